@@ -28,7 +28,7 @@ import { measureRequests } from './hooks/request-metrics.ts';
 import { sendHeaders } from './hooks/response-headers.ts';
 import { traceRequests } from './hooks/trace-requests.ts';
 import { boundUnsentAnswers } from './hooks/unsent-answers.ts';
-import { refuseUnknownParameters, validateWithSchemas } from './hooks/schema-validation.ts';
+import { refuseUnknownFields, validateWithSchemas } from './hooks/schema-validation.ts';
 import { limitStoredBytes } from './hooks/stored-bytes.ts';
 import { PreviewSlots } from './insights/preview-slots.ts';
 import { insightRoutes } from './insights/routes.ts';
@@ -96,7 +96,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   honourIdempotencyKeys(api);
   boundUnsentAnswers(api, options.answers);
   measureRequests(api, options.metrics);
-  refuseUnknownParameters(api);
+  refuseUnknownFields(api);
   const methods = noteMethods(api);
   await describeApi(api, shared, atOnce);
   serveConsole(api, options.consoleDir);

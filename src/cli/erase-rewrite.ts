@@ -143,7 +143,7 @@ async function expectGone(
   }
   if (left.length === 0) return;
   throw new CliError(
-    `No current file has the key, but ${left.length} replaced files are still there:\n${left.map(plain).join('\n')}`,
+    `No current file has the key, but ${plural(left.length, 'replaced file')} must still be removed:\n${left.map(plain).join('\n')}`,
   );
 }
 
@@ -181,7 +181,7 @@ function stillThere(count: number, newest: readonly IntervalRun[]): CliError {
     ({ interval, status, latestError }) =>
       `${describeInterval(interval)}: its run ended as ${status}${latestError === null ? '.' : `: ${plain(latestError)}`}`,
   );
-  const whole = `${count} intervals still have the key.`;
+  const whole = `The key is still in the files of ${plural(count, 'interval')}.`;
   if (failed.length === count) {
     return new CliError(
       [whole, ...lines, 'Fix the cause, then run the same command again.'].join('\n'),

@@ -5,7 +5,7 @@ import type { Database } from '../store/database.ts';
 import { readInstant, readSeconds, readUuid } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
 import { type Found, rewriteFound } from './erase-rewrite.ts';
-import { plain } from './text.ts';
+import { plain, plural } from './text.ts';
 
 interface Options {
   readonly export: string;
@@ -13,6 +13,10 @@ interface Options {
   readonly column?: string;
   readonly after?: number;
   readonly json?: boolean;
+}
+
+interface Searched extends Found {
+  readonly searchedIntervals: number;
 }
 
 /** `sluice erase …`: finds the rows of a person in current files, and makes these files anew. */
@@ -36,8 +40,8 @@ export function register(program: Command, deps: CliDeps): void {
     )
     .action((options: Options) =>
       withSearch(deps, options, async (search, wanted) => {
-        const { doubts, found } = await find(deps, options, search, wanted, null);
-        summarize(deps, options, found);
+        const { doubts, ...found } = await find(deps, options, search, wanted, null);
+        summarize(deps, options, wanted, found);
         if (doubts > 0) throw doubtful(doubts);
       }),
     );
@@ -81,14 +85,16 @@ async function find(
   search: OpenSearch,
   wanted: WantedValue,
   only: ((interval: DataInterval) => boolean) | null,
-): Promise<Found & { readonly doubts: number }> {
+): Promise<Searched & { readonly doubts: number }> {
   const found: SearchedInterval[] = [];
   const files = new Set<string>();
   let doubts = 0;
+  let searchedIntervals = 0;
   // No interval ends at or before its start.
   const last = after === undefined ? null : { start: after, end: after };
   for await (const searched of search.find(wanted, last, only)) {
     deps.terminal.signal.throwIfAborted();
+    searchedIntervals += 1;
     if (searched.rows > 0) found.push(searched);
     // Of a whole export these may be millions.
     if (only !== null) for (const key of searched.files) files.add(key);
@@ -96,7 +102,7 @@ async function find(
     if (searched.rows === 0 && searched.doubt === null) continue;
     deps.print(json ? JSON.stringify(viewOf(searched)) : lineOf(searched));
   }
-  return { doubts, found, files };
+  return { doubts, found, files, searchedIntervals };
 }
 
 function viewOf({ interval, rows, files, doubt }: SearchedInterval) {
@@ -106,13 +112,33 @@ function viewOf({ interval, rows, files, doubt }: SearchedInterval) {
 
 function lineOf({ interval, rows, files, doubt }: SearchedInterval): string {
   const range = describeInterval(interval);
-  const has = `${range}: ${rows} ${rows === 1 ? 'row' : 'rows'} in ${files.length} files`;
+  const has = `${range}: ${plural(rows, 'row')} in ${plural(files.length, 'file')}`;
   return plain(doubt === null ? has : `${range}: NOT SURE: ${doubt}`);
 }
 
-function summarize(deps: CliDeps, { json }: Options, found: readonly SearchedInterval[]): void {
+/** Says what was searched too: no row found in the wrong column is not a person who is in no file. */
+function summarize(
+  deps: CliDeps,
+  { json, column }: Options,
+  wanted: WantedValue,
+  { found, searchedIntervals }: Searched,
+): void {
   const rows = found.reduce((sum, interval) => sum + interval.rows, 0);
-  if (!json) deps.print(`${rows} rows in the current files of ${found.length} intervals.`);
+  const where = `Searched the column ${plain(wanted.column)} in ${plural(searchedIntervals, 'interval')}.`;
+  if (!json) {
+    const has = `${plural(rows, 'row')} in the current files of ${plural(found.length, 'interval')}.`;
+    deps.print(`${has} ${where}`);
+  }
+  if (rows > 0) return;
+  if (searchedIntervals === 0) {
+    deps.terminal.err(
+      'Nothing was searched: no interval of this export, since --after if given, has been exported. Check --export and --after.\n',
+    );
+  } else if (column === undefined) {
+    deps.terminal.err(
+      `${json ? `${where} ` : ''}That is the key of the model, the default. To find a person, name the column that has the value, such as --column distinct_id.\n`,
+    );
+  }
 }
 
 async function rewrite(
@@ -133,7 +159,7 @@ async function rewrite(
     since: after,
     async find(only) {
       const { doubts, ...found } = await find(deps, options, search, wanted, only);
-      if (only === null) summarize(deps, options, found.found);
+      if (only === null) summarize(deps, options, wanted, found);
       if (doubts > 0) throw doubtful(doubts);
       return found;
     },
@@ -144,9 +170,9 @@ async function rewrite(
   deps.print(
     intervals === 0
       ? `No current file${searched} has the key: nothing to run again.`
-      : `Proven: none of the ${intervals} intervals has the key in a current file, and the replaced files are gone.`,
+      : `Proven: of ${plural(intervals, 'interval')}, none has the key in a current file, and the replaced files are gone.`,
   );
 }
 
 const doubtful = (intervals: number) =>
-  new CliError(`${intervals} intervals could not be searched: see the lines above.`);
+  new CliError(`${plural(intervals, 'interval')} could not be searched: see the lines above.`);

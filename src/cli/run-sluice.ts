@@ -1,4 +1,5 @@
 import { CommanderError } from 'commander';
+import { type Problem, Refusal } from '../domain/problem.ts';
 import { type CliDeps, CliError, exitCodes, type Terminal } from './deps.ts';
 import { createProgram } from './program.ts';
 
@@ -58,12 +59,19 @@ async function findDatabase({ env }: Terminal): Promise<string> {
   );
 }
 
+/** The value of an option is not valid, whatever the database has. */
+const isMisuse = ({ code }: Problem) =>
+  ['required', 'blank', 'max_length', 'invalid_choice'].includes(code);
+
 async function explain(error: unknown): Promise<{ code: number; message: string }> {
   // Commander has already printed what is wrong.
   if (error instanceof CommanderError) {
     return { code: error.exitCode === 0 ? exitCodes.done : exitCodes.misused, message: '' };
   }
   if (error instanceof CliError) return { code: error.exitCode, message: error.message };
+  if (error instanceof Refusal && error.problems.every(isMisuse)) {
+    return { code: exitCodes.misused, message: error.message };
+  }
   const code = exitCodes.failed;
   const reason = error instanceof Error ? error.message || error.name : String(error);
   if (error instanceof Error && error.name === 'ConfigError') return { code, message: reason };

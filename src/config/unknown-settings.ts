@@ -1,3 +1,4 @@
+import { nearestName } from '../domain/nearest-name.ts';
 import { clientVariables } from './client-settings.ts';
 import { settings } from './settings.ts';
 
@@ -22,45 +23,7 @@ export function findUnknownSettings(
   return Object.keys(env)
     .filter((name) => name.includes('_') && !known.includes(name) && !ofClients.includes(name))
     .flatMap((name) => {
-      const nearest = nearestName(name, known);
+      const nearest = nearestName(name.replace(/^SLUICE_/, ''), known) ?? nearestName(name, known);
       return nearest !== null || name.startsWith('SLUICE_') ? [{ name, nearest }] : [];
     });
-}
-
-/**
- * The name of `names` that differs in the fewest letters; null if none is near.
- *
- * @param lettersPerMistake letters for each one that may be wrong
- */
-export function nearestName(
-  name: string,
-  names: readonly string[],
-  lettersPerMistake = 6,
-): string | null {
-  const bare = name.replace(/^SLUICE_/, '');
-  let nearest: string | null = null;
-  let least = Number.POSITIVE_INFINITY;
-  for (const setting of names) {
-    const mistakes = bare === setting ? 0 : mistakesBetween(name, setting);
-    const letters = Math.min(name.length, setting.length);
-    if (mistakes >= least || mistakes > Math.floor(letters / lettersPerMistake)) continue;
-    nearest = setting;
-    least = mistakes;
-  }
-  return nearest;
-}
-
-/** Letters to add, remove or replace (Levenshtein), with case ignored. */
-function mistakesBetween(a: string, b: string): number {
-  const [from, to] = [a.toUpperCase(), b.toUpperCase()];
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= from.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= to.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (from[i - 1] === to[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[to.length] ?? 0;
 }

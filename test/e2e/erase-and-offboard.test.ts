@@ -57,6 +57,20 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
     expect(others).toEqual([]);
     expect(only).toMatchObject({ start: '2024-03-01T00:00:00.000000Z', rows: 2, doubt: null });
 
+    // The default column is not the one that has the person: the command says which it searched.
+    const unnamed = ['erase', 'find', ...asked.slice(0, -2)];
+    const elsewhere = await sluice(...unnamed);
+    expect(elsewhere.output).toContain(
+      '0 rows in the current files of 0 intervals. Searched the column uuid in 4 intervals.',
+    );
+    expect(elsewhere.output).toContain(
+      'That is the key of the model, the default. To find a person, name the column that has the value',
+    );
+    const inJson = await sluice(...unnamed, '--json');
+    expect(inJson.output).toMatch(/^Searched the column uuid in 4 intervals\. That is the key/);
+    const future = await sluice('erase', 'find', ...asked, '--after', '2030-01-01T00:00:00Z');
+    expect(future.output).toContain('Nothing was searched: no interval of this export');
+
     // An interrupted search continues at the last interval that it printed, not after it.
     const again = await sluice('erase', 'find', ...asked, '--json', '--after', only.start);
     expect(again.lines).toEqual(found.lines);
@@ -70,12 +84,12 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
     const early = await sluice('erase', 'rewrite', ...asked);
     expect(early.code).toBe(1);
     expect(early.output).toContain(
-      '1 intervals still have the key. Remove its rows from the source',
+      'The key is still in the files of 1 interval. Remove its rows from the source',
     );
 
     await pool.query('delete from events where distinct_id = $1', [person]);
     const rewritten = await sluice('erase', 'rewrite', ...asked);
-    expect(rewritten.output).toContain('Proven: none of the 1 intervals has the key');
+    expect(rewritten.output).toContain('Proven: of 1 interval, none has the key');
     expect(rewritten.code).toBe(0);
     const after = (await s3.objects(bucket))
       .map(({ key }) => key)
@@ -117,11 +131,13 @@ test('a run that read the rows before they left the source is waited for, by two
   for (const one of both) {
     expect((await one.waitForExit(60_000)).code, one.output()).toBe(0);
     // One may find that the other has done all.
-    expect(one.output()).toMatch(/^(Proven: none of the 1 intervals|No current file has the key)/m);
+    expect(one.output()).toMatch(/^(Proven: of 1 interval, none|No current file has the key)/m);
   }
   expect(both.map((one) => one.output()).join()).toContain('Proven:');
   const found = await sluice('erase', 'find', ...asked.slice(1));
-  expect(found.lines).toEqual(['0 rows in the current files of 0 intervals.']);
+  expect(found.lines).toEqual([
+    '0 rows in the current files of 0 intervals. Searched the column distinct_id in 1 interval.',
+  ]);
   expect((await readRuns(installation, id)).length).toBeGreaterThan(1);
   await pool.query('delete from events where team_id = $1', [team]);
 });

@@ -148,7 +148,7 @@ describe('what goes wrong', () => {
       2,
       'UUID',
     ],
-    ['a blank name', ['organizations', 'create', '--name', ' '], 1, 'blank'],
+    ['a blank name', ['organizations', 'create', '--name', ' '], 2, 'blank'],
     [
       'an organization that is not there',
       [
@@ -180,7 +180,7 @@ describe('what goes wrong', () => {
       ...['keys', 'create', '--organization', String(id), '--scopes', 'all', '--name', 'x'],
     );
     expect([answer.code, answer.output]).toEqual([
-      1,
+      2,
       expect.stringContaining('Unknown scope "all"'),
     ]);
   });

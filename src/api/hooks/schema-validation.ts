@@ -30,7 +30,7 @@ export function validateWithSchemas(api: Api, shared: readonly object[], atOnce:
   });
 }
 
-/** Operations that existing clients of this API know. They ignore unknown query parameters, as they always have. */
+/** Operations that existing clients of this API know. They ignore unknown fields and query parameters, as they always have. */
 const lenient: ReadonlySet<string> = new Set([
   'listBatchExports',
   'createBatchExport',
@@ -55,15 +55,45 @@ const lenient: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * All other routes with a scope answer 400 to a query parameter that they do not know: a misspelled filter must
- * not look like one that matched everything. Call it before they are registered.
+ * All other routes with a scope answer 400 to a field or query parameter that they do not know: a misspelled filter
+ * must not look like one that matched everything, nor a misspelled option like one that is set. Call it before they are registered.
  */
-export function refuseUnknownParameters(api: Api): void {
+export function refuseUnknownFields(api: Api): void {
   api.addHook('onRoute', (route) => {
     const { schema = {}, config } = route;
     if (config?.scope === undefined) return;
     if (lenient.has(schema.operationId?.replace(/OfOrganization$/, '') ?? '')) return;
     const query = (schema.querystring ?? Type.Object({})) as TObject;
-    route.schema = { ...schema, querystring: { ...query, additionalProperties: false } };
+    const querystring = { ...query, additionalProperties: false };
+    const { body } = schema;
+    route.schema = {
+      ...schema,
+      querystring,
+      ...(body === undefined ? {} : { body: closed(body) }),
+    };
   });
+}
+
+interface Schema {
+  readonly type?: unknown;
+  readonly properties?: Readonly<Record<string, object>>;
+  readonly items?: unknown;
+  readonly additionalProperties?: unknown;
+}
+
+/** The same schema, but it takes only the fields that it names, on each level. Schemas that it refers to stay as they are. */
+function closed(schema: unknown): object {
+  const { properties, items, additionalProperties = false } = schema as Schema;
+  return {
+    ...(schema as object),
+    ...(items === undefined ? {} : { items: closed(items) }),
+    ...(properties === undefined
+      ? {}
+      : {
+          additionalProperties,
+          properties: Object.fromEntries(
+            Object.entries(properties).map(([name, inner]) => [name, closed(inner)]),
+          ),
+        }),
+  };
 }

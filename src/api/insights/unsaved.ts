@@ -1,4 +1,4 @@
-import { type TProperties, Type } from 'typebox';
+import { type Static, type TObject, type TProperties, Type } from 'typebox';
 import type { DestinationDefinition } from '../../destinations/destination.ts';
 import { readFileSettings } from '../../domain/file-settings.ts';
 import { Refusal } from '../../domain/problem.ts';
@@ -13,7 +13,7 @@ import { type Api, batchExportOf, type Reply, type Request, reachOf } from '../a
 import { changedRunnable, checkOnSource, type Runnable } from '../batch-exports/check-on-source.ts';
 import { defaultModel } from '../batch-exports/input.ts';
 import { teamFor } from '../batch-exports/load.ts';
-import { batchExportBodies } from '../batch-exports/schema.ts';
+import { BatchExport, batchExportBodies } from '../batch-exports/schema.ts';
 import { costOfTrial, exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { postErrors } from '../schemas/error.ts';
@@ -36,6 +36,15 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     family === organizationFamily,
   );
   const { team_id, destination, model, dsl_query, transformations } = bodies.Create.properties;
+  const ignored: TProperties = Object.fromEntries(
+    Object.keys({ ...BatchExport.properties, ...bodies.Create.properties }).map((name) => [
+      name,
+      Type.Optional(Type.Unknown({ description: 'A field of the export. Ignored here.' })),
+    ]),
+  );
+  /** A body of create or update. Only these fields matter. */
+  const bodyWith = <Looked extends TProperties>(looked: Looked) =>
+    Type.Unsafe<Static<TObject<Looked>>>(Type.Object({ ...ignored, ...looked }));
   const Rows = {
     dsl_query,
     transformations,
@@ -48,7 +57,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     '/test',
     {
       ...write('testNewDestination', 'Run the checks of a destination that is not saved', [], {
-        body: Type.Object({ destination, model, team_id, dsl_query, transformations }),
+        body: bodyWith({ destination, model, team_id, dsl_query, transformations }),
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
       config,
@@ -72,7 +81,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     '/:id/test',
     {
       ...write('testDestination', "Run the destination's checks one by one", ['id'], {
-        body: Type.Object({
+        body: bodyWith({
           destination: bodies.Patch.properties.destination,
           dsl_query,
           transformations,
@@ -104,7 +113,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     '/preview',
     {
       ...write('previewNewRows', 'Preview rows of an export that is not saved', [], {
-        body: Type.Object({ ...Rows, team_id }),
+        body: bodyWith({ ...Rows, team_id }),
         response: { 200: Ref(RowPreview), ...postErrors() },
       }),
       config,
@@ -134,7 +143,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
         'Preview rows as a change that is not saved has them',
         ['id'],
         {
-          body: Type.Object(Rows),
+          body: bodyWith(Rows),
           response: { 200: Ref(RowPreview), ...postErrors() },
         },
       ),
@@ -182,8 +191,11 @@ function withRowSettings([first]: readonly DestinationDefinition[]) {
   const settings = Object.fromEntries(names.map((name) => [name, known[name]]));
   return Type.Unsafe<{ readonly config?: Readonly<Record<string, unknown>> }>(
     Type.Object(
-      { config: Type.Optional(Type.Object(settings as TProperties)) },
       {
+        config: Type.Optional(Type.Object(settings as TProperties, { additionalProperties: true })),
+      },
+      {
+        additionalProperties: true,
         description: 'Only include_events, exclude_events and decimal_columns of its config count.',
       },
     ),

@@ -1,5 +1,9 @@
 import type { ErrorObject } from 'ajv';
+import { nearestName } from '../../domain/nearest-name.ts';
 import type { Problem, ProblemCode } from '../../domain/problem.ts';
+
+/** Of a field's name: one of three letters may be wrong, as in `event` or `evnts`. */
+const lettersPerMistake = 3;
 
 /** Maximum problems in an answer. */
 export const mostProblems = 100;
@@ -53,15 +57,19 @@ function problemOf(error: ErrorObject, data: unknown): Problem {
     return problem('required', 'This field is required.', [...path, params.missingProperty]);
   }
   if (keyword === 'additionalProperties') {
-    return problem('invalid_input', 'This field is unknown. Remove it.', [
-      ...path,
-      params.additionalProperty,
-    ]);
+    const { additionalProperty: name } = params;
+    return problem('invalid_input', unknownField(error, name), [...path, name]);
   }
   if (keyword === 'discriminator') return discriminatorProblem(error, path);
   if (value === null) return problem('null', 'This field may not be null.', path);
   const [code, detail] = describe(error, value);
   return problem(code, detail, path);
+}
+
+function unknownField({ parentSchema }: ErrorObject, name: string): string {
+  const known = Object.keys(parentSchema?.properties ?? {});
+  const nearest = nearestName(name, known, lettersPerMistake);
+  return `This field is unknown. ${nearest === null ? 'Remove it.' : `Is ${nearest} meant? Else remove it.`}`;
 }
 
 function describe(error: ErrorObject, value: unknown): [ProblemCode, string] {

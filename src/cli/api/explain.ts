@@ -48,7 +48,8 @@ export function explainAnswer(answer: Answer, called: Called): CliError {
   }
   if (status === 403) return new CliError(explainRefusal(first.detail, called), exitCodes.refused);
   if (status === 404) {
-    return new RefusedRequest(called.notFound ?? `${first.detail} Check the id.`, status, null);
+    const said = called.notFound ?? `${first.detail} Check the id.`;
+    return new RefusedRequest(`${said}${pathHint(called.url)}`, status, null);
   }
   if (status === 429) {
     const wait = headers.get('retry-after');
@@ -74,6 +75,14 @@ function explainRefusal(detail: string, { project }: Called): string {
     return `--project ${plain(project)}: ${detail} Use the id of one of the key's projects, or a key that has access.`;
   }
   return `SLUICE_KEY: ${detail} Use a key that has it; \`sluice keys create --scopes …\` issues one.`;
+}
+
+/** The path of an address is a likely cause of a 404; a proxy may need it. */
+function pathHint(url: string): string {
+  const { pathname, origin } = new URL(url);
+  return pathname === '/'
+    ? ''
+    : ` SLUICE_URL has the path ${plain(pathname)}: set it to ${origin}, unless a proxy serves Sluice below that path.`;
 }
 
 function notSluice({ status, headers }: Answer, { url }: Called): CliError {

@@ -1,4 +1,4 @@
-import { nearestName } from '../../config/unknown-settings.ts';
+import { nearestName } from '../../domain/nearest-name.ts';
 import { CliError } from '../deps.ts';
 import { plain } from '../text.ts';
 import type { Api } from './api.ts';

@@ -1,4 +1,12 @@
-import { type Cell, type Colour, count, type Paint, shortTime, tableLines } from '../text.ts';
+import {
+  type Cell,
+  type Colour,
+  count,
+  type Paint,
+  plural,
+  shortTime,
+  tableLines,
+} from '../text.ts';
 import { type Health, healthOf } from './health.ts';
 import type { BatchExport, DestinationTest, Run } from './types.ts';
 
@@ -56,7 +64,9 @@ export function detailLines(one: BatchExport, nowMs: number, paint: Paint): read
     ['unsettled from', one.unsettled_from && shortTime(one.unsettled_from)],
     [
       'without data',
-      missing.count === 0 ? null : `${missing.count} intervals since ${shortTime(missing.since)}`,
+      missing.count === 0
+        ? null
+        : `${plural(missing.count, 'interval')} since ${shortTime(missing.since)}`,
     ],
     ['next run', shortTime(one.next_run_at)],
     ['last success', shortTime(one.last_success_at)],

@@ -40,6 +40,13 @@ export function openApi({ terminal }: CliDeps, options: ApiOptions): Api {
       exitCodes.misused,
     );
   }
+  const { origin, pathname } = new URL(url);
+  if (/\/api\/*$/.test(pathname)) {
+    throw new CliError(
+      `SLUICE_URL: remove the path ${pathname}, which the command adds. Set it to ${origin}${pathname.replace(/\/api\/*$/, '')}.`,
+      exitCodes.misused,
+    );
+  }
   if (settings.key === null) {
     throw new CliError(
       'SLUICE_KEY is not set. Set it to an API key; `sluice keys create` issues one.',

@@ -110,7 +110,11 @@ function statusLines({ url, service, exports, runs, attention }: Status, paint: 
     `Runs      ${runs.running} running · ${runs.waiting} waiting · ${runs.retrying} retrying`,
     ...(rows.length > 0
       ? ['', ...tableLines(['STATE', 'EXPORT', 'COMPLETE UP TO', 'REASON'], rows, paint)]
-      : [`Nothing needs attention: ${plural(exports.fine, 'export')} fine.`]),
+      : [
+          exports.fine === 0
+            ? 'Nothing needs attention: no exports yet.'
+            : `Nothing needs attention: ${plural(exports.fine, 'export')} fine.`,
+        ]),
   ];
 }
 

@@ -66,6 +66,25 @@ describe('one line says what is wrong and what to do', () => {
     ]);
   });
 
+  test('an address with a path', async () => {
+    const at = (path: string) =>
+      sluice(list, { env: { ...env, SLUICE_URL: `${api.baseUrl}${path}` } });
+    expect(await at('/api/')).toMatchObject({
+      code: 2,
+      err: `SLUICE_URL: remove the path /api/, which the command adds. Set it to ${api.baseUrl}.\n`,
+    });
+    const { code, err } = await at('/console');
+    expect(code).toBe(1);
+    expect(err).toContain(`SLUICE_URL has the path /console: set it to ${api.baseUrl}, unless`);
+  });
+
+  test('the status of a project without exports', async () => {
+    const [, empty] = api.tenant.projectIds;
+    const { out } = await sluice(['status', '--project', String(empty)]);
+    expect(out).toMatch(/^Exports {3}none$/m);
+    expect(out).toMatch(/^Nothing needs attention: no exports yet\.$/m);
+  });
+
   test('an unreachable service', async () => {
     const address = await serve(() => {});
     await closeServers();
