@@ -112,7 +112,8 @@ async function takeSnapshot(
       countSql: countSql(request.interval, null),
       slices,
       exported,
-      snapshot,
+      // Transaction ids are compared at the same start of the server only.
+      snapshot: `${snapshot}@${serverStart}`,
       serverStart,
     };
   } catch (error) {
