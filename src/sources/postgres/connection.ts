@@ -206,7 +206,7 @@ export async function nameColumns(
   }));
 }
 
-/** Maximum time of one piece of work on a connection, where the server ends its statements earlier. */
+/** Maximum time of one piece of work on a connection. Its server ends statements earlier. */
 const workLimits = new WeakMap<pg.Client, number>();
 
 /**

@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => database?.drop());
 
-/** A source behind a proxy that can fall silent, without a reset: nothing tells the client. */
+/** A source behind a proxy that can fall silent, without a reset: the client gets no notice. */
 async function silenceable(work: (source: Source, proxy: TcpProxy) => Promise<void>) {
   const proxy = await startTcpProxy({ target: { port: Number(new URL(database.url).port) } });
   const url = new URL(database.url);
