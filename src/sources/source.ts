@@ -66,7 +66,7 @@ export interface SourceSnapshot {
    * nothing waits for it. If that fails, call it again after the last slice, whose connection it takes then.
    */
   countRows(signal: AbortSignal): Promise<number>;
-  /** `pg_current_snapshot()` of the transaction, kept with the run for the look-back. */
+  /** `pg_current_snapshot()` of the transaction, `@` and the start of its server; kept with the run for the look-back. */
   readonly snapshot: string;
   readonly slices: readonly Slice[];
   /** Null unless `columns` were requested. */

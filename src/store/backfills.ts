@@ -72,13 +72,18 @@ export interface AdvancingBackfill extends Backfill {
   readonly schedule: Schedule;
   /** Its runs that have not ended. */
   readonly liveRuns: number;
+  /** Starts of intervals with a live run that began before the backfill was asked for: it may lack newer rows. */
+  readonly begunBefore: readonly Instant[];
 }
 
 /** Null if the backfill has ended. Locks nothing: `planRuns` notices if another worker has advanced it since. */
 export async function findAdvancing(sql: Sql, id: string): Promise<AdvancingBackfill | null> {
   const [row] = await sql.query<AdvancingBackfill>(
     prepared(`select ${backfillColumns}, e.schedule,
-            (select count(*)::int from runs r where r.backfill_id = b.id and r.status in ${live}) as "liveRuns"
+            (select count(*)::int from runs r where r.backfill_id = b.id and r.status in ${live}) as "liveRuns",
+            (select coalesce(json_agg(${instantOf('r.data_interval_start')}), '[]') from runs r where r.export_id = b.export_id
+                and r.data_interval_start >= b.start_at and r.data_interval_start < b.end_at
+                and r.status in ${live} and r.started_at < b.created_at) as "begunBefore"
        from backfills b join batch_exports e on e.id = b.export_id where b.id = $1 and b.status = 'Running'`),
     [id],
   );
@@ -155,7 +160,7 @@ export async function findPassedOver(
 
 /**
  * The intervals of a whole range that a backfill passes over: the same rule, and those that have a live run,
- * because an interval never has two.
+ * because an interval never has two. With `all`, a run that has begun may lack newer rows, so it does not count.
  */
 export async function findPassedOverIn(
   sql: Sql,
@@ -167,9 +172,10 @@ export async function findPassedOverIn(
     `select data_interval_start from ${table}
       where export_id = $1 and data_interval_start >= $2 and data_interval_start < $3 ${more}`;
   const passedOver = reprocess === 'all' ? '' : `union ${startsIn(decisive[reprocess], '')}`;
+  const counted = reprocess === 'all' ? 'and started_at is null' : '';
   const rows = await sql.query<{ start: Instant }>(
     `select ${instantOf('s.data_interval_start')} as start
-       from (${startsIn('runs', `and status in ${live}`)} ${passedOver}) s`,
+       from (${startsIn('runs', `and status in ${live} ${counted}`)} ${passedOver}) s`,
     [exportId, ...boundsOf(range)],
   );
   return new Set(rows.map((row) => row.start));

@@ -1,7 +1,7 @@
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { prepared } from './prepared.ts';
-import { running } from './run-moves.ts';
+import { live } from './run-moves.ts';
 
 /** A part of our database's history without a restore or failover. */
 export interface Era {
@@ -110,10 +110,11 @@ async function insertEra(
        insert into eras (number, reason, system_identifier, timeline, database_oid, eras_oid, needs_acceptance)
        values ($1, $2, $3, $4, $5, $6, $7) on conflict (number) do nothing returning number
      )
-     -- A worker of the lost history may hold a fence that this one would give out again.
+     -- A worker of the lost history may hold a fence that this one would give out again, also of a run that no
+     -- worker has claimed in this one.
      update runs set fence = fence + ${fencesPerEra}, lease_holder = null,
             lease_expires_at = case when lease_expires_at is null then null else now() end
-       from begun where begun.number > 1 and runs.status = ${running}`,
+       from begun where begun.number > 1 and runs.status in ${live}`,
     [
       (before?.number ?? 0) + 1,
       before === null ? 'The first start.' : `${what}: changed ${changed}.`,

@@ -192,7 +192,7 @@ describe('settling', () => {
     await message;
     expect(found).toMatchObject({
       settled: false,
-      pending: [expect.stringMatching(/^prepared:\d+$/)],
+      pending: [expect.stringMatching(/^prepared:\d+$/), expect.stringMatching(/^at:/)],
     });
     expect(await eventsBefore(end)).toEqual([]);
     await database.pool.query(`COMMIT PREPARED '${name}'`);
@@ -252,7 +252,10 @@ describe('settling', () => {
     await insertEvent(other, 'other');
     await other.query(`PREPARE TRANSACTION 'other ${tag}'`);
     const left = await source.recheck(interval, pending, never);
-    expect(left.pending).toEqual([expect.stringMatching(/^prepared:\d+$/)]);
+    expect(left.pending).toEqual([
+      expect.stringMatching(/^prepared:\d+$/),
+      expect.stringMatching(/^at:/),
+    ]);
     await other.query(`COMMIT PREPARED 'pending ${tag}'`);
     expect(await source.recheck(interval, left.pending, never)).toMatchObject({ settled: true });
     await other.query(`ROLLBACK PREPARED 'other ${tag}'`);

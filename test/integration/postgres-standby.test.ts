@@ -65,7 +65,7 @@ it('a standby is settled once it shows what its primary had written when the las
   await replication.resumeReplay();
   const { settled: isSettled, position } = await settled;
   expect(isSettled).toBe(true);
-  expect(position).toMatch(/^[0-9A-F]+\/[0-9A-F]+$/);
+  expect(position).toMatch(/^[0-9A-F]+\/[0-9A-F]+@[\d.]+$/);
   const request = { ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'), interval };
   const snapshot = await source.open(request, never, position);
   await readAll(snapshot, never);
@@ -80,7 +80,10 @@ it('a standby that stays behind is named with the position, and settles once it 
   const interval = { start: end - 3_600_000, end };
   const source = sourceOf({ settleTimeoutMs: 500 });
   const { reason, pending } = await source.settle(interval, never);
-  expect([reason, pending]).toEqual(['replay', [expect.stringMatching(/^replay:/)]]);
+  expect([reason, pending]).toEqual([
+    'replay',
+    [expect.stringMatching(/^replay:/), expect.stringMatching(/^at:/)],
+  ]);
   expect(await source.recheck(interval, pending, never)).toMatchObject({ settled: false, pending });
   const request = { ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'), interval };
   const position = pending[0]?.replace('replay:', '') ?? '';

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { appendFile, chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { appendFile, chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -15,6 +15,10 @@ export interface Replication {
   /** Pauses the replay of the standby until `resumeReplay`; it continues to receive. */
   pauseReplay(): Promise<void>;
   resumeReplay(): Promise<void>;
+  /** The standby gets nothing more that the primary writes. */
+  detach(): Promise<void>;
+  /** Makes the standby a primary, with all that it has got, on a new timeline. */
+  promote(): Promise<void>;
   /** Waits until the standby shows all that the primary has written. */
   untilReplayed(): Promise<void>;
   stop(): Promise<void>;
@@ -83,6 +87,19 @@ export async function startReplication(
     },
     async resumeReplay() {
       await ask('select pg_wal_replay_resume()');
+    },
+    async detach() {
+      const rules = await readFile(hba, 'utf8');
+      await writeFile(hba, `host replication all all reject\n${rules}`);
+      const loadedAt = () => ask('select pg_conf_load_time()::text as value', primary.url);
+      const before = await loadedAt();
+      await ask('select pg_reload_conf()', primary.url);
+      await until(async () => (await loadedAt()) !== before);
+      const cut = 'select count(pg_terminate_backend(pid))::int as value from pg_stat_replication';
+      await until(async () => (await ask(cut, primary.url)) === 0);
+    },
+    async promote() {
+      await ask('select pg_promote(true)');
     },
     async untilReplayed() {
       const position = await ask('select pg_current_wal_lsn()::text as value', primary.url);

@@ -27,6 +27,8 @@ export interface TcpProxy {
   readonly resets: number;
   /** Lets `bytes` more bytes through (all connections, both directions), then resets the connection that reached them. Once. */
   resetAfterBytes(bytes: number): void;
+  /** The same, but then it pauses, for good: what exceeds the bytes is lost. */
+  pauseAfterBytes(bytes: number): void;
   close(): Promise<void>;
 }
 
@@ -61,6 +63,9 @@ class Valve {
     while (this.#paused) await this.#paused.opened;
   }
 
+  /** Whether it pauses at the budget's end, instead of a reset. */
+  pausesAtEnd = false;
+
   /** How many of `bytes` may pass. Reaching the budget's end spends it. */
   spend(bytes: number): { pass: number; reset: boolean } {
     if (this.budget === null) return { pass: bytes, reset: false };
@@ -70,6 +75,10 @@ class Valve {
     }
     const pass = this.budget;
     this.budget = null;
+    if (this.pausesAtEnd) {
+      this.pause();
+      return { pass, reset: false };
+    }
     return { pass, reset: true };
   }
 }
@@ -177,6 +186,11 @@ export async function startTcpProxy({ target }: { target: TcpTarget }): Promise<
       valve.delayMs = ms;
     },
     resetAfterBytes(bytes) {
+      valve.pausesAtEnd = false;
+      valve.budget = bytes;
+    },
+    pauseAfterBytes(bytes) {
+      valve.pausesAtEnd = true;
       valve.budget = bytes;
     },
     async close() {

@@ -63,7 +63,7 @@ export const BackfillBody = Type.Object({
   reprocess: Type.Optional(
     Type.Enum([...reprocess], {
       description:
-        '`all`: every interval. `failed`: those without exported data. `none`: those that never had a run. An interval with a live run gets no second one. Default: `all`.',
+        '`all`: every interval. `failed`: those without exported data. `none`: those that never had a run. An interval with a live run gets no second one; with `all`, the backfill waits for a run that has begun, and runs its interval again. Default: `all`.',
     }),
   ),
   concurrency: Type.Optional(

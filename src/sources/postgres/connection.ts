@@ -1,6 +1,7 @@
 import { createConnection, type Socket } from 'node:net';
 import type { Connection, FieldDef } from 'pg';
 import pg from 'pg';
+import { SluiceError } from '../../domain/errors.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
 import type { DescribedColumn } from './column-types.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
@@ -205,7 +206,20 @@ export async function nameColumns(
   }));
 }
 
-/** Runs `work`; an abort closes the connection. Failures become SluiceErrors. */
+/** Maximum time of one piece of work on a connection. Its server ends statements earlier. */
+const workLimits = new WeakMap<pg.Client, number>();
+
+/**
+ * From now on a piece of work that takes longer loses the connection: a server that is alive has ended the statement
+ * by then, so this one, or what is on the way to it, is silent.
+ */
+export function limitWork(client: pg.Client, ms: number): void {
+  workLimits.set(client, Math.min(ms, longestTimerMs));
+}
+
+const longestTimerMs = 2 ** 31 - 1;
+
+/** Runs `work`; an abort closes the connection, and so does its limit. Failures become SluiceErrors. */
 export async function withAbort<T>(
   client: pg.Client,
   signal: AbortSignal,
@@ -214,12 +228,21 @@ export async function withAbort<T>(
   signal.throwIfAborted();
   const destroy = () => destroyConnection(client);
   signal.addEventListener('abort', destroy, { once: true });
+  const limitMs = workLimits.get(client);
+  let isSilent = false;
+  const cut = () => {
+    isSilent = true;
+    destroy();
+  };
+  const timer = limitMs === undefined ? null : setTimeout(cut, limitMs);
   try {
     return await work();
   } catch (error) {
     signal.throwIfAborted();
+    if (isSilent) throw new SluiceError('source.unavailable', 'the server did not answer', error);
     throw toSourceError(error);
   } finally {
+    if (timer) clearTimeout(timer);
     signal.removeEventListener('abort', destroy);
   }
 }

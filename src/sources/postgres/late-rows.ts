@@ -22,7 +22,8 @@ import { beginSnapshot, type SettledAt, type SnapshotOptions } from './snapshot.
  * set has changed and did not shrink, rows were added. If it shrank, rows were removed, and some may have
  * been added too: they were if a transaction at or after the snapshot's xmin wrote any row of the interval
  * (all transactions below had ended, including subtransactions). Rows of a view do not show their writer,
- * so every change counts.
+ * so every change counts. At another start of the server too: a standby that was promoted without the last
+ * transactions gives their ids out again.
  *
  * @param settled the server at which the interval settled
  */
@@ -40,7 +41,11 @@ export async function findLateRows(
     const isSame =
       now.count === earlier.count && (earlier.digest === null || now.digest === earlier.digest);
     if (isSame) return false;
-    return now.count >= earlier.count || wasWrittenSince(client, select, interval, earlier, signal);
+    return (
+      now.count >= earlier.count ||
+      (await wasStartedSince(client, earlier, signal)) ||
+      wasWrittenSince(client, select, interval, earlier, signal)
+    );
   });
 }
 
@@ -92,6 +97,19 @@ async function withPlan<T>(
   } finally {
     destroyConnection(client);
   }
+}
+
+/** False for the snapshots of earlier builds, which do not say it. */
+async function wasStartedSince(
+  client: pg.Client,
+  { snapshot }: EarlierExport,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const [, start] = snapshot.split('@');
+  if (start === undefined) return false;
+  const sql = `SELECT extract(epoch FROM pg_postmaster_start_time())::text AS start`;
+  const [row] = await query<{ start: string }>(client, sql, signal);
+  return row?.start !== start;
 }
 
 async function wasWrittenSince(

@@ -8,16 +8,18 @@
  * - `session:17:1700000000000000`: process 17, started then, has a transaction from before the end
  * - `session:17:1700000000000000>1230`: it is at work on a message from before the end; 1230 was the next
  *   transaction id
- * - `replay:0/1B9B6D8`: the standby must replay up to here; all transactions on the primary have ended
+ * - `replay:0/1B9B6D8@1763960000.123`: the standby must replay up to here, of the primary that was started then; all transactions on the primary have ended
  * - `unseen:1700000000000`: other roles' times are hidden; the source's clock must pass this time
  * - `unlisted`: nothing is known yet (the source's clock was behind the end)
  * - `standby`: the source is a standby without its primary
+ * - `at:1763960000.123`: the other names are those of the server that was started then
  */
 export type PendingName = string;
 
 export const unlisted: PendingName = 'unlisted';
 export const standby: PendingName = 'standby';
 export const replayOf = (lsn: string): PendingName => `replay:${lsn}`;
+export const namedAt = (serverStart: string): PendingName => `at:${serverStart}`;
 export const unseenUntil = (instant: number): PendingName => `unseen:${Math.ceil(instant)}`;
 
 /** What stays the same of a name as long as the transaction or session lives. */
@@ -120,7 +122,7 @@ export function fullId(lower: string, nextId: bigint): bigint {
 /** The value of the first mark of a kind, or null. */
 export function markValue(
   pending: readonly PendingName[],
-  kind: 'replay' | 'unseen',
+  kind: 'replay' | 'unseen' | 'at',
 ): string | null {
   const mark = pending.find((name) => name.startsWith(`${kind}:`));
   return mark?.slice(kind.length + 1) ?? null;

@@ -49,6 +49,8 @@ export interface PostgresSourceOptions {
   readonly connectTimeoutMs?: number;
   /** Maximum time of one statement, including reading a slice; 1 hour. */
   readonly statementTimeoutMs?: number;
+  /** How long the server may be silent although it has nothing to do; 150 seconds. */
+  readonly silenceMs?: number;
   /** Maximum pause between two statements of a run; 10 minutes. */
   readonly idleTimeoutMs?: number;
 }

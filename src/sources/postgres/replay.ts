@@ -7,14 +7,18 @@ interface History {
   readonly isStandby: boolean;
   readonly systemId: string;
   readonly timeline: number;
+  readonly serverStart: string;
 }
+
+/** When the server was started. A standby that is promoted keeps it. */
+const START = `extract(epoch FROM pg_postmaster_start_time())::text`;
 
 /**
  * A standby knows the timeline that it streams. If this role may not see it, or nothing is streamed: the
  * timeline of the last restart point, which can be older.
  */
 const HISTORY = `
-  SELECT pg_is_in_recovery() AS "isStandby",
+  SELECT pg_is_in_recovery() AS "isStandby", ${START} AS "serverStart",
          (SELECT system_identifier::text FROM pg_control_system()) AS "systemId",
          CASE WHEN pg_is_in_recovery()
               THEN coalesce((SELECT received_tli FROM pg_stat_wal_receiver),
@@ -44,26 +48,56 @@ export async function findPrimaryFault(
 /**
  * Whether the standby follows the timeline that the primary writes. After a failover it may not for some
  * minutes.
+ *
+ * @throws SluiceError `source.unavailable` if the primary is not the one that `position` is of
  */
 export async function isSameTimeline(
   standby: pg.Client,
   primary: pg.Client,
+  position: Position,
   signal: AbortSignal,
 ): Promise<boolean> {
   const [of, behind] = [await readHistory(primary, signal), await readHistory(standby, signal)];
+  checkStart(of.serverStart, startOf(position));
   return of.timeline === behind.timeline;
 }
 
-/** Where the primary will write next: every transaction that has ended is before it. */
-export async function readPosition(primary: pg.Client, signal: AbortSignal): Promise<string> {
-  const [row] = await query<{ lsn: string; pageBytes: number; segmentBytes: number }>(
+/** A place in what a primary writes, and when that primary was started: `0/1B9B6D8@1763960000.123`. */
+type Position = string;
+
+/** Null in those of earlier builds. */
+const startOf = (position: Position): string | null => position.split('@')[1] ?? null;
+
+function checkStart(found: string, expected: string | null): void {
+  if (expected === null || found === expected) return;
+  throw new SluiceError('source.unavailable', 'another primary answers than before');
+}
+
+/**
+ * Where the primary will write next: every transaction that has ended is before it.
+ *
+ * @param serverStart of the primary at which they ended
+ * @throws SluiceError `source.unavailable` if another one answers
+ */
+export async function readPosition(
+  primary: pg.Client,
+  serverStart: string,
+  signal: AbortSignal,
+): Promise<Position> {
+  const [row] = await query<{
+    lsn: string;
+    pageBytes: number;
+    segmentBytes: number;
+    serverStart: string;
+  }>(
     primary,
-    `SELECT pg_current_wal_insert_lsn()::text AS lsn, wal_block_size AS "pageBytes",
+    `SELECT ${START} AS "serverStart", pg_current_wal_insert_lsn()::text AS lsn, wal_block_size AS "pageBytes",
             bytes_per_wal_segment AS "segmentBytes" FROM pg_control_init()`,
     signal,
   );
   if (!row) throw new SluiceError('source.unavailable', 'the primary gave no position');
-  return lastRecordEnd(row.lsn, row.pageBytes, row.segmentBytes);
+  checkStart(row.serverStart, serverStart);
+  return `${lastRecordEnd(row.lsn, row.pageBytes, row.segmentBytes)}@${serverStart}`;
 }
 
 /** Bytes of a WAL page's header, and of the header of a segment's first page. */
@@ -85,17 +119,21 @@ export function lastRecordEnd(lsn: string, pageBytes: number, segmentBytes: numb
   return `${(end >> 32n).toString(16)}/${(end & 0xffff_ffffn).toString(16)}`.toUpperCase();
 }
 
-/** Whether this server shows everything before `position`. Always true if it is not a standby. */
+/**
+ * Whether this server shows everything before `position`: a standby that has replayed it, or the primary itself.
+ * A standby that was promoted may lack some of it for ever.
+ */
 export async function hasReplayed(
   client: pg.Client,
-  position: string,
+  position: Position,
   signal: AbortSignal,
 ): Promise<boolean> {
   const [row] = await query<{ done: boolean }>(
     client,
-    `SELECT NOT pg_is_in_recovery() OR coalesce(pg_last_wal_replay_lsn() >= $1::pg_lsn, false) AS done`,
+    `SELECT CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_replay_lsn() >= $1::pg_lsn, false)
+                 ELSE ${START} = $2 END AS done`,
     signal,
-    [position],
+    [position.split('@')[0], startOf(position) ?? ''],
   );
   return row?.done ?? false;
 }

@@ -9,6 +9,7 @@ import {
   isTransaction,
   type Live,
   markValue,
+  namedAt,
   namesOf,
   type PendingName,
   replayOf,
@@ -120,21 +121,28 @@ async function settleStandby(
   const fault = await withBoth(source, primary, signal, findPrimaryFault);
   if (fault !== null) throw new SluiceError('source.standby', fault);
   const first = await lookFirst(primary, signal);
+  const { serverStart, isStandby } = first.look;
+  if (isStandby) throw new SluiceError('source.unavailable', 'another primary answers than before');
   const settlement = await settleWriter(primary, first, interval, times, deadline, signal);
   if (settlement.pending.some((name) => name === unlisted || isTransaction(name))) {
     return { ...settlement, server: null };
   }
-  const position = await primary.use(signal, readPosition);
+  const position = await positionOf(primary, serverStart, signal);
   const ready = () => canSee(source, primary, position, signal);
   for (let pauseMs = firstPollMs; !(await ready()); pauseMs *= 2) {
     const leftMs = deadline - performance.now();
-    if (leftMs <= 0) return unsettled('replay', [...settlement.pending, replayOf(position)]);
+    if (leftMs <= 0) {
+      return named(unsettled('replay', [...settlement.pending, replayOf(position)]), serverStart);
+    }
     await delay(Math.min(pauseMs, times.pollMs, leftMs), undefined, { signal });
   }
   return { ...settlement, position, server: null };
 }
 
-/** Checks again, without waiting, what kept an interval from settling. */
+/**
+ * Checks again, without waiting, what kept an interval from settling. The names mean nothing at another server or at
+ * another start of it, nor at a standby that was promoted: there everything alive is looked at anew.
+ */
 export async function recheckInterval(
   servers: SettledServers,
   interval: DataInterval,
@@ -143,31 +151,38 @@ export async function recheckInterval(
   signal: AbortSignal,
 ): Promise<Settlement> {
   const { source, primary } = servers;
-  if (pending.some((name) => name === unlisted || name === standby)) {
-    return settleInterval(
+  const lookAnew = () =>
+    settleInterval(
       { ...servers, allowsStandby: true },
       interval,
       { ...times, timeoutMs: 0 },
       signal,
     );
-  }
+  if (pending.some((name) => name === unlisted || name === standby)) return lookAnew();
+  // Earlier builds did not keep it.
+  const at = markValue(pending, 'at');
+  const isOther = ({ serverStart }: Look) => at !== null && serverStart !== at;
   return source.hold(async () => {
     const look = await source.look(signal);
     if (!look.isStandby) {
-      const left = leftAt(look, interval, pending);
-      const found = conclude(left.filter((name) => markValue([name], 'replay') === null));
-      return { ...found, server: look.serverStart };
+      if (isOther(look) || markValue(pending, 'replay') !== null) return lookAnew();
+      const found = conclude(leftAt(look, interval, pending));
+      return { ...named(found, look.serverStart), server: look.serverStart };
     }
     if (primary === null) return unsettled('standby', pending);
     return primary.hold(async () => {
-      const left = leftAt(await primary.look(signal), interval, pending);
-      if (left.some(isTransaction)) return conclude(left);
-      const position = markValue(left, 'replay') ?? (await primary.use(signal, readPosition));
+      const seen = await primary.look(signal);
+      if (isOther(seen)) return lookAnew();
+      const { serverStart } = seen;
+      const left = leftAt(seen, interval, pending);
+      if (left.some(isTransaction)) return named(conclude(left), serverStart);
+      const position =
+        markValue(left, 'replay') ?? (await positionOf(primary, serverStart, signal));
       const others = left.filter((name) => markValue([name], 'replay') === null);
       if (!(await canSee(source, primary, position, signal))) {
-        return unsettled('replay', [...others, replayOf(position)]);
+        return named(unsettled('replay', [...others, replayOf(position)]), serverStart);
       }
-      return { ...conclude(others), position };
+      return { ...named(conclude(others), serverStart), position };
     });
   });
 }
@@ -175,6 +190,21 @@ export async function recheckInterval(
 function conclude(pending: readonly PendingName[]): Settlement {
   if (pending.length === 0) return settledNow;
   return unsettled(pending.some(isTransaction) ? 'transactions' : 'unseen', pending);
+}
+
+/** Adds to what is pending which start of the server that writes it is of. */
+function named(settlement: Settlement, serverStart: string): Settlement {
+  if (settlement.settled) return settlement;
+  const names = settlement.pending.filter((name) => markValue([name], 'at') === null);
+  return { ...settlement, pending: [...names, namedAt(serverStart)] };
+}
+
+function positionOf(
+  primary: SharedServer,
+  serverStart: string,
+  signal: AbortSignal,
+): Promise<string> {
+  return primary.use(signal, (client, patience) => readPosition(client, serverStart, patience));
 }
 
 /** What is left of `pending` in a look at the server that writes. */
@@ -186,7 +216,9 @@ function leftAt(
   const live = liveAt(look, end);
   const until = markValue(pending, 'unseen');
   return stillPending(pending, live).filter(
-    (name) => markValue([name], 'unseen') === null || Number(until) > live.nowMs,
+    (name) =>
+      markValue([name], 'at') === null &&
+      (markValue([name], 'unseen') === null || Number(until) > live.nowMs),
   );
 }
 
@@ -211,7 +243,9 @@ async function canSee(
   // The order matters: a position means something only on the timeline that has been replayed.
   return (
     (await source.use(signal, (client, patience) => hasReplayed(client, position, patience))) &&
-    (await withBoth(source, primary, signal, isSameTimeline))
+    (await withBoth(source, primary, signal, (standby, writer, patience) =>
+      isSameTimeline(standby, writer, position, patience),
+    ))
   );
 }
 
@@ -251,7 +285,8 @@ async function settleWriter(
   const { left, live, settledTo } = waited;
   const pending = live.hasUnseen ? [...left, unseenUntil(live.nowMs + times.unseenMs)] : left;
   if (pending.length === 0) server.memory.noteSettled(settledTo, live, first.askedAt, first.look);
-  return { ...conclude(pending), server: first.look.serverStart };
+  const { serverStart } = first.look;
+  return { ...named(conclude(pending), serverStart), server: serverStart };
 }
 
 /**

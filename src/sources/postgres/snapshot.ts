@@ -8,6 +8,7 @@ import {
   connect,
   destroyConnection,
   encodingOf,
+  limitWork,
   nameColumns,
   query,
   runBatch,
@@ -30,6 +31,11 @@ import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
   readonly statementTimeoutMs: number;
   readonly idleTimeoutMs: number;
+  /**
+   * How long a server may be silent although it has nothing to do; 150 seconds: a pooler may wait 120 for a server.
+   * A statement without an answer ends so much later than by the server's own limit.
+   */
+  readonly silenceMs?: number;
   readonly sliceMs: number;
   /** Where the connections of snapshots come from and go to; default: a new one each. */
   readonly kept?: KeptConnections;
@@ -112,7 +118,8 @@ async function takeSnapshot(
       countSql: countSql(request.interval, null),
       slices,
       exported,
-      snapshot,
+      // Transaction ids are compared at the same start of the server only.
+      snapshot: `${snapshot}@${serverStart}`,
       serverStart,
     };
   } catch (error) {
@@ -345,6 +352,8 @@ async function beginOn(
   signal: AbortSignal,
   answerMs: number | null = null,
 ): Promise<Begun> {
+  const { silenceMs = 150_000 } = options;
+  limitWork(client, options.statementTimeoutMs + silenceMs);
   const before = [
     { sql: 'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY' },
     ...('snapshot' in view ? [{ sql: `SET TRANSACTION SNAPSHOT '${view.snapshot}'` }] : []),
@@ -362,7 +371,7 @@ async function beginOn(
       throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
     }
     const statements = [...before, { sql: setUpSql(options, teamId) }, ...more];
-    const answers = await runBatch(client, statements, signal, answerMs);
+    const answers = await runBatch(client, statements, signal, answerMs ?? silenceMs);
     const [snapshot, serverStart] = answers[before.length]?.rows[0] ?? [];
     if (!snapshot || !serverStart) {
       throw new SluiceError('source.unavailable', 'the server gave no snapshot');

@@ -1,5 +1,4 @@
-import type { Instant } from '../../domain/time.ts';
-import { describeInterval } from '../../domain/time.ts';
+import { type DataInterval, describeInterval, type Instant } from '../../domain/time.ts';
 import { pageOfIntervals } from '../../scheduling/backfill-range.ts';
 import {
   type Backfill,
@@ -16,7 +15,8 @@ import type { Context } from '../context.ts';
 const pageSize = 500;
 
 /**
- * Creates the next runs of a backfill, up to its concurrency, and ends it when all have finished.
+ * Creates the next runs of a backfill, up to its concurrency, and ends it when all have finished. If it runs all
+ * intervals, it waits at one whose live run began before it was asked for: that run may lack newer rows.
  * Any number of workers may call it at any time, for any backfill.
  *
  * @returns how many runs were created
@@ -42,12 +42,16 @@ async function advancePage(
   if (room <= 0) return { made: 0, more: false };
 
   const limit = backfill.reprocess === 'all' ? room : pageSize;
-  const page = pageOfIntervals(schedule.cadences, backfill.range, {
+  const next = pageOfIntervals(schedule.cadences, backfill.range, {
     order: backfill.order,
     after: after ?? undefined,
     limit,
   });
-  if (page.length === 0) {
+  const isWaited = ({ start }: DataInterval) =>
+    backfill.reprocess === 'all' && backfill.begunBefore.includes(start);
+  const waited = next.findIndex(isWaited);
+  const page = waited === -1 ? next : next.slice(0, waited);
+  if (next.length === 0) {
     if (liveRuns === 0) await db.transaction((tx) => endBackfill(tx, backfill));
     return { made: 0, more: false };
   }

@@ -129,7 +129,7 @@ export async function recordBackfill(
 
 function nothingToDo(intervals: number, reprocess: Reprocess): string {
   const why = {
-    all: 'has a live run',
+    all: 'has a run that is about to begin',
     failed: 'is exported or has a live run',
     none: 'has had a run',
   };

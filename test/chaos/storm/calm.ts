@@ -117,10 +117,10 @@ export async function untilLookedBack(world: World): Promise<void> {
   }
 }
 
-/** What our tables call the leaked transaction. */
+/** What our tables call the leaked transaction, and the server that it is of. */
 async function namesOf({ installation }: World, leaked: string): Promise<readonly string[]> {
   const { rows } = await installation.pool.query<{ name: string }>(
-    `select distinct name from receipts, unnest(pending_transactions) name where name ~ $1`,
+    `select distinct name from receipts, unnest(pending_transactions) name where name ~ $1 or starts_with(name, 'at:')`,
     [leaked],
   );
   return rows.map(({ name }) => name);

@@ -161,6 +161,41 @@ describe('a backfill', () => {
     expect((await statusOf(backfillId))?.total).toBe(2);
   });
 
+  it.each(['oldest_first', 'newest_first'] as const)(
+    'of all waits for a live run that has read its interval already, and runs it again (%s)',
+    async (order) => {
+      const batchExport = await createExportOfThePast(side, { createdMsAgo: 1 * hourMs });
+      await decide(side.context);
+      const [live] = await listRuns(side.db, batchExport.id);
+      const reading = await claim(side, live?.id ?? '');
+      // Rows that are written from now on are not in the snapshot of that run.
+      const startAt = Date.parse(live?.start ?? '') - hourMs;
+      const { backfillId, totalRuns } = await start(batchExport, {
+        startAt,
+        endAt: startAt + 2 * hourMs,
+        order,
+        concurrency: 5,
+      });
+      expect(totalRuns).toBe(2);
+      const newest = (runs: readonly RunRow[]) => runs.filter(({ start }) => start === live?.start);
+      await advanceBackfill(side.context, backfillId);
+      expect(newest(await liveRuns(batchExport.id))).toHaveLength(1);
+      expect(await statusOf(backfillId)).toMatchObject({ status: 'Running' });
+
+      expect(await complete(side.context, reading)).toBe(true);
+      expect(await workOff(batchExport.id, backfillId)).toContain(live?.start);
+      const [before, after, ...more] = newest(await listRuns(side.db, batchExport.id));
+      expect([before, after]).toMatchObject([{ backfillId: null }, { backfillId }]);
+      expect(more).toEqual([]);
+      const [{ id, generation } = {}] = await side.db.query<{ id: string; generation: number }>(
+        `select run_id as id, generation from receipts where export_id = $1 and data_interval_start = $2`,
+        [batchExport.id, live?.start],
+      );
+      expect({ id, generation }).toEqual({ id: after?.id, generation: reading.fileGeneration + 1 });
+      expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 2 });
+    },
+  );
+
   it.each([
     ['all', 4],
     ['failed', 3],

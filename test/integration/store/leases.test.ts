@@ -10,6 +10,7 @@ import {
   renewLeases,
   sweepExpiredLeases,
 } from '../../../src/store/leases.ts';
+import { enqueueRuns } from '../../../src/store/outbox.ts';
 import { handBackRun, recordProgress } from '../../../src/store/runs.ts';
 import {
   findLiveUploadIds,
@@ -352,6 +353,28 @@ it('an attempt that goes on with an upload of the one before notes the parts tha
   const next = await claim(side, runId);
   await recordUploadParts(side.db, next, upload);
   expect(await listUploads(side.db, next)).toEqual([{ ...upload, generation: 1 }]);
+});
+
+it('a fence of a lost history fits no run that no worker has claimed since', async () => {
+  await currentEra(side.db);
+  const { exportId, runId } = await waitingRun();
+  const lost = await claim(side, runId);
+  // As a backup has it that was made before the claim.
+  await side.db.query(
+    `with restored as (
+       update runs set status = 'Starting', attempt = 0, fence = fence - 1, lease_holder = null, lease_expires_at = null
+        where id = $1 returning id, team_id, export_id, backfill_id, data_interval_start
+     ) ${enqueueRuns('restored')}`,
+    [runId],
+  );
+  await side.db.query('update eras set timeline = coalesce(timeline, 0) + 7');
+  await currentEra(side.db);
+  const holder = await claim(side, runId);
+  expect(holder.fence).not.toBe(lost.fence);
+  expect(await renewLeases(side.db, [lost], leaseMs)).toEqual(new Set());
+  expect(await complete(side.context, lost)).toBe(false);
+  expect(await complete(side.context, holder)).toBe(true);
+  expect(await state(exportId)).toMatchObject({ status: 'Completed' });
 });
 
 // The last: it ends every lease of this database.

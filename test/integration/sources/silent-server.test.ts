@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createPostgresSource } from '../../../src/sources/index.ts';
+import { manyRows, type Source } from '../../../src/sources/source.ts';
+import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { createEvents, eventsRequest, insertEvents, readAll } from '../../support/source-tables.ts';
+import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
+
+const never = new AbortController().signal;
+const request = eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z');
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+  database = await createEmptyDatabase();
+  await database.pool.query(createEvents);
+  const given = { team: 1, start: '2024-03-01T00:00:00Z', count: manyRows + 500, everyMs: 100 };
+  await insertEvents(database.pool, given);
+  await database.pool.query('VACUUM ANALYZE events');
+});
+afterAll(() => database?.drop());
+
+/** A source behind a proxy that can fall silent, without a reset: the client gets no notice. */
+async function silenceable(work: (source: Source, proxy: TcpProxy) => Promise<void>) {
+  const proxy = await startTcpProxy({ target: { port: Number(new URL(database.url).port) } });
+  const url = new URL(database.url);
+  url.host = `${proxy.host}:${proxy.port}`;
+  const source = createPostgresSource({
+    connectionString: url.href,
+    connectTimeoutMs: 1_000,
+    statementTimeoutMs: 1_500,
+    silenceMs: 500,
+    settlePollMs: 20,
+  });
+  try {
+    await work(source, proxy);
+  } finally {
+    await proxy.close();
+  }
+}
+
+const unavailable = { code: 'source.unavailable' };
+
+async function exportAll(source: Source): Promise<void> {
+  const snapshot = await source.open(request, never);
+  try {
+    await readAll(snapshot, never);
+    await snapshot.countRows(never);
+  } finally {
+    await snapshot.close();
+  }
+}
+
+// From the first bytes of the connection to the middle of the rows.
+test.each([1, 100, 400, 700, 1_000, 1_500, 2_000, 3_000, 5_000, 50_000, 1_000_000])(
+  'a server that falls silent after %i bytes is given up',
+  (bytes) =>
+    silenceable(async (source, proxy) => {
+      proxy.pauseAfterBytes(bytes);
+      await expect(exportAll(source)).rejects.toMatchObject(unavailable);
+    }),
+);
+
+test('a server that falls silent before the count is given up', () =>
+  silenceable(async (source, proxy) => {
+    const snapshot = await source.open(request, never);
+    await readAll(snapshot, never);
+    expect(snapshot.totalCount).toBeNull();
+    proxy.pause();
+    await expect(snapshot.countRows(never)).rejects.toMatchObject(unavailable);
+    await snapshot.close();
+  }));
+
+test('a server that falls silent while its keys are compared is given up', () =>
+  silenceable(async (source, proxy) => {
+    const earlier = { snapshot: '1:1:', digest: null, count: 0 };
+    proxy.pauseAfterBytes(50_000);
+    await expect(source.hasLateRows(request, earlier, null, never)).rejects.toMatchObject(
+      unavailable,
+    );
+  }));
+
+test('a server that falls silent at the end lets a snapshot close', () =>
+  silenceable(async (source, proxy) => {
+    const snapshot = await source.open(request, never);
+    await readAll(snapshot, never);
+    proxy.pause();
+    await snapshot.close();
+  }));
