@@ -196,7 +196,7 @@ describe('a row that is larger than the reader takes', () => {
   test('is never held: the process stays as small as it is', async () => {
     await database.pool.query(
       `INSERT INTO events (uuid, team_id, event, inserted_at)
-       VALUES ($1, 7, repeat('a', 120000000), $2)`,
+       VALUES ($1, 7, repeat('a', 240000000), $2)`,
       ['00000000-0000-0000-0000-000000000007', day],
     );
     let most = 0;
@@ -209,7 +209,8 @@ describe('a row that is larger than the reader takes', () => {
     );
     await database.pool.query('DELETE FROM events WHERE team_id = 7');
     expect(error.code).toBe('source.row_too_large');
-    expect(most - before).toBeLessThan(60 * 2 ** 20);
+    // V8 frees the buffers that it has read only once there are about 64 MiB of them.
+    expect(most - before).toBeLessThan(110 * 2 ** 20);
   });
 });
 
