@@ -115,13 +115,21 @@ export function decodeManifest(bytes: Buffer): Manifest | null {
     const known =
       typeof value?.batch_export_id === 'string' &&
       typeof value.run_id === 'string' &&
-      ['number', 'undefined'].includes(typeof value.generation) &&
+      isGeneration(value.generation ?? 1) &&
       areFiles(value.files) &&
       areFiles(value.rejected_files ?? []);
     return known ? (value as Manifest) : null;
   } catch {
     return null;
   }
+}
+
+/** Far above what any interval reaches, and far below what our tables can hold. */
+const maxGeneration = 1_000_000_000;
+
+/** Whether a later generation can be given out after it. A bucket may name anything. */
+function isGeneration(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= maxGeneration;
 }
 
 /** Any writer of the bucket may have put these bytes there. */
