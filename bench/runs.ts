@@ -117,6 +117,7 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
       s3Credentials.id,
       s3Credentials.secret,
       String(places),
+      redis?.url ?? '',
     ];
     const bare = await processes.start(
       'bench/bench/runs/bare-loop.js',
@@ -181,9 +182,13 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
 }
 
 /** A line as soon as it is there: the table comes last. */
-function describe(kind: string, queue: string, { runsPerSecond, cpu, ratio }: KindTaken): string {
+function describe(
+  kind: string,
+  queue: string,
+  { runsPerSecond, cpu, ratio, bare, bareJobsPerSecond }: KindTaken,
+): string {
   const ms = Object.entries(cpu).map(([name, each]) => `${name} ${each.toFixed(1)}`);
-  return `${kind}, queue in ${queue}: ${runsPerSecond.toFixed(1)} runs/s, CPU ms ${ms.join(', ')}, ratio ${ratio.toFixed(2)}`;
+  return `${kind}, queue in ${queue}: ${runsPerSecond.toFixed(1)} runs/s, CPU ms ${ms.join(', ')}, ratio ${ratio.toFixed(2)}, of a bare job ${(bare.runsPerSecond / bareJobsPerSecond).toFixed(2)}`;
 }
 
 function destinationOf(toS3: boolean, endpoint: string) {

@@ -3,15 +3,23 @@ import { gzipSync } from 'node:zlib';
 import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
+import { BareQueue } from './bare-queue.ts';
 import type { BareWork } from './bare-work.ts';
 
 /**
  * What no exporter can leave out, and nothing else: claim, BEGIN, snapshot, count, COPY, PUT of the file and
  * the manifest, one UPDATE; with the connections, the places and the programs of a worker, and no guarantees. It gets its
- * work from its parent, as often as it asks, and answers each with the time that it took.
+ * work from its parent, as often as it asks, and answers each with the time that it took. If the work says so, each run is
+ * a BullMQ job: what a queue costs that guarantees nothing either.
  */
-const [url = '', endpoint = '', accessKeyId = '', secretAccessKey = '', places = ''] =
-  process.argv.slice(2);
+const [
+  url = '',
+  endpoint = '',
+  accessKeyId = '',
+  secretAccessKey = '',
+  places = '',
+  redisUrl = '',
+] = process.argv.slice(2);
 const pool = new pg.Pool({ connectionString: url, max: 20 });
 const s3 = new S3Client({
   endpoint,
@@ -74,13 +82,26 @@ async function runOne(id: number, { start, hours, team, toS3 }: BareWork): Promi
   });
 }
 
+/** What the jobs belong to. */
+let current: BareWork | null = null;
+let queue: Promise<BareQueue> | null = null;
+
 process.on('message', async (work: BareWork) => {
+  current = work;
+  queue ??= BareQueue.open(url, redisUrl, Number(places), async (id) => {
+    if (current) await runOne(id, current);
+  });
+  const opened = await queue;
   const began = performance.now();
-  const waiting = [...work.ids];
-  const place = async () => {
-    for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) await runOne(id, work);
-  };
-  await Promise.all(Array.from({ length: Number(places) }, place));
+  if (work.asJobs) {
+    await opened.runAll(work.ids);
+  } else {
+    const waiting = [...work.ids];
+    const place = async () => {
+      for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) await runOne(id, work);
+    };
+    await Promise.all(Array.from({ length: Number(places) }, place));
+  }
   process.send?.({ wallMs: performance.now() - began });
 });
 process.on('disconnect', () => process.exit());

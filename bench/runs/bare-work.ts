@@ -8,6 +8,8 @@ export interface BareWork {
   readonly hours: number;
   readonly team: number;
   readonly toS3: boolean;
+  /** Whether each run is a job of a queue. */
+  readonly asJobs: boolean;
 }
 
 /** How long the bare loop took. */

@@ -27,6 +27,8 @@ export interface KindTaken {
     readonly runsPerSecond: number;
     readonly cpu: Readonly<Record<keyof Watched, number>>;
   };
+  /** Runs per second of the bare loop, if each of its runs is a job of the same queue. */
+  readonly bareJobsPerSecond: number;
   /** Wall time over that of the bare loop. */
   readonly ratio: number;
   /** The statements that took the most time of the database, each on its own line. */
@@ -40,12 +42,12 @@ export interface KindOptions {
   readonly concurrency: number;
   readonly watched: Watched;
   readonly bare: ChildProcess;
-  readonly bareWork: BareWork;
+  readonly bareWork: Omit<BareWork, 'asJobs'>;
 }
 
 /** Measures the service, then the bare loop beside the idle service. */
 export async function measureKind(options: KindOptions): Promise<KindTaken> {
-  const { service, exportIds, range, concurrency, watched, bareWork } = options;
+  const { service, exportIds, range, concurrency, watched } = options;
   const { pool } = service;
   await pool.query('select pg_stat_statements_reset()');
   const ours = await takeTimes(watched, () => backfill(service, exportIds, range, concurrency));
@@ -62,18 +64,8 @@ export async function measureKind(options: KindOptions): Promise<KindTaken> {
     throw new Error(`${others} runs are not completed: ${await whyNot(service, exportIds)}`);
   const costly = await listCostly(service, runs);
 
-  // Its first pass opens connections, and its code is compiled then, as ours was before.
-  await passBare(options);
-  const passes = [await passBare(options)];
-  while (sumOf(passes, ({ wallMs }) => wallMs) < bareMs) passes.push(await passBare(options));
-  const bareRuns = passes.length * bareWork.ids.length;
-  const bareSeconds = sumOf(passes, ({ wallMs }) => wallMs) / 1_000;
-  const bareCpu = {
-    worker: sumOf(passes, ({ cpu }) => cpu.worker),
-    postgres: sumOf(passes, ({ cpu }) => cpu.postgres),
-    redis: sumOf(passes, ({ cpu }) => cpu.redis),
-    s3: sumOf(passes, ({ cpu }) => cpu.s3),
-  };
+  const loop = await measureBare(options, false);
+  const jobs = await measureBare(options, true);
   return {
     runs,
     runsPerSecond: runs / ours.seconds,
@@ -81,8 +73,9 @@ export async function measureKind(options: KindOptions): Promise<KindTaken> {
     cpu: perRun(ours.cpu, runs),
     p50,
     p99,
-    bare: { runsPerSecond: bareRuns / bareSeconds, cpu: perRun(bareCpu, bareRuns) },
-    ratio: ours.seconds / runs / (bareSeconds / bareRuns),
+    bare: loop,
+    bareJobsPerSecond: jobs.runsPerSecond,
+    ratio: (ours.seconds / runs) * loop.runsPerSecond,
     costly,
   };
 }
@@ -90,8 +83,25 @@ export async function measureKind(options: KindOptions): Promise<KindTaken> {
 /** How long the bare loop is measured at least, in as many passes as that takes. */
 const bareMs = 2_000;
 
+async function measureBare(options: KindOptions, asJobs: boolean): Promise<KindTaken['bare']> {
+  // Its first pass opens connections, and its code is compiled then, as ours was before.
+  await passBare(options, asJobs);
+  const passes = [await passBare(options, asJobs)];
+  while (sumOf(passes, ({ wallMs }) => wallMs) < bareMs)
+    passes.push(await passBare(options, asJobs));
+  const runs = passes.length * options.bareWork.ids.length;
+  const cpu = {
+    worker: sumOf(passes, (pass) => pass.cpu.worker),
+    postgres: sumOf(passes, (pass) => pass.cpu.postgres),
+    redis: sumOf(passes, (pass) => pass.cpu.redis),
+    s3: sumOf(passes, (pass) => pass.cpu.s3),
+  };
+  const seconds = sumOf(passes, ({ wallMs }) => wallMs) / 1_000;
+  return { runsPerSecond: runs / seconds, cpu: perRun(cpu, runs) };
+}
+
 /** Lets the bare loop do all its work once. */
-async function passBare({ service, watched, bare, bareWork }: KindOptions) {
+async function passBare({ service, watched, bare, bareWork }: KindOptions, asJobs: boolean) {
   await service.pool.query(
     `insert into bare_runs select id, 'Starting' from unnest($1::int[]) id
      on conflict (id) do update set status = 'Starting'`,
@@ -99,7 +109,7 @@ async function passBare({ service, watched, bare, bareWork }: KindOptions) {
   );
   let wallMs = Number.NaN;
   const { cpu } = await takeTimes({ ...watched, worker: bare.pid ?? 0 }, async () => {
-    bare.send(bareWork);
+    bare.send({ ...bareWork, asJobs });
     const [taken] = (await once(bare, 'message')) as [BareTaken];
     wallMs = taken.wallMs;
   });

@@ -37,6 +37,8 @@ export function printRuns(about: string, taken: readonly QueueTaken[]): string {
         shown(bare.runsPerSecond),
         `${shown(bare.cpu.worker, 1)} + ${shown(bare.cpu.postgres, 1)} + ${shown(bare.cpu.s3, 1)}`,
         `${shown(of.ratio, 2)} (${bar.ratio})`,
+        `${shown(of.bareJobsPerSecond)}, ${shown(bare.runsPerSecond / of.bareJobsPerSecond, 2)}`,
+        shown((of.ratio * of.bareJobsPerSecond) / bare.runsPerSecond, 2),
       ];
       return [`| ${cells.join(' | ')} |`];
     }),
@@ -53,6 +55,8 @@ export function printRuns(about: string, taken: readonly QueueTaken[]): string {
     'bare loop runs/s',
     'its CPU ms (own + PostgreSQL + S3)',
     'ratio',
+    'bare loop with a BullMQ job a run: runs/s, ratio',
+    'our ratio to that',
   ];
   const alone = taken
     .filter(({ aloneMs }) => !Number.isNaN(aloneMs))
