@@ -50,3 +50,11 @@ export function intervalStem(prefix: string, interval: DataInterval): string {
   const folder = prefix === '' ? '' : `${prefix}/`;
   return `${folder}${isoSeconds(interval.start)}-${isoSeconds(interval.end)}`;
 }
+
+/** Far above what any interval reaches, and far below what our tables can hold. */
+const maxGeneration = 1_000_000_000;
+
+/** Whether a later generation can follow. A bucket may name any. */
+export function isGeneration(value: unknown): boolean {
+  return Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= maxGeneration;
+}

@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
+import { isGeneration } from '../domain/object-keys.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
@@ -122,14 +123,6 @@ export function decodeManifest(bytes: Buffer): Manifest | null {
   } catch {
     return null;
   }
-}
-
-/** Far above what any interval reaches, and far below what our tables can hold. */
-const maxGeneration = 1_000_000_000;
-
-/** Whether a later generation can be given out after it. A bucket may name anything. */
-function isGeneration(value: unknown): value is number {
-  return Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= maxGeneration;
 }
 
 /** Any writer of the bucket may have put these bytes there. */
