@@ -17,7 +17,8 @@ export class BareQueue {
   private constructor(connection: QueueConnection, places: number, run: Run) {
     this.#queue = connection.openQueue(name);
     const work = async ({ data }: { readonly data: { readonly id: number } }) => {
-      await run(data.id);
+      // A job that fails would leave the others to wait for its end.
+      await run(data.id).catch((error: unknown) => process.nextTick(() => fail(error)));
       this.#left -= 1;
       if (this.#left === 0) this.#ended();
     };

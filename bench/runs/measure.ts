@@ -110,7 +110,11 @@ async function passBare({ service, watched, bare, bareWork }: KindOptions, asJob
   let wallMs = Number.NaN;
   const { cpu } = await takeTimes({ ...watched, worker: bare.pid ?? 0 }, async () => {
     bare.send({ ...bareWork, asJobs });
-    const [taken] = (await once(bare, 'message')) as [BareTaken];
+    const dead = new AbortController();
+    const die = () => dead.abort(new Error('the bare loop ended'));
+    bare.once('exit', die);
+    const [taken] = (await once(bare, 'message', { signal: dead.signal })) as [BareTaken];
+    bare.off('exit', die);
     wallMs = taken.wallMs;
   });
   return { wallMs, cpu };

@@ -54,7 +54,7 @@ export function intervalStem(prefix: string, interval: DataInterval): string {
 /** Far above what any interval reaches, and far below what our tables can hold. */
 const maxGeneration = 1_000_000_000;
 
-/** Whether a later generation can follow. A bucket may name any. */
-export function isGeneration(value: unknown): boolean {
-  return Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= maxGeneration;
+/** Whether a run may write the generation after it. A bucket may name any number. */
+export function mayFollow(generation: number): boolean {
+  return Number.isSafeInteger(generation) && generation >= 0 && generation < maxGeneration;
 }

@@ -2,7 +2,7 @@ import type { Destination } from '../destinations/destination.ts';
 import { findDecimalFault } from '../domain/decimal-columns.ts';
 import { SluiceError, StepFault, toSluiceError } from '../domain/errors.ts';
 import { settingsForRecipe } from '../domain/format-settings.ts';
-import { manifestKey } from '../domain/object-keys.ts';
+import { manifestKey, mayFollow } from '../domain/object-keys.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import type { Column } from '../domain/row-block.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
@@ -73,16 +73,27 @@ export async function exportInterval(
 /**
  * The generation to write under. An export without a manifest replaces its files at their keys. A bucket
  * that is ahead of our database (which was restored from a backup) has used more generations.
+ *
+ * @throws SluiceError `destination.key_taken` or `destination.table_damaged` if the bucket names one that none can follow
  */
 async function chooseGeneration(
-  { writesManifest, current, generation }: IntervalJob,
+  { writesManifest, current, generation, prefix, interval }: IntervalJob,
   { manifest }: FoundManifest,
   table: TableState | null,
   ports: RunPorts,
 ): Promise<number> {
   if (!writesManifest && current?.manifestKey === null) return current.generation;
   const inManifest = manifest === null ? 0 : generationOf(manifest);
-  const floor = Math.max(inManifest, table?.generation ?? 0);
+  if (!mayFollow(inManifest)) {
+    const detail = `${manifestKey(prefix, interval)} has generation ${inManifest}`;
+    throw new SluiceError('destination.key_taken', detail);
+  }
+  const inTable = table?.generation ?? 0;
+  if (!mayFollow(inTable)) {
+    const detail = `a file of the interval has generation ${inTable}`;
+    throw new SluiceError('destination.table_damaged', detail);
+  }
+  const floor = Math.max(inManifest, inTable);
   return floor < generation ? generation : ports.raiseGeneration(floor);
 }
 

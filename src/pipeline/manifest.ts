@@ -1,6 +1,5 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
-import { isGeneration } from '../domain/object-keys.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
@@ -116,7 +115,7 @@ export function decodeManifest(bytes: Buffer): Manifest | null {
     const known =
       typeof value?.batch_export_id === 'string' &&
       typeof value.run_id === 'string' &&
-      isGeneration(value.generation ?? 1) &&
+      ['number', 'undefined'].includes(typeof value.generation) &&
       areFiles(value.files) &&
       areFiles(value.rejected_files ?? []);
     return known ? (value as Manifest) : null;

@@ -24,17 +24,6 @@ it.each([
   expect(manifestOf(content)).toBeNull();
 });
 
-it.each([[-1], [1.5], [2 ** 31], [1e300], ['2'], [{}]])(
-  'a manifest of generation %j, after which none can follow, is not ours',
-  (generation) => {
-    expect(manifestOf({ files: [], generation })).toBeNull();
-  },
-);
-
-it('a manifest of an earlier build has no generation', () => {
-  expect(manifestOf({ files: [] })).not.toBeNull();
-});
-
 it('a manifest with more files than a commit has adds at most 10,000 to our record', () => {
   const files = Array.from({ length: 20_000 }, (_, index) => ({ key: `p/a.v1-${index}` }));
   const found = { manifest: manifestOf({ files }), etag: '"tag"' };

@@ -1,5 +1,3 @@
-import { SluiceError } from '../../domain/errors.ts';
-import { isGeneration } from '../../domain/object-keys.ts';
 import type { TableField } from '../../domain/table-field.ts';
 import { findInterval, generationIn, type LiveFile, type TableInterval } from './manifest-set.ts';
 import { currentSnapshot, ownNames, schemaOf } from './metadata.ts';
@@ -25,10 +23,6 @@ export async function findTable(
   if (!table) return { generation: 0, files: [], fields: [] };
   const { own } = await findInterval(place, objects, currentSnapshot(table), interval);
   const generation = Math.max(0, ...own.map(({ path }) => generationIn(path)));
-  if (!isGeneration(generation)) {
-    const detail = `the table has generation ${generation} of ${interval.stem}`;
-    throw new SluiceError('destination.table_damaged', detail);
-  }
   return { generation, files: own, fields: schemaOf(table).fields };
 }
 

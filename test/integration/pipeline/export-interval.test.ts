@@ -96,6 +96,20 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     expect(again.asked).toEqual(['generation above 6', 'reading', 'commit']);
   });
 
+  it.each([-1, 0.5, 1e9, 2 ** 31, 1e300])(
+    'refuses a manifest of generation %d, after which none can follow',
+    async (generation) => {
+      const { destination } = opened;
+      const facts = { batch_export_id: firstJob().exportId, run_id: 'a run', files: [] };
+      const body = Buffer.from(JSON.stringify({ ...facts, generation }));
+      await destination.commitManifest(manifestPath, body, null);
+      const refused = attempt(bench, destination, firstJob({ generation: 2 }));
+      expect(await codeOf(refused.exported)).toBe('destination.key_taken');
+      expect(refused.asked).toEqual([]);
+      expect(await readableKeys(destination)).toEqual([manifestPath]);
+    },
+  );
+
   it('leaves the manifest of another export alone', async () => {
     const { destination } = opened;
     await attempt(bench, destination, firstJob()).exported;

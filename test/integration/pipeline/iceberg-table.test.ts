@@ -10,6 +10,7 @@ import {
   firstJob,
   type IntervalBench,
   jobAfter,
+  manifestPath,
   openIntervalBench,
   readableKeys,
   readManifest,
@@ -121,6 +122,16 @@ describe('an export with an Iceberg table', () => {
       expect(await faults()).toEqual([]);
     },
   );
+
+  it('is refused after a file of a generation that none can follow', async () => {
+    await attempt(bench, store.destination, tableJob({ generation: 1e9 })).exported;
+    const { files } = await readManifest(store.destination);
+    await store.destination.deleteFiles([manifestPath]);
+    const refused = attempt(bench, store.destination, tableJob({ generation: 2 }));
+    expect(await codeOf(refused.exported)).toBe('destination.table_damaged');
+    expect(refused.asked).toEqual([]);
+    expect(await readableKeys(store.destination)).toContain(files[0]?.key);
+  });
 
   it('takes the files out of the table if an interval has no row any more', async () => {
     const job = tableJob();

@@ -4,7 +4,7 @@ import {
   expireSnapshots,
   type TableCommit,
 } from '../../../src/table-formats/iceberg/commit-interval.ts';
-import { findHeld, findTable } from '../../../src/table-formats/iceberg/held-files.ts';
+import { findHeld } from '../../../src/table-formats/iceberg/held-files.ts';
 import { readManifests } from '../../../src/table-formats/iceberg/manifest-set.ts';
 import type { TableMetadata } from '../../../src/table-formats/iceberg/metadata.ts';
 import { readTable } from '../../../src/table-formats/iceberg/read-table.ts';
@@ -77,15 +77,6 @@ describe('a commit to an Iceberg table', () => {
     await commitInterval(commit(), filesOf(0, 3));
     expect(await codeOf(commitInterval(commit(), filesOf(0, 2)))).toBe('destination.conflict');
     expect(await pathsNow()).toEqual([pathOf(0, 3)]);
-  });
-
-  it('is refused after a generation that none can follow', async () => {
-    await commitInterval(commit(), filesOf(0, 1_000_000_000));
-    const found = await findTable(place, objects, filesOf(0));
-    expect(found.generation).toBe(1_000_000_000);
-    await commitInterval(commit(), filesOf(0, 2 ** 31));
-    const late = findTable(place, objects, filesOf(0));
-    expect(await codeOf(late)).toBe('destination.table_damaged');
   });
 
   it('lets both of two writers in that have read the same version', async () => {
