@@ -14,6 +14,8 @@ export interface CallOptions<M extends Method, Path extends PathOf<M>> {
   readonly patienceMs?: number;
   /** Says what a 404 means. */
   readonly notFound?: string;
+  /** The options that fields and query parameters come from, for messages: `start_at` → `--from`. */
+  readonly optionOf?: Readonly<Record<string, string>>;
 }
 
 /** The API of one project. Every method throws CliError with what is wrong and what to do. */
@@ -85,7 +87,10 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
   const read = async (
     method: string,
     path: string,
-    options: Pick<CallOptions<'get', PathOf<'get'>>, 'body' | 'patienceMs' | 'notFound'> = {},
+    options: Pick<
+      CallOptions<'get', PathOf<'get'>>,
+      'body' | 'patienceMs' | 'notFound' | 'optionOf'
+    > = {},
     accepts: (status: number) => boolean = (status) => status >= 200 && status < 300,
   ): Promise<unknown> => {
     const limitMs = options.patienceMs ?? patienceMs;
@@ -93,7 +98,8 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
     if (accepts(answer.status) && (answer.json !== undefined || answer.status === 204)) {
       return answer.json ?? null;
     }
-    throw explainAnswer(answer, { url: base, project, notFound: options.notFound });
+    const { notFound, optionOf } = options;
+    throw explainAnswer(answer, { url: base, project, notFound, optionOf });
   };
 
   return {

@@ -20,6 +20,13 @@ export interface BackfillOptions extends ApiOptions {
   readonly wait: boolean;
 }
 
+const optionOf = {
+  start_at: '--from',
+  end_at: '--to',
+  reprocess: '--reprocess',
+  order: '--newest-first',
+  concurrency: '--concurrency',
+};
 const pollMs = 1_000;
 /** Intervals that a preview lists. */
 const shownIntervals = 10;
@@ -39,8 +46,9 @@ export async function backfill(deps: CliDeps, name: string, options: BackfillOpt
     api.call('post', '/batch_exports/{id}/backfill', {
       path: { id },
       body: dryRun ? { ...body, dry_run: true } : body,
+      optionOf,
     });
-  const begun = await inWordsOfOptions(send(options.dryRun ?? false));
+  const begun = await send(options.dryRun ?? false);
   if ('dry_run' in begun) {
     print(deps, options, begun, () => previewLines(begun, deps));
     return;
@@ -62,17 +70,6 @@ export async function backfill(deps: CliDeps, name: string, options: BackfillOpt
         : `${plural(ended.failed_runs, 'run')} failed. \`sluice runs list <export> --status Failed,FailedRetryable\` says why.`,
     );
   }
-}
-
-/** The API's names of the bounds are not those of the options. */
-async function inWordsOfOptions<T>(answer: Promise<T>): Promise<T> {
-  return answer.catch((error: unknown) => {
-    if (!(error instanceof CliError)) throw error;
-    const text = error.message
-      .replaceAll(/^start_at: /gm, '--from: ')
-      .replaceAll(/^end_at: /gm, '--to: ');
-    throw new CliError(text, error.exitCode);
-  });
 }
 
 interface Preview {

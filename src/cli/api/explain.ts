@@ -12,6 +12,7 @@ interface Called {
   readonly url: string;
   readonly project: string;
   readonly notFound: string | undefined;
+  readonly optionOf: Readonly<Record<string, string>> | undefined;
 }
 
 interface Problem {
@@ -63,8 +64,16 @@ export function explainAnswer(answer: Answer, called: Called): CliError {
     const report = requestId === null ? '' : ` Its log has it under request ${requestId}.`;
     return new CliError(`${called.url}: ${first.detail}${report}`, exitCodes.unreachable);
   }
-  const lines = problems.map(({ attr, detail }) => (attr === null ? detail : `${attr}: ${detail}`));
+  const lines = problems.map(({ attr, detail }) =>
+    attr === null ? detail : `${typedName(attr, called)}: ${detail}`,
+  );
   return new RefusedRequest(lines.join('\n'), status, first.attr);
+}
+
+/** What the person wrote the value under: an option, or a field of a file. */
+function typedName(attr: string, { optionOf }: Called): string {
+  const [first = attr] = attr.split('.');
+  return optionOf?.[first] ?? attr;
 }
 
 function explainRefusal(detail: string, { project }: Called): string {

@@ -68,6 +68,7 @@ export async function unpause(
   const after = await api.call('post', '/batch_exports/{id}/unpause', {
     path: { id },
     body: { backfill },
+    optionOf: { backfill: '--backfill' },
   });
   print(deps, options, after, () => [
     `Unpaused ${quoted(after.name)}. Next run: ${after.next_run_at ?? 'none'}.`,

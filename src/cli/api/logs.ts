@@ -16,6 +16,7 @@ export interface LogsOptions extends ApiOptions {
   readonly limit: number;
 }
 
+const optionOf = { level: '--level', limit: '--limit' };
 const pollMs = 1_000;
 /** Entries can become visible after newer ones: their transactions end in another order. */
 const overlapMs = 30_000;
@@ -53,10 +54,12 @@ async function readPage(api: Api, id: string, run: string | undefined, query: Lo
       ? await api.call('get', '/batch_exports/{batch_export_id}/logs', {
           path: { batch_export_id: id },
           query,
+          optionOf,
         })
       : await api.call('get', '/batch_exports/{batch_export_id}/runs/{run_id}/logs', {
           path: { batch_export_id: id, run_id: run },
           query,
+          optionOf,
           notFound: `There is no run ${run} of this export. \`sluice runs list\` shows its runs.`,
         });
   return page.results;

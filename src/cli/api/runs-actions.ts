@@ -8,6 +8,7 @@ import { type ApiOptions, openApi } from './open-api.ts';
 import type { QueryOf, Run } from './types.ts';
 
 const pageSize = 1_000;
+const optionOf = { status: '--status', limit: '--limit' };
 type RunQuery = QueryOf<'get', '/batch_exports/{batch_export_id}/runs'>;
 
 export async function list(
@@ -31,7 +32,7 @@ export async function list(
     const page: { readonly next: string | null; readonly results: readonly Run[] } = await api.call(
       'get',
       '/batch_exports/{batch_export_id}/runs',
-      { path: { batch_export_id: id }, query },
+      { path: { batch_export_id: id }, query, optionOf },
     );
     shown.push(...page.results);
     cursor = page.next === null ? null : new URL(page.next).searchParams.get('cursor');

@@ -172,6 +172,20 @@ describe('one line says what is wrong and what to do', () => {
       err: expect.stringMatching(/^--from: Must have an offset from UTC.*\n--to: .*\n$/),
     });
   });
+
+  test.each([
+    ['--status', ['runs', 'list'], ['--status', 'Great']],
+    ['--level', ['logs'], ['--level', 'INFO,LOUD']],
+    ['--reprocess', ['backfill'], ['--reprocess', 'some']],
+    ['--concurrency', ['backfill'], ['--concurrency', '0']],
+  ])('a refused value is named by its option: %s', async (name, command, [option, value]) => {
+    const range = ['--from', '2024-03-01T00:00:00Z', '--to', '2024-03-02T00:00:00Z'];
+    const id = await create({ name: `Refused ${name}` });
+    const words = [...command, id, ...(command[0] === 'backfill' ? range : []), option, value];
+    const { code, err } = await sluice(words.map(String));
+    expect(code).not.toBe(0);
+    expect(err).toMatch(new RegExp(`^(error: option ')?${name}\\b`));
+  });
 });
 
 test('a service that asks to wait is asked again, and a POST keeps its Idempotency-Key', async () => {
