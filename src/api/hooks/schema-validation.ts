@@ -1,5 +1,6 @@
 import { type TObject, Type } from 'typebox';
-import type { Api } from '../api.ts';
+import { Refusal } from '../../domain/problem.ts';
+import type { Api, Request } from '../api.ts';
 import { madeLate } from '../validation/made-late.ts';
 import { createAjv, typedQuery } from '../validation/validator.ts';
 
@@ -66,12 +67,21 @@ export function refuseUnknownFields(api: Api): void {
     const query = (schema.querystring ?? Type.Object({})) as TObject;
     const querystring = { ...query, additionalProperties: false };
     const { body } = schema;
+    if (body === undefined) route.preValidation = [route.preValidation ?? [], refuseFields].flat();
     route.schema = {
       ...schema,
       querystring,
       ...(body === undefined ? {} : { body: closed(body) }),
     };
   });
+}
+
+/** For an operation that takes no body. A body that is not an object is refused before. */
+async function refuseFields({ body }: Request): Promise<void> {
+  const [name] = Object.keys(body ?? {});
+  if (name === undefined) return;
+  const detail = 'This operation takes no fields. Send no body.';
+  throw new Refusal({ code: 'invalid_input', detail, attr: name });
 }
 
 interface Schema {

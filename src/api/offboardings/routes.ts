@@ -2,7 +2,7 @@ import { notFound, Refusal } from '../../domain/problem.ts';
 import { findOffboarding, listOffboardings, listRemainingFiles } from '../../store/offboardings.ts';
 import { offboardTenant } from '../../use-cases/tenants/offboard.ts';
 import { type Api, callerOf } from '../api.ts';
-import { CreateOffboarding, OffboardingParams } from './schema.ts';
+import { CreateOffboarding, NoQuery, OffboardingParams } from './schema.ts';
 import { offboardingView, remainingView } from './view.ts';
 
 const maxListed = 1_000;
@@ -11,7 +11,7 @@ const maxListed = 1_000;
 export function offboardingRoutes(api: Api): void {
   api.post(
     '/admin/offboardings',
-    { schema: { hide: true, body: CreateOffboarding } },
+    { schema: { hide: true, querystring: NoQuery, body: CreateOffboarding } },
     async (request, reply) => {
       const { organization_id, project_id, confirm_name } = request.body;
       const caller = callerOf(request);
@@ -28,13 +28,17 @@ export function offboardingRoutes(api: Api): void {
     },
   );
 
-  api.get('/admin/offboardings', { schema: { hide: true } }, async ({ context }) => ({
-    results: (await listOffboardings(context.db, maxListed)).map(offboardingView),
-  }));
+  api.get(
+    '/admin/offboardings',
+    { schema: { hide: true, querystring: NoQuery } },
+    async ({ context }) => ({
+      results: (await listOffboardings(context.db, maxListed)).map(offboardingView),
+    }),
+  );
 
   api.get(
     '/admin/offboardings/:id',
-    { schema: { hide: true, params: OffboardingParams } },
+    { schema: { hide: true, querystring: NoQuery, params: OffboardingParams } },
     async ({ context, params }) => {
       const found = await findOffboarding(context.db, params.id);
       if (!found) throw notFound();

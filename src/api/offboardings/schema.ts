@@ -19,3 +19,6 @@ export const CreateOffboarding = Type.Object(
 );
 
 export const OffboardingParams = Type.Object({ id: Type.String({ format: 'uuid' }) });
+
+/** The operations take no query parameters. */
+export const NoQuery = Type.Object({}, { additionalProperties: false });

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { createKey } from '../../support/tenants.ts';
 
 let api: ApiUnderTest;
 
@@ -89,4 +90,23 @@ describe('a misspelled field', () => {
     const { status, text } = await api.client.post(lab, { configs, rows });
     expect(status, text).toBe(200);
   });
+});
+
+test('an operation without fields refuses a body that has some', async () => {
+  const targets = `${api.project}/notification_targets`;
+  const { body: made } = await api.client.post(targets, { url: 'https://example.com/' });
+  const address = `${targets}/${made.id}/rotate_secret`;
+  const { status, body } = await api.client.post(address, { overlap: 60 });
+  expect([status, body.code, body.attr]).toEqual([400, 'invalid_input', 'overlap']);
+  expect(body.detail).toBe('This operation takes no fields. Send no body.');
+  expect((await api.client.post(address, {})).status).toBe(200);
+});
+
+test('an operation of operators refuses a query parameter that it does not know', async () => {
+  const { organizationId } = api.tenant;
+  const { key } = await createKey(api.db, { organizationId, isAdmin: true });
+  const admin = api.client.withKey(key);
+  const { status, body } = await admin.get('/admin/offboardings?status=completed');
+  expect([status, body.attr]).toEqual([400, 'status']);
+  expect((await admin.get('/admin/offboardings')).status).toBe(200);
 });
