@@ -206,15 +206,20 @@ export async function nameColumns(
   }));
 }
 
-/** Maximum time of one piece of work on a connection. Its server ends statements earlier. */
-const workLimits = new WeakMap<pg.Client, number>();
+/** Maximum time of one piece of work on a connection, and what looks whether its server is alive meanwhile. */
+interface WorkLimit {
+  readonly ms: number;
+  readonly watch: (onSilent: () => void) => () => void;
+}
+
+const workLimits = new WeakMap<pg.Client, WorkLimit>();
 
 /**
  * From now on a piece of work that takes longer loses the connection: a server that is alive has ended the statement
- * by then, so this one, or what is on the way to it, is silent.
+ * by then, so this one, or what is on the way to it, is silent. If it answers no new connection, it loses it earlier.
  */
-export function limitWork(client: pg.Client, ms: number): void {
-  workLimits.set(client, Math.min(ms, longestTimerMs));
+export function limitWork(client: pg.Client, ms: number, watch: WorkLimit['watch']): void {
+  workLimits.set(client, { ms: Math.min(ms, longestTimerMs), watch });
 }
 
 const longestTimerMs = 2 ** 31 - 1;
@@ -228,13 +233,14 @@ export async function withAbort<T>(
   signal.throwIfAborted();
   const destroy = () => destroyConnection(client);
   signal.addEventListener('abort', destroy, { once: true });
-  const limitMs = workLimits.get(client);
+  const limit = workLimits.get(client);
   let isSilent = false;
   const cut = () => {
     isSilent = true;
     destroy();
   };
-  const timer = limitMs === undefined ? null : setTimeout(cut, limitMs);
+  const timer = limit && setTimeout(cut, limit.ms);
+  const endWatch = limit?.watch(cut);
   try {
     return await work();
   } catch (error) {
@@ -242,7 +248,8 @@ export async function withAbort<T>(
     if (isSilent) throw new SluiceError('source.unavailable', 'the server did not answer', error);
     throw toSourceError(error);
   } finally {
-    if (timer) clearTimeout(timer);
+    clearTimeout(timer);
+    endWatch?.();
     signal.removeEventListener('abort', destroy);
   }
 }

@@ -25,6 +25,7 @@ import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
 import { hasReplayed } from './replay.ts';
 import { nameLargeRow } from './row-too-large.ts';
 import { setUpSql } from './session-settings.ts';
+import { watchSilence } from './silence.ts';
 import { countLimit, sliceInterval } from './slices.ts';
 import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 
@@ -33,7 +34,8 @@ export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
   readonly idleTimeoutMs: number;
   /**
    * How long a server may be silent although it has nothing to do; 150 seconds: a pooler may wait 120 for a server.
-   * A statement without an answer ends so much later than by the server's own limit.
+   * A statement without an answer ends so much later than by the server's own limit, or earlier if the server
+   * answers no new connection either.
    */
   readonly silenceMs?: number;
   readonly sliceMs: number;
@@ -353,7 +355,9 @@ async function beginOn(
   answerMs: number | null = null,
 ): Promise<Begun> {
   const { silenceMs = 150_000 } = options;
-  limitWork(client, options.statementTimeoutMs + silenceMs);
+  limitWork(client, options.statementTimeoutMs + silenceMs, (onSilent) =>
+    watchSilence(options, { silenceMs, lookEveryMs: silenceMs / 5 }, onSilent),
+  );
   const before = [
     { sql: 'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY' },
     ...('snapshot' in view ? [{ sql: `SET TRANSACTION SNAPSHOT '${view.snapshot}'` }] : []),

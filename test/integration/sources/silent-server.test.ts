@@ -3,6 +3,7 @@ import { createPostgresSource } from '../../../src/sources/index.ts';
 import { manyRows, type Source } from '../../../src/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { createEvents, eventsRequest, insertEvents, readAll } from '../../support/source-tables.ts';
+import { until } from '../../support/until.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 
 const never = new AbortController().signal;
@@ -20,15 +21,18 @@ beforeAll(async () => {
 afterAll(() => database?.drop());
 
 /** A source behind a proxy that can fall silent, without a reset: the client gets no notice. */
-async function silenceable(work: (source: Source, proxy: TcpProxy) => Promise<void>) {
+async function silenceable(
+  work: (source: Source, proxy: TcpProxy) => Promise<void>,
+  { statementTimeoutMs = 1_500, connectTimeoutMs = 1_000, silenceMs = 500 } = {},
+) {
   const proxy = await startTcpProxy({ target: { port: Number(new URL(database.url).port) } });
   const url = new URL(database.url);
   url.host = `${proxy.host}:${proxy.port}`;
   const source = createPostgresSource({
     connectionString: url.href,
-    connectTimeoutMs: 1_000,
-    statementTimeoutMs: 1_500,
-    silenceMs: 500,
+    connectTimeoutMs,
+    statementTimeoutMs,
+    silenceMs,
     settlePollMs: 20,
   });
   try {
@@ -86,3 +90,50 @@ test('a server that falls silent at the end lets a snapshot close', () =>
     proxy.pause();
     await snapshot.close();
   }));
+
+const slow = { statementTimeoutMs: 3_600_000, connectTimeoutMs: 200, silenceMs: 300 };
+
+test.each([50_000, 1_000_000])(
+  'a server that falls silent after %i bytes is given up long before its statement may end',
+  (bytes) =>
+    silenceable(async (source, proxy) => {
+      proxy.pauseAfterBytes(bytes);
+      await expect(exportAll(source)).rejects.toMatchObject(unavailable);
+    }, slow),
+);
+
+test('a slow statement goes on as long as its server answers new connections', async () => {
+  const { pool } = database;
+  // Each statement waits for the gate.
+  await pool.query(`
+    create function gate() returns boolean language sql volatile as
+      'select pg_advisory_lock_shared(7), pg_advisory_unlock_shared(7); select true';
+    alter table events rename to all_events;
+    create view events as select * from all_events where (select gate())`);
+  const gate = await pool.connect();
+  const sessions = async () => {
+    const { rows } = await pool.query<{ sessions: number }>(
+      'select sessions::int from pg_stat_database where datname = current_database()',
+    );
+    return rows[0]?.sessions ?? 0;
+  };
+  try {
+    await silenceable(async (source) => {
+      const snapshot = await source.open(request, never);
+      await gate.query('select pg_advisory_lock(7)');
+      const before = await sessions();
+      const reading = readAll(snapshot, never);
+      reading.catch(() => {});
+      await until(async () => (await sessions()) >= before + 10, { message: 'ten looks' });
+      await gate.query('select pg_advisory_unlock(7)');
+      const blocks = await reading;
+      expect(blocks.reduce((rows, block) => rows + block.rowCount, 0)).toBe(manyRows + 500);
+      await snapshot.close();
+    }, slow);
+  } finally {
+    gate.release();
+    await pool.query(
+      'drop view events; alter table all_events rename to events; drop function gate',
+    );
+  }
+});
