@@ -123,6 +123,7 @@ async function write({ name }: BenchTable, about: string, printed: string): Prom
 
 The ratio is the wall time divided by that of the first line, in which only the database works.
 
+- The bar is the highest ratio that we accept.
 - Own CPU and memory are those of the exporting process. Plugin CPU is that of the processes of own plugins. The database and the S3 server use the
   same cores.
 - Only our process is warm, like a worker that gets a run: it has already exported a sixth of the rows. It has the malloc settings of the
