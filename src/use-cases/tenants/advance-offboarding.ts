@@ -136,7 +136,7 @@ async function cancelAll({ db, ports, limits, taken }: Work): Promise<string | n
         await markBatchExportDeleted(tx, id);
         await cancelLiveWork(tx, id);
       });
-      if (ports.isOver()) return 'Goes on with the next sweep.';
+      if (ports.isOver()) return 'Continues with the next sweep.';
     }
   }
   if (await db.transaction((tx) => endSilentCommits(tx, taken))) {

@@ -297,7 +297,7 @@ describe('handing back', () => {
       `select latest_error as text from runs where id = $1`,
       [runId],
     );
-    expect(ended?.text).toMatch(/Retry the run when the cause is gone\.$/);
+    expect(ended?.text).toMatch(/Fix the cause, then retry the run\.$/);
     const [row] = await side.db.query(`select failure_streak from batch_exports where id = $1`, [
       exportId,
     ]);

@@ -92,7 +92,11 @@ it('the example of the documentation is good, and so is its query', () => {
 
 describe('a fault of the file', () => {
   it.each([
-    ['tenant_column: team_id', '', /^models.yaml:2 models\[0\]\.tenant_column is missing\. Column with /],
+    [
+      'tenant_column: team_id',
+      '',
+      /^models.yaml:2 models\[0\]\.tenant_column is missing\. Column with /,
+    ],
     [
       'key_columns: [id]',
       'key_columns: id',
