@@ -249,7 +249,7 @@ test.each(frozenAt)(
   },
 );
 
-test('a deleted organization loses its runs under way, its uploads, keys and rows; its files stay', async () => {
+test('a deleted organization loses its runs in progress, its uploads, keys and rows; its files stay', async () => {
   const { pool, tenant, client, s3, db } = installation;
   const { organizationId, projectIds } = tenant;
   const operator = await installation.addTenant();

@@ -22,7 +22,7 @@ export const CoverageQuery = Type.Object({
 
 const State = Type.Enum([...coverageStates], {
   description:
-    'done: exported. accepted: an operator accepted it as it is. unsettled: exported, but may still receive rows. running: a run or a backfill is under way. retrying: the same, after a failed attempt. failed, cancelled: so ended its last run. missing: it was due, and its run was deleted. paused: it was due during a pause. never_asked: neither the schedule nor a backfill asked for it.',
+    'done: exported. accepted: an operator accepted it as it is. unsettled: exported, but may still receive rows. running: a run or a backfill is in progress. retrying: the same, after a failed attempt. failed, cancelled: so ended its last run. missing: it was due, and its run was deleted. paused: it was due during a pause. never_asked: neither the schedule nor a backfill asked for it.',
 });
 
 const CoverageRange = Type.Object({

@@ -43,7 +43,7 @@ export const BatchExportRun = named(
       next_attempt_at: Nullable({
         ...Time,
         description:
-          'The next attempt begins at this time, or as soon as a worker is free after it. Null while an attempt is under way, and after the end.',
+          'The next attempt begins at this time, or as soon as a worker is free after it. Null while an attempt is in progress, and after the end.',
       }),
       bytes_exported: Type.Integer(),
       files: Type.Integer(),

@@ -70,7 +70,7 @@ export function throughputRoutes(api: Api, family: Family): void {
             minimum: 1,
             maximum: maxPoints,
             default: 200,
-            description: 'The newest so many intervals.',
+            description: 'Maximum number of intervals. The newest ones are returned.',
           }),
         ),
       }),

@@ -247,7 +247,7 @@ describe('handing back', () => {
     expect(await claim(side, runId)).toMatchObject({ crashes: 0, faults: 0, attempt: 2 });
   });
 
-  it('ends the lease: a heartbeat or a commit under way does not take it back, nor does a repeat count', async () => {
+  it('ends the lease: a heartbeat or a commit in progress does not take it back, nor does a repeat count', async () => {
     const { exportId, runId } = await waitingRun();
     const run = await claim(side, runId);
     await recordFault(side.context, run, passing, 0);
