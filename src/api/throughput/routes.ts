@@ -27,7 +27,7 @@ export const Throughput = named(
           duration_seconds: Nullable(
             Type.Number({
               description:
-                'Of that run, from its first attempt to its end, with waits between them.',
+                'Duration of that run from its first attempt to its end, including waits between attempts.',
             }),
           ),
         }),

@@ -72,7 +72,8 @@ export const LabResult = named(
                 Type.Object({
                   path: Type.String(),
                   kind: Type.Enum(['added', 'removed', 'changed'], {
-                    description: 'With `added` it was not there before; with `removed` it is gone.',
+                    description:
+                      '`added`: the value did not exist before. `removed`: the value no longer exists.',
                   }),
                   before: Value,
                   after: Value,
