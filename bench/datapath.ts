@@ -118,14 +118,18 @@ function check({ kind, label }: Way, taken: Taken, sunk: number): void {
 async function write({ name }: BenchTable, about: string, printed: string): Promise<void> {
   const isFirst = name === 'events';
   const command = `npm run bench:datapath --${isFirst ? '' : ` --table ${name}`} --write`;
-  const intro = `The path from PostgreSQL to an S3 that keeps nothing, all on one machine, in one run of
+  const intro = `This table measures the path from PostgreSQL to an S3 server that discards all data, on one machine, in one run of
 \`${command}\`: ${about}.
 
-The ratio is wall time over that of the first line, the database alone. Own CPU and memory are those of
-the exporting process, plugin CPU is that of the processes of own plugins; the database and the S3 run beside it on the same cores. Our process, and only
-ours, is warm, as a worker is when it gets a run: it has exported a sixth of the rows before. It has the
-malloc settings of the Dockerfile and the systemd units, and one run to do. The figures leave out what a
-worker writes to its own database meanwhile. Our gzip is at level 5, the shell's at 6. Parquet is of \`parquet_schema\` 3.`;
+The ratio is the wall time divided by that of the first line, in which only the database works.
+
+- The bar is the highest ratio that we accept.
+- Own CPU and memory are those of the exporting process. Plugin CPU is that of the processes of own plugins. The database and the S3 server use the
+  same cores.
+- Only our process is warm, like a worker that gets a run: it has already exported a sixth of the rows. It has the malloc settings of the
+  Dockerfile and the systemd units, and only one run.
+- The figures leave out what a worker writes to its own database.
+- Our gzip is at level 5, the shell's at 6. Parquet is of \`parquet_schema\` 3.`;
   const short = `\`${command}\`: ${about}.`;
   const section = isFirst ? 'datapath' : `datapath-${name}`;
   await replaceSection(section, `${isFirst ? intro : short}\n\n${printed}`);

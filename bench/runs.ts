@@ -61,7 +61,7 @@ const kinds = [
 const queues = values.queue === 'both' ? (['postgres', 'redis'] as const) : [values.queue];
 const taken: QueueTaken[] = [];
 for (const queue of queues) taken.push(await measureQueue(queue));
-const about = `${hours * exportsPerKind} runs of each kind by ${exportsPerKind} exports, ${places} places; ${describeMachine()}`;
+const about = `${hours * exportsPerKind} runs of each kind by ${exportsPerKind} exports, ${places} slots; ${describeMachine()}`;
 const table = printRuns(about, taken);
 process.stdout.write(`\n${table}\n`);
 if (values.statements) {

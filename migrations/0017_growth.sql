@@ -6,7 +6,7 @@
 -- second for a million rows.
 create index receipts_by_run on receipts (run_id);
 
--- Runs under way, without the end of their lease: each heartbeat and each commit moves it, and an index on it would let no such
+-- Runs in progress, without the end of their lease: each heartbeat and each commit moves it, and an index on it would let no such
 -- update stay on its page.
 -- Contracts: 0.1.0 stopped using runs_leased: the sweep of every build finds its runs by the new index too.
 create index runs_running on runs (id) where status = 'Running';

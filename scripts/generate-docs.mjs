@@ -35,39 +35,46 @@ function settingsTable() {
 function configurationPage() {
   return `# Configuration
 
-Sluice is configured by environment variables alone. Sluice reads all of them at the start and reports every fault at once. ${from} from \`src/config/settings.ts\`.
+You configure Sluice only by environment variables. Each process reads them when it starts, and reports all invalid settings at once. ${from} from \`src/config/settings.ts\`.
 
 ${settingsTable()}
 
 ## Memory of a worker
 
-A worker starts a run only if the memory of all its runs fits into \`WORKER_MEMORY_MB\`. Large runs wait in the order of their arrival. A run that needs more than the whole memory runs alone, but it fails if the reason is its own plugins.
+A worker starts a run only if the memory of all its runs fits into \`WORKER_MEMORY_MB\`. Large runs wait in order of arrival. If a run needs more than the whole memory, the worker executes it alone. But if it needs that much because of an organization's own plugins, it fails.
+
+A worker reserves:
 
 ${table(['For', 'MiB'], memory)}
 
-If two workers crash on a run, the run gets a process of its own. This process may use \`WORKER_MEMORY_MB\` in addition, and at least 512 MiB.
+If two workers crash on a run, the next attempt executes in a separate process. This process may use as much memory as \`WORKER_MEMORY_MB\` in addition, but at least 512 MiB.
 
 ### Small runs
 
-A run is expected to be small if the files of the three intervals before it, and of the one after, had at most 128 KiB and 2,000 rows each. If none of these has completed yet, the run counts as large. Runs of a chain with plugins of your own are always large.
+Sluice expects a run to be small if the neighbouring intervals were small. It looks at the three intervals before the run and the one after it. Each must have had at most 128 KiB of files and 2,000 rows. If none of these intervals has completed yet, the run counts as large. A run with an organization's own plugins always counts as large.
 
-Small runs do not use the slots of \`WORKER_CONCURRENCY\`. They have \`WORKER_SMALL_RUNS\` places in each worker, as far as there is memory. A sixth of the memory of all runs is left to them by large runs, so a small run does not wait for a large one. They use what else is free, while no large run waits for it. An organization shares these places with others by the same rules as slots.
+Small runs do not use the slots of \`WORKER_CONCURRENCY\`:
 
-If a run was not small as expected, it takes the memory of a large run before it reads more than 512 KiB. If that is not free, its attempt ends, and it begins again as soon as there are a slot and memory for it. Then all runs of that export count as large for a day.
+- Each worker executes up to \`WORKER_SMALL_RUNS\` small runs at a time, if they fit into its memory.
+- Large runs leave a sixth of the memory to small runs. So a small run does not wait for a large one.
+- If no large run waits for memory, small runs use the rest of the free memory too.
+- The rules that share slots among organizations also apply to small runs.
+
+A run can be larger than expected. Then it must get the memory of a large run before it reads more than 512 KiB. If this memory is not free, the attempt ends. The run starts again when a slot and the memory are free. For one day, all runs of that export then count as large.
 
 ## Costly requests
 
-\`RATE_LIMIT_PER_MINUTE\` and \`RATE_LIMIT_PER_HOUR\` count most requests as one. These count as several, since each costs the service as much as several others:
+\`RATE_LIMIT_PER_MINUTE\` and \`RATE_LIMIT_PER_HOUR\` count most requests as one. Some requests cost the service more, so they count as several:
 
 ${table(['Request', 'Counts as'], costs)}
 
-A request that costs more than a whole window gets the whole window. A request over the limit is answered with 429, and \`Retry-After\` says when to try again. The headers \`RateLimit-Remaining\` and \`RateLimit-Reset\` say what is left.
+A request never counts as more than the whole limit. If a request exceeds the limit, the API answers 429, and \`Retry-After\` says when to try again. The headers \`RateLimit-Remaining\` and \`RateLimit-Reset\` say how many requests are left, and when the limit is reset.
 
-\`MAX_STORED_MIB_PER_DAY\` limits what the changes of an organization store: what it deletes is kept for \`RETENTION_DAYS\`, so creating and deleting is not free. Each POST, PUT, PATCH and DELETE counts its body and 2 KiB for the record of who changed what. Requests that are refused do not count, and neither do previews, tests and trials. The day begins with the first change.
+\`MAX_STORED_MIB_PER_DAY\` limits how much data the changes of one organization may store per day. It counts deleted data too, because Sluice keeps this data for \`RETENTION_DAYS\`. Each POST, PUT, PATCH and DELETE counts as the size of its body plus 2 KiB for the record of who changed what. Refused requests, previews, tests and trials do not count. The day begins with the first change.
 
 ## Prepared statements
 
-Each connection to \`DATABASE_URL\` prepares the statements that most requests of the API send. This needs no setting. A pooler such as PgBouncer reports a process ID of its own to its clients. Sluice compares it with \`pg_backend_pid()\` when it opens a connection. If they differ, Sluice prepares no statements, because the next one may run in another session of the server.
+Each connection to \`DATABASE_URL\` prepares the statements that most API requests use. This needs no setting. Behind a pooler such as PgBouncer, Sluice prepares no statements, because the next statement may run in another session of the server. Sluice detects a pooler when it opens a connection: a pooler reports a process ID that differs from \`pg_backend_pid()\`.
 `;
 }
 
@@ -79,24 +86,24 @@ const memory = [
   ['Each large run: encoder of JSONLines or CSV', '4'],
   ['Each large run: encoder of Parquet', '56'],
   ['Each large run: compression of JSONLines or CSV', '12 for gzip, 24 for zstd, 32 for brotli'],
-  ['A run while it holds a row of more than 2 MiB', '4 × the size of the row'],
+  ['A run with a row of more than 2 MiB in memory', '4 × the size of the row'],
   ['A large run with transformations', '16'],
-  ["Each of its steps with an organization's own plugin", '224'],
+  ["Each transformation step with an organization's own plugin", '224'],
   ['Each large run: upload', '`UPLOAD_PART_MIB` × (`UPLOAD_PARTS_IN_FLIGHT` + 1)'],
 ];
 
 /** What src/api/hooks/rate-limit.ts and the routes say. */
 const costs = [
   ['Preview of rows, test of a destination or of a notification target, trial of a chain', '10'],
-  ['Each full 16 KiB of a body', '1 more'],
+  ['Each full 16 KiB of the body', '1 more'],
   ['A page of more than 100 results', '1 more for each 250, so 5 for 1,000'],
 ];
 
 const faults = {
-  customer: 'The customer must act',
-  destination: 'The destination has a problem',
-  source: 'The source has a problem',
-  internal: 'Sluice or its installation has a problem',
+  customer: 'Errors that the customer must fix',
+  destination: 'Problems of the destination',
+  source: 'Problems of the source',
+  internal: 'Problems of Sluice or its installation',
 };
 
 function errorsPage() {
@@ -113,7 +120,7 @@ function errorsPage() {
   });
   return `# Errors of runs
 
-The text of \`latest_error\` is \`code: what it means (details) what to do\`; the log of the run has it too. Sluice retries a run after some errors: when its attempts are used up, it ends as \`FailedRetryable\`. Any other error ends it as \`Failed\` at once. ${from} from \`src/domain/errors.ts\`.
+The field \`latest_error\` of a run has the form \`code: what it means (details) what to do\`. The log of the run has the same text. After some errors Sluice retries the run. When all attempts are used up, the run ends as \`FailedRetryable\`. After any other error, the run ends as \`Failed\` at once. ${from} from \`src/domain/errors.ts\`.
 
 ${sections.join('\n')}`;
 }
@@ -155,9 +162,9 @@ function destinationsPage() {
   });
   return `# The config of a destination
 
-\`destination\` of an export is \`{"type": …, "config": {…}}\`. These are all fields of \`config\`. ${from} from the schemas that the API checks requests with.
+The field \`destination\` of an export has the form \`{"type": …, "config": {…}}\`. This page lists all fields of \`config\`. ${from} from the schemas with which the API checks requests.
 
-## Files, of every type
+## File settings of all types
 
 ${fieldsTable(pick(first.properties, true), first.required)}
 
@@ -193,7 +200,7 @@ function environmentExample() {
     .map(([name, setting]) => `${comment(setting.about)}\n# ${name}=${defaultValue(setting)}\n`);
   return `# ${from.replaceAll('`', '')}. For docker compose: cp .env.example .env, and fill in the secrets.
 
-# ── Secrets that docker-compose.yml asks for ──
+# ── Secrets that docker-compose.yml needs ──
 # Letters and digits only: they become part of addresses. openssl rand -hex 24
 POSTGRES_PASSWORD=
 SOURCE_POSTGRES_PASSWORD=
@@ -201,16 +208,16 @@ REDIS_PASSWORD=
 # Keys of the S3 server that comes with it.
 S3_ACCESS_KEY_ID=
 S3_SECRET_ACCESS_KEY=
-# k1:<base64 of 32 bytes>: echo "k1:$(openssl rand -base64 32)". Without it stored credentials are lost: keep a copy.
+# k1:<base64 of 32 bytes>: echo "k1:$(openssl rand -base64 32)". Keep a copy: without it, stored credentials are lost.
 ENCRYPTION_KEYS=
 
-# ── Of docker-compose.yml itself ──
+# ── Settings of docker-compose.yml itself ──
 # Tag of the image that is built.
 # SLUICE_VERSION=local
-# Memory of a worker's container: WORKER_MEMORY_MB, as much again (at least 512 MiB), and some.
+# Memory of a worker's container: twice WORKER_MEMORY_MB (at least WORKER_MEMORY_MB + 512 MiB), and some spare.
 # WORKER_MEMORY_LIMIT=1280m
 
-# ── Settings of Sluice; what is shown is the default ──
+# ── Settings of Sluice, with their defaults ──
 
 ${optional.join('\n')}`;
 }

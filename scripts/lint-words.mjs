@@ -118,6 +118,15 @@ const rules = [
     'minimum, maximum',
   ],
   [/\bnothing to do:/gi, 'No action needed:'],
+  [/\bunder way\b/gi, 'in progress'],
+  [/\bnevertheless\b/gi, 'anyway, still'],
+  [/\bin the place of\b/gi, 'instead of'],
+  [/\b(?:newest|oldest|first|last) so many\b|\bso many of the\b/gi, 'the number of'],
+  [/\b(?:needed|used|wanted|listed|known|sent|shown) no more\b(?! than\b)/gi, 'no longer'],
+  [
+    /\b\d[\d,.]* (?:rows|runs|requests|exports|statements|events|bytes|[KMG]iB|jobs|messages|times) an? (?:second|minute|hour|day)\b/gi,
+    'per second, per day',
+  ],
   [/\b(?:hold|holds|held) (?!.{0,30}[.,;:])(?:\w+ ){1,4}against\b/gi, 'check … against'],
 ];
 

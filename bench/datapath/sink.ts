@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net';
  */
 let bytes = 0;
 
-/** Bytes of each upload under way; then those of its object, with its tag. */
+/** Bytes of each upload in progress; then those of its object, with its tag. */
 const uploads = new Map<string, number>();
 const objects = new Map<string, { readonly etag: string; readonly size: number }>();
 

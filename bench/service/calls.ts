@@ -45,7 +45,7 @@ export async function backfill(
   await untilBackfilled(service.pool);
 }
 
-/** Waits until no backfill of the installation is under way. */
+/** Waits until no backfill of the installation is in progress. */
 export async function untilBackfilled(pool: pg.Pool): Promise<void> {
   for (let left = 1; left > 0; await sleep(50)) {
     const { rows } = await pool.query<{ left: number }>(

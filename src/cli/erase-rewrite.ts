@@ -41,7 +41,7 @@ export interface Rewrite {
 const maxRounds = 3;
 
 /**
- * Runs the intervals again whose files have the value, and searches what they wrote. Attempts that were under way as it
+ * Runs the intervals again whose files have the value, and searches what they wrote. Attempts that were in progress as it
  * began may have read the rows before they left the source, so it waits for these too, and searches what they wrote.
  *
  * @returns how many intervals had it

@@ -132,7 +132,7 @@ function summarize(
   if (rows > 0) return;
   if (searchedIntervals === 0) {
     deps.terminal.err(
-      'Nothing was searched: no interval of this export, since --after if given, has been exported. Check --export and --after.\n',
+      'Nothing was searched: this export has no exported interval (after --after, if set). Check --export and --after.\n',
     );
   } else if (column === undefined) {
     deps.terminal.err(
@@ -170,7 +170,7 @@ async function rewrite(
   deps.print(
     intervals === 0
       ? `No current file${searched} has the key: nothing to run again.`
-      : `Proven: of ${plural(intervals, 'interval')}, none has the key in a current file, and the replaced files are gone.`,
+      : `Proven: of ${plural(intervals, 'interval')}, none has the key in a current file, and the replaced files are deleted.`,
   );
 }
 

@@ -14,7 +14,7 @@ export async function deleteTenant(
   const { id } = await deps.withDatabase((db) => offboardTenant(db, input, null));
   await show(deps, json, id);
   if (!json)
-    deps.print(`A worker deletes it: \`sluice offboardings show ${id}\` says how far it is.`);
+    deps.print(`A worker deletes it: \`sluice offboardings show ${id}\` shows the progress.`);
 }
 
 /** `sluice offboardings …` */

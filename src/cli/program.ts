@@ -26,7 +26,7 @@ const groups = {
 /** All commands. Each imports its modules when it is called: all of them take a second to load. */
 export function createProgram(deps: CliDeps, version: string): Command {
   const program = new Command('sluice')
-    .description('Ships rows out of PostgreSQL on a schedule: every row exactly once.')
+    .description('Exports rows from PostgreSQL to S3 on a schedule: every row exactly once.')
     .version(version)
     .exitOverride()
     .configureOutput({

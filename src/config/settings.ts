@@ -14,21 +14,21 @@ import {
 /** Every environment variable that Sluice reads. `npm run docs` writes the tables of settings from it. */
 export const settings = {
   PORT: wholeNumber('Port of the API.', 8000, [0, 65_535]),
-  HOST: text('Address that the API listens on.', '127.0.0.1'),
+  HOST: text('Address on which the API listens.', '127.0.0.1'),
   DATABASE_URL: postgresUrl(
     "PostgreSQL (15 to 18) for Sluice's own tables. Without it, Sluice starts an embedded PostgreSQL 18.",
     'embedded',
   ),
   DATABASE_DIRECT_URL: postgresUrl(
-    'Address of the same database without a pooler, if DATABASE_URL leads to PgBouncer in transaction mode. Migrations and queues in PostgreSQL use it; see docs/scaling.md.',
+    'Address of the same database without the pooler. Set it if DATABASE_URL is a PgBouncer in transaction mode. Migrations, and queues in PostgreSQL, use it; see docs/scaling.md.',
     'DATABASE_URL',
   ),
   SOURCE_DATABASE_URL: postgresUrl(
-    'PostgreSQL to export rows from.',
+    'PostgreSQL from which Sluice exports rows.',
     'DATABASE_DIRECT_URL, else DATABASE_URL',
   ),
   SOURCE_PRIMARY_URL: postgresUrl(
-    'Address of the primary, if SOURCE_DATABASE_URL is a standby. Runs wait there for transactions to end; they read no rows from it.',
+    'Address of the primary, if SOURCE_DATABASE_URL is a standby. Runs wait for transactions to end on the primary, but read no rows from it.',
   ),
   ALLOW_UNSETTLED_STANDBY: flag(
     'Allow exports from a standby without a known primary. Their intervals stay unsettled: rows can be missing, and only LATE_LOOKBACK_HOURS finds them.',
@@ -38,18 +38,18 @@ export const settings = {
     "If `production`, Sluice does not start with a source role that is a superuser or may read Sluice's own tables. Otherwise it logs a warning.",
   ),
   ALLOW_PRIVILEGED_SOURCE: flag(
-    'Start in production with such a source role too; see docs/security.md.',
+    'Allow such a source role in production (see NODE_ENV and docs/security.md).',
     false,
   ),
   MODELS_FILE: optionalText(
-    'Path of models.yaml. It defines what can be exported besides the table events; see docs/models.md.',
+    'Path of models.yaml. This file defines which tables and views can be exported, besides the table events; see docs/models.md.',
   ),
   REDIS_URL: redisUrl(
-    'Redis for the queues: one server, a cluster, or sentinels; see docs/scaling.md. Its maxmemory-policy must be noeviction. Without it, the queues are in DATABASE_URL.',
+    'Redis for the queues: one server, a cluster, or sentinels; see docs/scaling.md. Set maxmemory-policy noeviction in Redis. Without REDIS_URL, the queues are in DATABASE_URL.',
   ),
   SLUICE_DATA_DIR: text('Folder of the embedded database and of generated keys.', './.sluice'),
   ENCRYPTION_KEYS: list(
-    'Keys that encrypt destination secrets, as `id:base64 of 32 bytes`: the first encrypts, all decrypt. Without it, Sluice generates a key in SLUICE_DATA_DIR, which works on one machine only.',
+    'Keys that encrypt destination secrets, each as `id:base64 of 32 bytes`. The first key encrypts, all keys decrypt. Without it, Sluice generates a key in SLUICE_DATA_DIR, which works only on one machine.',
     true,
   ),
   AUTO_MIGRATE: flag(
@@ -57,11 +57,11 @@ export const settings = {
     true,
   ),
   METRICS_PORT: optionalText(
-    "Port of the API process for /livez, /readyz and /metrics, without a key: keep it private. The API's own port serves /metrics to admin keys only.",
+    'A second port of the API process, for /livez, /readyz and /metrics. It needs no key, so keep it private. The main port serves /metrics only to admin keys.',
     { matches: /^\d{1,5}$/, mustBe: 'a port number' },
   ),
   PUBLIC_URL: optionalText(
-    'Address at which clients reach the API, for the links next and previous, and of the page, for links in notifications. Without it, links have the Host of a trusted proxy (TRUST_PROXY) or of loopback, else the address of the connection.',
+    'Public address of the API and the console. Sluice uses it for next and previous links and for links in notifications. Without it, links use the Host header if it comes from a trusted proxy (TRUST_PROXY) or from loopback. Otherwise they use the address of the connection.',
     { matches: /^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?$/, mustBe: 'an http:// or https:// address' },
   ),
   WORKER_PORT: optionalText(
@@ -79,12 +79,12 @@ export const settings = {
     [1, 10_000_000],
   ),
   MAX_STORED_MIB_PER_DAY: wholeNumber(
-    'Maximum MiB that requests of one organization may store per day. Each change counts its body and 2 KiB, whether it is deleted later or not.',
+    'Maximum MiB that requests of one organization may store per day. Each change counts as the size of its body plus 2 KiB. Deleting the data later does not free the amount.',
     256,
     [1, 1_000_000],
   ),
   FAILED_KEYS_PER_MINUTE: wholeNumber(
-    'Maximum requests per minute with an API key that is not valid, from one address (IPv6: from one /64). Requests with a valid key are not affected.',
+    'Maximum requests per minute with an invalid API key from one IP address (IPv6: one /64). Requests with a valid key are not affected.',
     60,
     [1, 1_000_000],
   ),
@@ -98,7 +98,7 @@ export const settings = {
     'silent',
   ]),
   OTEL_EXPORTER_OTLP_ENDPOINT: optionalText(
-    'Address of an OpenTelemetry receiver (OTLP over HTTP), such as http://127.0.0.1:4318. Without it there are no traces; see docs/traces.md.',
+    'Address of an OpenTelemetry receiver (OTLP over HTTP), such as http://127.0.0.1:4318. Without it, Sluice sends no traces; see docs/traces.md.',
     { matches: /^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?$/, mustBe: 'an http:// or https:// address' },
   ),
   OTEL_EXPORTER_OTLP_HEADERS: optionalText(
@@ -106,10 +106,13 @@ export const settings = {
     { secret: true },
   ),
   OTEL_SERVICE_NAME: text('Name of the service in traces.', 'sluice'),
-  OTEL_TRACES_SAMPLER_ARG: optionalText('Share of traces that is kept. Without it, all.', {
-    matches: /^(0(\.\d+)?|1(\.0+)?)$/,
-    mustBe: 'a number from 0 to 1',
-  }),
+  OTEL_TRACES_SAMPLER_ARG: optionalText(
+    'Share of traces to keep. Without it, Sluice keeps all traces.',
+    {
+      matches: /^(0(\.\d+)?|1(\.0+)?)$/,
+      mustBe: 'a number from 0 to 1',
+    },
+  ),
   TRUST_PROXY: flag(
     'Trust the X-Forwarded-* headers. Set it only behind a proxy that sets them.',
     false,
@@ -126,28 +129,28 @@ export const settings = {
     [0, 3_600],
   ),
   WORKER_CONCURRENCY: wholeNumber(
-    'Slots of one worker: the maximum number of runs it executes at a time, without those that are expected to be small.',
+    'Slots of one worker: the maximum number of runs that it executes at a time. Small runs do not count; see WORKER_SMALL_RUNS.',
     4,
     [1, 100],
   ),
   WORKER_SMALL_RUNS: wholeNumber(
-    'Maximum runs of one worker at a time that are expected to be small; see docs/configuration.md. Each may need a connection to the source. 0 means that they wait for slots like all others.',
+    'Maximum number of small runs that one worker executes at a time, besides its slots; see docs/configuration.md. Each may need a connection to the source. 0 means that small runs use slots like other runs.',
     24,
     [0, 500],
   ),
   WORKER_MEMORY_MB: wholeNumber(
-    'Memory of one worker in MiB. It starts a run only if the run fits; see docs/configuration.md.',
+    'Memory of one worker in MiB. The worker starts a run only if the run fits into it; see docs/configuration.md.',
     576,
     [192, 1_048_576],
   ),
   MAX_ROW_MIB: optionalNumber(
-    'Maximum size of a row in MiB. A run with a larger row fails with source.row_too_large. A worker refuses to start if four times as much does not fit into WORKER_MEMORY_MB. In previews the maximum is 1 MiB.',
+    'Maximum size of a row in MiB. A run with a larger row fails with source.row_too_large. A worker refuses to start if four times this size does not fit into WORKER_MEMORY_MB. Previews have a fixed maximum of 1 MiB.',
     '64, or what fits into WORKER_MEMORY_MB',
     [1, 1_024],
   ),
   MAX_RUNS_PER_EXPORT: wholeNumber('Maximum runs of one export at a time.', 3, [1, 1_000]),
   MAX_RUNS_PER_TENANT: wholeNumber(
-    'Maximum runs of one project at a time. If the workers have four or more slots in all, one of them is always left to other organizations.',
+    'Maximum runs of one project at a time. If the workers have four or more slots in total, one organization can never use the last slot.',
     20,
     [1, 10_000],
   ),
@@ -162,44 +165,44 @@ export const settings = {
     [2, 3_600],
   ),
   RETRY_MAX_ATTEMPTS: wholeNumber(
-    'Maximum attempts of a run. Then it ends as FailedRetryable.',
+    'Maximum attempts of a run. If the last attempt fails, the run ends as FailedRetryable.',
     10,
     [1, 100],
   ),
   RETRY_BASE_SECONDS: wholeNumber(
-    'Maximum wait in seconds before the second attempt. It doubles with each attempt, up to one hour; the wait is a random part of it.',
+    'Maximum wait in seconds before the second attempt. The maximum doubles with each further attempt, up to one hour. The actual wait is a random part of the maximum.',
     30,
     [0, 3_600],
   ),
   BACKFILL_CONCURRENCY: wholeNumber(
-    'Maximum runs of one backfill at a time, unless the request says another number.',
+    'Maximum runs of one backfill at a time, unless the request sets another number.',
     2,
     [1, 100],
   ),
   SETTLE_TIMEOUT_SECONDS: wholeNumber(
-    "Maximum seconds that a run waits for the source's clock to pass its interval, and for transactions that may still add rows to it. After that it exports the interval as unsettled, and Sluice re-checks it later.",
+    "Maximum seconds that a run waits until the source's clock has passed its interval, and until all transactions that may add rows to it have ended. After that, Sluice exports the interval as unsettled and re-checks it later.",
     300,
     [0, 86_400],
   ),
   LATE_LOOKBACK_HOURS: wholeNumber(
-    'How far back to re-check completed intervals for late rows; needed if clients set the timestamps. 0 re-checks only intervals whose transactions had not finished.',
+    'How many hours back Sluice re-checks completed intervals for late rows. Set it if clients set the timestamps. 0 re-checks only intervals whose transactions had not ended.',
     0,
     [0, 720],
   ),
   SHUTDOWN_GRACE_SECONDS: wholeNumber(
-    'Maximum seconds that a process takes after SIGTERM to hand back its work before it exits.',
+    'Maximum seconds between SIGTERM and the exit of a process. In this time it hands back its work.',
     25,
     [1, 600],
   ),
   ALLOWED_PRIVATE_ENDPOINTS: list(
-    'Endpoints on private addresses that exports may use, as `host` or `host:port`.',
+    'Endpoints with private IP addresses that exports are allowed to use, each as `host` or `host:port`.',
   ),
   ALLOW_AMBIENT_CREDENTIALS: flag(
-    "Allow exports without credentials to use the process's own AWS credentials.",
+    'Let exports without credentials use the AWS credentials of the process itself.',
     false,
   ),
   SMTP_URL: optionalText(
-    'Mail server for notifications by e-mail, as `smtp://user:password@host:587` (STARTTLS if the server has it) or `smtps://…:465`. It needs MAIL_FROM. Without it, e-mail targets are refused.',
+    'Mail server for notifications by e-mail, as `smtp://user:password@host:587` (with STARTTLS if the server supports it) or `smtps://…:465`. Set MAIL_FROM too. Without SMTP_URL, the API refuses e-mail targets.',
     {
       secret: true,
       matches: /^smtps?:\/\/[^\s/]+\/?$/,
@@ -214,50 +217,50 @@ export const settings = {
     },
   ),
   FILE_DESTINATION_ROOT: optionalText(
-    'Folder that File destinations write to. Without it, that type is refused.',
+    'Folder to which File destinations write. Without it, the API refuses File destinations.',
   ),
   UPLOAD_PART_MIB: wholeNumber(
-    'Size in MiB of the first parts of an upload. Later parts grow.',
+    'Size in MiB of the first parts of an upload. Later parts are larger.',
     8,
     [5, 512],
   ),
   UPLOAD_PARTS_IN_FLIGHT: wholeNumber(
-    'Maximum parts of one file that are sent at a time.',
+    'Maximum parts of one file that a worker sends at a time.',
     2,
     [1, 32],
   ),
   UPLOAD_MAX_PARTS: wholeNumber(
-    'Maximum parts of one upload. Parts grow so that every file fits.',
+    'Maximum parts of one upload. Sluice makes later parts larger, so that every file fits.',
     10_000,
     [2, 10_000],
   ),
   STS_ENDPOINT: optionalText(
-    "Endpoint of STS for roles. Without it, the region's endpoint of AWS.",
+    'STS endpoint for exports that use a role. Without it, Sluice uses the AWS endpoint of the region.',
   ),
   UPLOAD_STALL_SECONDS: wholeNumber(
-    'Seconds without progress after which an upload is aborted and retried.',
+    'Seconds without progress after which Sluice aborts and retries an upload.',
     60,
     [1, 3_600],
   ),
   UPLOAD_MIN_KIB_PER_SECOND: wholeNumber(
-    'Minimum speed of each request to a destination, in KiB per second, after its first UPLOAD_STALL_SECONDS. A slower request is aborted and retried. Lower it if the workers share a slow line.',
+    'Minimum speed of each request to a destination, in KiB per second, after its first UPLOAD_STALL_SECONDS. Sluice aborts and retries slower requests. Lower it if the workers share a slow connection.',
     16,
     [1, 1_048_576],
   ),
   QUICKSTART_S3_ENDPOINT: optionalText(
-    'S3 endpoint that the quickstart writes to. Without it, the quickstart starts its own.',
+    'S3 endpoint to which the quickstart writes. Without it, the quickstart starts its own S3 server.',
     { matches: /^https?:\/\//, mustBe: 'an http:// or https:// address' },
   ),
   QUICKSTART_S3_BUCKET: text('Bucket of the quickstart.', 'sluice-quickstart'),
   QUICKSTART_S3_KEY: optionalText('Access key ID of the quickstart.', { secret: true }),
   QUICKSTART_S3_SECRET: optionalText('Secret access key of the quickstart.', { secret: true }),
   LOG_RETENTION_DAYS: wholeNumber(
-    'Days to keep log entries, the log of notifications and the record of worker time.',
+    'Number of days to keep log entries, the log of notifications and the record of worker time.',
     30,
     [1, 3_650],
   ),
   RETENTION_DAYS: wholeNumber(
-    'Days to keep finished runs, ticks, deleted exports and the record of who changed what.',
+    'Number of days to keep finished runs, ticks, deleted exports and the record of who changed what.',
     365,
     [1, 36_500],
   ),

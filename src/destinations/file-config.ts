@@ -51,9 +51,9 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
   prefix: Type.Optional(
     Type.String({
       description:
-        'Prefix of every key. Variables are filled from the interval; names without start or end use its end: ' +
-        `${keyVariables.map((name) => `{${name}}`).join(' ')}. Leading, trailing and doubled ` +
-        'slashes are dropped.',
+        'Prefix of every key. Sluice replaces these variables with values of the interval. Variables without start or end use the end of the interval: ' +
+        `${keyVariables.map((name) => `{${name}}`).join(' ')}. Sluice removes leading, trailing and ` +
+        'doubled slashes.',
       default: '',
       maxLength: 900,
       examples: ['exports/{table}/{year}/{month}/{day}'],
@@ -75,90 +75,91 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
   ),
   max_file_size_mb: optional(
     Type.Integer({ minimum: 0, maximum: 5_000_000 }),
-    'Maximum size of a file as it lands, compressed, in MiB. Each file but the last of an interval has at least nine tenths of it; a single row that is larger gets a file of its own. Null or 0: one file per interval. Exports that were made earlier: see file_size_rule.',
+    'Maximum size of a file in MiB, after compression. Each file of an interval, except the last, has at least nine tenths of this size. A single row that is larger gets its own file. Null or 0: one file per interval. For older exports see file_size_rule.',
     { examples: [100] },
   ),
   manifest: Type.Optional(
     Type.Boolean({
-      description: 'Whether a manifest is written last, with each file, its rows and SHA-256.',
+      description:
+        'Write a manifest after the files of an interval. It lists each file with its rows and SHA-256.',
       default: true,
     }),
   ),
   file_size_rule: optional(
     Type.Integer({ minimum: 1, maximum: 2 }),
-    'How max_file_size_mb is counted. 1: by the bytes before compression, after each batch of rows, so files may be much smaller or a little larger. 2: by the bytes that land. A new export gets 2. An export that had a limit before there was the setting has 1 and keeps it until it is changed.',
+    'How Sluice counts max_file_size_mb. 1: the bytes before compression, after each batch of rows, so files can be much smaller or a little larger. 2: the bytes of the file. A new export gets 2. An export that had a limit before this setting existed keeps 1 until you change it.',
     { examples: [2] },
   ),
   infinity: Type.Optional(
     Type.Enum([...infinityChoices], {
       description:
-        'What is written for infinity and -infinity in columns of type date, timestamp and timestamptz. reject: Parquet rejects the row (see on_rejected); JSONLines and CSV write the word. null: null. limit: the first or last moment of the years 1 to 9999, such as 9999-12-31. Keys, elements of arrays and bounds of ranges stay as with reject.',
+        'How to write infinity and -infinity in columns of type date, timestamp and timestamptz. reject: Parquet rejects the row (see on_rejected), and JSONLines and CSV write the word. null: write null. limit: write the first or last moment of the years 1 to 9999, such as 9999-12-31. For keys, elements of arrays and bounds of ranges, reject always applies.',
       default: defaults.infinity,
     }),
   ),
   csv_arrays: Type.Optional(
     Type.Enum(['json', 'postgres'], {
       description:
-        'Only for CSV, and not with transformations. How arrays and composites are written. json: as JSON. postgres: as PostgreSQL prints them, such as {a,NULL} and (1,x), also with lower bounds of arrays, so that COPY FROM reads them into columns of the same type. Key columns stay JSON.',
+        'How to write arrays and composites. Only for CSV, and not with transformations. json: as JSON. postgres: in the text format of PostgreSQL, such as {a,NULL} and (1,x), including lower bounds of arrays. COPY FROM can read this into columns of the same type. Key columns are always JSON.',
       default: defaults.csvArrays,
     }),
   ),
   json_null: Type.Optional(
     Type.Enum(['keep', 'null'], {
       description:
-        'What is written for the JSON value null in columns of type json and jsonb. keep: CSV and Parquet have the text null, which differs from a null of the column; JSONLines has null for both. null: a null of the column.',
+        'How to write the JSON value null in columns of type json and jsonb. keep: CSV and Parquet have the text null, which differs from an SQL NULL. JSONLines has null for both. null: write it like an SQL NULL.',
       default: defaults.jsonNull,
     }),
   ),
   replace_invalid_unicode: Type.Optional(
     Type.Boolean({
       description:
-        'Whether half of a surrogate pair in a json value, such as \\ud800, becomes \\ufffd. PostgreSQL accepts such a value; DuckDB and others refuse the whole file because of it.',
+        'Replace unpaired surrogates in json values, such as \\ud800, with \\ufffd. PostgreSQL accepts unpaired surrogates, but DuckDB and other readers refuse the whole file.',
       default: defaults.replaceInvalidUnicode,
     }),
   ),
   on_rejected: Type.Optional(
     Type.Enum([...rejectedChoices], {
       description:
-        'What happens if rows of an interval are rejected: the file format cannot represent a value, or a transformation that protects data cannot handle the row. warn: the run completes, logs a warning for each reason, and keeps the rows in a file that ends in _rejected.jsonl. fail: the run fails before it commits anything.',
+        'What to do if rows are rejected. A row is rejected if the file format cannot represent a value, or if a transformation that protects data cannot handle the row. warn: the run completes, logs a warning for each reason, and writes the rejected rows to a file that ends in _rejected.jsonl. fail: the run fails before it commits anything.',
       default: defaults.onRejected,
     }),
   ),
   csv_formula_guard: Type.Optional(
     Type.Boolean({
       description:
-        'Only for CSV. A text that begins with =, +, -, @, a tab or a carriage return gets an apostrophe in front, so that no spreadsheet runs it as a formula. This changes the values in the files; a text that already begins with apostrophes before such a character gets one more.',
+        'Only for CSV. Put an apostrophe before each text that begins with =, +, -, @, a tab or a carriage return, so that no spreadsheet runs it as a formula. This changes the values in the files. A text that already begins with apostrophes before such a character gets one more.',
       default: false,
     }),
   ),
   parquet_schema: optional(
     Type.Integer({ minimum: 1, maximum: parquetSchemas.length }),
-    'Types of the columns of Parquet files; without effect on other formats. 1: numeric, time, arrays and other types without a type of their own are JSON text, with its quotes. 2: numeric(p,s) is DECIMAL, time is TIME, arrays are LIST, others are plain text. 3: the types of 2, with data pages of version 2, Bloom filters of key and uuid columns, and the export and interval in the metadata of the file. A new export gets 3. An older export keeps what it has until it is changed; one from before the setting has 1.',
+    'Version of the column types in Parquet files. It does not affect other formats. 1: numeric, time, arrays and other types without a Parquet equivalent are JSON text with quotes. 2: numeric(p,s) is DECIMAL, time is TIME, arrays are LIST, other types are plain text. 3: like 2, with data pages of version 2, Bloom filters for key and uuid columns, and the export and interval in the file metadata. A new export gets 3. An older export keeps its version until you change it. Exports from before this setting have 1.',
     { examples: [3] },
   ),
   decimal_columns: optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { maxItems: 100 }),
-    'Only for Parquet with parquet_schema 3: columns of type numeric that become DECIMAL(p,s) in the files, whatever limits PostgreSQL has for them, such as "amount decimal(18,4)": at most 38 digits, so many of them after the point. Without it numeric(p,s) is DECIMAL(p,s), and numeric without limits is text. A row with a value that the type cannot hold exactly, or with NaN or an infinity, is rejected (see on_rejected). Files that were made before a change keep their type.',
+    'Numeric columns to write as DECIMAL(p,s), whatever precision they have in PostgreSQL. Only for Parquet with parquet_schema 3. Example: "amount decimal(18,4)" has 18 digits, 4 of them after the point. The maximum is 38 digits. Other numeric(p,s) columns are DECIMAL(p,s), and numeric columns without a precision are text. A row is rejected (see on_rejected) if the type cannot represent its value exactly, or if the value is NaN or infinite. A change does not affect existing files.',
     { examples: [['amount decimal(18,4)', 'rate decimal(38,20)']] },
   ),
   table_format: optional(
     Type.Enum([...tableFormats]),
-    'Only for Parquet at S3. The files are also an Apache Iceberg table (version 2); its metadata folder is below those folders of prefix that all intervals share. Each commit adds a snapshot. The store must support conditional writes. Cannot change after creation, and then neither can bucket, endpoint and prefix.',
+    'iceberg: the files also form an Apache Iceberg table (version 2). Only for Parquet on S3. The metadata folder is below the folders of prefix that all intervals share. Each commit adds a snapshot. The store must support conditional writes. You cannot change this field after creation. With iceberg, you cannot change bucket, endpoint and prefix either.',
     { examples: ['iceberg'] },
   ),
   snapshot_retention_days: optional(
     Type.Integer({ minimum: 1, maximum: 365 }),
-    `Only with table_format iceberg. How many days a snapshot can still be read, with its files, after a later one replaced it. Null: ${usualRetentionDays}. The table keeps at most 2,000 snapshots.`,
+    `Only with table_format iceberg. Number of days to keep a snapshot and its files after a later snapshot replaced it. Null: ${usualRetentionDays}. The table keeps at most 2,000 snapshots.`,
     { examples: [usualRetentionDays] },
   ),
   include_events: optional(
     eventNames,
-    'Only events with these names are exported: at most 100, of 200 characters. Null or empty: all.',
+    'Export only events with these names. At most 100 names of 200 characters. Null or empty: export all events.',
     { examples: [['$pageview', 'signed_up']] },
   ),
   exclude_events: optional(
     eventNames,
-    'Events with these names are not exported: at most 100, of 200 characters.',
+    'Do not export events with these names. At most 100 names of 200 characters.',
     { examples: [['$feature_flag_called']] },
   ),
 });
@@ -192,7 +193,7 @@ function checkFileSettings(
   const problems: Problem[] = [];
   const choice = formats.find((each) => each.format === format);
   if (choice && compression !== null && choice.compressions[compression] === undefined) {
-    const detail = `${format} takes ${listCompressions(choice)}.`;
+    const detail = `${format} supports ${listCompressions(choice)}.`;
     problems.push({ attr: 'compression', code: 'invalid_choice', detail });
   }
   if (csvFormulaGuard && format !== 'CSV') {

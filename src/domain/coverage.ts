@@ -31,7 +31,7 @@ export interface CoverageRange extends DataInterval {
   readonly state: CoverageState;
 }
 
-/** Intervals that were asked for, have no data, and that no work under way will fill. */
+/** Intervals that were asked for, have no data, and that no work in progress will fill. */
 export interface MissingIntervals {
   /** Counted up to `maxMissingCounted`. */
   readonly count: number;

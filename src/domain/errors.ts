@@ -33,7 +33,7 @@ export const errorCatalogue = {
     'Grant the credentials permission to write to the bucket and prefix, then retry the run.',
   ),
   'destination.invalid_credentials': customer(
-    'The destination does not accept the credentials.',
+    'The destination rejected the credentials.',
     'Update aws_access_key_id and aws_secret_access_key of the export, then retry the run.',
   ),
   'destination.expired_credentials': customer(
@@ -49,7 +49,7 @@ export const errorCatalogue = {
     'Set region to the region of the bucket, then retry the run.',
   ),
   'destination.kms_denied': customer(
-    'The credentials may not use the KMS key.',
+    'The credentials are not allowed to use the KMS key.',
     'Allow the credentials to use the KMS key or correct kms_key_id, then retry the run.',
   ),
   'destination.endpoint_forbidden': customer(
@@ -61,7 +61,7 @@ export const errorCatalogue = {
     'Correct the destination config of the export, then retry the run.',
   ),
   'destination.decimal_mismatch': customer(
-    'decimal_columns names a column that the rows do not have, or that is not numeric.',
+    'decimal_columns names a column that does not exist or is not numeric.',
     'Correct decimal_columns or dsl_query of the export, then retry the run.',
   ),
   'destination.key_taken': customer(
@@ -69,11 +69,11 @@ export const errorCatalogue = {
     'Give the export its own prefix, for example {batch_export_id}, then retry the run.',
   ),
   'destination.table_conflict': customer(
-    'The rows do not fit the Iceberg table of the export.',
+    'The rows do not match the columns of the Iceberg table.',
     'Cast the column to its earlier type in dsl_query, or create an export with another prefix. Then retry the run.',
   ),
   'destination.table_damaged': customer(
-    'The Iceberg table of the export cannot be read.',
+    'Sluice cannot read the Iceberg table of the export.',
     'Restore the files below the metadata folder of its prefix, or create an export with another prefix. Then retry the run.',
   ),
   'destination.unavailable': transient(
@@ -83,17 +83,17 @@ export const errorCatalogue = {
   ),
   'destination.throttled': transient(
     'destination',
-    'The destination asked to slow down.',
+    'The destination limits the request rate.',
     'No action needed: Sluice retries automatically. If it persists, raise the limits of the destination.',
   ),
   'destination.stalled': transient(
     'destination',
-    'The destination stopped taking data.',
+    'The destination stopped accepting data.',
     'No action needed: Sluice retries automatically.',
   ),
   'destination.invalid_answer': transient(
     'destination',
-    'The destination sent an answer that Sluice does not read to its end.',
+    'The destination sent a response that is too long or not valid.',
     'Check that endpoint_url is the address of an S3-compatible store. Sluice retries automatically.',
   ),
   'destination.conflict': transient(
@@ -111,11 +111,11 @@ export const errorCatalogue = {
     'Correct dsl_query of the export, then retry the run.',
   ),
   'query.invalid_events': customer(
-    'include_events or exclude_events has a name that the event column cannot hold.',
+    'include_events or exclude_events contains a name that does not fit the type of the event column.',
     'Correct or remove the name in include_events or exclude_events of the export, then retry the run.',
   ),
   'source.model_invalid': customer(
-    'The model cannot be read as it is defined.',
+    'Sluice cannot read the model as it is defined.',
     'Ask your operator to run sluice models check and to correct the key, tenant, interval or other columns of the model. Then retry the run.',
   ),
   'source.permission_denied': customer(
@@ -148,7 +148,7 @@ export const errorCatalogue = {
   'source.unsupported': {
     fault: 'source',
     retryable: false,
-    means: 'The source database cannot be exported as it is.',
+    means: 'Sluice cannot export from the source database in its current state.',
     remedy: 'Ask your operator to fix the problem above, then retry the run.',
   },
   'source.standby': transient(
@@ -162,19 +162,19 @@ export const errorCatalogue = {
   ),
   'transformation.invalid': customer(
     'A step of the transformation chain cannot run.',
-    'Correct the transformation config that is named here, or disable it. Then retry the run.',
+    'Correct the transformation config named above, or disable it. Then retry the run.',
   ),
   'transformation.too_many_errors': customer(
     'A step of the transformation chain failed for too many rows.',
     'Correct the config of the step or raise its max_error_share, then retry the run.',
   ),
   'transformation.plugin_failed': customer(
-    'A plugin of your own ended the run: it exceeded a limit or its sandbox crashed.',
-    'Correct the plugin that is named here, or disable its transformation config. Then retry the run.',
+    'One of your own plugins exceeded a limit, or its sandbox crashed.',
+    'Correct the plugin named above, or disable its transformation config. Then retry the run.',
   ),
   'transformation.sandbox_ended': transient(
     'internal',
-    'The process of a plugin could not start, or something else ended it.',
+    'The process of a plugin did not start, or another program ended it.',
     'No action needed: Sluice retries automatically. If it persists, report it with the run id.',
   ),
   'transformation.thread_ended': transient(
@@ -187,18 +187,18 @@ export const errorCatalogue = {
     retryable: false,
     means: 'The plugins of the transformation chain need more memory than a worker has.',
     remedy:
-      'Disable a transformation config with a plugin of your own, or ask your operator to raise WORKER_MEMORY_MB. Then retry the run.',
+      'Disable a transformation config with one of your own plugins, or ask your operator to raise WORKER_MEMORY_MB. Then retry the run.',
   },
   'run.crashed': {
     fault: 'internal',
     retryable: false,
     means:
-      'The worker crashed repeatedly on this run, also in a process of its own, so Sluice stopped retrying it.',
+      'The worker crashed repeatedly on this run, even in a separate process, so Sluice stopped retrying it.',
     remedy: 'Report this to your operator with the run id. Retry the run once the cause is fixed.',
   },
   'run.rows_rejected': customer(
     'Rows were rejected, and on_rejected of the export is fail. Nothing was committed.',
-    'Correct the rows in the source, leave them out with dsl_query, choose null or limit for infinity if dates are infinite, or set on_rejected to warn. Then retry the run.',
+    'Correct the rows in the source, exclude them with dsl_query, or set on_rejected to warn. For infinite dates, set infinity to null or limit. Then retry the run.',
   ),
   'run.lease_lost': transient(
     'internal',

@@ -3,7 +3,7 @@ import type { Config } from '../config/config.ts';
 
 /**
  * What is wrong with the folder of File destinations, for the process log; null if nothing is, or if it is
- * not set. The process starts nevertheless: the folder may be mounted later, and other destinations work.
+ * not set. The process starts anyway: the folder may be mounted later, and other destinations work.
  */
 export async function findFileRootFault({
   FILE_DESTINATION_ROOT: root,

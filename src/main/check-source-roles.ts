@@ -37,5 +37,5 @@ export async function checkSourceRoles({
     logger.warn(text);
     return;
   }
-  throw new StartError(`${text} ALLOW_PRIVILEGED_SOURCE=true starts Sluice nevertheless.`);
+  throw new StartError(`${text} ALLOW_PRIVILEGED_SOURCE=true starts Sluice anyway.`);
 }

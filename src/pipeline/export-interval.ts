@@ -186,7 +186,7 @@ async function copySettled(
     const unchanged = await findUnchanged(destination, job, intent, columns, found, signal);
     if (unchanged && (await isInTable(destination, job, unchanged.files, signal))) {
       await endUploads(files, ports);
-      ports.log('INFO', 'The rows give the same files again, so the current files stay.');
+      ports.log('INFO', 'The rows produce the same files again, so the current files stay.');
       return unchanged;
     }
     return await ports.step('commit', async () => {

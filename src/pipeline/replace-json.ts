@@ -54,7 +54,7 @@ function isNull(bytes: Buffer, from: number, length: number): boolean {
   return bytes.toString('latin1', from, from + length).trim() === 'null';
 }
 
-/** Puts `\ufffd` in the place of each half of a surrogate pair: it has as many bytes. */
+/** Puts `\ufffd` instead of each half of a surrogate pair: it has as many bytes. */
 function replaceHalves(bytes: Buffer, from: number, end: number): void {
   let at = nextEscape(bytes, from, end);
   while (at >= 0) {

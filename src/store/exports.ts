@@ -162,7 +162,7 @@ const creation = creationFrom('', `where ${isBelow(`$${roomParameter}::int`)}`);
 
 /**
  * It counts what was committed when the statement began. Two kinds of creations may add exports before it
- * commits: those that were under way, and those that held the lock or waited for it already. Each needs
+ * commits: those that were in progress, and those that held the lock or waited for it already. Each needs
  * a connection, so there are at most twice `max_connections` of them.
  */
 const farCreation = creationFrom(
@@ -199,7 +199,7 @@ export async function createBatchExport(
 }
 
 /**
- * Waits for all creations of a project that are under way, and holds later ones until the transaction ends: what
+ * Waits for all creations of a project that are in progress, and holds later ones until the transaction ends: what
  * the next statement finds among its exports is all that there is.
  */
 export async function holdCreations(tx: Sql, teamId: number): Promise<void> {

@@ -48,7 +48,7 @@ export async function returnToPlace(
 ): Promise<void> {
   if (versions.length === 0) return;
   // An attempt that was claimed at one of these versions would go on to write under it: it loses its lease, and
-  // the next one has the new version. Also a run without an attempt: its claim may be under way.
+  // the next one has the new version. Also a run without an attempt: its claim may be in progress.
   await tx.query(
     `update runs set fence = fence + 1, lease_holder = null, reading_since = null,
             lease_expires_at = case when lease_expires_at is null then null else now() end

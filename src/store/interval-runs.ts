@@ -10,7 +10,7 @@ export interface Attempt extends Lease {
   readonly interval: DataInterval;
 }
 
-/** Attempts of an export that are under way. */
+/** Attempts of an export that are in progress. */
 export async function listAttempts(sql: Sql, exportId: string): Promise<Attempt[]> {
   return sql.query<Attempt>(
     `select r.id as "runId", r.fence, ${intervalOf('r')} as interval from runs r

@@ -7,7 +7,7 @@ import { prepared } from './prepared.ts';
  * Ids and times give no such position, since transactions end in another order than they write.
  */
 export interface TailPlace {
-  /** Number of the oldest transaction that was under way. */
+  /** Number of the oldest transaction that was in progress. */
   readonly transaction: string;
   /** Within a poll of several pages: the last id that was sent, and the place of the next poll. */
   readonly page: { readonly afterId: number; readonly next: string } | null;

@@ -23,7 +23,7 @@ export class SchemaError extends Error {
   constructor(missing: readonly string[]) {
     super(
       `The database's schema is older than this build: it lacks ${missing.join(', ')}.\n` +
-        '  Run `sluice migrate`, or start with AUTO_MIGRATE=true. A build works with a newer schema, never with an older one.',
+        '  Run `sluice migrate`, or start with AUTO_MIGRATE=true. A build works with a newer schema, but not with an older one.',
     );
     this.name = 'SchemaError';
   }

@@ -141,7 +141,7 @@ const isUnderWay = (d: string): string =>
 
 /**
  * One index descent per organization, then at most the deliveries that wait for its targets. The next of an
- * organization is chosen only if none is under way for its target, and none of its export comes before it.
+ * organization is chosen only if none is in progress for its target, and none of its export comes before it.
  */
 const claimSql = prepared(`with recursive organizations_with as (
        (select organization_id as id from notification_deliveries where status = 'waiting' and kind = $1 order by 1 limit 1)
@@ -184,7 +184,7 @@ const claimSql = prepared(`with recursive organizations_with as (
 export interface ClaimLimits {
   /** In this call. */
   readonly limit: number;
-  /** Of one organization under way, in all processes. */
+  /** Of one organization in progress, in all processes. */
   readonly perOrganization: number;
   readonly leaseMs: number;
 }
@@ -278,8 +278,8 @@ export async function recordAttempt(
 }
 
 /**
- * Lets a delivery begin again, or its next attempt come now: that of its digest, if it waits in one. A delivery under
- * way is left alone.
+ * Lets a delivery begin again, or its next attempt come now: that of its digest, if it waits in one. A delivery in
+ * progress is left alone.
  */
 export async function repeatDelivery(sql: Sql, targetId: string, id: string): Promise<void> {
   await sql.query(

@@ -53,7 +53,7 @@ export async function listOffboardings(sql: Sql, limit: number): Promise<Offboar
 /**
  * Closes an organization or project: its keys end, notifications end, and no request, run or export of it begins.
  *
- * @returns the offboarding, also if it was under way already; null if there is no such tenant
+ * @returns the offboarding, also if it was in progress already; null if there is no such tenant
  */
 export async function openOffboarding(
   tx: Sql,
@@ -252,7 +252,7 @@ export interface KeptPlace extends Omit<ExportPlace, 'config'> {
 }
 
 /**
- * Records the places of an export, also with other offboardings that are under way for it: a project's beside its
+ * Records the places of an export, also with other offboardings that are in progress for it: a project's beside its
  * organization's. A place that was recorded before stays as it is: its rows may be half deleted.
  */
 export async function keepPlaces(

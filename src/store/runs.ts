@@ -42,7 +42,7 @@ export interface Run {
   readonly attempt: number;
   /** Attempts that ended in an error that counts against the retries. */
   readonly faults: number;
-  /** The time before which no attempt begins; null while an attempt is under way, and after the end. */
+  /** The time before which no attempt begins; null while an attempt is in progress, and after the end. */
   readonly nextAttemptAt: Timestamp | null;
   readonly recordsTotalCount: number | null;
   readonly recordsCompleted: number | null;

@@ -133,7 +133,8 @@ export class ChainStep implements StepTally {
       if (!this.#names.has(column))
         return new RowError(`There is no column ${shown(column)} to write to.`);
       const reason = value === undefined ? null : this.#columns.misfit?.(column, value);
-      if (reason) return new RowError(`The column ${column} cannot hold the new value: ${reason}`);
+      if (reason)
+        return new RowError(`The column ${column} does not accept the new value: ${reason}`);
     }
     for (const column of this.#columns.protected) {
       const change = changes.find(([name]) => name === column);

@@ -101,7 +101,7 @@ async function verifyOne(
   }
 }
 
-const again = 'Run sluice verify again when the cause is gone.';
+const again = 'Fix the cause, then run sluice verify again.';
 
 function failureOf(error: unknown): string {
   if (error instanceof SluiceError) {

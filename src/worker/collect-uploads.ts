@@ -97,7 +97,7 @@ async function giveUp(
   caught: unknown,
 ): Promise<void> {
   const message =
-    `Sluice gave up removing unfinished uploads of this run after ${maxCollectTries} tries ` +
+    `Sluice stopped removing unfinished uploads of this run after ${maxCollectTries} tries ` +
     `(${toSluiceError(caught).message}). A lifecycle rule of the bucket can remove them.`;
   await appendLogEntries(db, [{ teamId, exportId, runId, level: 'WARNING', message }]);
 }

@@ -156,7 +156,7 @@ export async function executeClaimed(
     if (run.crashes >= context.policy.maxSharedCrashes) {
       log.add(
         'WARNING',
-        `Workers crashed ${run.crashes} times while they read for this run, so it gets a process of its own.`,
+        `Workers crashed ${run.crashes} times while they read for this run, so the next attempt uses a separate process.`,
       );
     }
     const result = await attempt(options, run, open, log, signal, admission);

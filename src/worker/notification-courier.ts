@@ -24,7 +24,7 @@ const slots: Readonly<Record<TargetKind, number>> = { webhook: 64, email: 8 };
  */
 const perOrganization: Readonly<Record<TargetKind, number>> = { webhook: 4, email: 2 };
 
-/** How long `close` waits for attempts under way. What it leaves is sent again, after the lease. */
+/** How long `close` waits for attempts in progress. What it leaves is sent again, after the lease. */
 const goodbyeMs = 5_000;
 
 /** Sends the notifications that wait, some at a time. */

@@ -237,7 +237,7 @@ export class Parking {
 }
 
 const message =
-  'The run waits until no transaction can add rows to its interval, for at most SETTLE_TIMEOUT_SECONDS. It uses no slot meanwhile.';
+  'The run waits until no transaction can add rows to its interval, up to SETTLE_TIMEOUT_SECONDS. It uses no slot while it waits.';
 
 /** Whether it was found at a server that does not answer any more. */
 function isElsewhere({ server }: Settlement, now: string | null | undefined): boolean {

@@ -69,7 +69,7 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
     const inJson = await sluice(...unnamed, '--json');
     expect(inJson.output).toMatch(/^Searched the column uuid in 4 intervals\. That is the key/);
     const future = await sluice('erase', 'find', ...asked, '--after', '2030-01-01T00:00:00Z');
-    expect(future.output).toContain('Nothing was searched: no interval of this export');
+    expect(future.output).toContain('Nothing was searched: this export has no exported interval');
 
     // An interrupted search continues at the last interval that it printed, not after it.
     const again = await sluice('erase', 'find', ...asked, '--json', '--after', only.start);
@@ -249,7 +249,7 @@ test.each(frozenAt)(
   },
 );
 
-test('a deleted organization loses its runs under way, its uploads, keys and rows; its files stay', async () => {
+test('a deleted organization loses its runs in progress, its uploads, keys and rows; its files stay', async () => {
   const { pool, tenant, client, s3, db } = installation;
   const { organizationId, projectIds } = tenant;
   const operator = await installation.addTenant();

@@ -107,7 +107,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
 
   test('the service goes on with the exports that the quickstart made, and lets no second one in', async () => {
     const service = startSluice('main/all-in-one.js', [], { env });
-    // Killed at the end, not stopped: the next start finds every object nevertheless.
+    // Killed at the end, not stopped: the next start finds every object anyway.
     onTestFinished(async () => {
       service.kill('SIGKILL');
       await service.waitForExit();

@@ -66,7 +66,7 @@ it.each<[string, Partial<Model>, RegExp]>([
   ['type', { columns: [column('id', 'integer')] }, /^id is bigint, not integer\. Correct type/],
   ['type by its name', { columns: [column('id', 'big int')] }, /^id: there is no type big int/],
   ['expression', { columns: [column('x', 'text', 'nothing + 1')] }, /column "nothing" does not/],
-  ['project', { tenantColumn: 'owner' }, /owner is uuid, which cannot hold a project's ID/],
+  ['project', { tenantColumn: 'owner' }, /owner is uuid, which cannot contain a project's ID/],
   ['interval', { intervalColumn: 'note' }, /note is text, not timestamp with time zone\. Name/],
 ])('an error names the %s that is not there or not right', async (_, changes, expected) => {
   const { findings } = await check(changes);
@@ -94,7 +94,7 @@ it.each<[string, Partial<Model>, readonly RegExp[]]>([
     { relation: { schema: 'public', name: 'days' } },
     [
       /^No unique index covers id within a project\. Add a unique index/,
-      /^No partition holds the last hour/,
+      /^No partition contains the last hour/,
     ],
   ],
 ])('a warning reports %s', async (_, changes, expected) => {

@@ -138,7 +138,7 @@ describe('a list of uploads without an end', () => {
       [exportId],
     );
     expect(entries).toHaveLength(1);
-    expect(entries[0]?.message).toMatch(/^Sluice gave up removing unfinished uploads/);
+    expect(entries[0]?.message).toMatch(/^Sluice stopped removing unfinished uploads/);
   });
 });
 

@@ -83,7 +83,7 @@ describe('a stored secret', () => {
         400,
         missing.map((secret) => [`destination__config__${secret}`, 'required']),
       ]);
-      expect(body.detail).toContain('again: the stored one is used only with the settings');
+      expect(body.detail).toContain('again: Sluice uses the stored value only with the settings');
     }
     expect(calls).toEqual([]);
   });

@@ -47,7 +47,7 @@ export interface World {
   readonly firstTickStarts: readonly Instant[];
   readonly queue: string[];
   readonly workers: (Attempt | null)[];
-  /** Heartbeats under way: they may arrive when their worker is long gone. */
+  /** Heartbeats in progress: they may arrive when their worker is long gone. */
   readonly beats: Lease[];
   readonly bucket: Bucket;
   sourceVersion: number;

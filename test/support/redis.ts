@@ -54,7 +54,7 @@ export async function startRedis(): Promise<RedisServer> {
   };
 }
 
-/** BullMQ wants noeviction; nothing is kept; expiry and blocked clients are looked at 100 times a second. */
+/** BullMQ wants noeviction; nothing is kept; expiry and blocked clients are looked at 100 times per second. */
 const quiet = [
   '--save',
   '',

@@ -41,6 +41,15 @@ const withOffender = [
   ['Markdown', 'a.md', 'Fails where `x` is set.\n', 'where …'],
   ['a comment of SQL', 'a.sql', '-- The manifest in force.\nselect 1;\n', 'in force'],
   ['YAML', 'a.yml', 'description: One a page.\n', 'One a page'],
+  ['a rate without its unit', 'a.md', 'It exports 167 runs a second.\n', '167 runs a second'],
+  [
+    'a number that is not said',
+    'a.ts',
+    "const about = 'The newest so many rows.';\n",
+    'newest so many',
+  ],
+  ['no more as no longer', 'a.md', 'Delete it if it is needed\nno more.\n', 'needed no more'],
+  ['in progress in other words', 'a.ts', '// Waits for uploads under way.\n', 'under way'],
   ['a condition before its clause', 'a.ts', '// Where a worker runs, it takes it.\n', 'Where a'],
 ] as const;
 

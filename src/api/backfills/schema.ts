@@ -21,14 +21,13 @@ export const Backfill = named(
       finished_runs: Type.Integer(),
       failed_runs: Type.Integer(),
       progress: Type.Number({ minimum: 0, maximum: 1 }),
-      eta: Nullable({ ...Time, description: 'Estimated time of its end; null if unknown.' }),
+      eta: Nullable({ ...Time, description: 'Estimated end time; null if unknown.' }),
       created_at: Time,
       finished_at: Nullable(Time),
       last_updated_at: Time,
     },
     {
-      description:
-        'A past range that is exported on request. Its bounds are widened to whole intervals.',
+      description: 'A request to export a past range. Sluice widens the bounds to whole intervals.',
       examples: [
         {
           id: '6f1f2d0a-3f4c-4f0e-9d0e-0f7b2f6f3f55',
@@ -63,7 +62,7 @@ export const BackfillBody = Type.Object({
   reprocess: Type.Optional(
     Type.Enum([...reprocess], {
       description:
-        '`all`: every interval. `failed`: those without exported data. `none`: those that never had a run. An interval with a live run gets no second one; with `all`, the backfill waits for a run that has begun, and runs its interval again. Default: `all`.',
+        'Which intervals to export. `all`: every interval. `failed`: intervals without exported data. `none`: intervals that never had a run. An interval with a live run gets no second run. With `all`, the backfill waits until a run that has started ends, and then runs its interval again. Default: `all`.',
     }),
   ),
   concurrency: Type.Optional(
@@ -81,13 +80,12 @@ export const BackfillPreview = named(
       dry_run: Type.Literal(true),
       start_at: Time,
       end_at: Time,
-      total_runs: Type.Integer({ description: 'Runs that the backfill would make.' }),
+      total_runs: Type.Integer({ description: 'Number of runs that the backfill would create.' }),
       skipped: Type.Integer({
-        description:
-          'Intervals of the range that get no run, because of `reprocess` or a live run.',
+        description: 'Number of intervals without a new run, because of `reprocess` or a live run.',
       }),
       intervals: Type.Array(Bounds, {
-        description: 'Those of the runs: the first 1,000, in their order.',
+        description: 'The intervals of the first 1,000 runs, in order.',
       }),
       already_completed: Type.Array(Bounds),
       estimated_rows: Nullable(
@@ -96,7 +94,7 @@ export const BackfillPreview = named(
         }),
       ),
     },
-    { description: 'What a backfill would do; nothing is stored.' },
+    { description: 'Preview of a backfill. Nothing is stored.' },
   ),
 );
 export type BackfillPreview = Static<typeof BackfillPreview>;

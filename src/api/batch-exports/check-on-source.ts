@@ -130,7 +130,7 @@ function describeTwins(columns: readonly string[]): readonly string[] {
   if (twins.length === 0) return [];
   const list = twins.map((names) => names.map((name) => JSON.stringify(name)).join(' and '));
   return [
-    `Columns differ only in upper and lower case: ${list.join('; ')}. Many readers, such as DuckDB, Spark and BigQuery, take them for one. Rename one with AS in dsl_query.`,
+    `Columns differ only in upper and lower case: ${list.join('; ')}. Many readers, such as DuckDB, Spark and BigQuery, treat them as one column. Rename one with AS in dsl_query.`,
   ];
 }
 

@@ -58,7 +58,7 @@ export async function checkTablePlace(
   }
 }
 
-const unchecked = 'The export was accepted without a look for another Iceberg table at its prefix';
+const unchecked = 'The export was accepted without a check for another Iceberg table at its prefix';
 
 function readConfig(
   rules: Deps['rules'],
@@ -76,5 +76,5 @@ function readConfig(
 function describe({ key, owner, folder }: FoundTablePlace): string {
   const whose = owner === null ? 'of another program' : `of the export ${owner}`;
   const place = folder === '' ? 'in the bucket' : `below ${folder}/`;
-  return `${key} is the Iceberg table ${whose}. A table has one export. Choose another prefix. If the table is needed no more, delete or move everything ${place}, then send this request again.`;
+  return `${key} is the Iceberg table ${whose}. A table belongs to one export. Choose another prefix. If you no longer need the table, delete or move everything ${place}, then send this request again.`;
 }

@@ -6,7 +6,7 @@ import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
 import { Health } from './search.ts';
 
 const freshness =
-  'Objective: the maximum age of the data, in minutes, measured from high_water_mark. More than one interval. Null: none.';
+  'Maximum age of the data in minutes, measured from high_water_mark. It must be more than one interval. Null: no objective.';
 
 type Config = Record<string, unknown>;
 
@@ -21,7 +21,7 @@ export const Missing = Type.Object(
   },
   {
     description:
-      'Intervals that were asked for and have no data: failed, cancelled or missing in coverage, and not accepted.',
+      'Requested intervals without data: failed, cancelled or missing in coverage, and not accepted.',
   },
 );
 
@@ -44,7 +44,7 @@ export const BatchExport = named(
       late_since: Nullable({
         ...Time,
         description:
-          'Since when the data is older than freshness_minutes; null if it is not. Checked every few seconds.',
+          'Time since which the data is older than freshness_minutes; null if it is not older. Sluice checks this every few seconds.',
       }),
       latest_runs: Type.Array(Ref(BatchExportRun), { description: 'The 10 newest, newest first.' }),
       dsl_query: Nullable(Type.String()),
@@ -76,7 +76,7 @@ export const BatchExport = named(
       backfill_total_runs: Type.Optional(
         Type.Integer({
           description:
-            'After the start of a backfill: its runs. With 0 there was nothing to export, and it has ended.',
+            'Number of runs of the backfill that this request started. 0 means that there was nothing to export and the backfill has ended.',
         }),
       ),
       backfill_start_at: Type.Optional({
@@ -89,7 +89,7 @@ export const BatchExport = named(
       }),
     },
     {
-      description: 'A named, scheduled job that ships rows to a destination.',
+      description: 'A schedule that exports rows to a destination.',
       examples: [
         {
           id: '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11',
@@ -174,7 +174,7 @@ export function batchExportBodies(
     unique_name: Type.Optional(
       Type.Boolean({
         description:
-          'Refuse with 409 if the project has an export of exactly this name, even if both are created at the same moment. The answer names its id.',
+          'Refuse the request with 409 if the project already has an export of exactly this name, even if both are created at the same time. The answer has the id of the other export.',
       }),
     ),
     team_id: Type.Optional(takesTeam ? Team : AnyTeam),
@@ -184,7 +184,9 @@ export function batchExportBodies(
       type: Type.Optional(Type.Enum(destinations.map(({ type }) => type))),
       config: Type.Optional(AnyConfig),
     },
-    { description: 'The config is merged. A secret that is not sent is kept; null removes it.' },
+    {
+      description: 'Sluice merges the config. An omitted secret keeps its value; null removes it.',
+    },
   );
   return {
     Create: Type.Object(create),

@@ -7,7 +7,7 @@ import { named } from '../schemas/shapes.ts';
 
 export const Health = Type.Enum([...exportHealths], {
   description:
-    'failing: the newest outcome is a failure. late: the data is older than freshness_minutes, or without it by two intervals. incomplete: intervals have no data. paused: by a person, or by Sluice after failures that are over. fine: none of these.',
+    'failing: the latest run that ended has failed. late: the data is older than freshness_minutes; without it, more than two intervals behind. incomplete: some intervals have no data. paused: a person paused it, or Sluice paused it and a run has succeeded since. fine: none of these.',
 });
 
 export const ExportListQuery = Type.Object({

@@ -10,7 +10,9 @@ export const Capabilities = named(
   'Capabilities',
   Type.Object(
     {
-      destinations: Type.Array(Type.String(), { description: 'Types that can be used here.' }),
+      destinations: Type.Array(Type.String(), {
+        description: 'Types that this installation supports.',
+      }),
       models: Type.Array(
         Type.Object({
           name: Type.String(),
@@ -19,7 +21,9 @@ export const Capabilities = named(
           }),
         }),
       ),
-      intervals: Type.Array(Type.String(), { description: 'Those that are allowed here.' }),
+      intervals: Type.Array(Type.String(), {
+        description: 'Intervals that this installation allows.',
+      }),
       file_formats: Type.Array(
         Type.Object({
           format: Type.String(),
@@ -28,11 +32,11 @@ export const Capabilities = named(
       ),
       own_credentials: Type.Boolean({
         description:
-          'Whether a destination without credentials uses those of the service. Otherwise they are required.',
+          'Whether a destination without credentials uses the credentials of the service. If false, credentials are required.',
       }),
       private_endpoints: Type.Boolean({
         description:
-          'Whether the operator has allowed endpoints on a private network. Which ones is not said.',
+          'Whether the operator has allowed some endpoints on a private network. The API does not list them.',
       }),
       max_exports_per_project: Type.Integer(),
     },

@@ -7,11 +7,11 @@ import { Nullable, named, Time } from '../schemas/shapes.ts';
 export const CoverageQuery = Type.Object({
   from: Type.Optional({
     ...Time,
-    description: 'Widened to whole intervals. Default: the oldest interval that was asked for.',
+    description: 'Sluice widens it to whole intervals. Default: the oldest requested interval.',
   }),
   to: Type.Optional({
     ...Time,
-    description: 'Widened, up to the last complete interval. Default: now.',
+    description: 'Sluice widens it, up to the last complete interval. Default: now.',
   }),
   bucket: Type.Optional(
     Type.Enum(['day'], {
@@ -22,7 +22,7 @@ export const CoverageQuery = Type.Object({
 
 const State = Type.Enum([...coverageStates], {
   description:
-    'done: exported. accepted: an operator accepted it as it is. unsettled: exported, but may still receive rows. running: a run or a backfill is under way. retrying: the same, after a failed attempt. failed, cancelled: so ended its last run. missing: it was due, and its run was deleted. paused: it was due during a pause. never_asked: neither the schedule nor a backfill asked for it.',
+    'done: exported. accepted: an operator accepted it as it is. unsettled: exported, but may still receive rows. running: a run or a backfill is in progress. retrying: the same, after a failed attempt. failed, cancelled: its last run failed or was cancelled. missing: it was due, and its run was deleted. paused: it was due during a pause. never_asked: neither the schedule nor a backfill requested it.',
 });
 
 const CoverageRange = Type.Object({
@@ -49,7 +49,8 @@ export const Coverage = named(
       high_water_mark: Nullable(Time),
       blocker: Nullable(
         Type.Object(CoverageRange.properties, {
-          description: 'What holds the high-water mark; null if it is at the last complete bound.',
+          description:
+            'The interval that stops the high-water mark; null if the mark is at the last complete bound.',
         }),
       ),
       ranges: Type.Optional(

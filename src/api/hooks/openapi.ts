@@ -76,7 +76,7 @@ export async function describeApi(
       info: {
         title: 'Sluice',
         version: '1.0.0',
-        description: 'Ships rows out of PostgreSQL on a schedule: every row exactly once.',
+        description: 'Exports rows from PostgreSQL to S3 on a schedule: every row exactly once.',
         license: { name: 'MIT', identifier: 'MIT' },
       },
       servers: [{ url: '/' }],

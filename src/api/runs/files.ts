@@ -44,7 +44,7 @@ export const RunFilePage = Type.Object({
     Type.String({
       format: 'uuid',
       description:
-        'The run that the current files of the interval are from. If it is another run, it has replaced the files of this one, which are listed no more. Null if the interval is not exported.',
+        'The run that wrote the current files of the interval. If it is another run, it has replaced the files of this run, which are no longer listed. Null if the interval is not exported.',
     }),
   ),
 });

@@ -29,7 +29,7 @@ export const BatchExportRun = named(
       records_total_count: Nullable(
         Type.Integer({
           description:
-            'Rows of the interval. 20,000 rows or more are counted as they are read: null until then.',
+            'Rows of the interval. From 20,000 rows on, Sluice counts them while it reads: null until then.',
         }),
       ),
       batch_export: Type.String({ format: 'uuid' }),
@@ -37,13 +37,13 @@ export const BatchExportRun = named(
       max_attempts: Nullable(
         Type.Integer({
           description:
-            'The attempt after which the run ends as FailedRetryable, if all meet transient errors. An attempt that a shutdown or a dead worker ended does not count and raises it. Null after the end.',
+            'Maximum attempts. If all of them fail with transient errors, the run ends as FailedRetryable. If a shutdown or a dead worker ends an attempt, it does not count, and this number increases by one. Null after the end.',
         }),
       ),
       next_attempt_at: Nullable({
         ...Time,
         description:
-          'The next attempt begins at this time, or as soon as a worker is free after it. Null while an attempt is under way, and after the end.',
+          'The next attempt starts at this time, or later when a worker is free. Null while an attempt is in progress, and after the end.',
       }),
       bytes_exported: Type.Integer(),
       files: Type.Integer(),

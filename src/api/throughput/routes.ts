@@ -27,7 +27,7 @@ export const Throughput = named(
           duration_seconds: Nullable(
             Type.Number({
               description:
-                'Of that run, from its first attempt to its end, with waits between them.',
+                'Duration of that run from its first attempt to its end, including waits between attempts.',
             }),
           ),
         }),
@@ -70,7 +70,7 @@ export function throughputRoutes(api: Api, family: Family): void {
             minimum: 1,
             maximum: maxPoints,
             default: 200,
-            description: 'The newest so many intervals.',
+            description: 'Maximum number of intervals. The newest ones are returned.',
           }),
         ),
       }),

@@ -49,7 +49,7 @@ const LabRequest = Type.Object({
     Type.Array(Row, { minItems: 1, maxItems: 100, description: 'Rows: columns by name.' }),
   ),
   sample: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 100, description: 'So many of the newest rows.' }),
+    Type.Integer({ minimum: 1, maximum: 100, description: 'Number of the newest rows to use.' }),
   ),
   model: Type.Optional(Type.String({ maxLength: 200, description: 'Default: events.' })),
 });
@@ -72,7 +72,8 @@ export const LabResult = named(
                 Type.Object({
                   path: Type.String(),
                   kind: Type.Enum(['added', 'removed', 'changed'], {
-                    description: 'With `added` it was not there before; with `removed` it is gone.',
+                    description:
+                      '`added`: the value did not exist before. `removed`: the value no longer exists.',
                   }),
                   before: Value,
                   after: Value,

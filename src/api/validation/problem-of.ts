@@ -69,7 +69,7 @@ function problemOf(error: ErrorObject, data: unknown): Problem {
 function unknownField({ parentSchema }: ErrorObject, name: string): string {
   const known = Object.keys(parentSchema?.properties ?? {});
   const nearest = nearestName(name, known, lettersPerMistake);
-  return `This field is unknown. ${nearest === null ? 'Remove it.' : `Is ${nearest} meant? Else remove it.`}`;
+  return `This field is unknown. ${nearest === null ? 'Remove it.' : `Did you mean ${nearest}? Otherwise remove it.`}`;
 }
 
 function describe(error: ErrorObject, value: unknown): [ProblemCode, string] {

@@ -20,7 +20,7 @@ export async function exportAll(deps: CliDeps, options: ApiOptions): Promise<voi
     return;
   }
   const head =
-    '# For `sluice apply -f`. Secrets are not shown: set the variables that stand for them.\n';
+    '# For `sluice apply -f`. Secrets are not shown: set the environment variables that replace them.\n';
   deps.terminal.out(head + stringify({ exports }, { lineWidth: 0 }));
 }
 

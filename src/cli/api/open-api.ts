@@ -36,7 +36,7 @@ export function openApi({ terminal }: CliDeps, options: ApiOptions): Api {
   }
   if (new URL(url).password !== '' || new URL(url).username !== '') {
     throw new CliError(
-      'SLUICE_URL: remove the user and password. SLUICE_KEY holds the key.',
+      'SLUICE_URL: remove the user and password. Put the key into SLUICE_KEY.',
       exitCodes.misused,
     );
   }
@@ -56,7 +56,7 @@ export function openApi({ terminal }: CliDeps, options: ApiOptions): Api {
   // A header cannot hold other characters.
   if (!/^[\x21-\x7e]+$/.test(settings.key)) {
     throw new CliError(
-      'SLUICE_KEY holds characters that no key has. Copy it again.',
+      'SLUICE_KEY contains characters that no key has. Copy it again.',
       exitCodes.refused,
     );
   }

@@ -89,7 +89,7 @@ const choiceTexts: Readonly<Record<string, Readonly<Record<string, string>>>> = 
   file_size_rule: {
     '': 'Newest',
     1: '1: by the bytes before compression',
-    2: '2: by the bytes that land',
+    2: '2: by the bytes of the file',
   },
   infinity: {
     reject: 'Reject the row in Parquet, else write the word',

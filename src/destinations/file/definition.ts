@@ -8,12 +8,12 @@ import { openFileDestination } from './destination.ts';
 
 export const fileDefinition = defineDestination({
   type: 'File',
-  description: 'Files on the machine of the workers.',
+  description: 'Writes files on the machine of the workers.',
   properties: {
     directory: Type.String({
       description:
-        "Directory below FILE_DESTINATION_ROOT. Sluice puts the project's id before it and creates it if " +
-        'it is missing.',
+        "Directory below FILE_DESTINATION_ROOT. Sluice puts the project's id before it, and creates it if " +
+        'necessary.',
       minLength: 1,
       maxLength: 500,
       examples: ['7/exports/acme'],

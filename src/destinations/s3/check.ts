@@ -118,7 +118,7 @@ async function tryListing(
     return null;
   } catch (error) {
     if (!(error instanceof SluiceError) || error.code !== 'destination.access_denied') throw error;
-    return 'The credentials may not list the bucket: `sluice verify` cannot look for stray files.';
+    return 'The credentials are not allowed to list the bucket, so `sluice verify` cannot find stray files.';
   }
 }
 

@@ -10,7 +10,7 @@ export const s3Properties = {
     examples: ['acme-exports'],
   }),
   region: Type.String({
-    description: 'Region of the bucket. If the store has no regions: `auto` or any word.',
+    description: 'Region of the bucket. If the store has no regions, enter `auto` or any word.',
     minLength: 1,
     maxLength: 63,
     pattern: '^[A-Za-z0-9-]+$',
@@ -31,7 +31,7 @@ export const s3Properties = {
       maxLength: 2048,
       pattern: '^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[\\w+=,.@/-]+$',
     }),
-    'ARN of a role to assume. Its trust policy must require the external ID of the project.',
+    'ARN of a role that Sluice assumes. Its trust policy must require the external ID of the project.',
     { examples: ['arn:aws:iam::123456789012:role/exports'] },
   ),
   endpoint_url: optional(
@@ -41,7 +41,7 @@ export const s3Properties = {
   ),
   use_virtual_style_addressing: Type.Optional(
     Type.Boolean({
-      description: 'Whether requests name the bucket in the host instead of in the path.',
+      description: 'Put the bucket name into the host of the URL instead of the path.',
       default: false,
     }),
   ),

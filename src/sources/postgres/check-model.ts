@@ -119,7 +119,7 @@ async function checkColumns(
   }
   const tenant = relation.columns.get(model.tenantColumn);
   if (tenant && !(await accepts(client, tenant.typeName, teamId))) {
-    const what = `${model.tenantColumn} is ${tenant.typeName}, which cannot hold a project's ID`;
+    const what = `${model.tenantColumn} is ${tenant.typeName}, which cannot contain a project's ID`;
     tell('error', `${what}. Name another column, or a view that has one.`);
   }
   const interval = relation.columns.get(model.intervalColumn);
@@ -222,7 +222,10 @@ function judgePlan(model: Model, root: PlanNode, tell: Tell): readonly string[] 
   const columns = `(${model.tenantColumn}, ${model.intervalColumn})`;
   const advice = `Create an index on ${columns}`;
   if (steps.length === 0) {
-    tell('warning', 'No partition holds the last hour, so the plan says nothing about indexes.');
+    tell(
+      'warning',
+      'No partition contains the last hour, so the query plan does not show whether an index is missing.',
+    );
   } else if (wholeRelations.length > 0) {
     const relations = [...new Set(wholeRelations)].join(', ');
     tell('warning', `Every run reads all of ${relations}. ${advice}.`);

@@ -84,7 +84,7 @@ function decode(
   const owner = table.properties[ownNames.owner];
   if (owner !== place.owner) {
     const whose = /^[0-9a-f-]{36}$/.test(owner ?? '') ? `the export ${owner}` : 'another export';
-    const detail = `${key} is the Iceberg table of ${whose}. If it is needed no more, delete or move everything at its prefix`;
+    const detail = `${key} is the Iceberg table of ${whose}. If you no longer need it, delete or move everything at its prefix`;
     throw new SluiceError('destination.key_taken', detail);
   }
   return table;

@@ -8,7 +8,7 @@ const shown = { from: 0, to: 100, whole: true };
 export const maskProperties = defineTransform({
   id: 10,
   name: 'Mask properties',
-  description: 'Puts *** in the place of personal properties, or of their middle.',
+  description: 'Replaces personal properties, or the middle of them, with ***.',
   protects: true,
   fields: [
     propertiesField,

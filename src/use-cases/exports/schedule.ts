@@ -43,7 +43,7 @@ export function checkFreshnessMinutes(minutes: number | null, { interval }: Cade
   const [, every] = /^every (\d+) minutes$/.exec(interval) ?? [];
   const longest = every === undefined ? longestMinutes[interval] : Number(every);
   if (longest === undefined || minutes > longest) return [];
-  const detail = `freshness_minutes must be more than ${longest}: with the interval ${interval}, data is up to ${longest} minutes old before its next run. Allow for the run too.`;
+  const detail = `freshness_minutes must be more than ${longest}: with the interval ${interval}, data is up to ${longest} minutes old before its next run. Add time for the run itself.`;
   return [{ code: 'min_value', detail, attr: 'freshness_minutes' }];
 }
 

@@ -81,7 +81,7 @@ function askForSecretsAgain(
     .filter((name) => (current[name] ?? null) !== null && change[name] === undefined)
     .map((name) => ({
       code: 'required',
-      detail: `Send ${name} again: the stored one is used only with the settings that it was saved with.`,
+      detail: `Send ${name} again: Sluice uses the stored value only with the settings that were saved with it.`,
       attr: `destination__config__${name}`,
     }));
 }

@@ -56,7 +56,9 @@ function checkUrl(sender: NotificationSender, text: string): Problem[] {
     return problem('Must start with https://.');
   }
   if (url.username !== '' || url.password !== '') {
-    return problem('Remove user and password. Requests are signed: check the signature instead.');
+    return problem(
+      'Remove the user and password. Sluice signs its requests: check the signature instead.',
+    );
   }
   if (url.hash !== '') return problem('Remove the fragment (what follows #).');
   return [];

@@ -51,7 +51,7 @@ export async function recordFault(
 }
 
 const retriesExhausted =
-  'All attempts failed, so Sluice stopped retrying this run. Retry the run when the cause is gone.';
+  'All attempts failed, so Sluice stopped retrying this run. Fix the cause, then retry the run.';
 
 async function readHistory(tx: Sql, run: ClaimedRun, error: SluiceError): Promise<FailureHistory> {
   // Only an error that would end the run needs the history.
@@ -92,7 +92,7 @@ export async function releaseOutgrown(context: Context, run: ClaimedRun): Promis
   await context.db.transaction(async (tx) => {
     if (await handBackOutgrown(tx, run)) {
       const text =
-        'The interval has more rows than those before it, and the worker had no memory for them now. The run begins again as soon as there is memory.';
+        'The interval has more rows than the previous ones, and the worker has too little free memory. The run starts again when enough memory is free.';
       await log(tx, run, 'INFO', text);
     }
   });

@@ -42,7 +42,7 @@ export interface LookBackOptions {
   readonly slow: SlowExports;
   /** Milliseconds; default 30 s. */
   readonly turnMs?: number;
-  /** Ends it, and the checks under way. */
+  /** Ends it, and the checks in progress. */
   readonly stopping: AbortSignal;
 }
 

@@ -125,7 +125,7 @@ async function move({ db, taken }: Work, status: TakenOffboarding['status']): Pr
   if (!(await moveOffboarding(db, taken, status))) throw new Taken();
 }
 
-/** @returns what it waits for; null: nothing is under way any more */
+/** @returns what it waits for; null: nothing is in progress any more */
 async function cancelAll({ db, ports, limits, taken }: Work): Promise<string | null> {
   for (;;) {
     const ids = await listExportsUnderWay(db, taken, exportsPerStep);
@@ -136,7 +136,7 @@ async function cancelAll({ db, ports, limits, taken }: Work): Promise<string | n
         await markBatchExportDeleted(tx, id);
         await cancelLiveWork(tx, id);
       });
-      if (ports.isOver()) return 'Goes on with the next sweep.';
+      if (ports.isOver()) return 'Continues with the next sweep.';
     }
   }
   if (await db.transaction((tx) => endSilentCommits(tx, taken))) {

@@ -21,7 +21,7 @@ export interface OffboardInput {
  * rest takes hours; a worker does it.
  *
  * @param keyId the admin key that asks; null: the command line
- * @returns the offboarding, also if it was under way already
+ * @returns the offboarding, also if it was in progress already
  * @throws Refusal if there is no such tenant, or its name is another one
  */
 export async function offboardTenant(

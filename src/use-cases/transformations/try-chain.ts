@@ -109,7 +109,7 @@ const maxOwnSteps = 4;
 /** @returns whether the steps need a sandbox. @throws Refusal if they need too many */
 export function refuseManySandboxes(ownSteps: number, attr: string | null): boolean {
   if (ownSteps <= maxOwnSteps) return ownSteps > 0;
-  const detail = `At most ${maxOwnSteps} steps with a plugin of your own can be tried at a time. Try the chain in parts.`;
+  const detail = `At most ${maxOwnSteps} steps with your own plugins can be tried at a time. Try the chain in parts.`;
   throw new Refusal({ code: 'invalid_input', detail, attr });
 }
 

@@ -157,7 +157,7 @@ describe('Postgres is restarted during a migration', () => {
         );
         return rows.length > 0;
       },
-      { timeoutMs: 30_000, message: 'the migration is under way' },
+      { timeoutMs: 30_000, message: 'the migration is in progress' },
     );
     await postgres.restart(mode);
     await started.waitForLine(/^ready http/);

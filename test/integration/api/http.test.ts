@@ -193,7 +193,7 @@ describe('the end of the server', () => {
     30_000,
   );
 
-  test('comes after the answers that are under way', async () => {
+  test('comes after the answers that are in progress', async () => {
     const { client: beside, stop } = await startApiBeside(api, () => ({}));
     const [answer, closed] = await api.db.transaction(async (tx) => {
       await tx.query('lock table batch_exports in access exclusive mode');

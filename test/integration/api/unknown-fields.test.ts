@@ -61,7 +61,8 @@ describe('a misspelled field', () => {
   ])('of %s is refused, with the field that may be meant', async (path, sent, attr, nearest) => {
     const { status, body } = await api.client.post(`${api.project}/${path}`, sent);
     expect([status, body.code, body.attr]).toEqual([400, 'invalid_input', attr]);
-    const remedy = nearest === null ? 'Remove it.' : `Is ${nearest} meant? Else remove it.`;
+    const remedy =
+      nearest === null ? 'Remove it.' : `Did you mean ${nearest}? Otherwise remove it.`;
     expect(body.detail).toBe(`This field is unknown. ${remedy}`);
   });
 

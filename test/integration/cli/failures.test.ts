@@ -62,7 +62,7 @@ describe('one line says what is wrong and what to do', () => {
     const { code, err } = await at('http://admin:hunter2@127.0.0.1:1');
     expect([code, err]).toEqual([
       2,
-      'SLUICE_URL: remove the user and password. SLUICE_KEY holds the key.\n',
+      'SLUICE_URL: remove the user and password. Put the key into SLUICE_KEY.\n',
     ]);
   });
 

@@ -212,7 +212,7 @@ describe('a receiver', () => {
     for (const _ of Array(20)) await createWebhook(side, hurried, receiver);
     await createWebhook(side, quick, slow, { organizationId: other.organizationId });
     const theirs = await exportWithRuns(side, 1, team);
-    // Theirs happened first, and there are five times as many as one tenant may have under way.
+    // Theirs happened first, and there are five times as many as one tenant may have in progress.
     await happen();
     await happen({}, theirs.id);
     const both = senderTo([receiver, slow], { timeoutMs: 1_500 });

@@ -104,7 +104,7 @@ test('what is old is deleted with its retention', async () => {
   expect(left.map(({ n }) => n)).toEqual([0, 1]);
 });
 
-test('a work clock counts what is under way, and nothing twice', () => {
+test('a work clock counts what is in progress, and nothing twice', () => {
   let now = 0;
   const clock = new WorkClock(() => now);
   const end = clock.begin(7);

@@ -36,7 +36,7 @@ describe.each(['File', 'S3'] as const)('a commit to a destination of type %s', (
   });
   afterEach(() => opened.close());
 
-  /** Puts a manifest in the place of the current one, as another worker would. */
+  /** Puts a manifest instead of the current one, as another worker would. */
   async function replaceManifest(body: object): Promise<void> {
     const found = await destination.readFile(manifestPath);
     if (found) for await (const _ of found.body);
@@ -124,7 +124,7 @@ describe.each(['File', 'S3'] as const)('a commit to a destination of type %s', (
       expect(replaced.map(({ key }) => key)).toEqual(first.result.files.map(({ key }) => key));
     });
 
-    it('is made nevertheless while another commit may still come', async () => {
+    it('is made anyway while another commit may still come', async () => {
       const job = firstJob();
       const first = await attempt(bench, destination, job).exported;
       const next = jobAfter(job, first, { mayBeOvertaken: true });

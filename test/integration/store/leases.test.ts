@@ -247,7 +247,7 @@ describe('handing back', () => {
     expect(await claim(side, runId)).toMatchObject({ crashes: 0, faults: 0, attempt: 2 });
   });
 
-  it('ends the lease: a heartbeat or a commit under way does not take it back, nor does a repeat count', async () => {
+  it('ends the lease: a heartbeat or a commit in progress does not take it back, nor does a repeat count', async () => {
     const { exportId, runId } = await waitingRun();
     const run = await claim(side, runId);
     await recordFault(side.context, run, passing, 0);
@@ -297,7 +297,7 @@ describe('handing back', () => {
       `select latest_error as text from runs where id = $1`,
       [runId],
     );
-    expect(ended?.text).toMatch(/Retry the run when the cause is gone\.$/);
+    expect(ended?.text).toMatch(/Fix the cause, then retry the run\.$/);
     const [row] = await side.db.query(`select failure_streak from batch_exports where id = $1`, [
       exportId,
     ]);

@@ -190,7 +190,7 @@ describe('a deleted organization', () => {
   });
 });
 
-describe('runs under way', () => {
+describe('runs in progress', () => {
   it('are cancelled first and cannot commit afterwards', async () => {
     const tenant = await fillTenant(side, 'its own');
     const { id: exportId } = await createExportOfThePast(side, { teamId: tenant.projectIds[1] });

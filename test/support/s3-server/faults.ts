@@ -6,7 +6,7 @@ export type FaultEffect =
   | { status: number; code: string; message?: string }
   /**
    * Waits, then continues as usual. The work is dropped if the client disconnects meanwhile, unless
-   * `outlivesClient` says that the request takes effect nevertheless.
+   * `outlivesClient` says that the request takes effect anyway.
    */
   | { delayMs: number; outlivesClient?: boolean }
   /** Resets the connection after this many bytes of the body: the request's for an upload, else the answer's. */

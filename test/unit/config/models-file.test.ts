@@ -92,13 +92,17 @@ it('the example of the documentation is good, and so is its query', () => {
 
 describe('a fault of the file', () => {
   it.each([
-    ['tenant_column: team_id', '', /^models.yaml:2 models\[0\]\.tenant_column is missing\. The /],
+    [
+      'tenant_column: team_id',
+      '',
+      /^models.yaml:2 models\[0\]\.tenant_column is missing\. Column with /,
+    ],
     [
       'key_columns: [id]',
       'key_columns: id',
       /^models.yaml:6 models\[0\]\.key_columns must be a list/,
     ],
-    ['[id]', '[]', /^models.yaml:6 models\[0\]\.key_columns is empty\. A list of the columns /],
+    ['[id]', '[]', /^models.yaml:6 models\[0\]\.key_columns is empty\. List of the columns /],
     ['[id]', '[id, id]', /^models.yaml:6 models\[0\]\.key_columns has an item twice/],
     ['name: orders', 'name: Orders', /^models.yaml:2 models\[0\]\.name "Orders" is not valid\. /],
     ['shop.orders', 'orders', /^models.yaml:3 models\[0\]\.relation "orders" is not valid\. `sch/],
@@ -130,7 +134,7 @@ describe('a fault of the file', () => {
       /source names NOT_AN_ADDRESS, which is not a postgres:\/\/ add/,
     ],
     ['relation: shop', 'relation: [shop', /^models.yaml:\d+ is not valid YAML: /],
-    ['models:\n', 'modles:\n', /^models.yaml:1 models is missing\. A list of the models/],
+    ['models:\n', 'modles:\n', /^models.yaml:1 models is missing\. List of the models/],
   ])('names line, path, problem and remedy: %s → %s', (from, to, expected) => {
     const faults = faultsOf(orders((text) => text.replace(from, to)));
     expect(faults[0]).toMatch(expected);

@@ -31,7 +31,7 @@ test('a run that has met no error waits', () => {
   expect(stateOf(fresh, before)).toMatchObject({ label: 'Waiting', nextAt: at });
 });
 
-test('an attempt under way is running, whatever came before', () => {
+test('an attempt in progress is running, whatever came before', () => {
   const running = { ...waiting, next_attempt_at: null };
   expect(stateOf(running, before)).toMatchObject({ label: 'Running', nextAt: null });
 });

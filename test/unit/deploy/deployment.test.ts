@@ -124,7 +124,7 @@ describe('npm start and similar scripts', () => {
 
   // npm passes a signal to its shell alone: a shell that stays in between dies and leaves Node behind.
   test.each(['start', 'start:api', 'start:worker', 'quickstart'])(
-    'npm run %s puts Node in the place of the shell, so that SIGTERM reaches it',
+    'npm run %s puts Node instead of the shell, so that SIGTERM reaches it',
     (name) => {
       expect(scripts[name]).toMatch(/&& exec node dist\/\S+\.js[^&|;]*$/);
     },

@@ -108,7 +108,7 @@ describe('a step that changes what it may not', () => {
     const misfit = (column: string) => (column === 'event' ? 'Write a text.' : null);
     const chain = chainFor(row, [stepOf(set('event', null), { onError: 'reject' })], misfit);
     expect(chain.apply(row)).toMatchObject({
-      reason: 'The column event cannot hold the new value: Write a text.',
+      reason: 'The column event does not accept the new value: Write a text.',
     });
     // What a column holds from the start is not asked about.
     const other = chainFor(row, [stepOf(set('properties', null))], misfit);

@@ -32,7 +32,7 @@ test('who used more of the processors than the others is above the mean', () => 
   ).toEqual([true, false, false]);
 });
 
-test('runs that execute at the same time share what was used, and those under way count', () => {
+test('runs that execute at the same time share what was used, and those in progress count', () => {
   const { use, work } = start();
   use.begin('a');
   use.begin('a');
