@@ -1,4 +1,4 @@
-import { type Problem, type ProblemCode, Refusal } from '../domain/problem.ts';
+import { type Problem, type ProblemCode, Refusal, Throttled } from '../domain/problem.ts';
 
 /** A refusal with a status or headers that do not follow from its code. */
 export class ApiError extends Refusal {
@@ -50,9 +50,14 @@ const headersOfCode: Partial<Record<ProblemCode, Record<string, string>>> = {
   throttled: { 'retry-after': '60' },
 };
 
+const retryAfter = ({ retryAfterMs }: Throttled) => ({
+  'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1_000))),
+});
+
 /** The status and headers of a refusal, by the contract's table of statuses. */
 export function toApiError(refusal: Refusal): ApiError {
   if (refusal instanceof ApiError) return refusal;
   const { code = 'error' } = refusal.problems[0] ?? {};
-  return new ApiError(statusOfCode[code] ?? 400, refusal.problems, headersOfCode[code]);
+  const headers = refusal instanceof Throttled ? retryAfter(refusal) : headersOfCode[code];
+  return new ApiError(statusOfCode[code] ?? 400, refusal.problems, headers);
 }

@@ -69,12 +69,16 @@ export interface NotificationOutcome {
   /** `HTTP 204`, `timeout`, `endpoint_forbidden`: what the target's owner may see, nothing of our network. */
   readonly answer: string;
   readonly latencyMs: number;
+  /** The mail server got no recipient, so the attempt does not count as e-mail. */
+  readonly gotNoRecipient?: boolean;
 }
 
 /** Sends notifications out of this installation. The composition root provides it. */
 export interface NotificationSender {
   /** Whether this installation can send e-mail. */
   readonly canEmail: boolean;
+  /** Maximum e-mails of one organization per hour; each recipient of each attempt counts. */
+  readonly emailsPerHour: number;
   /** Whether the operator allows http:// to this host. */
   allowsPlainHttp(url: URL): boolean;
   /** One attempt, limited in time. Never throws. */

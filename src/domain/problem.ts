@@ -44,6 +44,17 @@ export class Refusal extends Error {
   }
 }
 
+/** There is too much of something now, and room for it after `retryAfterMs`. */
+export class Throttled extends Refusal {
+  readonly retryAfterMs: number;
+
+  constructor(detail: string, retryAfterMs: number) {
+    super({ code: 'throttled', detail, attr: null });
+    this.name = 'Throttled';
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
 /** @throws Refusal if there is a problem */
 export function refuseIfAny(problems: readonly Problem[]): void {
   if (problems.length > 0) throw new Refusal(...problems);

@@ -13,7 +13,10 @@ const attemptTimeoutMs = 15_000;
  * @throws StartError if SMTP_URL is set without MAIL_FROM
  */
 export function openNotifications(
-  config: Pick<Config, 'ALLOWED_PRIVATE_ENDPOINTS' | 'PUBLIC_URL' | 'SMTP_URL' | 'MAIL_FROM'>,
+  config: Pick<
+    Config,
+    'ALLOWED_PRIVATE_ENDPOINTS' | 'PUBLIC_URL' | 'SMTP_URL' | 'MAIL_FROM' | 'MAX_EMAILS_PER_HOUR'
+  >,
   timeoutMs = attemptTimeoutMs,
 ): NotificationSender {
   const { ALLOWED_PRIVATE_ENDPOINTS: allowedPrivateEndpoints, SMTP_URL, MAIL_FROM } = config;
@@ -25,6 +28,7 @@ export function openNotifications(
     allowedPrivateEndpoints,
     mailServer: SMTP_URL !== null && MAIL_FROM !== null ? { url: SMTP_URL, from: MAIL_FROM } : null,
     publicUrl: config.PUBLIC_URL,
+    emailsPerHour: config.MAX_EMAILS_PER_HOUR,
     timeoutMs,
   });
 }

@@ -28,9 +28,16 @@ export function slackBody(notification: Notification, publicUrl: string | null):
   });
 }
 
-/** Slack reads these three characters as markup. A mention needs a `<`. */
+/**
+ * Slack reads three characters as markup; there a mention needs a `<`. Mattermost and others also mention by `@all`, so
+ * a space of no width follows each `@`.
+ */
 function escapeMarkup(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('@', '@\u200b');
 }
 
 /**
@@ -51,6 +58,9 @@ interface Description {
   readonly title: string;
   readonly lines: readonly string[];
 }
+
+/** Of an error. It may quote what a store or a row says. */
+const maxDetail = 2_000;
 
 /** The parts of `facts` that texts need. The database wrote them (migrations/0018). */
 interface Facts {
@@ -95,7 +105,7 @@ function words(
   const interval = facts.run
     ? [`Interval ${facts.run.data_interval_start} to ${facts.run.data_interval_end}`]
     : [];
-  const error = facts.error?.detail ? [facts.error.detail] : [];
+  const error = facts.error?.detail ? [oneLine(facts.error.detail, maxDetail)] : [];
   switch (type) {
     case 'export.failing':
       return [`Export ${name} is failing`, [...interval, ...error]];
@@ -106,7 +116,7 @@ function words(
         `Export ${name} was paused automatically`,
         [
           `It exports nothing until it is unpaused. Fix the cause, then unpause it.`,
-          facts.reason ?? '',
+          oneLine(facts.reason ?? '', maxDetail),
         ],
       ];
     case 'export.recovered': {

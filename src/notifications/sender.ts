@@ -4,7 +4,7 @@ import type {
   NotificationSender,
 } from '../domain/notification.ts';
 import { allowsEndpoint, type OutboundAgents } from '../security/outbound-filter.ts';
-import { type MailServer, mailAnswerOf, openMailer } from './mail.ts';
+import { type MailServer, mailAnswerOf, openMailer, gotNoRecipient } from './mail.ts';
 import { emailText, jsonBody, slackBody } from './payload.ts';
 import { answerOf, post } from './post.ts';
 import { signatureHeaders } from './signature.ts';
@@ -16,13 +16,15 @@ export interface SenderOptions {
   readonly mailServer: MailServer | null;
   /** Address of the page, for links; null: unknown. */
   readonly publicUrl: string | null;
+  readonly emailsPerHour: number;
   /** For a whole attempt. */
   readonly timeoutMs: number;
 }
 
 /** Sends webhooks through the filter for tenants' endpoints, and e-mail through the operator's server. */
 export function createSender(options: SenderOptions): NotificationSender {
-  const { agents, allowedPrivateEndpoints, mailServer, publicUrl, timeoutMs } = options;
+  const { agents, allowedPrivateEndpoints, mailServer, publicUrl, emailsPerHour, timeoutMs } =
+    options;
   const mail = mailServer === null ? null : openMailer(mailServer, timeoutMs);
 
   async function attempt({ notification, address, signedAt }: NotificationOrder) {
@@ -36,7 +38,9 @@ export function createSender(options: SenderOptions): NotificationSender {
       const status = await post(agents, { url, body, headers, tenant: organizationId }, timeoutMs);
       return { delivered: status >= 200 && status < 300, answer: `HTTP ${status}` };
     }
-    if (mail === null) return { delivered: false, answer: 'no_mail_server' };
+    if (mail === null) {
+      return { delivered: false, answer: 'no_mail_server', gotNoRecipient: true };
+    }
     const to = address.recipients;
     const { refused } = await mail({ to, eventId, ...emailText(notification, publicUrl) });
     const answer = refused === 0 ? 'SMTP 250' : `SMTP 250, ${refused} of ${to.length} refused`;
@@ -45,13 +49,15 @@ export function createSender(options: SenderOptions): NotificationSender {
 
   return {
     canEmail: mail !== null,
+    emailsPerHour,
     allowsPlainHttp: (url) => allowsEndpoint(allowedPrivateEndpoints, url),
     async send(order): Promise<NotificationOutcome> {
       const startedAt = performance.now();
-      const failed = (error: unknown) => ({
-        delivered: false,
-        answer: order.address.kind === 'email' ? mailAnswerOf(error) : answerOf(error),
-      });
+      const failed = (error: unknown) => {
+        const isEmail = order.address.kind === 'email';
+        const answer = isEmail ? mailAnswerOf(error) : answerOf(error);
+        return { delivered: false, answer, gotNoRecipient: isEmail && gotNoRecipient(error) };
+      };
       const outcome = await attempt(order).catch(failed);
       return { ...outcome, latencyMs: Math.round(performance.now() - startedAt) };
     },

@@ -11,6 +11,7 @@ import type { Sql } from './database.ts';
 import { Conditions, type KeysetPage, type KeysetPlace, seek, toKeysetPage } from './lists.ts';
 import { digestFacts, isSingle } from './notification-digests.ts';
 import { prepared } from './prepared.ts';
+import { emailsBlockedUntil, isEmailBlocked } from './sent-emails.ts';
 
 /** Null: any. */
 export interface DeliveryFilter {
@@ -40,16 +41,23 @@ export interface Delivery {
   readonly digestId: string | null;
   /** Null unless it waits, and in a digest. */
   readonly nextAttemptAt: Timestamp | null;
+  /** `email_limit`: its organization has sent as many e-mails as it may in an hour. */
+  readonly delayedBy: 'email_limit' | null;
   /** The newest 20, oldest first. */
   readonly attemptLog: readonly DeliveryAttempt[];
   readonly createdAt: Timestamp;
   readonly finishedAt: Timestamp | null;
 }
 
+/** Whether it waits for an attempt of its own. */
+const isOwnAttempt = `d.status = 'waiting' and (d.digest_id is null or d.is_repeat)`;
+const emailBlock = `case when d.kind = 'email' then ${emailsBlockedUntil('d.organization_id')} end`;
+
 const columns = `d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
   e.happened_at as "happenedAt", d.status, d.attempts,
-  d.digest_id as "digestId", case when d.status = 'waiting' and (d.digest_id is null or d.is_repeat)
-    then coalesce(d.gathers_until, d.next_attempt_at) end as "nextAttemptAt", d.attempt_log as "attemptLog",
+  d.digest_id as "digestId", case when ${isOwnAttempt}
+    then greatest(coalesce(d.gathers_until, d.next_attempt_at), ${emailBlock}) end as "nextAttemptAt",
+  case when ${isOwnAttempt} and ${emailBlock} is not null then 'email_limit' end as "delayedBy", d.attempt_log as "attemptLog",
   d.created_at as "createdAt", d.finished_at as "finishedAt"`;
 
 const joined = 'notification_deliveries d join notification_events e on e.id = d.event_id';
@@ -121,22 +129,7 @@ function toClaimed(row: ClaimRow): ClaimedDelivery {
 
 const isFree = `d.status = 'waiting' and (d.leased_until is null or d.leased_until <= now())`;
 
-/** E-mails of an organization per hour. Any address can be a recipient, and the operator's server sends them. */
-export const mailsPerHour = 60;
-
-const hasMailLeft = (organization: string): string => `(select count(*) from (
-    select from notification_deliveries m where m.organization_id = ${organization} and m.kind = 'email'
-       and m.status = 'delivered' and m.finished_at > now() - interval '1 hour' limit ${mailsPerHour}) as mailed) < ${mailsPerHour}`;
-
-/** Whether an organization may send an e-mail now. */
-export async function isMailAllowed(sql: Sql, organizationId: string): Promise<boolean> {
-  const [row] = await sql.query<{ allowed: boolean }>(`select ${hasMailLeft('$1')} as allowed`, [
-    organizationId,
-  ]);
-  return row?.allowed === true;
-}
-
-const isUnderWay = (d: string): string =>
+const isInProgress = (d: string): string =>
   `${d}.organization_id = o.id and ${d}.kind = $1 and ${d}.status = 'waiting' and ${d}.leased_until > now()`;
 
 /**
@@ -153,7 +146,7 @@ const claimSql = prepared(`with recursive organizations_with as (
        select d.id, busy.count + row_number() over (partition by o.id order by d.next_attempt_at, d.seq) as turn
          from organizations_with o
         cross join lateral (
-          select count(*) as count from notification_deliveries d where ${isUnderWay('d')}) as busy
+          select count(*) as count from notification_deliveries d where ${isInProgress('d')}) as busy
         cross join lateral (
           select head.* from notification_targets t cross join lateral (
               select * from (
@@ -168,9 +161,9 @@ const claimSql = prepared(`with recursive organizations_with as (
                where is_single and next_attempt_at <= now() and (leased_until is null or leased_until <= now())
                order by next_attempt_at, seq limit 1) as head
            where t.organization_id = o.id and t.kind = $1 and t.enabled
-             and not exists (select from notification_deliveries d where ${isUnderWay('d')} and d.target_id = t.id)
+             and not exists (select from notification_deliveries d where ${isInProgress('d')} and d.target_id = t.id)
            order by head.next_attempt_at, head.seq limit greatest($3::int - busy.count, 0)) as d
-        where o.id is not null and ($1 <> 'email' or ${hasMailLeft('o.id')})
+        where o.id is not null and ($1 <> 'email' or not ${isEmailBlocked('o.id')})
      ), taken as (
        select d.id from notification_deliveries d join due on due.id = d.id
         where ${isFree} order by due.turn limit $2 for update of d skip locked
@@ -275,6 +268,18 @@ export async function recordAttempt(
     disableAfterDays,
   ]);
   return row ?? { isRecorded: false, isDisabled: false };
+}
+
+/** Gives back a delivery that was not attempted: it keeps its place and its attempts. */
+export async function releaseDelivery(
+  sql: Sql,
+  { id, lease }: Pick<ClaimedDelivery, 'id' | 'lease'>,
+): Promise<void> {
+  await sql.query(
+    `update notification_deliveries set lease = null, leased_until = null, attempts = attempts - 1
+      where id = $1 and lease = $2 and status = 'waiting'`,
+    [id, lease],
+  );
 }
 
 /**

@@ -5,6 +5,7 @@ import type {
 } from '../domain/notification.ts';
 import { type ClaimedDelivery, claimDeliveries } from '../store/notification-deliveries.ts';
 import { gatherDigests } from '../store/notification-digests.ts';
+import { unblockEmails } from '../store/sent-emails.ts';
 import type { Context } from '../use-cases/context.ts';
 import { deliver, deliveryLeaseMs } from '../use-cases/notifications/deliver.ts';
 
@@ -30,9 +31,10 @@ const goodbyeMs = 5_000;
 /** Sends the notifications that wait, some at a time. */
 export class NotificationCourier {
   readonly #options: CourierOptions;
-  readonly #underWay = new Map<TargetKind, Set<Promise<void>>>();
+  readonly #sending = new Map<TargetKind, Set<Promise<void>>>();
   #collecting: Promise<void> | null = null;
   #next: Promise<void> | null = null;
+  #hasStarted = false;
   #isClosed = false;
 
   constructor(options: CourierOptions) {
@@ -60,6 +62,8 @@ export class NotificationCourier {
   }
 
   async #collect(): Promise<void> {
+    if (!this.#hasStarted) await unblockEmails(this.#options.context.db);
+    this.#hasStarted = true;
     await gatherDigests(this.#options.context.db);
     for (const kind of ['webhook', 'email'] as const) {
       const running = this.#running(kind);
@@ -80,8 +84,8 @@ export class NotificationCourier {
   }
 
   #running(kind: TargetKind): Set<Promise<void>> {
-    const found = this.#underWay.get(kind) ?? new Set();
-    this.#underWay.set(kind, found);
+    const found = this.#sending.get(kind) ?? new Set();
+    this.#sending.set(kind, found);
     return found;
   }
 
@@ -99,7 +103,7 @@ export class NotificationCourier {
     this.#isClosed = true;
     await this.#collecting?.catch(() => {});
     await this.#next?.catch(() => {});
-    const all = [...this.#underWay.values()].flatMap((sending) => [...sending]);
+    const all = [...this.#sending.values()].flatMap((sending) => [...sending]);
     if (all.length === 0) return;
     let overdue: NodeJS.Timeout | undefined;
     const tooLong = new Promise<void>((resolve) => {

@@ -123,4 +123,5 @@ export async function skipWaits(db: Database): Promise<void> {
 export async function forgetNotifications(db: Database): Promise<void> {
   await db.query('delete from notification_targets');
   await db.query('delete from notification_events');
+  await db.query('delete from sent_emails');
 }

@@ -175,6 +175,12 @@ export const NotificationDelivery = named(
         ...Time,
         description: 'Null unless it waits, and in a digest.',
       }),
+      delayed_by: Nullable(
+        Type.String({
+          description:
+            '`email_limit`: the organization has sent as many e-mails as it may in an hour, so the next attempt is later. Null: nothing delays it.',
+        }),
+      ),
       attempt_log: Type.Array(
         Type.Object({
           at: Time,

@@ -42,6 +42,7 @@ export function deliveryView(delivery: Delivery): NotificationDelivery {
     digest_id: delivery.digestId,
     attempts: delivery.attempts,
     next_attempt_at: delivery.nextAttemptAt,
+    delayed_by: delivery.delayedBy,
     attempt_log: delivery.attemptLog.map((attempt) => ({ ...attempt })),
     created_at: delivery.createdAt,
     finished_at: delivery.finishedAt,

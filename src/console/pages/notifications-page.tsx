@@ -166,6 +166,7 @@ function DeliveryItem({ target, delivery, onChanged }: DeliveryProps) {
             <>
               {' · next '}
               <TimeText at={delivery.next_attempt_at} as="relative" />
+              {delivery.delayed_by === 'email_limit' && ' (limit of e-mails per hour)'}
             </>
           )}
         </span>

@@ -5,18 +5,19 @@ import {
   type NotificationSender,
   retryDelayMs,
 } from '../../domain/notification.ts';
-import { notFound, Refusal } from '../../domain/problem.ts';
+import { notFound, Refusal, Throttled } from '../../domain/problem.ts';
+import type { Sql } from '../../store/database.ts';
 import {
   type ClaimedDelivery,
   type Delivery,
   findDelivery,
   insertTest,
-  isMailAllowed,
-  mailsPerHour,
   recordAttempt,
+  releaseDelivery,
   repeatDelivery,
 } from '../../store/notification-deliveries.ts';
 import { cancelDeliveriesOf, type NotificationTarget } from '../../store/notification-targets.ts';
+import { reserveEmails, returnEmails } from '../../store/sent-emails.ts';
 import type { Context } from '../context.ts';
 import { openWebhook } from './secrets.ts';
 
@@ -30,7 +31,8 @@ type Deliverer = Pick<Context, 'db' | 'secrets'>;
 
 /**
  * Sends a claimed delivery and records how it ended. A process that was frozen since the claim sends nothing,
- * and what it records has no effect if another one took the delivery.
+ * and what it records has no effect if another one took the delivery. An e-mail that does not fit into the hour of its
+ * organization keeps its place in the queue.
  *
  * @param claimedAtMs by `performance.now()`, before the claim
  * @param random in [0, 1), for the jitter of the backoff
@@ -43,12 +45,36 @@ export async function deliver(
   claimedAtMs: number,
   random: number,
 ): Promise<NotificationOutcome | null> {
+  if (claimed.kind === 'email' && !(await reserve(db, sender, claimed, true)).granted) {
+    await releaseDelivery(db, claimed);
+    return null;
+  }
+  return attempt({ db, secrets }, sender, claimed, claimedAtMs, random);
+}
+
+/** Counts the e-mails of an attempt, whatever comes of it. */
+function reserve(db: Sql, sender: NotificationSender, claimed: ClaimedDelivery, waits: boolean) {
+  const { recipients, notification } = claimed;
+  const { organizationId } = notification;
+  return reserveEmails(db, organizationId, recipients.length, sender.emailsPerHour, waits);
+}
+
+async function attempt(
+  { db, secrets }: Deliverer,
+  sender: NotificationSender,
+  claimed: ClaimedDelivery,
+  claimedAtMs: number,
+  random: number,
+): Promise<NotificationOutcome | null> {
   const address = addressOf(secrets, claimed);
   if (performance.now() - claimedAtMs > deliveryLeaseMs / 2) return null;
   const { notification, claimedAt: signedAt, attempts } = claimed;
   const outcome = address
     ? await sender.send({ notification, address, signedAt })
     : { delivered: false, answer: 'secret_undecryptable', latencyMs: 0 };
+  if (claimed.kind === 'email' && outcome.gotNoRecipient) {
+    await returnEmails(db, notification.organizationId, claimed.recipients.length);
+  }
   const retryMs = notification.type === 'test' ? null : retryDelayMs(attempts, random);
   const ended = await recordAttempt(db, claimed, { ...outcome, retryMs }, disableAfterDays);
   if (ended.isDisabled) await cancelDeliveriesOf(db, claimed.targetId);
@@ -75,23 +101,31 @@ function addressOf(
 /**
  * Sends a test to a target at once, even if it is disabled. It is in the log, and not retried.
  *
- * @throws Refusal if the organization has sent too many e-mails
+ * @throws Throttled if the organization has sent too many e-mails
  */
 export async function testTarget(
   context: Deliverer,
   sender: NotificationSender,
-  { id, kind, organizationId }: NotificationTarget,
+  { id, kind }: NotificationTarget,
 ): Promise<NotificationOutcome> {
-  if (kind === 'email' && !(await isMailAllowed(context.db, organizationId))) {
-    const detail = `The organization has sent ${mailsPerHour} e-mails in the last hour, the maximum. Try again later.`;
-    throw new Refusal({ code: 'throttled', detail, attr: null });
-  }
   const claimedAtMs = performance.now();
-  const claimed = await insertTest(context.db, id, deliveryLeaseMs);
-  const outcome = claimed && (await deliver(context, sender, claimed, claimedAtMs, 0));
+  const claimed = await context.db.transaction(async (tx) => {
+    const inserted = await insertTest(tx, id, deliveryLeaseMs);
+    if (inserted === null || kind !== 'email') return inserted;
+    const { granted, waitMs } = await reserve(tx, sender, inserted, false);
+    if (!granted) throw tooManyEmails(sender.emailsPerHour, waitMs);
+    return inserted;
+  });
+  const outcome = claimed && (await attempt(context, sender, claimed, claimedAtMs, 0));
   if (!outcome) throw notFound();
   return outcome;
 }
+
+const tooManyEmails = (perHour: number, waitMs: number) =>
+  new Throttled(
+    `An organization sends at most ${perHour} e-mails per hour; each recipient counts as one. Try again in ${Math.ceil(waitMs / 60_000)} minutes, or ask your operator to raise MAX_EMAILS_PER_HOUR.`,
+    waitMs,
+  );
 
 /**
  * Sends a delivery again, with the id of its event. One that still waits gets its next attempt now.

@@ -37,6 +37,31 @@ test('a text for Slack cannot mention a channel', () => {
   expect(text).toContain('destination.access_denied: Refused.');
 });
 
+test('a text for Slack and its like has no mention by @', () => {
+  const named = {
+    ...failing,
+    facts: { ...failing.facts, export: { id: 'x', name: '@all @here' } },
+  };
+  const { text } = JSON.parse(slackBody(named, null)) as { text: string };
+  expect(text).toContain('"@\u200ball @\u200bhere"');
+});
+
+test('what a store says is one line, and names cannot reorder a text', () => {
+  const detail = 'Refused.\r\n\nWire money to \u202eevil';
+  const name = `${'n'.repeat(199)}😀`;
+  const hostile = {
+    ...failing,
+    facts: { ...failing.facts, error: { detail }, export: { id: 'x', name } },
+  };
+  const { text, subject } = emailText(hostile, null);
+  expect(text.split('\n')).toContain('Refused. Wire money to evil');
+  expect(subject).toBe(`[Sluice] Export "${'n'.repeat(199)}" is fail`.slice(0, 209));
+  const paused = { ...hostile, type: 'export.paused', facts: { ...hostile.facts, reason: detail } };
+  expect(emailText(paused as typeof failing, null).text.split('\n')).toContain(
+    'Refused. Wire money to evil',
+  );
+});
+
 test('a text links to its export, if the address of the page is known', () => {
   const link =
     'https://sluice.example.com/console/#/7/exports/3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11/runs';
