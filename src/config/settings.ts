@@ -219,7 +219,7 @@ export const settings = {
   MAX_EMAILS_PER_HOUR: wholeNumber(
     'Maximum e-mails of one organization per hour. Each recipient of each attempt counts as one. Further notifications by e-mail wait.',
     200,
-    [10, 1_000_000],
+    [10, 10_000],
   ),
   FILE_DESTINATION_ROOT: optionalText(
     'Folder to which File destinations write. Without it, the API refuses File destinations.',
