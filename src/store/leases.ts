@@ -8,7 +8,7 @@ import type { Sql, Transactor } from './database.ts';
 import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
 import type { Lease } from './lease.ts';
 import { enqueueRuns } from './outbox.ts';
-import { prepared, unflushed } from './prepared.ts';
+import { anyNumber, prepared, unflushed } from './prepared.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
 import { move, running } from './run-moves.ts';
 import { currentTraits } from './store-traits.ts';
@@ -74,28 +74,33 @@ const nextGeneration = `case when file_generation is not null and committing_gen
       and l.data_interval_start = runs.data_interval_start and l.data_interval_end = runs.data_interval_end)) end`;
 
 /**
- * SQL that claims a run and reads what its attempt needs. An attempt ends as it began: nothing of its
- * interval can change under its lease but by itself.
+ * Claims runs and reads what their attempts need. An attempt ends as it began: nothing of its interval can change
+ * under its lease but by itself.
  *
- * @param isFree whether the claim succeeds only if no other statement has changed the run since the statement began.
- *   Otherwise the run must be locked before, so that the statement sees what the last holder wrote.
+ * A run that another transaction has locked, or has changed since the statement began, is left: what its last holder
+ * wrote may be unknown to the statement. So one locked run does not hold up the others.
  */
-const claimSql = (isFree: boolean) =>
-  prepared(`with claimed as (
+const claimSql = prepared(`with asked as materialized (
+       select * from unnest($1::uuid[], $2::text[]) as a (id, holder) ${anyNumber}
+     ), locked as materialized (
+       select asked.holder, run.id, run.is_fresh from asked, lateral (
+         select r.id, r.xmin = (select seen.xmin from runs seen where seen.id = r.id) as is_fresh
+           from runs r where r.id = asked.id for no key update skip locked) run
+     ), claimed as (
        update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
-              crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from $2 and reading_since is not null)::int, reading_since = null,
-              lease_holder = $2, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
+              crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from locked.holder and reading_since is not null)::int, reading_since = null,
+              lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
               started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${pinnedChainOf('runs')}, file_generation = ${nextGeneration},
-              small = coalesce((select o.small from outbox o where o.run_id = $1), false)
-        where id = $1 and (status = 'Starting'
-           or status = ${running} and (lease_expires_at is null or lease_expires_at < now() or lease_holder = $2))
-          and not exists (select 1 from outbox where run_id = $1 and available_at > now())
-          ${isFree ? 'and xmin = (select seen.xmin from runs seen where seen.id = $1)' : ''}
-        returning *
+              small = coalesce((select o.small from outbox o where o.run_id = runs.id), false)
+         from locked
+        where runs.id = locked.id and locked.is_fresh and (status = 'Starting'
+           or status = ${running} and (lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder))
+          and not exists (select 1 from outbox where run_id = runs.id and available_at > now())
+       returning runs.*
      ), taken as (
-       delete from outbox where run_id = $1 and available_at <= now() ${isFree ? 'and exists (select from claimed)' : ''}
+       delete from outbox o using claimed where o.run_id = claimed.id and o.available_at <= now()
      )
-     select c.id as "runId", c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
+     select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
             c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
             c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
             e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId", c.chain,
@@ -113,14 +118,25 @@ const claimSql = (isFree: boolean) =>
                         and o.data_interval_start = r.data_interval_start and o.data_interval_end = r.data_interval_end), 0)) as "begunManifests"
        from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`);
 
-const claimFree = claimSql(true);
-const claimLocked = claimSql(false);
-
 interface ClaimRow extends Omit<ClaimedRun, 'destination' | 'storeTraits' | 'era'>, EraFacts {
+  readonly holder: string;
   readonly destinationType: string;
   readonly destinationConfig: DestinationConfig;
   readonly destinationSecrets: Buffer | null;
   readonly storeTraits: Partial<StoreTraits> | null;
+}
+
+/** Asks for the lease of a run. */
+export interface ClaimRequest {
+  readonly runId: string;
+  /** Names this claim: if its answer was lost, the claim may be repeated. */
+  readonly holder: string;
+}
+
+/** Claims runs of one moment together. */
+export interface JointClaims {
+  /** One request of a call of `claimFree`. */
+  take(request: ClaimRequest): Promise<ClaimedRun | null>;
 }
 
 /**
@@ -129,6 +145,7 @@ interface ClaimRow extends Omit<ClaimedRun, 'destination' | 'storeTraits' | 'era
  * yet (backoff, jitter) stays in the outbox.
  *
  * @param holder names this claim: if its answer was lost, the claim may be repeated
+ * @param joint default: the claim is a statement of its own
  * @returns null if the run has ended, is held by another worker, is not due yet, or does not exist
  */
 export async function claimRun(
@@ -136,20 +153,56 @@ export async function claimRun(
   runId: string,
   holder: string,
   leaseMs: number,
+  joint: JointClaims = claimsAlone(db, leaseMs),
 ): Promise<ClaimedRun | null> {
-  const values = [runId, holder, leaseMs, traitsValidDays];
-  // Almost always no other worker changes the run at this moment: then one statement is enough.
-  const [free] = await db.query<ClaimRow>(claimFree, values);
-  if (free) return toClaimedRun(db, free);
+  const request = { runId, holder };
+  // Almost always no other transaction changes the run at this moment: then one statement is enough.
+  return (await joint.take(request)) ?? claimLocked(db, request, leaseMs);
+}
+
+const claimsAlone = (db: Sql, leaseMs: number): JointClaims => ({
+  take: async (request) => (await claimFree(db, [request], leaseMs))[0] ?? null,
+});
+
+/**
+ * Claims runs by one statement, which waits for none of them.
+ *
+ * @returns in the order of the requests; null for a run that is locked or was changed at this moment, or cannot be taken
+ */
+export async function claimFree(
+  sql: Sql,
+  requests: readonly ClaimRequest[],
+  leaseMs: number,
+): Promise<readonly (ClaimedRun | null)[]> {
+  const rows = await sql.query<ClaimRow>(claimSql, [
+    requests.map(({ runId }) => runId),
+    requests.map(({ holder }) => holder),
+    leaseMs,
+    traitsValidDays,
+  ]);
+  const claimed = new Map<string, ClaimedRun>();
+  for (const { holder, ...row } of rows) claimed.set(holder, await toClaimedRun(sql, row));
+  return requests.map(({ holder }) => claimed.get(holder) ?? null);
+}
+
+function claimLocked(
+  db: Transactor,
+  request: ClaimRequest,
+  leaseMs: number,
+): Promise<ClaimedRun | null> {
   return db.transaction(async (tx) => {
     // Locked first, in its own statement, so that the next one sees what the last holder wrote.
-    await tx.query(prepared(`select from runs where id = $1 for no key update`), [runId]);
-    const [row] = await tx.query<ClaimRow>(claimLocked, values);
-    return row ? toClaimedRun(tx, row) : null;
+    await tx.query(lockRun, [request.runId]);
+    const [run = null] = await claimFree(tx, [request], leaseMs);
+    if (run === null) await tx.query(removeDue, [request.runId]);
+    return run;
   });
 }
 
-async function toClaimedRun(sql: Sql, row: ClaimRow): Promise<ClaimedRun> {
+const lockRun = prepared(`select from runs where id = $1 for no key update`);
+const removeDue = prepared(`delete from outbox where run_id = $1 and available_at <= now()`);
+
+async function toClaimedRun(sql: Sql, row: Omit<ClaimRow, 'holder'>): Promise<ClaimedRun> {
   const { destinationType, destinationConfig, destinationSecrets, ...rest } = row;
   const { storeTraits, newestEra, place, ...claimed } = rest;
   return {

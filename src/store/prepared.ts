@@ -17,6 +17,12 @@ export function prepared(text: string): string {
  */
 export const unflushed = `set_config('synchronous_commit', 'off', true) is not null`;
 
+/**
+ * A limit above all that are ever asked for. With a limit that the planner cannot know, plans cost the same however
+ * many there are, so it keeps one instead of making a cheaper one each time, which takes longer than to execute it.
+ */
+export const anyNumber = 'limit (select 2147483647)';
+
 const featureNotSupported = '0A000';
 
 /**

@@ -3,7 +3,7 @@ import type { DataInterval } from '../domain/time.ts';
 import { pinnedChainOf } from './chains.ts';
 import type { Sql } from './database.ts';
 import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
-import { prepared } from './prepared.ts';
+import { anyNumber, prepared } from './prepared.ts';
 import { live } from './run-moves.ts';
 import { intervalOf } from './times.ts';
 
@@ -36,21 +36,27 @@ export interface RunNeeds {
   readonly isHeld: boolean;
 }
 
-/** What a live run needs; null if it has ended. */
-export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | null> {
-  const [row] = await sql.query<Omit<RunNeeds, 'isHeld'> & EraFacts>(
-    prepared(`select ${eraFacts}, p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", e.model, ${intervalOf('r')} as interval,
+/** What live runs need, in the order of their ids; null for a run that has ended. */
+export async function findRunNeeds(
+  sql: Sql,
+  runIds: readonly string[],
+): Promise<readonly (RunNeeds | null)[]> {
+  const rows = await sql.query<Omit<RunNeeds, 'isHeld'> & EraFacts & { readonly runId: string }>(
+    prepared(`select ${eraFacts}, r.id as "runId", p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", e.model, ${intervalOf('r')} as interval,
             r.commit_intent is not null as "beganCommit", case when o.settled_at between now() - interval '1 minute' and now() then o.settlement end as settlement,
             coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs",
             greatest(extract(epoch from now() - coalesce(b.created_at, r.created_at)) * 1000, 0)::float8 as "requestedForMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small, false) as small,
             (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) step where step ? 'source') as "ownSteps",
             r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
-       from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
+       from (select * from unnest($1::uuid[]) as a (id) ${anyNumber}) asked join runs r on r.id = asked.id join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
             left join outbox o on o.run_id = r.id left join backfills b on b.id = r.backfill_id
-      where r.id = $1 and r.status in ${live}`),
-    [runId],
+      where r.status in ${live}`),
+    [runIds],
   );
-  if (!row) return null;
-  const { newestEra, place, ...needs } = row;
-  return { ...needs, isHeld: (await resolveEra(sql, { newestEra, place })).held };
+  const found = new Map<string, RunNeeds>();
+  for (const { newestEra, place, runId, ...needs } of rows) {
+    const { held: isHeld } = await resolveEra(sql, { newestEra, place });
+    found.set(runId, { ...needs, isHeld });
+  }
+  return runIds.map((runId) => found.get(runId) ?? null);
 }

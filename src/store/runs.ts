@@ -18,7 +18,7 @@ import {
   toKeysetPage,
 } from './lists.ts';
 import { enqueueRuns } from './outbox.ts';
-import { prepared, unflushed } from './prepared.ts';
+import { anyNumber, prepared, unflushed } from './prepared.ts';
 import { canMove, live, move, running } from './run-moves.ts';
 import { intervalOf } from './times.ts';
 
@@ -89,16 +89,14 @@ export async function findRun(sql: Sql, exportId: string, runId: string): Promis
 
 /**
  * SQL, without its `with`, that makes runs of the table `made` with their outbox rows. $1 to $5 are the values
- * of `valuesOf`. The limit is above all that are ever asked for: with a limit that the planner cannot know, plans cost
- * the same however many there are, so it keeps one instead of making a cheaper one each time, which takes longer
- * than to execute it.
+ * of `valuesOf`.
  *
  * @param only a table of the statement: if it is empty, no run is made
  */
 const makeRuns = (only?: string) => `wanted as (
        select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[])
          as w (export_id, team_id, interval_start, interval_end, backfill_id)
-        limit (select 2147483647)
+        ${anyNumber}
      ), made as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, traceparent, generation)
        select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id,

@@ -13,7 +13,7 @@ import type { Encoding, IntervalResult, LeftoverFile } from '../pipeline/interva
 import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { Settlement, Source } from '../sources/source.ts';
 import { recordStepError } from '../store/chains.ts';
-import { type ClaimedRun, claimRun } from '../store/leases.ts';
+import { type ClaimedRun, claimRun, type JointClaims } from '../store/leases.ts';
 import type { NewLogEntry } from '../store/log-entries.ts';
 import type { LookBack } from '../store/look-backs.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
@@ -85,6 +85,7 @@ export interface AttemptOptions extends RunMemory {
 
 export interface ExecutorOptions extends AttemptOptions {
   readonly leases: LeaseKeeper;
+  readonly claims: JointClaims;
   /** The worker's name in the lease. */
   readonly workerId: string;
   /** Aborted when the worker shuts down. */
@@ -179,11 +180,13 @@ export async function executeClaimed(
  * If the answer to a claim was lost, the claim is repeated under the same name: no other worker would renew
  * it.
  */
-function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<ClaimedRun | null> {
-  const { db, policy } = context;
+function claim(
+  { context: { db, policy }, claims, workerId }: ExecutorOptions,
+  runId: string,
+): Promise<ClaimedRun | null> {
   const holder = `${workerId}/${randomUUID()}`;
   return retryUntilRecorded(
-    () => claimRun(db, runId, holder, policy.leaseMs),
+    () => claimRun(db, runId, holder, policy.leaseMs, claims),
     AbortSignal.timeout(policy.leaseMs / 2),
   );
 }

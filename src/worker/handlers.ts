@@ -22,6 +22,7 @@ import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import type { CpuUse } from './cpu-use.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
+import { Grouped } from './grouped.ts';
 import type { NotificationCourier } from './notification-courier.ts';
 import { type OffboardOptions, offboardTenants } from './offboard-tenants.ts';
 import type { Parking, Readiness } from './parking.ts';
@@ -89,10 +90,11 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     async (data: Data) => {
       if (!(await currentEra(context.db)).held) await work(data);
     };
+  const needs = new Grouped((runIds: readonly string[]) => findRunNeeds(context.db, runIds));
   const execute =
     (small: boolean) =>
     async ({ runId, traceparent }: JobData['execute-run']) => {
-      const attempt = () => admitAndExecute(options, runId, small);
+      const attempt = () => admitAndExecute(options, needs, runId, small);
       const run = (await traceProcess(context.traces, small, runId, traceparent ?? null, attempt))
         ?.run;
       if (!run) return;
@@ -137,12 +139,13 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
  */
 async function admitAndExecute(
   options: HandlerOptions,
+  needsOf: Grouped<string, RunNeeds | null>,
   runId: string,
   small: boolean,
 ): Promise<AttemptReport | null> {
   const { context, executor, crowd, parking, turns } = options;
   const needs = await retryUntilRecorded(
-    () => findRunNeeds(context.db, runId),
+    () => needsOf.take(runId),
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
   // An entry may be older than what is expected of the run now.

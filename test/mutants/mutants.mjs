@@ -48,8 +48,8 @@ export const mutants = [
   {
     name: 'leases: a run that is held is claimed',
     file: 'src/store/leases.ts',
-    find: 'or lease_expires_at < now() or lease_holder = $2',
-    replace: 'or lease_expires_at > now() or lease_holder = $2',
+    find: 'or lease_expires_at < now() or lease_holder = locked.holder',
+    replace: 'or lease_expires_at > now() or lease_holder = locked.holder',
     test: `${store}/leases.test.ts`,
   },
   {
@@ -198,9 +198,30 @@ export const mutants = [
   {
     name: 'leases: what the last holder has just written is not noticed',
     file: 'src/store/leases.ts',
-    find: 'and xmin = (select seen.xmin from runs seen where seen.id = $1)',
-    replace: '',
-    test: `${store}/overtaken.test.ts`,
+    find: 'and locked.is_fresh and (status',
+    replace: 'and (status',
+    test: `${store}/joint-claims.test.ts`,
+  },
+  {
+    name: 'leases: a claim waits for a run that another transaction has locked',
+    file: 'src/store/leases.ts',
+    find: 'for no key update skip locked) run',
+    replace: 'for no key update) run',
+    test: `${store}/joint-claims.test.ts`,
+  },
+  {
+    name: 'grouped: an item that fails fails its group',
+    file: 'src/worker/grouped.ts',
+    find: 'group.length > 1 && !isDatabaseUnavailable(error)',
+    replace: 'false',
+    test: 'test/unit/worker/grouped.test.ts',
+  },
+  {
+    name: 'grouped: a group that does not end holds up the others',
+    file: 'src/worker/grouped.ts',
+    find: 'const patience = setTimeout(end, patienceMs)',
+    replace: 'const patience = setTimeout(() => {}, patienceMs)',
+    test: 'test/unit/worker/grouped.test.ts',
   },
   {
     name: 'high-water mark: it passes an accepted interval that failed again',

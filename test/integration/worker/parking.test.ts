@@ -74,8 +74,8 @@ function openParking(
   });
   open.push(parking);
   const settle = async (runId: string) => {
-    const needs = await findRunNeeds(side.db, runId);
-    return needs && parking.settle(runId, needs);
+    const [needs] = await findRunNeeds(side.db, [runId]);
+    return needs ? parking.settle(runId, needs) : null;
   };
   return { parking, waits, asked, looks, settle, awakened: () => awakened };
 }
@@ -158,7 +158,7 @@ test('runs of one interval share a wait, and all of them wake', async () => {
 test('a run that shares a young wait is not parked if that ends soon', async () => {
   const { parking, waits } = openParking('one', side.db, false, undefined, 60_000);
   const runs = await dispatchedRuns(2);
-  const needs = await Promise.all(runs.map((runId) => findRunNeeds(side.db, runId)));
+  const needs = await findRunNeeds(side.db, runs);
   // Each waits when the call returns.
   const ready = runs.map((runId, index) => parking.settle(runId, needs[index] as RunNeeds));
   waits[0]?.resolve(settled);
@@ -190,7 +190,7 @@ test('the runs of a backfill were asked for when it was made', async () => {
      update runs set backfill_id = (select id from b) where id = $1`,
     [runId],
   );
-  const needs = await findRunNeeds(side.db, runId);
+  const [needs] = await findRunNeeds(side.db, [runId]);
   expect(needs?.requestedForMs).toBeGreaterThan(300 * 86_400_000);
   const { settle, asked } = openParking();
   await settle(runId);

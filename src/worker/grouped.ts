@@ -1,0 +1,65 @@
+import { isDatabaseUnavailable } from '../store/unavailable.ts';
+
+/** A group that takes longer no longer holds up the next one. */
+const patienceMs = 1_000;
+
+/** Keeps a statement short. */
+const maxGroup = 50;
+
+interface Call<Item, Result> {
+  readonly item: Item;
+  readonly resolve: (result: Result | PromiseLike<Result>) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Sends calls of the same moment together: one that comes while a group is on its way waits and goes with the next
+ * group. If an item makes its group fail, each item of the group is sent alone, so only that item fails.
+ */
+export class Grouped<Item, Result> {
+  readonly #send: (items: readonly Item[]) => Promise<readonly Result[]>;
+  #waiting: Call<Item, Result>[] = [];
+  #isBusy = false;
+
+  /** @param send returns the results in the order of the items; must be harmless to repeat */
+  constructor(send: (items: readonly Item[]) => Promise<readonly Result[]>) {
+    this.#send = send;
+  }
+
+  /** @throws what `send` throws for this item alone, or for all while the database is unavailable */
+  take(item: Item): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ item, resolve, reject });
+      this.#sendNext();
+    });
+  }
+
+  #sendNext(): void {
+    if (this.#isBusy || this.#waiting.length === 0) return;
+    this.#isBusy = true;
+    const group = this.#waiting.splice(0, maxGroup);
+    let isOver = false;
+    const end = () => {
+      if (isOver) return;
+      isOver = true;
+      clearTimeout(patience);
+      this.#isBusy = false;
+      this.#sendNext();
+    };
+    const patience = setTimeout(end, patienceMs);
+    void this.#sendGroup(group).finally(end);
+  }
+
+  async #sendGroup(group: readonly Call<Item, Result>[]): Promise<void> {
+    try {
+      const results = await this.#send(group.map(({ item }) => item));
+      for (const [index, { resolve }] of group.entries()) resolve(results[index] as Result);
+    } catch (error) {
+      const isOfOneItem = group.length > 1 && !isDatabaseUnavailable(error);
+      for (const { item, resolve, reject } of group) {
+        if (isOfOneItem) resolve(this.#send([item]).then(([result]) => result as Result));
+        else reject(error);
+      }
+    }
+  }
+}

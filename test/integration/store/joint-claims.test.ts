@@ -1,0 +1,87 @@
+import { expect, it } from 'vitest';
+import { type ClaimedRun, claimFree, claimRun } from '../../../src/store/leases.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  expireLease,
+  firstRun,
+} from '../../support/run-side.ts';
+import { until } from '../../support/until.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
+
+const side = useRunSide();
+const leaseMs = 60_000;
+
+async function waitingRun(): Promise<{ exportId: string; runId: string }> {
+  const { id } = await createExportOfThePast(side);
+  await decide(side.context);
+  return { exportId: id, runId: (await firstRun(side.db, id)).id };
+}
+
+const named = (runIds: readonly string[]) => runIds.map((runId) => ({ runId, holder: runId }));
+
+it('claims that are made together have each their own answer', async () => {
+  const runs = [await waitingRun(), await waitingRun(), await waitingRun()] as const;
+  const [first, ended, last] = runs.map(({ runId }) => runId) as [string, string, string];
+  await complete(side.context, await claim(side, ended));
+  const claimed = await claimFree(side.db, named([last, ended, first]), leaseMs);
+  expect(claimed.map((run) => run?.runId)).toEqual([last, undefined, first]);
+  // Twice in one statement: one of them has it.
+  await expireLease(side.db, first);
+  const both = ['a', 'b'].map((holder) => ({ runId: first, holder }));
+  const won = await claimFree(side.db, both, leaseMs);
+  expect(won.filter((run) => run !== null)).toHaveLength(1);
+  expect(await firstRun(side.db, runs[0].exportId)).toMatchObject({ fence: 2, waits: false });
+});
+
+it('a claim of a locked run does not hold up those that are made together with it', async () => {
+  const [locked, free] = [await waitingRun(), await waitingRun()];
+  let waiting: Promise<ClaimedRun | null> | undefined;
+  await side.db.transaction(async (tx) => {
+    await tx.query(`select from runs where id = $1 for update`, [locked.runId]);
+    const claimed = await claimFree(side.db, named([locked.runId, free.runId]), leaseMs);
+    expect(claimed.map((run) => run?.runId)).toEqual([undefined, free.runId]);
+    expect(await firstRun(side.db, locked.exportId)).toMatchObject({ waits: true });
+    waiting = claimRun(side.db, locked.runId, 'w', leaseMs);
+  });
+  expect(await waiting).toMatchObject({ runId: locked.runId, attempt: 1 });
+});
+
+it('leaves a run that changed after the statement began: it cannot see what else was written', async () => {
+  const [slow, changed] = [await waitingRun(), await waitingRun()];
+  const lock = 4_711;
+  await side.db.query(
+    `create function wait_for_test() returns trigger language plpgsql as
+       $$ begin perform pg_advisory_xact_lock(${lock}); return new; end $$`,
+  );
+  await side.db.query(
+    `create trigger wait_for_test before update on runs for each row
+       when (new.id = '${slow.runId}') execute function wait_for_test()`,
+  );
+  const claims = await side.db.transaction(async (tx) => {
+    await tx.query(`select pg_advisory_xact_lock(${lock})`);
+    const claimed = side.db.transaction(async (claiming) => {
+      // Run by run, so that the second is looked at after it has changed.
+      await claiming.query(`set local enable_hashjoin = off`);
+      await claiming.query(`set local enable_mergejoin = off`);
+      return claimFree(claiming, named([slow.runId, changed.runId]), leaseMs);
+    });
+    await until(async () => {
+      const waits = await side.db.query(
+        `select from pg_locks where objid = ${lock} and not granted`,
+      );
+      return waits.length > 0;
+    });
+    await side.db.query(
+      `with touched as (update runs set last_updated_at = now() where id = $1 returning *)
+       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, uncommitted)
+       select export_id, data_interval_start, data_interval_end, 0, 'late', 7, true from touched`,
+      [changed.runId],
+    );
+    return { claimed };
+  });
+  expect((await claims.claimed).map((run) => run?.runId)).toEqual([slow.runId, undefined]);
+  expect(await claim(side, changed.runId)).toMatchObject({ fileGeneration: 8 });
+});

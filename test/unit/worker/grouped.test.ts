@@ -1,0 +1,86 @@
+import { describe, expect, it, vi } from 'vitest';
+import { Grouped } from '../../../src/worker/grouped.ts';
+
+/** Answers each group when it is allowed to; `sent` are the groups so far. */
+function openGrouped(answer: (items: readonly number[]) => string[]) {
+  const sent: number[][] = [];
+  const open: (() => void)[] = [];
+  const grouped = new Grouped<number, string>(async (items) => {
+    sent.push([...items]);
+    await new Promise<void>((resolve) => open.push(resolve));
+    return answer(items);
+  });
+  /** Ends the oldest group, and those that begin meanwhile. */
+  const endAll = async () => {
+    for (let next = open.shift(); next; next = open.shift()) {
+      next();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  return { grouped, sent, open, endAll };
+}
+
+const name = (items: readonly number[]) => items.map((item) => `answer ${item}`);
+
+describe('grouped calls', () => {
+  it('go together if they come while a group is on its way, each with its own answer', async () => {
+    const { grouped, sent, endAll } = openGrouped(name);
+    const answers = Promise.all([1, 2, 3].map((item) => grouped.take(item)));
+    expect(sent).toEqual([[1]]);
+    await endAll();
+    expect(await answers).toEqual(['answer 1', 'answer 2', 'answer 3']);
+    expect(sent).toEqual([[1], [2, 3]]);
+  });
+
+  it('are sent alone after an error, which then fails only the call that causes it', async () => {
+    const { grouped, sent, endAll } = openGrouped((items) => {
+      if (items.includes(3)) throw new Error('not 3');
+      return name(items);
+    });
+    const answers = Promise.allSettled([1, 2, 3, 4].map((item) => grouped.take(item)));
+    await endAll();
+    expect((await answers).map(({ status }) => status)).toEqual([
+      'fulfilled',
+      'fulfilled',
+      'rejected',
+      'fulfilled',
+    ]);
+    expect(sent).toEqual([[1], [2, 3, 4], [2], [3], [4]]);
+  });
+
+  it('are not repeated if the database is unavailable: their callers decide', async () => {
+    const { grouped, sent, endAll } = openGrouped(() => {
+      throw Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
+    });
+    const answers = Promise.allSettled([1, 2, 3].map((item) => grouped.take(item)));
+    await endAll();
+    expect((await answers).map(({ status }) => status)).toEqual(Array(3).fill('rejected'));
+    expect(sent).toEqual([[1], [2, 3]]);
+  });
+
+  it('do not wait for a group that does not end', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      const { grouped, sent, open, endAll } = openGrouped(name);
+      const stuck = grouped.take(1);
+      const next = grouped.take(2);
+      expect(sent).toEqual([[1]]);
+      vi.advanceTimersByTime(1_000);
+      expect(sent).toEqual([[1], [2]]);
+      open.pop()?.();
+      expect(await next).toBe('answer 2');
+      await endAll();
+      expect(await stuck).toBe('answer 1');
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('are in groups of a limited size', async () => {
+    const { grouped, sent, endAll } = openGrouped(name);
+    const answers = Promise.all(Array.from({ length: 120 }, (_, item) => grouped.take(item)));
+    await endAll();
+    expect((await answers).at(-1)).toBe('answer 119');
+    expect(sent.map((group) => group.length)).toEqual([1, 50, 50, 19]);
+  });
+});
