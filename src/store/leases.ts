@@ -77,28 +77,31 @@ const nextGeneration = `case when file_generation is not null and committing_gen
  * Claims runs and reads what their attempts need. An attempt ends as it began: nothing of its interval can change
  * under its lease but by itself.
  *
- * A run that another transaction has locked, or has changed since the statement began, is left: what its last holder
- * wrote may be unknown to the statement. So one locked run does not hold up the others.
+ * A run is left if another transaction has locked it or its row of the outbox, or has changed the run since the
+ * statement began: what its last holder wrote may be unknown to the statement. So the statement waits for no lock.
  */
 const claimSql = prepared(`with asked as materialized (
        select * from unnest($1::uuid[], $2::text[]) as a (id, holder) ${anyNumber}
      ), locked as materialized (
-       select asked.holder, run.id, run.is_fresh from asked, lateral (
-         select r.id, r.xmin = (select seen.xmin from runs seen where seen.id = r.id) as is_fresh
-           from runs r where r.id = asked.id for no key update skip locked) run
+       select asked.holder, run.*, entry.* from asked, lateral (
+           select r.id, r.xmin = (select seen.xmin from runs seen where seen.id = r.id) as is_fresh
+             from runs r where r.id = asked.id for no key update skip locked) run
+         left join lateral (
+           select o.run_id as entry_id, o.available_at, o.small as was_small
+             from outbox o where o.run_id = run.id for update skip locked) entry on true
      ), claimed as (
        update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
               crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from locked.holder and reading_since is not null)::int, reading_since = null,
               lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
               started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${pinnedChainOf('runs')}, file_generation = ${nextGeneration},
-              small = coalesce((select o.small from outbox o where o.run_id = runs.id), false)
+              small = coalesce(locked.was_small, false)
          from locked
         where runs.id = locked.id and locked.is_fresh and (status = 'Starting'
            or status = ${running} and (lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder))
-          and not exists (select 1 from outbox where run_id = runs.id and available_at > now())
+          and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else locked.available_at <= now() end
        returning runs.*
      ), taken as (
-       delete from outbox o using claimed where o.run_id = claimed.id and o.available_at <= now()
+       delete from outbox o using claimed where o.run_id = claimed.id
      )
      select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
             c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
@@ -167,7 +170,7 @@ const claimsAlone = (db: Sql, leaseMs: number): JointClaims => ({
 /**
  * Claims runs by one statement, which waits for none of them.
  *
- * @returns in the order of the requests; null for a run that is locked or was changed at this moment, or cannot be taken
+ * @returns in the order of the requests; null for a run that is locked or changes at this moment, or cannot be taken
  */
 export async function claimFree(
   sql: Sql,
@@ -193,6 +196,7 @@ function claimLocked(
   return db.transaction(async (tx) => {
     // Locked first, in its own statement, so that the next one sees what the last holder wrote.
     await tx.query(lockRun, [request.runId]);
+    await tx.query(lockEntry, [request.runId]);
     const [run = null] = await claimFree(tx, [request], leaseMs);
     if (run === null) await tx.query(removeDue, [request.runId]);
     return run;
@@ -200,6 +204,7 @@ function claimLocked(
 }
 
 const lockRun = prepared(`select from runs where id = $1 for no key update`);
+const lockEntry = prepared(`select from outbox where run_id = $1 for update`);
 const removeDue = prepared(`delete from outbox where run_id = $1 and available_at <= now()`);
 
 async function toClaimedRun(sql: Sql, row: Omit<ClaimRow, 'holder'>): Promise<ClaimedRun> {

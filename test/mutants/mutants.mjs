@@ -210,6 +210,20 @@ export const mutants = [
     test: `${store}/joint-claims.test.ts`,
   },
   {
+    name: 'leases: a claim waits for a row of the outbox that another transaction has locked',
+    file: 'src/store/leases.ts',
+    find: 'for update skip locked) entry',
+    replace: 'for update) entry',
+    test: `${store}/joint-claims.test.ts`,
+  },
+  {
+    name: 'leases: a claim that waited does not look at the outbox again',
+    file: 'src/store/leases.ts',
+    find: 'await tx.query(lockEntry, [request.runId]);',
+    replace: '',
+    test: `${store}/joint-claims.test.ts`,
+  },
+  {
     name: 'grouped: an item that fails fails its group',
     file: 'src/worker/grouped.ts',
     find: 'group.length > 1 && !isDatabaseUnavailable(error)',

@@ -36,17 +36,42 @@ it('claims that are made together have each their own answer', async () => {
   expect(await firstRun(side.db, runs[0].exportId)).toMatchObject({ fence: 2, waits: false });
 });
 
-it('a claim of a locked run does not hold up those that are made together with it', async () => {
+it.each([
+  ['a run', `select from runs where id = $1 for update`],
+  ["a run's row of the outbox", `select from outbox where run_id = $1 for update`],
+])('%s that is locked does not hold up the claims of others', async (_, lock) => {
   const [locked, free] = [await waitingRun(), await waitingRun()];
   let waiting: Promise<ClaimedRun | null> | undefined;
   await side.db.transaction(async (tx) => {
-    await tx.query(`select from runs where id = $1 for update`, [locked.runId]);
+    await tx.query(lock, [locked.runId]);
     const claimed = await claimFree(side.db, named([locked.runId, free.runId]), leaseMs);
     expect(claimed.map((run) => run?.runId)).toEqual([undefined, free.runId]);
     expect(await firstRun(side.db, locked.exportId)).toMatchObject({ waits: true });
     waiting = claimRun(side.db, locked.runId, 'w', leaseMs);
+    await until(async () => {
+      const waits = await side.db.query(`select from pg_locks where not granted`);
+      return waits.length > 0;
+    });
   });
   expect(await waiting).toMatchObject({ runId: locked.runId, attempt: 1 });
+  expect(await firstRun(side.db, locked.exportId)).toMatchObject({ waits: false });
+});
+
+it('a run that is put off while its claim waits stays in the outbox', async () => {
+  const { exportId, runId } = await waitingRun();
+  let waiting: Promise<ClaimedRun | null> | undefined;
+  await side.db.transaction(async (tx) => {
+    await tx.query(`update outbox set available_at = now() + interval '1 hour' where run_id = $1`, [
+      runId,
+    ]);
+    waiting = claimRun(side.db, runId, 'w', leaseMs);
+    await until(async () => {
+      const waits = await side.db.query(`select from pg_locks where not granted`);
+      return waits.length > 0;
+    });
+  });
+  expect(await waiting).toBeNull();
+  expect(await firstRun(side.db, exportId)).toMatchObject({ status: 'Starting', waits: true });
 });
 
 it('leaves a run that changed after the statement began: it cannot see what else was written', async () => {
