@@ -16,12 +16,13 @@ import {
   listProjectOverviews,
   findBatchExports,
 } from '../../../src/store/export-lists.ts';
-import { renewLeases, sweepExpiredLeases } from '../../../src/store/leases.ts';
+import { claimFree, renewLeases, sweepExpiredLeases } from '../../../src/store/leases.ts';
 import { findTeamsWithRemovals } from '../../../src/store/leftover-files.ts';
 import { findLogTail } from '../../../src/store/log-tail.ts';
 import { type LogListRequest, listLogEntries } from '../../../src/store/log-entries.ts';
 import { takeLookBacks } from '../../../src/store/look-backs.ts';
 import { findTeamsWithOrphans } from '../../../src/store/orphaned-uploads.ts';
+import { findRunNeeds } from '../../../src/store/run-needs.ts';
 import { cancelRuns, listRuns } from '../../../src/store/runs.ts';
 import { readServiceState } from '../../../src/store/service-state.ts';
 import { readNow } from '../../../src/store/ticks.ts';
@@ -145,6 +146,21 @@ const hotPaths: readonly HotPath[] = [
       await renewLeases(db, [run], 60_000);
       expect(await complete({ ...side.context, db }, run)).toBe(true);
     },
+  },
+  {
+    name: 'need and claim many runs',
+    work: async (db) => {
+      const rows = await side.db.query<{ id: string }>(
+        `select id from runs where status = 'Starting' limit 50`,
+      );
+      const runIds = rows.map(({ id }) => id);
+      expect(runIds.length).toBeGreaterThan(10);
+      expect(await findRunNeeds(db, runIds)).not.toContain(null);
+      const requests = runIds.map((runId) => ({ runId, holder: runId }));
+      expect(await claimFree(db, requests, 60_000)).not.toContain(null);
+    },
+    // Per run about 30.
+    most: 5_000,
   },
   { name: 'sweep leases', work: sweepExpiredLeases },
   { name: 'sweep uploads', work: (db) => findTeamsWithOrphans(db, 100) },
