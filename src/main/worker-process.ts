@@ -9,7 +9,6 @@ import {
 } from '../pipeline/memory-budget.ts';
 import { ReadingTurns } from '../pipeline/reading-turns.ts';
 import { openConsumer } from '../queue/consumer.ts';
-import { claimFree } from '../store/leases.ts';
 import { addWorkerSeconds } from '../store/worker-seconds.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -17,8 +16,8 @@ import { Crowd } from '../use-cases/runs/crowd.ts';
 import type { AttemptReport } from '../worker/attempt-report.ts';
 import { CpuUse, processCpuMs } from '../worker/cpu-use.ts';
 import type { ExecutorOptions } from '../worker/execute-run.ts';
-import { Grouped } from '../worker/grouped.ts';
 import { createHandlers } from '../worker/handlers.ts';
+import { openJointStatements } from '../worker/joint-statements.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
 import { NotificationCourier } from '../worker/notification-courier.ts';
@@ -101,7 +100,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     stopping: stopping.signal,
     connectors: joinConnectors(sourceOf, destinationContextOf(config), context.secrets),
     leases,
-    claims: new Grouped((requests) => claimFree(db, requests, context.policy.leaseMs)),
+    joint: openJointStatements(db, context.policy.leaseMs),
     workerId,
     program: childProgramOf(foundation),
     onError: (error, run) => {

@@ -21,41 +21,49 @@ export interface CompletedRun {
 
 /** What became of it. */
 export interface CompletionOutcome {
-  /** Whether the export was as the statement saw it; otherwise nothing was recorded. */
-  readonly isFresh: boolean;
   /** Whether the lease was held; otherwise nothing was recorded. */
   readonly isCompleted: boolean;
   /** Whether there are uploads or files that the run must end or remove. */
   readonly leavesFiles: boolean;
 }
 
-const prefix = prefixOf({
-  exportId: '$2',
-  completing: { start: '$3::timestamptz', end: '$4::timestamptz', settled: '$18::boolean' },
-});
+const ofInterval = (
+  run: string,
+) => `l.export_id = ${run}.export_id and l.data_interval_start = ${run}.data_interval_start
+  and l.data_interval_end = ${run}.data_interval_end and l.destination_version = ${run}.destination_version`;
 
-const ofInterval = `l.export_id = $2 and l.data_interval_start = $3::timestamptz and l.data_interval_end = $4::timestamptz
-  and l.destination_version = $29::int`;
-
-const completeSql = prepared(`with recursive locked as materialized (
+const completeSql = prepared(`with recursive asked as materialized (
+       select * from jsonb_to_recordset($1::jsonb) as a (
+         run_id uuid, fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz, destination_version int,
+         total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
+         steps jsonb, snapshot text, settled boolean, pending text[], key_digest text,
+         generation int, era uuid, manifest_key text, manifest_etag text, files jsonb, rejected_files jsonb, recipe jsonb,
+         rows bigint, bytes bigint, named text[], replaced jsonb)
+     ), locked as materialized (
        -- Completions of an export come one after the other, so that each sees the receipts of those before.
-       select e.id, e.xmin = (select seen.xmin from batch_exports seen where seen.id = $2) as is_fresh
-         from batch_exports e where e.id = $2::uuid for no key update
+       select export.* from (select distinct export_id from asked) known, lateral (
+         select e.id, e.xmin = (select seen.xmin from batch_exports seen where seen.id = e.id) as is_fresh
+           from batch_exports e where e.id = known.export_id for no key update skip locked) export
+     ), free as materialized (
+       select asked.* from asked join locked on locked.id = asked.export_id and locked.is_fresh,
+              lateral (select from runs r where r.id = asked.run_id for no key update skip locked) run
      ), completed as (
-       update runs set ${move('completed')}, records_total_count = $6, records_completed = $7, bytes_exported = $8,
-              files = $9, cursor = null, records_dropped = $10, records_rejected = $11, snapshot = $12, settled = $18,
-              pending_transactions = $13, steps = $14,
+       update runs set ${move('completed')}, records_total_count = free.total_rows, records_completed = free.completed_rows,
+              bytes_exported = free.sent_bytes, files = free.file_count, cursor = null, records_dropped = free.dropped_rows,
+              records_rejected = free.rejected_rows, snapshot = free.snapshot, settled = free.settled,
+              pending_transactions = free.pending, steps = free.steps,
               latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
               finished_at = now(), last_updated_at = now()
-         from locked
-        where runs.id = $1::uuid and fence = $5 and ${canMove('completed')} and locked.is_fresh
-       returning runs.id
+         from free
+        where runs.id = free.run_id and runs.fence = free.fence and ${canMove('completed')}
+       returning free.*
      ), received as (
        insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
               files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
               snapshot, settled, pending_transactions, key_digest, key_count, pending_checked_at, looked_back_at)
-       select $2::uuid, $3, $4, id, $19, $20, $21, $22, $23, $24, $29, $25, $26, $27,
-              $12, $18, $13, $28, $6, clock_timestamp(), clock_timestamp() from completed
+       select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
+              files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
+              snapshot, settled, pending, key_digest, total_rows, clock_timestamp(), clock_timestamp() from completed
        on conflict (export_id, data_interval_start, data_interval_end) do update
           set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
               files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
@@ -65,70 +73,83 @@ const completeSql = prepared(`with recursive locked as materialized (
               key_digest = excluded.key_digest, key_count = excluded.key_count,
               pending_checked_at = excluded.pending_checked_at, looked_back_at = excluded.looked_back_at
      ), forgotten as (
-       delete from leftover_files l using completed where ${ofInterval} and l.key = any ($30::text[])
+       delete from leftover_files l using completed c where ${ofInterval('c')} and l.key = any (c.named)
      ), noted as (
        insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
-       select $2, $3, $4, $29, f.*, false from completed, unnest($15::text[], $16::int[], $17::text[]) as f
+       select c.export_id, c.data_interval_start, c.data_interval_end, c.destination_version, f.key, f.generation, f.manifest_key, false
+         from completed c, jsonb_to_recordset(c.replaced) as f (key text, generation int, manifest_key text)
        on conflict do nothing
-     ), ${prefix}, marked as (
+     ), ${prefixOf({ exportIds: 'select export_id from completed', completing: 'completed' })}, marked as (
        update batch_exports e set failure_streak = 0, last_success_at = now(), ${moveMark}
-         from completed, ${walked} where e.id = $2
+         from ${walked} where e.id = m.export_id
      ), logged as (
-       ${insertEntries(31, 'completed')}
+       ${insertEntries(2, 'completed')}
      )
-     select is_fresh as "isFresh", exists (select from completed) as "isCompleted",
-            cardinality($15::text[]) > 0
-              or exists (select from uploads u where u.run_id = $1)
-              or exists (select from leftover_files l where ${ofInterval} and l.key <> all ($30::text[])) as "leavesFiles"
-       from locked`);
+     select free.run_id as "runId", exists (select from completed c where c.run_id = free.run_id) as "isCompleted",
+            jsonb_array_length(free.replaced) > 0
+              or exists (select from uploads u where u.run_id = free.run_id)
+              or exists (select from leftover_files l where ${ofInterval('free')} and l.key <> all (free.named)) as "leavesFiles"
+       from free`);
 
 /**
- * Records that a run's manifest is current: the run, the interval's receipt with its proof, the replaced
- * files, the high-water mark and the log, all or nothing. One statement, so it holds the export's lock for
- * one round trip at most.
+ * Records that the manifests of runs are current: for each the run, the interval's receipt with its proof, the
+ * replaced files, the high-water mark and the log, all or nothing. One statement, so it holds the lock of an export
+ * for one round trip at most.
  *
- * The statement sees what was committed before it began. If another transaction has changed the export since,
- * nothing is recorded (`isFresh` false): lock the export, a deleted one too, then call again in the same
- * transaction.
+ * The statement sees what was committed before it began, and waits for no lock. If another transaction has locked the
+ * run or its export, or has changed the export since, nothing is recorded for the run: lock both, a deleted export
+ * too, then call again in the same transaction.
+ *
+ * @returns in the order of the runs; null if nothing was recorded because of a lock or a change
  */
-export async function completeRun(
+export async function completeRuns(
   sql: Sql,
-  { lease, result, receipt, replaced, entries }: CompletedRun,
-): Promise<CompletionOutcome> {
-  const files = [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key);
-  const named = receipt.manifestKey === null ? files : [...files, receipt.manifestKey];
-  const [outcome] = await sql.query<CompletionOutcome>(completeSql, [
-    lease.runId,
-    receipt.exportId,
-    ...boundsOf(receipt.interval),
-    lease.fence,
-    result.recordsTotalCount,
-    result.recordsCompleted,
-    result.bytesExported,
-    result.files,
-    result.recordsDropped,
-    result.recordsRejected,
-    result.snapshot,
-    result.pending,
-    JSON.stringify(result.steps),
-    replaced.map((file) => file.key),
-    replaced.map((file) => file.generation),
-    replaced.map((file) => file.manifestKey),
-    result.settled,
-    receipt.manifestKey,
-    receipt.manifestEtag,
-    JSON.stringify(receipt.files),
-    JSON.stringify(receipt.rejectedFiles),
-    receipt.rows,
-    receipt.bytes,
-    receipt.recipe,
-    receipt.generation,
-    receipt.era,
-    result.keyDigest,
-    receipt.destinationVersion,
-    named,
-    ...entryValues(entries),
+  runs: readonly CompletedRun[],
+): Promise<readonly (CompletionOutcome | null)[]> {
+  const rows = await sql.query<CompletionOutcome & { readonly runId: string }>(completeSql, [
+    JSON.stringify(runs.map(recordOf)),
+    ...entryValues(runs.flatMap(({ entries }) => entries)),
   ]);
-  if (!outcome) throw new Error('the export is gone');
-  return outcome;
+  const outcomes = new Map(rows.map((row) => [row.runId, row]));
+  return runs.map(({ lease }) => outcomes.get(lease.runId) ?? null);
+}
+
+/** A row of `asked`. */
+function recordOf({ lease, result, receipt, replaced }: CompletedRun) {
+  const files = [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key);
+  const [start, end] = boundsOf(receipt.interval);
+  return {
+    run_id: lease.runId,
+    fence: lease.fence,
+    export_id: receipt.exportId,
+    data_interval_start: start,
+    data_interval_end: end,
+    destination_version: receipt.destinationVersion,
+    total_rows: result.recordsTotalCount,
+    completed_rows: result.recordsCompleted,
+    dropped_rows: result.recordsDropped,
+    rejected_rows: result.recordsRejected,
+    sent_bytes: result.bytesExported,
+    file_count: result.files,
+    steps: result.steps,
+    snapshot: result.snapshot,
+    settled: result.settled,
+    pending: result.pending,
+    key_digest: result.keyDigest,
+    generation: receipt.generation,
+    era: receipt.era,
+    manifest_key: receipt.manifestKey,
+    manifest_etag: receipt.manifestEtag,
+    files: receipt.files,
+    rejected_files: receipt.rejectedFiles,
+    recipe: receipt.recipe,
+    rows: receipt.rows,
+    bytes: receipt.bytes,
+    named: receipt.manifestKey === null ? files : [...files, receipt.manifestKey],
+    replaced: replaced.map(({ key, generation, manifestKey }) => ({
+      key,
+      generation,
+      manifest_key: manifestKey,
+    })),
+  };
 }

@@ -2,46 +2,53 @@ import type { Sql } from './database.ts';
 
 /** What a statement walks over, as SQL. */
 interface Walk {
-  readonly exportId: string;
-  /** An interval that this statement completes: it sees the hole as before, and no receipt of its own. */
-  readonly completing?: { readonly start: string; readonly end: string; readonly settled: string };
+  /** The ids of the exports: a list, or a SELECT. */
+  readonly exportIds: string;
+  /**
+   * A table of the statement with the intervals that it completes: export_id, data_interval_start, data_interval_end and
+   * settled. The statement sees their holes as before, and none of their new receipts.
+   */
+  readonly completing?: string;
 }
 
 /**
- * SQL of a recursive table `prefix`: the bounds that the high-water mark moves over. It begins where the mark is,
- * or at the first tick that ran, and ends at an interval that is neither completed and settled nor accepted.
+ * SQL of a recursive table `prefix`: by export, the bounds that its high-water mark moves over. They begin where the mark
+ * is, or at the first tick that ran, and end at an interval that is neither completed and settled nor accepted.
  */
-export function prefixOf({ exportId, completing }: Walk): string {
+export function prefixOf({ exportIds, completing }: Walk): string {
   const isOther = (row: string) =>
     completing
-      ? `and not (${row}.data_interval_start = ${completing.start} and ${row}.data_interval_end = ${completing.end})`
+      ? `and not exists (select from ${completing} c where c.export_id = p.export_id
+             and c.data_interval_start = ${row}.data_interval_start and c.data_interval_end = ${row}.data_interval_end)`
       : '';
   const own = completing
-    ? `select ${completing.end} as data_interval_end where p.mark = ${completing.start} and ${completing.settled}
+    ? `select c.data_interval_end from ${completing} c
+        where c.export_id = p.export_id and c.data_interval_start = p.mark and c.settled
         union all`
     : '';
   return `prefix as (
-    select coalesce(e.high_water_mark,
+    select e.id as export_id, coalesce(e.high_water_mark,
              (select min(t.data_interval_start) from ticks t where t.export_id = e.id and t.fate = 'ran')) as mark
-      from batch_exports e where e.id = ${exportId}
+      from batch_exports e where e.id in (${exportIds})
     union all
-    select passed.data_interval_end from prefix p, lateral (
+    select p.export_id, passed.data_interval_end from prefix p, lateral (
       ${own}
       select r.data_interval_end from receipts r
-       where r.export_id = ${exportId} and r.data_interval_start = p.mark ${isOther('r')}
+       where r.export_id = p.export_id and r.data_interval_start = p.mark ${isOther('r')}
          and coalesce(r.settled, (select run.settled from runs run where run.id = r.run_id), true)
        union all
       select a.data_interval_end from accepted_intervals a
-       where a.export_id = ${exportId} and a.data_interval_start = p.mark
+       where a.export_id = p.export_id and a.data_interval_start = p.mark
          -- A run that failed since is a hole again.
          and not exists (select from holes h
-                          where h.export_id = ${exportId} and h.data_interval_start = p.mark ${isOther('h')})
+                          where h.export_id = p.export_id and h.data_interval_start = p.mark ${isOther('h')})
        limit 1) as passed
   )`;
 }
 
-/** SQL of a table that joins `batch_exports`: the first and the last mark of `prefix`. */
-export const walked = '(select max(mark) as mark, min(mark) as first from prefix) m';
+/** SQL of a table: of each export the first and the last mark of `prefix`. */
+export const walked =
+  '(select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id) m';
 
 /** SQL that moves the mark of `e`, a row of `batch_exports`, to the end of the prefix. It never moves back. */
 export const moveMark = `high_water_mark =
@@ -53,9 +60,9 @@ export const moveMark = `high_water_mark =
  */
 export async function advanceHighWaterMark(tx: Sql, exportId: string): Promise<void> {
   await tx.query(
-    `with recursive ${prefixOf({ exportId: '$1' })}
+    `with recursive ${prefixOf({ exportIds: '$1' })}
      -- Also if the mark stays: a completion that began before must see that the export has changed.
-     update batch_exports e set ${moveMark} from ${walked} where e.id = $1`,
+     update batch_exports e set ${moveMark} from ${walked} where e.id = m.export_id`,
     [exportId],
   );
 }

@@ -6,9 +6,10 @@ import type { DataInterval } from '../domain/time.ts';
 import { pinnedChainOf } from './chains.ts';
 import type { Sql, Transactor } from './database.ts';
 import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
+import type { JointStatements } from './joint.ts';
 import type { Lease } from './lease.ts';
 import { enqueueRuns } from './outbox.ts';
-import { anyNumber, prepared, unflushed } from './prepared.ts';
+import { anyNumber, prepared } from './prepared.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
 import { move, running } from './run-moves.ts';
 import { currentTraits } from './store-traits.ts';
@@ -136,12 +137,6 @@ export interface ClaimRequest {
   readonly holder: string;
 }
 
-/** Claims runs of one moment together. */
-export interface JointClaims {
-  /** One request of a call of `claimFree`. */
-  take(request: ClaimRequest): Promise<ClaimedRun | null>;
-}
-
 /**
  * Takes the lease of a run that waits for an attempt, or whose lease expired, and removes the run from the
  * outbox. Removes it even if it cannot be taken: the current holder re-enqueues it. A run that is not due
@@ -156,14 +151,14 @@ export async function claimRun(
   runId: string,
   holder: string,
   leaseMs: number,
-  joint: JointClaims = claimsAlone(db, leaseMs),
+  joint: JointStatements['claims'] = claimsAlone(db, leaseMs),
 ): Promise<ClaimedRun | null> {
   const request = { runId, holder };
   // Almost always no other transaction changes the run at this moment: then one statement is enough.
   return (await joint.take(request)) ?? claimLocked(db, request, leaseMs);
 }
 
-const claimsAlone = (db: Sql, leaseMs: number): JointClaims => ({
+const claimsAlone = (db: Sql, leaseMs: number): JointStatements['claims'] => ({
   take: async (request) => (await claimFree(db, [request], leaseMs))[0] ?? null,
 });
 
@@ -188,6 +183,11 @@ export async function claimFree(
   return requests.map(({ holder }) => claimed.get(holder) ?? null);
 }
 
+/** Other transactions wait until this one ends, before they change the run. */
+export async function lockRun(tx: Sql, runId: string): Promise<void> {
+  await tx.query(lockRunSql, [runId]);
+}
+
 function claimLocked(
   db: Transactor,
   request: ClaimRequest,
@@ -195,7 +195,7 @@ function claimLocked(
 ): Promise<ClaimedRun | null> {
   return db.transaction(async (tx) => {
     // Locked first, in its own statement, so that the next one sees what the last holder wrote.
-    await tx.query(lockRun, [request.runId]);
+    await lockRun(tx, request.runId);
     await tx.query(lockEntry, [request.runId]);
     const [run = null] = await claimFree(tx, [request], leaseMs);
     if (run === null) await tx.query(removeDue, [request.runId]);
@@ -203,7 +203,7 @@ function claimLocked(
   });
 }
 
-const lockRun = prepared(`select from runs where id = $1 for no key update`);
+const lockRunSql = prepared(`select from runs where id = $1 for no key update`);
 const lockEntry = prepared(`select from outbox where run_id = $1 for update`);
 const removeDue = prepared(`delete from outbox where run_id = $1 and available_at <= now()`);
 
@@ -239,23 +239,6 @@ export async function renewLeases(
 }
 
 /**
- * Records that the attempt begins to read rows: from here on a crash counts against the run. If the database
- * dies in the next moment too, that is no proof against the run, so the disk is not waited for.
- *
- * @returns false if the lease is lost
- */
-export async function beginReading(sql: Sql, lease: Lease): Promise<boolean> {
-  const rows = await sql.query(
-    prepared(
-      `update runs set reading_since = now()
-        where id = $1 and fence = $2 and status = ${running} and ${unflushed} returning id`,
-    ),
-    [lease.runId, lease.fence],
-  );
-  return rows.length === 1;
-}
-
-/**
  * Counts a crash of the run's own process during reading. Each attempt counts once, however often this is
  * repeated.
  *
@@ -278,59 +261,6 @@ export async function whyLost(sql: Sql, lease: Lease): Promise<'cancelled' | 'ta
     [lease.runId],
   );
   return row?.status === 'Cancelled' ? 'cancelled' : 'taken_over';
-}
-
-/** The keys that a commit may make readable. */
-export interface CommitKeys {
-  readonly generation: number;
-  readonly destinationVersion: number;
-  /** Null if the export writes none. */
-  readonly manifestKey: string | null;
-  /** Of all its files, including the manifest. */
-  readonly keys: readonly string[];
-}
-
-/**
- * The last check before anything becomes readable at the destination: from here on the run can no longer be
- * cancelled. Until the receipt names them, the keys are leftovers.
- *
- * @param intent kept for the next attempt, in case this worker dies
- * @returns false if the lease is lost
- */
-export async function beginCommit(
-  sql: Sql,
-  lease: Lease,
-  leaseMs: number,
-  intent: unknown,
-  { generation, destinationVersion, manifestKey, keys }: CommitKeys,
-): Promise<boolean> {
-  const rows = await sql.query(
-    prepared(`with begun as (
-       update runs set committing_at = now(), commit_intent = $4, committing_generation = file_generation, lease_expires_at = now() + $3 * interval '1 ms'
-        where id = $1 and fence = $2 and status = ${running}
-       returning export_id, data_interval_start, data_interval_end
-     ), uploaded as (
-       update uploads u set commit_begun_at = now(), fence = $2 from runs r
-        where r.id = $1 and u.run_id = r.id and u.file_generation = r.file_generation and exists (select from begun)
-     ), noted as (
-       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
-       select export_id, data_interval_start, data_interval_end, $5, key, $6, $7, true from begun, unnest($8::text[]) as key
-       on conflict (export_id, destination_version, key) do update
-          set generation = excluded.generation, manifest_key = excluded.manifest_key, uncommitted = true, noted_at = now()
-     )
-     select from begun`),
-    [
-      lease.runId,
-      lease.fence,
-      leaseMs,
-      JSON.stringify(intent),
-      destinationVersion,
-      generation,
-      manifestKey,
-      keys,
-    ],
-  );
-  return rows.length === 1;
 }
 
 /**

@@ -28,16 +28,16 @@ export async function appendLogEntries(sql: Sql, entries: readonly NewLogEntry[]
  * SQL that writes log entries, in order.
  *
  * @param first number of its first parameter; the values are those of `entryValues`
- * @param only a table of the statement: if it is empty, nothing is written
+ * @param runs a table of the statement with a column run_id: entries of other runs are not written; default: all are
  */
-export function insertEntries(first: number, only?: string): string {
+export function insertEntries(first: number, runs?: string): string {
   const types = ['int', 'uuid', 'uuid', 'text', 'text', 'float8'];
   const arrays = types.map((type, index) => `$${first + index}::${type}[]`).join(', ');
   return `insert into log_entries (team_id, export_id, run_id, level, message, timestamp)
      select e.team_id, e.export_id, e.run_id, e.level, e.message, clock_timestamp() - e.age_ms * interval '1 ms'
        from unnest(${arrays}) with ordinality as e (team_id, export_id, run_id, level, message, age_ms, place)
       -- A worker may wake up after its tenant was deleted.
-      where exists (select from batch_exports b where b.id = e.export_id)${only === undefined ? '' : ` and exists (select from ${only})`}
+      where exists (select from batch_exports b where b.id = e.export_id)${runs === undefined ? '' : ` and exists (select from ${runs} o where o.run_id = e.run_id)`}
       order by e.place`;
 }
 

@@ -13,7 +13,8 @@ import type { Encoding, IntervalResult, LeftoverFile } from '../pipeline/interva
 import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { Settlement, Source } from '../sources/source.ts';
 import { recordStepError } from '../store/chains.ts';
-import { type ClaimedRun, claimRun, type JointClaims } from '../store/leases.ts';
+import type { JointStatements } from '../store/joint.ts';
+import { type ClaimedRun, claimRun } from '../store/leases.ts';
 import type { NewLogEntry } from '../store/log-entries.ts';
 import type { LookBack } from '../store/look-backs.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
@@ -34,10 +35,6 @@ import { type OpenPorts, openPorts } from './run-ports.ts';
 import type { SmallRun } from './small-run.ts';
 import type { UriOf } from './table-of.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
-import { Turns } from './turns.ts';
-
-/** Completions of an export change the same rows: the database need not hold one back for the other. */
-const completionTurns = new Turns();
 
 /** For the removal of replaced files within a run. */
 const removalPatienceMs = 5_000;
@@ -80,12 +77,13 @@ export interface AttemptOptions extends RunMemory {
   readonly connectors: Connectors;
   /** Between the runs of an organization; none in a process of its own. */
   readonly turns?: ReadingTurns;
+  /** Statements that runs of this process share; none in a process of its own. */
+  readonly joint?: JointStatements;
   readonly onError: (error: unknown, run: ClaimedRun) => void;
 }
 
 export interface ExecutorOptions extends AttemptOptions {
   readonly leases: LeaseKeeper;
-  readonly claims: JointClaims;
   /** The worker's name in the lease. */
   readonly workerId: string;
   /** Aborted when the worker shuts down. */
@@ -151,7 +149,7 @@ export async function executeClaimed(
   const { context } = options;
   const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   const log = new RunLog(context.db, run, (error) => options.onError(error, run));
-  const open = openPorts(context, run, log);
+  const open = openPorts(context, run, log, options.joint);
   try {
     log.add('INFO', `Attempt ${run.attempt} started for ${describeInterval(run.interval)}.`);
     if (run.crashes >= context.policy.maxSharedCrashes) {
@@ -181,12 +179,12 @@ export async function executeClaimed(
  * it.
  */
 function claim(
-  { context: { db, policy }, claims, workerId }: ExecutorOptions,
+  { context: { db, policy }, joint, workerId }: ExecutorOptions,
   runId: string,
 ): Promise<ClaimedRun | null> {
   const holder = `${workerId}/${randomUUID()}`;
   return retryUntilRecorded(
-    () => claimRun(db, runId, holder, policy.leaseMs, claims),
+    () => claimRun(db, runId, holder, policy.leaseMs, joint?.claims),
     AbortSignal.timeout(policy.leaseMs / 2),
   );
 }
@@ -225,10 +223,8 @@ async function attempt(
     const completion = await log.hand((entries) =>
       retryUntilRecorded(
         () =>
-          completionTurns.take(run.exportId, () =>
-            inSpan(context.traces, 'record', {}, () =>
-              record(context, run, result, replaced, entries),
-            ),
+          inSpan(context.traces, 'record', {}, () =>
+            record(options, run, result, replaced, entries),
           ),
         signal,
       ),
@@ -250,7 +246,7 @@ async function attempt(
 }
 
 function record(
-  context: Context,
+  { context, joint }: AttemptOptions,
   run: ClaimedRun,
   result: IntervalResult,
   replaced: readonly LeftoverFile[],
@@ -291,6 +287,7 @@ function record(
     },
     replaced,
     entries,
+    joint?.completions,
   );
 }
 

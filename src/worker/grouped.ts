@@ -13,13 +13,14 @@ interface Call<Item, Result> {
 }
 
 /**
- * Sends calls of the same moment together: one that comes while a group is on its way waits and goes with the next
- * group. If an item makes its group fail, each item of the group is sent alone, so only that item fails.
+ * Sends calls of the same turn of the event loop together. Those that come while a group is on its way wait and go with
+ * the next group. If an item makes its group fail, each item of the group is sent alone, so only that item fails.
  */
 export class Grouped<Item, Result> {
   readonly #send: (items: readonly Item[]) => Promise<readonly Result[]>;
   #waiting: Call<Item, Result>[] = [];
   #isBusy = false;
+  #isDue = false;
 
   /** @param send returns the results in the order of the items; must be harmless to repeat */
   constructor(send: (items: readonly Item[]) => Promise<readonly Result[]>) {
@@ -30,6 +31,16 @@ export class Grouped<Item, Result> {
   take(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject });
+      this.#sendSoon();
+    });
+  }
+
+  /** What one answer has woken asks in the same turn. */
+  #sendSoon(): void {
+    if (this.#isDue) return;
+    this.#isDue = true;
+    setImmediate(() => {
+      this.#isDue = false;
       this.#sendNext();
     });
   }

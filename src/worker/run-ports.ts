@@ -3,14 +3,9 @@ import { inSpan } from '../domain/traces.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import type { RunPorts } from '../pipeline/interval-job.ts';
 import { namedBy } from '../pipeline/leftovers.ts';
-import {
-  beginCommit,
-  beginReading,
-  type ClaimedRun,
-  confirmLease,
-  ownsUploads,
-  raiseGeneration,
-} from '../store/leases.ts';
+import { beginCommit, beginReading } from '../store/attempt-steps.ts';
+import type { JointStatements } from '../store/joint.ts';
+import { type ClaimedRun, confirmLease, ownsUploads, raiseGeneration } from '../store/leases.ts';
 import { type RunProgress, recordProgress } from '../store/runs.ts';
 import { readNow } from '../store/ticks.ts';
 import { forgetUpload, noteUpload, recordUpload, recordUploadParts } from '../store/uploads.ts';
@@ -36,11 +31,14 @@ export interface OpenPorts {
 /**
  * What the pipeline asks of a run. Progress is for people who look, so it is written by time; a run that ends
  * before costs no write.
+ *
+ * @param joint shares statements with other runs of this process
  */
 export function openPorts(
   { db, policy, traces }: Pick<Context, 'db' | 'policy' | 'traces'>,
   run: ClaimedRun,
   log: RunLog,
+  joint?: JointStatements,
 ): OpenPorts {
   const lost = () => new SluiceError('run.lease_lost');
   const lease = new KnownLease(policy.leaseMs, () => confirmLease(db, run, policy.leaseMs));
@@ -85,7 +83,7 @@ export function openPorts(
       ended: (upload) => forgetUpload(db, run.runId, upload),
     },
     async readingBegins() {
-      if (!(await beginReading(db, run))) throw lost();
+      if (!(await beginReading(db, run, joint?.readings))) throw lost();
     },
     async progressed({ totalRows, rows, bytes, files }) {
       unwritten = {
@@ -101,7 +99,9 @@ export function openPorts(
       const { generation, manifestKey } = intent;
       const { destinationVersion } = run;
       const commit = { generation, destinationVersion, manifestKey, keys: namedBy(intent) };
-      await lease.renewBy(() => beginCommit(db, run, policy.leaseMs, intent, commit));
+      await lease.renewBy(() =>
+        beginCommit(db, run, policy.leaseMs, intent, commit, joint?.commits),
+      );
     },
     confirmLease: () => lease.confirm(),
     lease,

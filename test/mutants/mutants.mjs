@@ -190,9 +190,9 @@ export const mutants = [
   {
     name: 'completions: what another transaction has just recorded is not noticed',
     file: 'src/store/completions.ts',
-    find: 'e.xmin = (select seen.xmin from batch_exports seen where seen.id = $2) as is_fresh',
+    find: 'e.xmin = (select seen.xmin from batch_exports seen where seen.id = e.id) as is_fresh',
     replace:
-      '(select seen.xmin from batch_exports seen where seen.id = $2) is not null as is_fresh',
+      '(select seen.xmin from batch_exports seen where seen.id = e.id) is not null as is_fresh',
     test: `${store}/overtaken.test.ts`,
   },
   {

@@ -1,5 +1,5 @@
 import { SluiceError } from '../../src/domain/errors.ts';
-import { beginCommit } from '../../src/store/leases.ts';
+import { beginCommit } from '../../src/store/attempt-steps.ts';
 import { appendLogEntries } from '../../src/store/log-entries.ts';
 import { recordUpload } from '../../src/store/uploads.ts';
 import {

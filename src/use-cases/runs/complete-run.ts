@@ -1,7 +1,9 @@
 import { recordSteps } from '../../store/chains.ts';
-import { type CompletedRun, completeRun } from '../../store/completions.ts';
+import { type CompletedRun, completeRuns } from '../../store/completions.ts';
+import type { Sql } from '../../store/database.ts';
 import { lockExport } from '../../store/exports.ts';
-import type { ClaimedRun } from '../../store/leases.ts';
+import type { JointStatements } from '../../store/joint.ts';
+import { type ClaimedRun, lockRun } from '../../store/leases.ts';
 import type { LeftoverFile } from '../../store/leftover-files.ts';
 import type { NewLogEntry } from '../../store/log-entries.ts';
 import type { Receipt } from '../../store/receipts.ts';
@@ -19,6 +21,7 @@ export interface Completion {
  * files and its last log entries, all or nothing.
  *
  * @param entries of the run, which are not written yet
+ * @param joint default: the completion is a statement of its own
  * @returns null if the lease is lost; then nothing is recorded
  */
 export async function recordCompletion(
@@ -28,17 +31,21 @@ export async function recordCompletion(
   receipt: Receipt,
   replaced: readonly LeftoverFile[],
   entries: readonly NewLogEntry[] = [],
+  joint: JointStatements['completions'] = completedAlone(db),
 ): Promise<Completion | null> {
   const { teamId, exportId, runId } = run;
   const message = `Completed: ${plural(result.recordsCompleted, 'row')}, ${plural(result.bytesExported, 'byte')} in ${plural(result.files, 'file')}.${rejectedPart(result)}`;
   const last: NewLogEntry = { teamId, exportId, runId, level: 'INFO', message };
   const completed = { lease: run, result, receipt, replaced, entries: [...entries, last] };
-  if (result.steps.length === 0) {
-    const outcome = await completeRun(db, completed);
-    if (outcome.isFresh) return outcome.isCompleted ? outcome : null;
-  }
+  const isAlone = result.steps.length > 0;
+  const outcome = isAlone ? null : await joint.take(completed);
+  if (outcome) return outcome.isCompleted ? outcome : null;
   return completeLocked(db, exportId, completed);
 }
+
+const completedAlone = (db: Sql): JointStatements['completions'] => ({
+  take: async (completed) => (await completeRuns(db, [completed]))[0] ?? null,
+});
 
 /** The same after the transactions that change the export at this moment. */
 function completeLocked(
@@ -49,8 +56,9 @@ function completeLocked(
   return db.transaction(async (tx) => {
     // A deleted export too: a run that has begun to commit completes.
     await lockExport(tx, exportId, { evenDeleted: true });
-    const outcome = await completeRun(tx, completed);
-    if (!outcome.isFresh) throw new Error('the export changed under its lock');
+    await lockRun(tx, completed.lease.runId);
+    const [outcome] = await completeRuns(tx, [completed]);
+    if (!outcome) throw new Error('the export changed under its lock, or is gone');
     if (!outcome.isCompleted) return null;
     await recordSteps(tx, completed.result.steps);
     return outcome;

@@ -1,12 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { Refusal } from '../../../src/domain/problem.ts';
-import {
-  beginCommit,
-  claimRun,
-  renewLeases,
-  sweepExpiredLeases,
-} from '../../../src/store/leases.ts';
+import { beginCommit } from '../../../src/store/attempt-steps.ts';
+import { claimRun, renewLeases, sweepExpiredLeases } from '../../../src/store/leases.ts';
 import { findRun, insertRuns } from '../../../src/store/runs.ts';
 import { deleteExport } from '../../../src/use-cases/exports/delete-export.ts';
 import { cancelRun, retryRun } from '../../../src/use-cases/runs/cancel-work.ts';

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beginCommit, beginReading } from '../../../src/store/attempt-steps.ts';
 import type { Database } from '../../../src/store/database.ts';
 import { findExportDetails } from '../../../src/store/export-details.ts';
 import { lockExportNow } from '../../../src/store/exports.ts';
-import { beginCommit, beginReading, confirmLease } from '../../../src/store/leases.ts';
+import { confirmLease } from '../../../src/store/leases.ts';
 import { recordProgress } from '../../../src/store/runs.ts';
 import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
 import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
+import { beginCommit, beginReading } from '../../../src/store/attempt-steps.ts';
 import { currentEra } from '../../../src/store/eras.ts';
 import {
-  beginCommit,
-  beginReading,
   type ClaimedRun,
   claimRun,
   renewLeases,

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { beginCommit, beginReading } from '../../../src/store/attempt-steps.ts';
+import { renewLeases } from '../../../src/store/leases.ts';
 import { appendLogEntries } from '../../../src/store/log-entries.ts';
-import { beginCommit, beginReading, renewLeases } from '../../../src/store/leases.ts';
 import {
   findOffboarding,
   listRemainingFiles,
@@ -8,7 +9,6 @@ import {
   takeOffboarding,
 } from '../../../src/store/offboardings.ts';
 import { findTeamsWithOrphans } from '../../../src/store/orphaned-uploads.ts';
-import { storeExport } from '../../support/store-export.ts';
 import {
   deletersOfExport,
   deletersOfOwner,
@@ -29,6 +29,7 @@ import {
   exportOfThePast,
   firstRun,
 } from '../../support/run-side.ts';
+import { storeExport } from '../../support/store-export.ts';
 import { createKey } from '../../support/tenants.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 

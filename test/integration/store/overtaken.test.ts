@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { beginCommit } from '../../../src/store/attempt-steps.ts';
 import { findAdvancing } from '../../../src/store/backfills.ts';
 import type { Sql } from '../../../src/store/database.ts';
 import { lockExport, lockExportNow } from '../../../src/store/exports.ts';
 import { advanceHighWaterMark } from '../../../src/store/high-water-mark.ts';
-import { beginCommit } from '../../../src/store/leases.ts';
 import { dispatch, readDispatchState } from '../../../src/store/outbox.ts';
 import { planRuns } from '../../../src/store/runs.ts';
 import { readNow } from '../../../src/store/ticks.ts';

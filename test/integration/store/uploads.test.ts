@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { beginCommit } from '../../../src/store/attempt-steps.ts';
 import { retireDestination, returnToPlace } from '../../../src/store/former-destinations.ts';
-import { beginCommit, ownsUploads } from '../../../src/store/leases.ts';
+import { ownsUploads } from '../../../src/store/leases.ts';
 import { cancelRuns, findRun } from '../../../src/store/runs.ts';
 import { listAbortableUploads, recordUpload } from '../../../src/store/uploads.ts';
 import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';

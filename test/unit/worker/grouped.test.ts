@@ -12,23 +12,40 @@ function openGrouped(answer: (items: readonly number[]) => string[]) {
   });
   /** Ends the oldest group, and those that begin meanwhile. */
   const endAll = async () => {
+    await nextTurn();
     for (let next = open.shift(); next; next = open.shift()) {
       next();
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
   };
   return { grouped, sent, open, endAll };
 }
 
+/** Of the event loop; what was asked for before it is sent then. */
+const nextTurn = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+
 const name = (items: readonly number[]) => items.map((item) => `answer ${item}`);
 
 describe('grouped calls', () => {
-  it('go together if they come while a group is on its way, each with its own answer', async () => {
+  it('go together if they come in the same turn', async () => {
     const { grouped, sent, endAll } = openGrouped(name);
     const answers = Promise.all([1, 2, 3].map((item) => grouped.take(item)));
-    expect(sent).toEqual([[1]]);
     await endAll();
     expect(await answers).toEqual(['answer 1', 'answer 2', 'answer 3']);
+    expect(sent).toEqual([[1, 2, 3]]);
+  });
+
+  it('go together if they come while a group is on its way, each with its own answer', async () => {
+    const { grouped, sent, endAll } = openGrouped(name);
+    const first = grouped.take(1);
+    await nextTurn();
+    expect(sent).toEqual([[1]]);
+    const others = Promise.all([grouped.take(2), nextTurn().then(() => grouped.take(3))]);
+    await nextTurn();
+    await nextTurn();
+    expect(sent).toEqual([[1]]);
+    await endAll();
+    expect([await first, ...(await others)]).toEqual(['answer 1', 'answer 2', 'answer 3']);
     expect(sent).toEqual([[1], [2, 3]]);
   });
 
@@ -45,7 +62,7 @@ describe('grouped calls', () => {
       'rejected',
       'fulfilled',
     ]);
-    expect(sent).toEqual([[1], [2, 3, 4], [2], [3], [4]]);
+    expect(sent).toEqual([[1, 2, 3, 4], [1], [2], [3], [4]]);
   });
 
   it('are not repeated if the database is unavailable: their callers decide', async () => {
@@ -55,7 +72,7 @@ describe('grouped calls', () => {
     const answers = Promise.allSettled([1, 2, 3].map((item) => grouped.take(item)));
     await endAll();
     expect((await answers).map(({ status }) => status)).toEqual(Array(3).fill('rejected'));
-    expect(sent).toEqual([[1], [2, 3]]);
+    expect(sent).toEqual([[1, 2, 3]]);
   });
 
   it('do not wait for a group that does not end', async () => {
@@ -63,7 +80,9 @@ describe('grouped calls', () => {
     try {
       const { grouped, sent, open, endAll } = openGrouped(name);
       const stuck = grouped.take(1);
+      await nextTurn();
       const next = grouped.take(2);
+      await nextTurn();
       expect(sent).toEqual([[1]]);
       vi.advanceTimersByTime(1_000);
       expect(sent).toEqual([[1], [2]]);
@@ -81,6 +100,6 @@ describe('grouped calls', () => {
     const answers = Promise.all(Array.from({ length: 120 }, (_, item) => grouped.take(item)));
     await endAll();
     expect((await answers).at(-1)).toBe('answer 119');
-    expect(sent.map((group) => group.length)).toEqual([1, 50, 50, 19]);
+    expect(sent.map((group) => group.length)).toEqual([50, 50, 20]);
   });
 });

@@ -1,0 +1,155 @@
+import type { Sql } from './database.ts';
+import type { Joint } from './joint.ts';
+import type { Lease } from './lease.ts';
+import { anyNumber, prepared, unflushed } from './prepared.ts';
+import { running } from './run-moves.ts';
+
+/** The leases of $1 and $2 whose runs are not locked, and `steps`, which changes those that are held. */
+const ofFree = (steps: string): string =>
+  prepared(`with asked as materialized (
+       select * from unnest($1::uuid[], $2::bigint[]) as a (id, fence) ${anyNumber}
+     ), free as materialized (
+       select asked.* from asked, lateral (select from runs r where r.id = asked.id for no key update skip locked) run
+     ), ${steps}
+     select id, exists (select from held where held.id = free.id) as "isHeld" from free`);
+
+/** @returns in the order of the leases; null if the run is locked at this moment */
+async function stepFree(
+  sql: Sql,
+  text: string,
+  leases: readonly Lease[],
+  more: readonly unknown[],
+): Promise<readonly (boolean | null)[]> {
+  const rows = await sql.query<{ readonly id: string; readonly isHeld: boolean }>(text, [
+    leases.map(({ runId }) => runId),
+    leases.map(({ fence }) => fence),
+    ...more,
+  ]);
+  const held = new Map(rows.map(({ id, isHeld }) => [id, isHeld]));
+  return leases.map(({ runId }) => held.get(runId) ?? null);
+}
+
+const beginReadingSql = prepared(`update runs set reading_since = now()
+  where id = $1 and fence = $2 and status = ${running} and ${unflushed} returning id`);
+
+const beginReadingsSql = ofFree(`held as (
+       update runs set reading_since = now() from free
+        where runs.id = free.id and runs.fence = free.fence and status = ${running} and ${unflushed}
+       returning runs.id
+     )`);
+
+/**
+ * Records that the attempt begins to read rows: from here on a crash counts against the run. If the database
+ * dies in the next moment too, that is no proof against the run, so the disk is not waited for.
+ *
+ * @returns false if the lease is lost
+ */
+export async function beginReading(
+  sql: Sql,
+  { runId, fence }: Lease,
+  joint?: Joint<Lease, boolean>,
+): Promise<boolean> {
+  const held = await joint?.take({ runId, fence });
+  return held ?? (await sql.query(beginReadingSql, [runId, fence])).length === 1;
+}
+
+/** The same for several runs by one statement, which waits for no lock. @returns as `Joint.take`, in their order */
+export function beginReadings(
+  sql: Sql,
+  leases: readonly Lease[],
+): Promise<readonly (boolean | null)[]> {
+  return stepFree(sql, beginReadingsSql, leases, []);
+}
+
+/** The keys that a commit may make readable. */
+export interface CommitKeys {
+  readonly generation: number;
+  readonly destinationVersion: number;
+  /** Null if the export writes none. */
+  readonly manifestKey: string | null;
+  /** Of all its files, including the manifest. */
+  readonly keys: readonly string[];
+}
+
+/** A commit that begins. */
+export interface CommitRequest extends Lease, CommitKeys {
+  readonly intent: unknown;
+}
+
+/** @param free whether the runs are locked already, or must be free */
+const beginCommitsSql = (free: boolean) =>
+  prepared(`with asked as materialized (
+       select * from jsonb_to_recordset($1::jsonb) as a (
+         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[])
+     ), free as materialized (
+       select asked.* from asked ${free ? ', lateral (select from runs r where r.id = asked.run_id for no key update skip locked) run' : ''}
+     ), begun as (
+       update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
+              lease_expires_at = now() + $2 * interval '1 ms'
+         from free where runs.id = free.run_id and runs.fence = free.fence and status = ${running}
+       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end, runs.file_generation
+     ), uploaded as (
+       update uploads u set commit_begun_at = now(), fence = begun.fence from begun
+        where u.run_id = begun.run_id and u.file_generation = begun.file_generation
+     ), noted as (
+       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
+       select export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, true
+         from begun, unnest(begun.keys) as key
+       on conflict (export_id, destination_version, key) do update
+          set generation = excluded.generation, manifest_key = excluded.manifest_key, uncommitted = true, noted_at = now()
+     )
+     select run_id as "runId", exists (select from begun where begun.run_id = free.run_id) as "isHeld" from free`);
+
+const [beginCommitSql, beginFreeSql] = [beginCommitsSql(false), beginCommitsSql(true)];
+
+/**
+ * The last check before anything becomes readable at the destination: from here on the run can no longer be
+ * cancelled. Until the receipt names them, the keys are leftovers.
+ *
+ * @param intent kept for the next attempt, in case this worker dies
+ * @returns false if the lease is lost
+ */
+export async function beginCommit(
+  sql: Sql,
+  { runId, fence }: Lease,
+  leaseMs: number,
+  intent: unknown,
+  keys: CommitKeys,
+  joint?: Joint<CommitRequest, boolean>,
+): Promise<boolean> {
+  const request = { ...keys, runId, fence, intent };
+  const held = await joint?.take(request);
+  return held ?? (await beginAll(sql, beginCommitSql, [request], leaseMs))[0] === true;
+}
+
+/** The same for several runs by one statement, which waits for no lock. @returns as `Joint.take`, in their order */
+export function beginCommits(
+  sql: Sql,
+  requests: readonly CommitRequest[],
+  leaseMs: number,
+): Promise<readonly (boolean | null)[]> {
+  return beginAll(sql, beginFreeSql, requests, leaseMs);
+}
+
+async function beginAll(
+  sql: Sql,
+  text: string,
+  requests: readonly CommitRequest[],
+  leaseMs: number,
+): Promise<readonly (boolean | null)[]> {
+  const asked = requests.map((request) => ({
+    run_id: request.runId,
+    fence: request.fence,
+    intent: request.intent,
+    generation: request.generation,
+    destination_version: request.destinationVersion,
+    manifest_key: request.manifestKey,
+    keys: request.keys,
+  }));
+  const rows = await sql.query<{ readonly runId: string; readonly isHeld: boolean }>(text, [
+    JSON.stringify(asked),
+    leaseMs,
+  ]);
+  const held = new Map(rows.map(({ runId, isHeld }) => [runId, isHeld]));
+  return requests.map(({ runId }) => held.get(runId) ?? null);
+}
