@@ -32,7 +32,7 @@ const { values } = parseArgs({
   options: {
     runs: { type: 'string', default: '240' },
     exports: { type: 'string', default: '4' },
-    places: { type: 'string', default: '16' },
+    places: { type: 'string', default: '24' },
     queue: { type: 'string', default: 'both' },
     only: { type: 'string', default: '' },
     statements: { type: 'boolean', default: false },
@@ -104,10 +104,10 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
       RATE_LIMIT_PER_MINUTE: '1000000',
       RATE_LIMIT_PER_HOUR: '10000000',
       ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
-      WORKER_CONCURRENCY: String(places),
       // As many at a time as the bare loop.
-      WORKER_SMALL_RUNS: '0',
-      MAX_RUNS_PER_TENANT: '100',
+      WORKER_SMALL_RUNS: String(places),
+      WORKER_MEMORY_MB: '2048',
+      MAX_RUNS_PER_TENANT: '1000',
     };
     const api = await processes.start('main/api.js', [], env, /^ready (http\S+)/m);
     const worker = await processes.start('main/worker.js', [], env, /^ready worker/m);
@@ -142,7 +142,8 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
       redis: redis?.child.pid ?? 0,
       s3: s3.child.pid ?? 0,
     };
-    const concurrency = Math.ceil(places / exportsPerKind);
+    // As many again wait in the queue.
+    const concurrency = Math.ceil((2 * places) / exportsPerKind);
     const results: Partial<Record<'empty' | 'rows', KindTaken>> = {};
     let aloneMs = Number.NaN;
     for (const { kind, toS3 } of kinds) {

@@ -22,6 +22,7 @@ import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
 import { NotificationCourier } from '../worker/notification-courier.ts';
 import { Parking } from '../worker/parking.ts';
+import { RunPlaces } from '../worker/run-places.ts';
 import { WorkClock } from '../worker/work-clock.ts';
 import { watchBuffers } from './buffer-watch.ts';
 import { childProgramOf } from './child-program.ts';
@@ -138,7 +139,14 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     onAwake: () => handlers['dispatch-runs']({}),
     onError: (error) => logger.warn({ err: error }, 'parked runs could not be written'),
   });
+  // Its share is what large runs leave; without those there may be memory for more.
+  const runPlaces = new RunPlaces(config.WORKER_SMALL_RUNS);
   const handlers = createHandlers({
+    places: runPlaces,
+    onRunError: (error) => {
+      metrics.jobsFailed.inc({ handler: 'execute-small-run' });
+      logger.warn({ err: error, job: 'execute-small-run' }, 'a job failed');
+    },
     workClock,
     cpuUse,
     turns,
@@ -182,8 +190,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
 
   const consumer = openConsumer(queues, handlers, {
     runConcurrency: config.WORKER_CONCURRENCY,
-    // Places are what large runs leave; without those there may be memory for more.
-    smallRunConcurrency: places === 0 ? 0 : config.WORKER_SMALL_RUNS,
+    takesSmallRuns: places > 0,
     onError: (error) => logger.warn({ err: error }, 'the queue reported an error'),
     onJobFailed: (job, error) => {
       metrics.jobsFailed.inc({ handler: job });
@@ -205,6 +212,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       leases.releaseAll();
       const woken = parking.close().catch(() => {});
       await consumer.close();
+      await runPlaces.ended();
       await woken;
       await courier.close();
       leases.close();

@@ -35,10 +35,21 @@ function idIn(data: unknown, name: string): string {
 
 const { control, runs, smallRuns } = queueNames;
 
-/** With the span that enqueued it, if traces are on. */
-const runOf = (data: unknown): { readonly runId: string; readonly traceparent?: string } => {
+/** A run to execute, with the span that enqueued it if traces are on. */
+interface RunData {
+  readonly runId: string;
+  readonly traceparent?: string;
+}
+
+const runOf = (data: unknown): RunData => {
   const traceparent = readTraceparent(Reflect.get(Object(data), 'traceparent'));
   return { runId: idIn(data, 'runId'), ...(traceparent !== null && { traceparent }) };
+};
+
+const runsOf = (data: unknown): { readonly runs: readonly RunData[] } => {
+  const found: unknown = Reflect.get(Object(data), 'runs');
+  if (!Array.isArray(found)) throw new Error('the job has no runs');
+  return { runs: found.map(runOf) };
 };
 
 /** Jobs carry ids only, never a secret: the dashboard shows them. */
@@ -49,6 +60,8 @@ const catalogue = {
   'dispatch-runs': { queue: control, parse: noData },
   'execute-run': { queue: runs, parse: runOf },
   'execute-small-run': { queue: smallRuns, parse: runOf },
+  /** Runs that begin together, so that they share statements. */
+  'execute-small-runs': { queue: smallRuns, parse: runsOf },
   /** Creates the next runs of a backfill. */
   'advance-backfill': {
     queue: control,

@@ -12,8 +12,8 @@ import { type QueueConnection, within } from './connection.ts';
 export interface ConsumerOptions {
   /** Runs executed at a time. */
   readonly runConcurrency: number;
-  /** Small runs beside them; with 0 no job of theirs is taken. */
-  readonly smallRunConcurrency: number;
+  /** Whether jobs of small runs are taken. */
+  readonly takesSmallRuns: boolean;
   readonly onError: (error: Error) => void;
   readonly onJobFailed: (name: string, error: Error) => void;
 }
@@ -25,6 +25,9 @@ export interface Consumer {
    */
   close(): Promise<void>;
 }
+
+/** How many jobs of small runs a worker takes at a time. While it has no place for them, others may take the rest. */
+const smallRunJobs = 2;
 
 /** Time limit for the queue to close. */
 const goodbyeMs = 2_000;
@@ -66,9 +69,10 @@ export function openConsumer(
     worker.on('failed', (job, error) => options.onJobFailed(job?.name ?? 'unknown', error));
     return worker;
   };
-  const { runConcurrency, smallRunConcurrency } = options;
+  const { runConcurrency, takesSmallRuns } = options;
   const workers = [open(queueNames.control, 8), open(queueNames.runs, runConcurrency)];
-  if (smallRunConcurrency > 0) workers.push(open(queueNames.smallRuns, smallRunConcurrency));
+  // A job ends when its runs have begun.
+  if (takesSmallRuns) workers.push(open(queueNames.smallRuns, smallRunJobs));
   return {
     async close() {
       const closed = Promise.allSettled(workers.map((worker) => worker.close()));

@@ -83,16 +83,25 @@ export function openProducer(
       await within(1_000, queueFor(name).add(name, data, keep));
     },
     async addRuns(entries) {
+      const opts = keepRuns[connection.kind];
       const large = entries.filter(({ small }) => !small);
       const small = entries.filter((entry) => entry.small);
-      const added = [['execute-run', large] as const, ['execute-small-run', small] as const].map(
-        async ([name, runs]) => {
-          if (runs.length > 0) {
-            const opts = keepRuns[connection.kind];
-            await queueFor(name).addBulk(runs.map((run) => jobOf(name, run, opts)));
-          }
-        },
-      );
+      // A job with a deduplication id is about one run.
+      const again = small.filter(({ ring }) => ring !== null);
+      const first = groupsOf(small.filter(({ ring }) => ring === null));
+      const jobsOfSmall = [
+        ...again.map((run) => jobOf('execute-small-run', run, opts)),
+        ...first.map((runs) => ({
+          name: 'execute-small-runs' satisfies JobName,
+          data: { runs: runs.map(dataOf) },
+          opts,
+        })),
+      ];
+      const added = [
+        large.length > 0 &&
+          queueFor('execute-run').addBulk(large.map((run) => jobOf('execute-run', run, opts))),
+        jobsOfSmall.length > 0 && queueFor('execute-small-runs').addBulk(jobsOfSmall),
+      ];
       await within(5_000, Promise.all(added));
     },
     async ensureRecurring() {
@@ -121,15 +130,27 @@ export function openProducer(
   };
 }
 
-const jobOf = (
-  name: JobName,
-  { runId, traceparent, ring }: QueuedEntry,
-  opts: (typeof keepRuns)['redis' | 'postgres'],
-) => ({
+const dataOf = ({ runId, traceparent }: QueuedEntry) =>
+  traceparent === undefined ? { runId } : { runId, traceparent };
+
+const jobOf = (name: JobName, run: QueuedEntry, opts: (typeof keepRuns)['redis' | 'postgres']) => ({
   name,
-  data: traceparent === undefined ? { runId } : { runId, traceparent },
-  opts: ring === null ? opts : { ...opts, deduplication: { id: ring } },
+  data: dataOf(run),
+  opts: run.ring === null ? opts : { ...opts, deduplication: { id: run.ring } },
 });
+
+/** Maximum runs of one job: several workers share what is dispatched at once. */
+const maxPerJob = 24;
+
+/** In the order of the entries, as many in each group as the sizes allow. */
+function groupsOf(entries: readonly QueuedEntry[]): readonly (readonly QueuedEntry[])[] {
+  const size = Math.ceil(entries.length / Math.ceil(entries.length / maxPerJob));
+  const groups: QueuedEntry[][] = [];
+  for (let from = 0; from < entries.length; from += size) {
+    groups.push(entries.slice(from, from + size));
+  }
+  return groups;
+}
 
 /** Far more than the dispatcher lets wait, or than are kept. */
 const maxListedJobs = 10_000;
@@ -145,16 +166,23 @@ async function removeGone(
     0,
     maxListedJobs,
   );
-  const about = listed.flatMap((job) => {
-    const { runId, backfillId }: { runId?: unknown; backfillId?: unknown } = job?.data ?? {};
-    const id = runId ?? backfillId;
-    return typeof id === 'string' && uuid.test(id) ? [{ job, id }] : [];
-  });
-  const gone = await findGone(about.map(({ id }) => id));
-  for (const { job, id } of about) {
-    // A job that a worker takes at this moment ends by itself: its run is gone.
-    if (gone.has(id)) await job.remove().catch(() => {});
+  const about = listed.map((job) => ({ job, ids: idsIn(job?.data) }));
+  const gone = await findGone(about.flatMap(({ ids }) => ids));
+  for (const { job, ids } of about) {
+    // A job that a worker takes at this moment ends by itself: its run is gone. Other runs of a removed job are enqueued
+    // again, since no worker claims them.
+    if (ids.some((id) => gone.has(id))) await job.remove().catch(() => {});
   }
+}
+
+/** What a job is about: a backfill, a run or several. */
+function idsIn(data: unknown): readonly string[] {
+  const { runId, backfillId, runs }: Record<string, unknown> = Object(data);
+  const several: readonly unknown[] = Array.isArray(runs) ? runs : [];
+  const named = several.map((run) => Reflect.get(Object(run), 'runId'));
+  return [runId, backfillId, ...named].filter(
+    (id): id is string => typeof id === 'string' && uuid.test(id),
+  );
 }
 
 /** When a scheduler was first seen with this `next`, by the monotonic clock. */

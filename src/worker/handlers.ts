@@ -6,7 +6,7 @@ import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
 import { currentEra } from '../store/eras.ts';
 import { checkFreshness } from '../store/freshness.ts';
-import { sweepExpiredLeases } from '../store/leases.ts';
+import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
 import { expectLarge } from '../store/outbox.ts';
 import { findRunNeeds, type RunNeeds } from '../store/run-needs.ts';
 import { sweepWorkers } from '../store/workers.ts';
@@ -27,9 +27,11 @@ import type { NotificationCourier } from './notification-courier.ts';
 import { type OffboardOptions, offboardTenants } from './offboard-tenants.ts';
 import type { Parking, Readiness } from './parking.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
+import type { RunPlaces } from './run-places.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
 import { SmallRun } from './small-run.ts';
 import { traceProcess, traceSends } from './trace-jobs.ts';
+import { paced, shareNext, shareNextById, skipWhileBusy } from './shared-work.ts';
 import type { WorkClock } from './work-clock.ts';
 
 export interface HandlerOptions
@@ -43,6 +45,10 @@ export interface HandlerOptions
   readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly crowd: Crowd;
   readonly parking: Parking;
+  /** For small runs. */
+  readonly places: RunPlaces;
+  /** Called if a small run throws: its job has ended before. */
+  readonly onRunError: (error: unknown) => void;
   /** Called before a run that is not expected to be small. */
   readonly onLargeRun: () => void;
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
@@ -91,25 +97,46 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       if (!(await currentEra(context.db)).held) await work(data);
     };
   const needs = new Grouped((runIds: readonly string[]) => findRunNeeds(context.db, runIds));
-  const execute =
-    (small: boolean) =>
-    async ({ runId, traceparent }: JobData['execute-run']) => {
-      const attempt = () => admitAndExecute(options, needs, runId, small);
-      const run = (await traceProcess(context.traces, small, runId, traceparent ?? null, attempt))
-        ?.run;
-      if (!run) return;
-      // A place is free: the next run need not wait for the next tick.
-      if (run.backfillId !== null) await advance(run.backfillId);
-      await dispatch();
-    };
+  const execute = async ({ runId, traceparent }: JobData['execute-run'], small: boolean) => {
+    const attempt = () => admitAndExecute(options, needs, runId, small);
+    const parent = traceparent ?? null;
+    const report = await traceProcess(context.traces, small, runId, parent, attempt);
+    return report?.run ?? null;
+  };
+  const waiting = new Set<string>();
+  const proceed = paced(async () => {
+    const backfillIds = [...waiting];
+    waiting.clear();
+    const advanced = await Promise.allSettled(backfillIds.map(advance));
+    await dispatch();
+    for (const one of advanced) if (one.status === 'rejected') throw one.reason;
+  });
+  /** A place is free: the next run need not wait for the next tick. */
+  const continueAfter = ({ backfillId }: ClaimedRun): Promise<void> => {
+    if (backfillId !== null) waiting.add(backfillId);
+    return proceed();
+  };
+  const executeSmall = async ({ runs }: JobData['execute-small-runs']) => {
+    for (const data of runs) {
+      await options.places.begin(async () => {
+        const run = await execute(data, true).catch(options.onRunError);
+        // The place does not wait for it.
+        if (run) void continueAfter(run).catch(options.onRunError);
+      });
+    }
+  };
   return {
     tick: unlessHeld(async () => {
       await decide();
       await dispatchDue();
     }),
     'dispatch-runs': unlessHeld(dispatch),
-    'execute-run': execute(false),
-    'execute-small-run': execute(true),
+    'execute-run': async (data) => {
+      const run = await execute(data, false);
+      if (run) await continueAfter(run);
+    },
+    'execute-small-run': (data) => executeSmall({ runs: [data] }),
+    'execute-small-runs': executeSmall,
     'advance-backfill': unlessHeld(async ({ backfillId }) => {
       await advance(backfillId);
       await dispatch();
@@ -232,53 +259,4 @@ function memoryOf(
 ): (ownSteps: number) => number {
   const files = readFileSettings(config);
   return (ownSteps) => connectors.memoryOf(type, files, transformations, ownSteps);
-}
-
-/** A call does nothing while the previous one still runs. */
-function skipWhileBusy(work: () => Promise<void>): () => Promise<void> {
-  let busy = false;
-  return async () => {
-    if (busy) return;
-    busy = true;
-    try {
-      await work();
-    } finally {
-      busy = false;
-    }
-  };
-}
-
-/** The same for each id. */
-function shareNextById(work: (id: string) => Promise<void>): (id: string) => Promise<void> {
-  const working = new Map<string, { calls: number; readonly call: () => Promise<void> }>();
-  return async (id) => {
-    const own = working.get(id) ?? { calls: 0, call: shareNext(() => work(id)) };
-    working.set(id, own);
-    own.calls += 1;
-    try {
-      await own.call();
-    } finally {
-      own.calls -= 1;
-      if (own.calls === 0) working.delete(id);
-    }
-  };
-}
-
-/** Calls during one execution share the next one. */
-function shareNext(work: () => Promise<void>): () => Promise<void> {
-  let current: Promise<void> | null = null;
-  let next: Promise<void> | null = null;
-  const start = (): Promise<void> => {
-    next = null;
-    const started = work().finally(() => {
-      if (current === started) current = null;
-    });
-    current = started;
-    return started;
-  };
-  return () => {
-    if (current === null) return start();
-    next ??= current.then(start, start);
-    return next;
-  };
 }

@@ -65,13 +65,14 @@ for (const lane of queueBackends) {
         'dispatch-runs': take('dispatch-runs'),
         'execute-run': take('execute-run'),
         'execute-small-run': take('execute-small-run'),
+        'execute-small-runs': take('execute-small-runs'),
         'advance-backfill': take('advance-backfill'),
         sweep: take('sweep'),
         'apply-retention': take('apply-retention'),
       };
       const consumer = openConsumer(connection, handlers, {
         runConcurrency,
-        smallRunConcurrency: 8,
+        takesSmallRuns: true,
         onError: () => {},
         onJobFailed: (name) => failed.push(name),
       });

@@ -1,0 +1,36 @@
+/**
+ * Places for runs that outlive the job which brought them. A run that takes long holds its own place only, and no other
+ * run of its job.
+ */
+export class RunPlaces {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+  readonly #running = new Set<Promise<void>>();
+
+  /** @param places maximum runs at a time */
+  constructor(places: number) {
+    this.#free = places;
+  }
+
+  /**
+   * Waits for a place, then begins the run.
+   *
+   * @param run never rejects
+   */
+  async begin(run: () => Promise<void>): Promise<void> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    const running = run().finally(() => {
+      this.#running.delete(running);
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#free += 1;
+    });
+    this.#running.add(running);
+  }
+
+  /** Resolves once no run is in progress. */
+  async ended(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running);
+  }
+}

@@ -1,0 +1,75 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** A call does nothing while the previous one still runs. */
+export function skipWhileBusy(work: () => Promise<void>): () => Promise<void> {
+  let busy = false;
+  return async () => {
+    if (busy) return;
+    busy = true;
+    try {
+      await work();
+    } finally {
+      busy = false;
+    }
+  };
+}
+
+/** The same for each id. */
+export function shareNextById(work: (id: string) => Promise<void>): (id: string) => Promise<void> {
+  const working = new Map<string, { calls: number; readonly call: () => Promise<void> }>();
+  return async (id) => {
+    const own = working.get(id) ?? { calls: 0, call: shareNext(() => work(id)) };
+    working.set(id, own);
+    own.calls += 1;
+    try {
+      await own.call();
+    } finally {
+      own.calls -= 1;
+      if (own.calls === 0) working.delete(id);
+    }
+  };
+}
+
+/** Calls during one execution share the next one. */
+export function shareNext(work: () => Promise<void>): () => Promise<void> {
+  let current: Promise<void> | null = null;
+  let next: Promise<void> | null = null;
+  const start = (): Promise<void> => {
+    next = null;
+    const started = work().finally(() => {
+      if (current === started) current = null;
+    });
+    current = started;
+    return started;
+  };
+  return () => {
+    if (current === null) return start();
+    next ??= current.then(start, start);
+    return next;
+  };
+}
+
+/** Small runs that end shortly one after the other share what follows their ends. */
+const paceMs = 10;
+
+/** Calls share an execution that begins later: at the earliest when the one before has ended, `paceMs` after it began. */
+export function paced(work: () => Promise<void>): () => Promise<void> {
+  let last: Promise<void> = Promise.resolve();
+  let begunAt = Number.NEGATIVE_INFINITY;
+  let next: Promise<void> | null = null;
+  const executeAfter = async (before: Promise<void>): Promise<void> => {
+    await before.catch(() => {});
+    const restMs = begunAt + paceMs - performance.now();
+    if (restMs > 0) await delay(restMs);
+    next = null;
+    begunAt = performance.now();
+    await work();
+  };
+  return () => {
+    if (next === null) {
+      next = executeAfter(last);
+      last = next;
+    }
+    return next;
+  };
+}
