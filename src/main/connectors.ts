@@ -91,6 +91,7 @@ export function joinConnectors(
     },
     uriOf: (type, config, key) => destinationOf(known, type).uri(config, key) ?? key,
     sourceOf,
+    keepsFiles: (type) => destinationOf(known, type).keepsFiles,
     placeOf(type, config) {
       const { keepsFiles, place, uri } = destinationOf(known, type);
       if (!keepsFiles) return null;

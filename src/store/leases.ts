@@ -27,6 +27,8 @@ export interface ClaimedRun extends Lease {
   /** Attempts that crashed after they began to read, since the run last made progress. */
   readonly crashes: number;
   readonly faults: number;
+  /** Whether a crash counts against the run from its claim on; otherwise only once it begins to read. */
+  readonly isReading: boolean;
   readonly interval: DataInterval;
   readonly cursor: unknown;
   /** The generation under which this attempt writes its files: that of its lineage. */
@@ -92,7 +94,9 @@ const claimSql = prepared(`with asked as materialized (
              from outbox o where o.run_id = run.id for update skip locked) entry on true
      ), claimed as (
        update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
-              crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from locked.holder and reading_since is not null)::int, reading_since = null,
+              crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from locked.holder and reading_since is not null)::int,
+              -- A small run reads at once.
+              reading_since = case when locked.was_small then now() end,
               lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
               started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${pinnedChainOf('runs')}, file_generation = ${nextGeneration},
               small = coalesce(locked.was_small, false)
@@ -105,7 +109,7 @@ const claimSql = prepared(`with asked as materialized (
        delete from outbox o using claimed where o.run_id = claimed.id
      )
      select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
-            c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
+            c.attempt, c.generation, c.crashes, c.faults, c.reading_since is not null as "isReading", ${intervalOf('c')} as interval,
             c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
             e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId", c.chain,
             (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",

@@ -55,6 +55,8 @@ export interface Connectors {
   encodingOf(
     files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,
   ): Encoding;
+  /** Whether files that a run makes at such a destination can be read again. */
+  keepsFiles(type: string): boolean;
   /** Where files go, without secrets; null if such a destination keeps none. */
   placeOf(type: string, config: DestinationConfig): DescribedPlace | null;
   /**

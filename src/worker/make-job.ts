@@ -15,6 +15,8 @@ export async function makeJob(
     readonly connectors: {
       encodingOf(files: FileSettings): Encoding;
       readonly uriOf: UriOf;
+      /** Whether files that a run makes at such a destination can be read again. */
+      keepsFiles(type: string): boolean;
     };
   },
   run: ClaimedRun,
@@ -39,7 +41,7 @@ export async function makeJob(
     }),
     encoding: options.connectors.encodingOf(files),
     maxFileBytes: files.maxFileBytes,
-    writesManifest: files.writesManifest,
+    writesManifest: files.writesManifest && options.connectors.keepsFiles(run.destination.type),
     onRejected: files.onRejected,
     table: tableOf(options.connectors, run),
     generation: run.fileGeneration,

@@ -83,6 +83,8 @@ export function openPorts(
       ended: (upload) => forgetUpload(db, run.runId, upload),
     },
     async readingBegins() {
+      // A small run reads from its claim on.
+      if (run.isReading) return;
       if (!(await beginReading(db, run, joint?.readings))) throw lost();
     },
     async progressed({ totalRows, rows, bytes, files }) {
@@ -98,7 +100,10 @@ export function openPorts(
     async confirmCommit(intent) {
       const { generation, manifestKey } = intent;
       const { destinationVersion } = run;
-      const commit = { generation, destinationVersion, manifestKey, keys: namedBy(intent) };
+      const keys = namedBy(intent);
+      // Nothing becomes readable. The record checks the fence.
+      if (keys.length === 0) return;
+      const commit = { generation, destinationVersion, manifestKey, keys };
       await lease.renewBy(() =>
         beginCommit(db, run, policy.leaseMs, intent, commit, joint?.commits),
       );
