@@ -22,7 +22,7 @@ const youngBytes = 8 * 1024 ** 2;
 
 /**
  * Gives the young generation four megabytes for each half, and does nothing if it has them. Call it before a run of
- * many rows: V8 takes three of them back when the SQL parser is loaded, whose memory counts as pressure, and
+ * many rows, and before many small runs: V8 takes three of them back when the SQL parser is loaded, whose memory counts as pressure, and
  * when the process was idle. With one megabyte there are three times as many collections, so that buffers in
  * use often survive two. These count as old, and V8 frees what is old only once there are 64 MiB more of it.
  * A larger one would keep the buffers of more blocks until its next collection. Two million rows to Parquet + zstd

@@ -160,6 +160,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     sampleRows: previewsOf(config, foundation.models, foundation.databases.sourceUrl, context)
       .sampleRows,
     onSampleError: (error) => logger.warn({ err: error }, 'a sample job failed'),
+    onSmallRuns: growYoungGeneration,
     onLargeRun: growYoungGeneration,
     onAttemptEnd: (attempt, seconds) => {
       countAttempt(metrics, attempt, seconds);

@@ -49,6 +49,8 @@ export interface HandlerOptions
   readonly places: RunPlaces;
   /** Called if a small run throws: its job has ended before. */
   readonly onRunError: (error: unknown) => void;
+  /** Called before the small runs of a job. */
+  readonly onSmallRuns: () => void;
   /** Called before a run that is not expected to be small. */
   readonly onLargeRun: () => void;
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
@@ -117,6 +119,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     return proceed();
   };
   const executeSmall = async ({ runs }: JobData['execute-small-runs']) => {
+    options.onSmallRuns();
     for (const data of runs) {
       await options.places.begin(async () => {
         const run = await execute(data, true).catch(options.onRunError);

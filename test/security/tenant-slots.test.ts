@@ -5,6 +5,7 @@ import { Crowd } from '../../src/use-cases/runs/crowd.ts';
 import { dispatchRuns } from '../../src/use-cases/runs/dispatch-runs.ts';
 import { createHandlers, type HandlerOptions } from '../../src/worker/handlers.ts';
 import { MemoryGate } from '../../src/worker/memory-gate.ts';
+import { RunPlaces } from '../../src/worker/run-places.ts';
 import { WorkClock } from '../../src/worker/work-clock.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../support/run-side.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
@@ -163,12 +164,18 @@ it("small runs wait for their organization's turn, and every run counts as its u
   const [first = '', second = ''] = await waitingRuns();
   await side.db.query('update outbox set small = true where run_id = $1', [first]);
   const seen: string[] = [];
+  const places = new RunPlaces(2);
   const handlers = createHandlers({
     context: side.context,
     crowd: new Crowd(
       () => false,
       () => 0,
     ),
+    places,
+    onRunError(error: unknown) {
+      throw error;
+    },
+    onSmallRuns() {},
     onLargeRun: () => seen.push('large'),
     onAttemptEnd() {},
     workClock: new WorkClock(),
@@ -202,6 +209,7 @@ it("small runs wait for their organization's turn, and every run counts as its u
   } as unknown as HandlerOptions);
   const id = side.tenant.organizationId;
   await handlers['execute-small-run']({ runId: first });
+  await places.ended();
   await handlers['execute-run']({ runId: second });
   const [begin, end] = [`begin ${id}`, `end ${id}`];
   expect(seen).toEqual([`turn of ${id}`, begin, end, begin, 'large', end]);

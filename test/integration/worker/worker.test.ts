@@ -1,4 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/config/config.ts';
@@ -29,6 +32,7 @@ for (const lane of queueBackends) {
     let foundations: Foundation[];
     let workers: Part[];
     let locks: Client[];
+    let folder: string;
     const key = `test:${randomBytes(32).toString('base64')}`;
 
     beforeEach(async () => {
@@ -37,6 +41,7 @@ for (const lane of queueBackends) {
       foundations = [];
       workers = [];
       locks = [];
+      folder = await mkdtemp(join(tmpdir(), 'sluice-worker-'));
     });
     afterEach(async () => {
       for (const lock of locks) await lock.end();
@@ -44,6 +49,7 @@ for (const lane of queueBackends) {
       for (const foundation of foundations) await foundation.close();
       await backend.stop();
       await side.stop();
+      await rm(folder, { recursive: true, force: true });
     });
 
     async function openWorker(env: Record<string, string> = {}): Promise<Foundation> {
@@ -182,8 +188,10 @@ for (const lane of queueBackends) {
     it('names its own database as the cause if an attempt lost the connection to it', async () => {
       // A claim reads uploads, a commit writes them. The interval does not wait for the open transaction.
       const unlock = await lock('uploads', 'share');
-      await openWorker({ SETTLE_TIMEOUT_SECONDS: '1' });
-      const { id } = await createExportOfThePast(side);
+      await openWorker({ SETTLE_TIMEOUT_SECONDS: '1', FILE_DESTINATION_ROOT: folder });
+      // A commit begins only if the destination keeps files.
+      const destination = { type: 'File', config: { directory: 'files' }, secrets: null };
+      const { id } = await createExportOfThePast(side, { destination });
       // Others write uploads too: each that waits for them is cut off, until the run was.
       await until(async () => {
         await side.db.query(
