@@ -67,15 +67,6 @@ export const mutants = [
     test: `${store}/leases.test.ts`,
   },
   {
-    name: 'leases: a commit begins without the lease',
-    file: 'src/store/leases.ts',
-    find: `where id = $1 and fence = $2 and status = \${running}
-       returning export_id`,
-    replace: `where id = $1 and fence >= $2 and status = \${running}
-       returning export_id`,
-    test: `${store}/leases.test.ts`,
-  },
-  {
     name: 'commit: adopted without comparing digests',
     file: 'src/pipeline/commit.ts',
     find: '  if (!haveSameBytes(manifest.files, intent.files)) return null;\n',
@@ -222,6 +213,34 @@ export const mutants = [
     find: 'await tx.query(lockEntry, [request.runId]);',
     replace: '',
     test: `${store}/joint-claims.test.ts`,
+  },
+  {
+    name: 'completions: a group waits for a run that another transaction has locked',
+    file: 'src/store/completions.ts',
+    find: 'r.id = asked.run_id for no key update skip locked) run',
+    replace: 'r.id = asked.run_id) run',
+    test: `${store}/joint-records.test.ts`,
+  },
+  {
+    name: 'completions: the mark does not see the other intervals of its group',
+    file: 'src/store/high-water-mark.ts',
+    find: 'c.export_id = p.export_id and c.data_interval_start = p.mark and c.settled',
+    replace: 'c.export_id = p.export_id and c.data_interval_start = p.mark and false',
+    test: `${store}/joint-records.test.ts`,
+  },
+  {
+    name: 'completions: a log is written though the run lost its lease',
+    file: 'src/store/log-entries.ts',
+    find: 'where o.run_id = e.run_id)',
+    replace: ')',
+    test: `${store}/joint-records.test.ts`,
+  },
+  {
+    name: 'attempt steps: a lost lease begins to commit',
+    file: 'src/store/attempt-steps.ts',
+    find: 'where runs.id = free.run_id and runs.fence = free.fence and status',
+    replace: 'where runs.id = free.run_id and status',
+    test: `${store}/joint-records.test.ts`,
   },
   {
     name: 'grouped: an item that fails fails its group',

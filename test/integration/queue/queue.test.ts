@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/config/config.ts';
@@ -140,6 +141,37 @@ for (const lane of queueBackends) {
       expect(deliveries.map(({ data }) => data)).toEqual(
         ['r1', 'r2', 'r3', 'r1'].map((runId) => ({ runId })),
       );
+    });
+
+    it('delivers small runs in groups, and one that is enqueued again by itself', async () => {
+      const ids = Array.from({ length: 30 }, (_, n) => `s${n}`);
+      const first = ids.map((runId) => ({ runId, ring: null, small: true }));
+      await producer.addRuns([...first, { runId: 'again', ring: 'again.1', small: true }]);
+      const deliveries: Delivery[] = [];
+      consume(deliveries);
+      await until(() => deliveries.length === 3);
+      const grouped = deliveries.filter(({ name }) => name === 'execute-small-runs');
+      const groups = grouped.map(({ data }) => (data as { runs: { runId: string }[] }).runs);
+      expect(groups.map(({ length }) => length)).toEqual([15, 15]);
+      const delivered = groups.flat().map(({ runId }) => runId);
+      expect(new Set(delivered)).toEqual(new Set(ids));
+      expect(deliveries).toContainEqual({ name: 'execute-small-run', data: { runId: 'again' } });
+    });
+
+    it('removes a job about several runs as soon as one of them is gone', async () => {
+      const [gone, kept] = [randomUUID(), randomUUID()];
+      const others = Array.from({ length: 24 }, () => randomUUID());
+      const entryOf = (runId: string) => ({ runId, ring: null, small: true });
+      await producer.addRuns([gone, kept].map(entryOf));
+      await producer.addRuns(others.map(entryOf));
+      const asked: string[] = [];
+      await producer.removeGone(async (ids) => {
+        asked.push(...ids);
+        return new Set([gone]);
+      });
+      expect(new Set(asked)).toEqual(new Set([gone, kept, ...others]));
+      const small = producer.queues.find(({ name }) => name === queueNames.smallRuns);
+      expect(await small?.getWaitingCount()).toBe(1);
     });
 
     it('delays no short job behind a run', async () => {

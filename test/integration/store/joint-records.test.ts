@@ -1,0 +1,181 @@
+import { describe, expect, it } from 'vitest';
+import {
+  beginCommit,
+  beginCommits,
+  beginReading,
+  beginReadings,
+  type CommitRequest,
+} from '../../../src/store/attempt-steps.ts';
+import { type CompletionOutcome, completeRuns } from '../../../src/store/completions.ts';
+import type { Sql } from '../../../src/store/database.ts';
+import type { ClaimedRun } from '../../../src/store/leases.ts';
+import { RunLog } from '../../../src/worker/run-log.ts';
+import { openPorts } from '../../../src/worker/run-ports.ts';
+import { completedRun } from '../../support/completed-run.ts';
+import {
+  claim,
+  createExportOfThePast,
+  decide,
+  expireLease,
+  hourMs,
+  listRuns,
+} from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
+
+const side = useRunSide();
+const leaseMs = 60_000;
+
+/** An export with runs that are claimed. */
+async function claimedRuns(count: number): Promise<ClaimedRun[]> {
+  const { id } = await createExportOfThePast(side, { createdMsAgo: count * hourMs });
+  await decide(side.context);
+  const runs = await listRuns(side.db, id);
+  return Promise.all(runs.map((run) => claim(side, run.id)));
+}
+
+/** The worker that lost the run does not know it. */
+async function takeOver(run: ClaimedRun): Promise<void> {
+  await expireLease(side.db, run.runId);
+  await claim(side, run.runId);
+}
+
+async function stateOf({ runId, exportId }: ClaimedRun) {
+  const [row] = await side.db.query<{ status: string; reading: boolean; logged: number }>(
+    `select status, reading_since is not null as reading, committing_generation as committing,
+            (select count(*)::int from receipts c where c.run_id = r.id) as receipts,
+            (select count(*)::int from leftover_files l where l.export_id = r.export_id and l.data_interval_start = r.data_interval_start) as leftovers,
+            (select count(*)::int from log_entries l where l.export_id = $2 and l.run_id = r.id) as logged
+       from runs r where id = $1`,
+    [runId, exportId],
+  );
+  return row;
+}
+
+async function markOf(run: ClaimedRun | undefined): Promise<unknown> {
+  const [row] = await side.db.query<{ mark: string | null }>(
+    `select floor(extract(epoch from high_water_mark) * 1000)::bigint as mark from batch_exports where id = $1`,
+    [run?.exportId],
+  );
+  return row?.mark;
+}
+
+/** Calls `work` while another transaction holds what `lock` locks. */
+function whileLocked<T>(lock: string, id: string, work: () => Promise<T>): Promise<T> {
+  return side.db.transaction(async (tx) => {
+    await tx.query(lock, [id]);
+    return work();
+  });
+}
+
+const runLock = `select from runs where id = $1 for no key update`;
+const commitOf = ({ runId, fence, fileGeneration }: ClaimedRun): CommitRequest => ({
+  ...{ runId, fence, intent: { of: runId }, generation: fileGeneration },
+  ...{ destinationVersion: 0, manifestKey: `${runId}.json`, keys: [runId, `${runId}.json`] },
+});
+
+describe('runs that complete together', () => {
+  const record = (runs: readonly ClaimedRun[], sql: Sql = side.db) =>
+    completeRuns(
+      sql,
+      runs.map((run) => completedRun(run)),
+    );
+  const done: CompletionOutcome = { isCompleted: true, leavesFiles: false };
+
+  it('move the mark of each export over all of its intervals', async () => {
+    const [one, two] = [await claimedRuns(4), await claimedRuns(2)];
+    const mixed = [one[3], two[0], one[0], two[1], one[2]].filter((run) => run !== undefined);
+    expect(await record(mixed)).toEqual(mixed.map(() => expect.objectContaining(done)));
+    // The second interval of the first export is missing.
+    expect([await markOf(one[0]), await markOf(two[0])]).toEqual([
+      one[0]?.interval.end,
+      two[1]?.interval.end,
+    ]);
+    await record(one.slice(1, 2));
+    expect(await markOf(one[0])).toBe(one[3]?.interval.end);
+    for (const run of [...one, ...two]) {
+      expect(await stateOf(run)).toMatchObject({ status: 'Completed', receipts: 1, logged: 1 });
+    }
+  });
+
+  it('leave out one whose lease is lost, with its receipt, its log and its mark', async () => {
+    const runs = await claimedRuns(3);
+    const [first, lost, last] = runs as [ClaimedRun, ClaimedRun, ClaimedRun];
+    await takeOver(lost);
+    const outcomes = await record(runs);
+    expect(outcomes.map((outcome) => outcome?.isCompleted)).toEqual([true, false, true]);
+    expect(await stateOf(lost)).toMatchObject({ status: 'Running', receipts: 0, logged: 0 });
+    expect(await stateOf(last)).toMatchObject({ status: 'Completed', receipts: 1, logged: 1 });
+    expect(await markOf(first)).toBe(first.interval.end);
+  });
+
+  it.each([
+    ['run', runLock, (run: ClaimedRun) => run.runId],
+    [
+      'export',
+      `select from batch_exports where id = $1 for no key update`,
+      (run: ClaimedRun) => run.exportId,
+    ],
+  ])('do not wait for a %s that another transaction has locked', async (_, lock, idOf) => {
+    const [locked, free] = [await claimedRuns(1), await claimedRuns(1)];
+    const [held] = locked as [ClaimedRun];
+    const outcomes = await whileLocked(lock, idOf(held), () => record([...locked, ...free]));
+    expect(outcomes).toEqual([null, expect.objectContaining(done)]);
+    expect(await stateOf(held)).toMatchObject({ status: 'Running', receipts: 0, logged: 0 });
+    expect(await record(locked)).toEqual([expect.objectContaining(done)]);
+  });
+});
+
+describe('commits that begin together', () => {
+  it('begin each under its own lease, and note the keys of those that begin', async () => {
+    const [held, lost] = (await claimedRuns(2)) as [ClaimedRun, ClaimedRun];
+    await takeOver(lost);
+    expect(await beginCommits(side.db, [held, lost].map(commitOf), leaseMs)).toEqual([true, false]);
+    expect(await stateOf(held)).toMatchObject({ committing: 1, leftovers: 2 });
+    expect(await stateOf(lost)).toMatchObject({ committing: null, leftovers: 0 });
+  });
+
+  it('do not wait for a run that another transaction has locked, which begins alone', async () => {
+    const [locked, free] = (await claimedRuns(2)) as [ClaimedRun, ClaimedRun];
+    const begun = await whileLocked(runLock, locked.runId, () =>
+      beginCommits(side.db, [locked, free].map(commitOf), leaseMs),
+    );
+    expect(begun).toEqual([null, true]);
+    const { intent, ...keys } = commitOf(locked);
+    const joint = { take: async () => null };
+    expect(await beginCommit(side.db, locked, leaseMs, intent, keys, joint)).toBe(true);
+    expect(await stateOf(locked)).toMatchObject({ committing: 1, leftovers: 2 });
+  });
+
+  it('write nothing for a run without keys: nothing becomes readable', async () => {
+    const [run] = (await claimedRuns(1)) as [ClaimedRun];
+    const { ports } = openPorts(side.context, run, new RunLog(side.db, run, () => {}));
+    const intent = { files: [], rejectedFiles: [], manifestKey: null, generation: 1 };
+    await ports.confirmCommit(intent as unknown as Parameters<typeof ports.confirmCommit>[0]);
+    expect(await stateOf(run)).toMatchObject({ committing: null, leftovers: 0 });
+  });
+});
+
+describe('attempts that begin to read together', () => {
+  it('are each noted under their own lease, and wait for no lock', async () => {
+    const [held, lost, locked] = (await claimedRuns(3)) as [ClaimedRun, ClaimedRun, ClaimedRun];
+    await takeOver(lost);
+    const begun = await whileLocked(runLock, locked.runId, () =>
+      beginReadings(side.db, [lost, locked, held]),
+    );
+    expect(begun).toEqual([false, null, true]);
+    expect(await beginReading(side.db, locked, { take: async () => null })).toBe(true);
+    const states = await Promise.all([held, lost, locked].map(stateOf));
+    expect(states.map((state) => state?.reading)).toEqual([true, false, true]);
+  });
+
+  it('a small run reads from its claim on, so a death counts from there', async () => {
+    const { id } = await createExportOfThePast(side);
+    await decide(side.context);
+    const [waiting] = await listRuns(side.db, id);
+    await side.db.query(`update outbox set small = true where run_id = $1`, [waiting?.id]);
+    const run = await claim(side, waiting?.id ?? '');
+    expect(run).toMatchObject({ isReading: true, crashes: 0 });
+    await expireLease(side.db, run.runId);
+    expect(await claim(side, run.runId)).toMatchObject({ isReading: false, crashes: 1 });
+  });
+});

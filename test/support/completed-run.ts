@@ -1,0 +1,37 @@
+import type { CompletedRun } from '../../src/store/completions.ts';
+import type { ClaimedRun } from '../../src/store/leases.ts';
+
+/** A run without rows whose manifest is current. */
+export function completedRun(run: ClaimedRun, manifestKey = 'm.json'): CompletedRun {
+  const { exportId, interval, runId, teamId, destinationVersion } = run;
+  return {
+    lease: run,
+    result: {
+      recordsTotalCount: 0,
+      recordsCompleted: 0,
+      bytesExported: 0,
+      files: 0,
+      cursor: null,
+      recordsDropped: 0,
+      recordsRejected: 0,
+      steps: [],
+      snapshot: '1:1:',
+      settled: true,
+      pending: [],
+      keyDigest: null,
+    },
+    receipt: {
+      ...{ exportId, interval, runId, destinationVersion, manifestKey },
+      generation: run.fileGeneration,
+      era: null,
+      manifestEtag: '"1"',
+      files: [],
+      rejectedFiles: [],
+      recipe: null,
+      rows: 0,
+      bytes: 0,
+    },
+    replaced: [],
+    entries: [{ teamId, exportId, runId, level: 'INFO', message: 'Completed' }],
+  };
+}
