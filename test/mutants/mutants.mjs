@@ -184,7 +184,7 @@ export const mutants = [
     find: 'e.xmin = (select seen.xmin from batch_exports seen where seen.id = e.id) as is_fresh',
     replace:
       '(select seen.xmin from batch_exports seen where seen.id = e.id) is not null as is_fresh',
-    test: `${store}/overtaken.test.ts`,
+    test: `${store}/joint-records.test.ts`,
   },
   {
     name: 'leases: what the last holder has just written is not noticed',

@@ -20,6 +20,7 @@ import {
   hourMs,
   listRuns,
 } from '../../support/run-side.ts';
+import { until } from '../../support/until.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
@@ -123,6 +124,43 @@ describe('runs that complete together', () => {
     expect(await stateOf(held)).toMatchObject({ status: 'Running', receipts: 0, logged: 0 });
     expect(await record(locked)).toEqual([expect.objectContaining(done)]);
   });
+});
+
+it('a completion is left out if its export changed after the statement began', async () => {
+  const [first, second] = (await claimedRuns(2)) as [ClaimedRun, ClaimedRun];
+  const lock = 4_712;
+  // A role that must wait for the test before it sees an export. Others bypass the policy.
+  const role = `waits_${first.runId.slice(0, 8)}`;
+  await side.db.query(`create role ${role}`);
+  await side.db.query(`grant all on all tables in schema public to ${role}`);
+  await side.db.query(`grant all on all sequences in schema public to ${role}`);
+  await side.db.query(
+    `create function wait_for_test() returns boolean language plpgsql volatile as
+       $$ begin perform pg_advisory_xact_lock(${lock}); return true; end $$`,
+  );
+  await side.db.query('alter table batch_exports enable row level security');
+  await side.db.query(`create policy wait on batch_exports to ${role} using (wait_for_test())`);
+  const { completing } = await side.db.transaction(async (tx) => {
+    await tx.query(`select pg_advisory_xact_lock(${lock})`);
+    const waiting = side.db.transaction(async (own) => {
+      await own.query(`set local role ${role}`);
+      return completeRuns(own, [completedRun(second)]);
+    });
+    await until(async () => {
+      const waits = await tx.query(`select from pg_locks where objid = ${lock} and not granted`);
+      return waits.length > 0;
+    });
+    expect(await completeRuns(side.db, [completedRun(first)])).toMatchObject([
+      { isCompleted: true },
+    ]);
+    return { completing: waiting };
+  });
+  expect(await completing).toEqual([null]);
+  await completeRuns(side.db, [completedRun(second)]);
+  expect(await markOf(first)).toBe(second.interval.end);
+  await side.db.query(
+    `drop policy wait on batch_exports; drop owned by ${role}; drop role ${role}`,
+  );
 });
 
 describe('commits that begin together', () => {
