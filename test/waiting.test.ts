@@ -19,7 +19,7 @@ const allowed: Readonly<Record<string, string>> = {
   'security/hostile-answers.test.ts': 'the pace of a slow store: that is its work',
   'security/sandbox/escapes.test.ts': 'the text of a plugin that looks for timers',
   'unit/transforms/chain.test.ts': 'steps count their time: that is what it tests',
-  'unit/worker/grouped.test.ts': 'the names of the timers that it replaces',
+  'unit/domain/grouped.test.ts': 'the names of the timers that it replaces',
   'integration/count-reporter.test.ts': 'the text of a test that it runs',
 };
 

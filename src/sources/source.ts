@@ -176,6 +176,19 @@ export interface Source {
     server?: string | null,
   ): Promise<SourceSnapshot>;
   /**
+   * As `open`, for a request that is expected to have few rows. If it has, they are in memory, and the snapshot
+   * holds no connection. Calls of one moment for the same project share a transaction.
+   *
+   * @param maxBytes of the rows in memory; if they have more, this is `open`
+   */
+  openSmall(
+    request: SourceRequest,
+    signal: AbortSignal,
+    maxBytes: number,
+    position?: string | null,
+    server?: string | null,
+  ): Promise<SourceSnapshot>;
+  /**
    * The columns of a request's rows. Nothing is read; whatever the interval, the answer is the same.
    *
    * @throws SluiceError `query.*` or `source.*` if the request cannot run

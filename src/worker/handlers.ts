@@ -1,4 +1,5 @@
 import { readFileSettings } from '../domain/file-settings.ts';
+import { Grouped } from '../domain/grouped.ts';
 import { idleWorkerBytes, smallRunBytes } from '../pipeline/memory-budget.ts';
 import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { JobData, JobHandlers } from '../queue/catalogue.ts';
@@ -9,6 +10,7 @@ import { checkFreshness } from '../store/freshness.ts';
 import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
 import { expectLarge } from '../store/outbox.ts';
 import { findRunNeeds, type RunNeeds } from '../store/run-needs.ts';
+import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import { sweepWorkers } from '../store/workers.ts';
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
@@ -22,7 +24,6 @@ import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import type { CpuUse } from './cpu-use.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
-import { Grouped } from './grouped.ts';
 import type { NotificationCourier } from './notification-courier.ts';
 import { type OffboardOptions, offboardTenants } from './offboard-tenants.ts';
 import type { Parking, Readiness } from './parking.ts';
@@ -98,7 +99,10 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     async (data: Data) => {
       if (!(await currentEra(context.db)).held) await work(data);
     };
-  const needs = new Grouped((runIds: readonly string[]) => findRunNeeds(context.db, runIds));
+  const needs = new Grouped(
+    (runIds: readonly string[]) => findRunNeeds(context.db, runIds),
+    isDatabaseUnavailable,
+  );
   const execute = async ({ runId, traceparent }: JobData['execute-run'], small: boolean) => {
     const attempt = () => admitAndExecute(options, needs, runId, small);
     const parent = traceparent ?? null;

@@ -37,7 +37,10 @@ export class SmallRun {
   of(source: Source): Source {
     return {
       ...source,
-      open: async (...asked) => this.#watch(await source.open(...asked)),
+      open: async (request, signal, position, server) => {
+        const maxBytes = Math.min(this.#mayRead, mostRead);
+        return this.#watch(await source.openSmall(request, signal, maxBytes, position, server));
+      },
     };
   }
 

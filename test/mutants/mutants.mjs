@@ -244,17 +244,17 @@ export const mutants = [
   },
   {
     name: 'grouped: an item that fails fails its group',
-    file: 'src/worker/grouped.ts',
-    find: 'group.length > 1 && !isDatabaseUnavailable(error)',
+    file: 'src/domain/grouped.ts',
+    find: 'group.length > 1 && !this.#isOfAll(error)',
     replace: 'false',
-    test: 'test/unit/worker/grouped.test.ts',
+    test: 'test/unit/domain/grouped.test.ts',
   },
   {
     name: 'grouped: a group that does not end holds up the others',
-    file: 'src/worker/grouped.ts',
+    file: 'src/domain/grouped.ts',
     find: 'const patience = setTimeout(end, patienceMs)',
     replace: 'const patience = setTimeout(() => {}, patienceMs)',
-    test: 'test/unit/worker/grouped.test.ts',
+    test: 'test/unit/domain/grouped.test.ts',
   },
   {
     name: 'high-water mark: it passes an accepted interval that failed again',

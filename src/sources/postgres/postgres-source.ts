@@ -6,6 +6,7 @@ import type { ConnectionLimit } from './connection-limit.ts';
 import { describeRequest, findCulprit } from './describe.ts';
 import { findExcessRights } from './excess-rights.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
+import { JointSnapshots } from './joint-snapshots.ts';
 import { KeptConnections } from './kept-connections.ts';
 import { findLateRows, haveRowsChanged } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
@@ -130,6 +131,15 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     kept: new KeptConnections(options.keepConnectionMs, mostKept),
     settledAt: () => servers.source.serverStart,
   };
+  const joint = new JointSnapshots(reading, options.plan);
+  const open: Source['open'] = async (request, signal, position = null, server = null) => {
+    try {
+      return await openSnapshot(reading, options.plan, request, { position, server }, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw await findCulprit(error, options, options.plan, request, signal);
+    }
+  };
   return {
     settle: (interval, signal, waitedMs = 0) => {
       // Not 0 unless it was: then what is pending would not be remembered as late.
@@ -143,13 +153,12 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       findLateRows(options, options.plan, request, earlier, { position, server }, signal),
     hasChanged: (request, earlier, signal) =>
       haveRowsChanged(options, options.plan, request, earlier, signal),
-    open: async (request, signal, position = null, server = null) => {
-      try {
-        return await openSnapshot(reading, options.plan, request, { position, server }, signal);
-      } catch (error) {
-        signal.throwIfAborted();
-        throw await findCulprit(error, options, options.plan, request, signal);
-      }
+    open,
+    openSmall: async (request, signal, maxBytes, position = null, server = null) => {
+      const isAlone = position !== null || request.select === 'keys';
+      const asked = { request, signal, maxBytes };
+      const opened = isAlone ? null : await joint.open(asked, server);
+      return opened ?? open(request, signal, position, server);
     },
     describe: (request, signal) => describeRequest(options, options.plan, request, signal),
     findExcessRights: (signal) =>

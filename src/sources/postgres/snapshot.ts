@@ -80,9 +80,7 @@ async function takeSnapshot(
   const limit = request.select === 'keys' ? null : countLimit(request.interval, options.sliceMs);
   const statements = [
     { sql: describeSql, describeOnly: true },
-    {
-      sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${isViewSql(relation)} AS "view"`,
-    },
+    { sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${checksSql(relation)}` },
   ];
   const { client, snapshot, serverStart, answers } = await begin(
     options,
@@ -129,6 +127,10 @@ async function takeSnapshot(
     throw error;
   }
 }
+
+/** SQL of three columns: whether a table was replaced, whether rows are hidden, and whether it is a view. */
+export const checksSql = (relation: string): string =>
+  `${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${isViewSql(relation)} AS "view"`;
 
 interface Opened {
   readonly options: SnapshotOptions;
@@ -318,7 +320,7 @@ interface Begun {
  *
  * @throws SluiceError `source.unavailable` if another server answers than the one that settled
  */
-async function begin(
+export async function begin(
   options: SnapshotOptions,
   teamId: number,
   view: View,

@@ -1,5 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
-import { Grouped } from '../../../src/worker/grouped.ts';
+import { Grouped } from '../../../src/domain/grouped.ts';
+
+const isOfAll = (error: unknown) => (error as { code?: unknown }).code === 'ECONNREFUSED';
 
 /** Answers each group when it is allowed to; `sent` are the groups so far. */
 function openGrouped(answer: (items: readonly number[]) => string[]) {
@@ -9,7 +11,7 @@ function openGrouped(answer: (items: readonly number[]) => string[]) {
     sent.push([...items]);
     await new Promise<void>((resolve) => open.push(resolve));
     return answer(items);
-  });
+  }, isOfAll);
   /** Ends the oldest group, and those that begin meanwhile. */
   const endAll = async () => {
     await nextTurn();

@@ -1,5 +1,3 @@
-import { isDatabaseUnavailable } from '../store/unavailable.ts';
-
 /** A group that takes longer no longer holds up the next one. */
 const patienceMs = 1_000;
 
@@ -18,16 +16,24 @@ interface Call<Item, Result> {
  */
 export class Grouped<Item, Result> {
   readonly #send: (items: readonly Item[]) => Promise<readonly Result[]>;
+  readonly #isOfAll: (error: unknown) => boolean;
   #waiting: Call<Item, Result>[] = [];
   #isBusy = false;
   #isDue = false;
 
-  /** @param send returns the results in the order of the items; must be harmless to repeat */
-  constructor(send: (items: readonly Item[]) => Promise<readonly Result[]>) {
+  /**
+   * @param send returns the results in the order of the items; must be harmless to repeat
+   * @param isOfAll whether an error is not of one item, so that no item is sent alone
+   */
+  constructor(
+    send: (items: readonly Item[]) => Promise<readonly Result[]>,
+    isOfAll: (error: unknown) => boolean,
+  ) {
     this.#send = send;
+    this.#isOfAll = isOfAll;
   }
 
-  /** @throws what `send` throws for this item alone, or for all while the database is unavailable */
+  /** @throws what `send` throws for this item alone, or for all of its group */
   take(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject });
@@ -66,7 +72,7 @@ export class Grouped<Item, Result> {
       const results = await this.#send(group.map(({ item }) => item));
       for (const [index, { resolve }] of group.entries()) resolve(results[index] as Result);
     } catch (error) {
-      const isOfOneItem = group.length > 1 && !isDatabaseUnavailable(error);
+      const isOfOneItem = group.length > 1 && !this.#isOfAll(error);
       for (const { item, resolve, reject } of group) {
         if (isOfOneItem) resolve(this.#send([item]).then(([result]) => result as Result));
         else reject(error);

@@ -1,0 +1,281 @@
+import type pg from 'pg';
+import { Grouped } from '../../domain/grouped.ts';
+import type { RowBlock } from '../../domain/row-block.ts';
+import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
+import { KeyDigest } from './key-digest.ts';
+import type { PlanSelect, RequestPlan, SelectPlan } from './plan.ts';
+import { readSlice } from './read-slice.ts';
+import { begin, checksSql, type SnapshotOptions } from './snapshot.ts';
+import { sliceInterval } from './slices.ts';
+
+/** A request with as many rows, or more, is opened alone. */
+const mostRows = 1_000;
+/** A statement that takes longer must not hold up others. */
+const statementMs = 1_000;
+/** How long the requests of a project are opened alone after a group of it failed. */
+const aloneForMs = 60_000;
+
+/** What is opened together with others. */
+interface Asked {
+  readonly request: SourceRequest;
+  readonly signal: AbortSignal;
+  /** Maximum bytes of its rows. */
+  readonly maxBytes: number;
+}
+
+type Answer = SourceSnapshot | null;
+
+interface Group {
+  readonly grouped: Grouped<Asked, Answer>;
+  calls: number;
+}
+
+/**
+ * Opens the snapshots of small requests of one project together: one transaction counts and reads for all of them. It ends
+ * before any of them is given out, so their rows are in memory. Projects never share one: its settings are those of a
+ * project, and what a tenant makes slow delays no other.
+ */
+export class JointSnapshots {
+  readonly #options: SnapshotOptions;
+  readonly #plan: PlanSelect;
+  readonly #groups = new Map<string, Group>();
+  /** Until when the requests of a project are opened alone, by the monotonic clock. */
+  readonly #aloneUntil = new Map<number, number>();
+
+  constructor(options: SnapshotOptions, plan: PlanSelect) {
+    const refuse = async () => {
+      throw new Error('the row is too large for a snapshot in memory');
+    };
+    this.#options = { ...options, statementTimeoutMs: statementMs, holdRow: refuse };
+    this.#plan = plan;
+  }
+
+  /**
+   * @param server the start of the server at which the interval settled
+   * @returns null if the request must be opened alone: it is not small, or something failed
+   * @throws the signal's reason if it aborts
+   */
+  async open(asked: Asked, server: string | null): Promise<Answer> {
+    const { request, signal } = asked;
+    const { teamId } = request;
+    if ((this.#aloneUntil.get(teamId) ?? 0) > performance.now()) return null;
+    const name = `${teamId} ${server}`;
+    const group = this.#groups.get(name) ?? {
+      grouped: new Grouped<Asked, Answer>(
+        (all) => this.#openAll(all, teamId, server),
+        () => true,
+      ),
+      calls: 0,
+    };
+    this.#groups.set(name, group);
+    group.calls += 1;
+    try {
+      return await untilAborted(group.grouped.take(asked), signal);
+    } finally {
+      group.calls -= 1;
+      if (group.calls === 0) this.#groups.delete(name);
+    }
+  }
+
+  async #openAll(
+    all: readonly Asked[],
+    teamId: number,
+    server: string | null,
+  ): Promise<readonly Answer[]> {
+    const { signal, end } = joinSignals(all.map((asked) => asked.signal));
+    try {
+      return await this.#read(all, teamId, server, signal);
+    } catch {
+      // What is wrong is found by the one that is opened alone.
+      if (!signal.aborted) this.#standAlone(teamId);
+      return all.map(() => null);
+    } finally {
+      end();
+    }
+  }
+
+  #standAlone(teamId: number): void {
+    const now = performance.now();
+    for (const [id, until] of this.#aloneUntil) if (until <= now) this.#aloneUntil.delete(id);
+    this.#aloneUntil.set(teamId, now + aloneForMs);
+  }
+
+  async #read(
+    all: readonly Asked[],
+    teamId: number,
+    server: string | null,
+    signal: AbortSignal,
+  ): Promise<readonly Answer[]> {
+    const plans = all.map((asked) => tryPlan(this.#plan, asked.request));
+    const planned = plans.filter((plan) => plan !== null);
+    const shapes = [...new Set(planned.map(({ describeSql }) => describeSql))];
+    const relations = [...new Set(planned.map(({ relation }) => relation))];
+    const counts = all.flatMap(({ request: { interval } }, index) => {
+      const plan = plans[index];
+      return plan ? [{ sql: plan.countSql(interval, mostRows) }] : [];
+    });
+    const begun = await begin(
+      this.#options,
+      teamId,
+      { position: null, server },
+      [
+        ...shapes.map((sql) => ({ sql, describeOnly: true })),
+        ...counts,
+        // When the statements before have locked the tables.
+        ...relations.map((relation) => ({ sql: `SELECT ${checksSql(relation)}` })),
+      ],
+      signal,
+    );
+    const { client, snapshot, serverStart } = begun;
+    let isWhole = false;
+    try {
+      const answers = begun.answers[Symbol.iterator]();
+      const next = () => answers.next().value;
+      const described = new Map(shapes.map((sql) => [sql, next()?.fields ?? []]));
+      const counted = plans.map((plan) => (plan ? Number(next()?.rows[0]?.[0]) : null));
+      const plain = new Set(relations.filter(() => isPlain(next()?.rows[0])));
+      const opened: Answer[] = [];
+      for (const [index, { request, maxBytes }] of all.entries()) {
+        const plan = plans[index];
+        const rows = counted[index];
+        const slices = sliceInterval(request.interval, this.#options.sliceMs, rows ?? 0);
+        const isSmall = rows !== undefined && rows !== null && rows < mostRows && slices.length < 2;
+        if (!plan || !isSmall || !plain.has(plan.relation)) {
+          opened.push(null);
+          continue;
+        }
+        const fields = described.get(plan.describeSql) ?? [];
+        const named = await nameColumns(client, fields, signal);
+        const select = plan.select(named, serverVersionOf(client));
+        const keys = new KeyDigest();
+        const reading = { options: this.#options, model: request.model, select, keys };
+        const blocks: RowBlock[] = [];
+        for (const slice of slices) {
+          let left = maxBytes;
+          for await (const block of readSlice(client, reading, slice, signal)) {
+            left -= block.bytes.length;
+            // The rest of the COPY is lost with its connection.
+            if (left < 0) return [...opened, ...all.slice(index).map(() => null)];
+            blocks.push(copyOf(block));
+          }
+        }
+        const of = { select, slices, blocks, rows, keys, snapshot: `${snapshot}@${serverStart}` };
+        opened.push(new MemorySnapshot(of));
+      }
+      isWhole = true;
+      return opened;
+    } finally {
+      if (isWhole) void this.#end(client);
+      else destroyConnection(client);
+    }
+  }
+
+  /** Never rejects. */
+  async #end(client: pg.Client): Promise<void> {
+    const { kept } = this.#options;
+    await (kept ? kept.give(client) : closeConnection(client));
+  }
+}
+
+function tryPlan(plan: PlanSelect, request: SourceRequest): RequestPlan | null {
+  try {
+    return plan(request);
+  } catch {
+    return null;
+  }
+}
+
+/** The answer to `checksSql`: nothing was replaced or is hidden, and it is no view. */
+function isPlain(row: readonly (string | null)[] | undefined): boolean {
+  return row !== undefined && row.length === 3 && row.every((value) => value === 'f');
+}
+
+/** A block whose memory is its own. */
+function copyOf({ columns, rowCount, bytes, offsets, lengths }: RowBlock): RowBlock {
+  const own = { bytes: Buffer.from(bytes), offsets: offsets.slice(), lengths: lengths.slice() };
+  return { columns, rowCount, ...own };
+}
+
+interface Held {
+  readonly select: SelectPlan;
+  readonly slices: readonly Slice[];
+  readonly blocks: readonly RowBlock[];
+  readonly rows: number;
+  readonly keys: KeyDigest;
+  readonly snapshot: string;
+}
+
+/** The rows of a request in memory. Its transaction has ended. */
+class MemorySnapshot implements SourceSnapshot {
+  readonly columns;
+  readonly keyPlaces: readonly number[];
+  readonly totalCount: number;
+  readonly snapshot: string;
+  readonly slices: readonly Slice[];
+  readonly projection;
+  readonly #keys: KeyDigest | null;
+  #blocks: readonly RowBlock[];
+
+  constructor({ select, slices, blocks, rows, keys, snapshot }: Held) {
+    this.columns = select.columns;
+    this.keyPlaces = select.keys?.places.filter((place) => place < this.columns.length) ?? [];
+    this.projection = select.projection;
+    this.totalCount = rows;
+    this.snapshot = snapshot;
+    this.slices = slices;
+    this.#keys = select.keys === null ? null : keys;
+    this.#blocks = blocks;
+  }
+
+  async countRows(): Promise<number> {
+    return this.totalCount;
+  }
+
+  keySet(): KeySet | null {
+    return this.#keys && { digest: this.#keys.read(), count: this.#keys.count };
+  }
+
+  async *read(_: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
+    for (const block of this.#blocks) {
+      signal.throwIfAborted();
+      yield block;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#blocks = [];
+  }
+}
+
+/** Aborts when all of them have aborted. */
+function joinSignals(signals: readonly AbortSignal[]): {
+  readonly signal: AbortSignal;
+  readonly end: () => void;
+} {
+  const joined = new AbortController();
+  const note = () => {
+    if (signals.every(({ aborted }) => aborted)) joined.abort(signals[0]?.reason);
+  };
+  for (const signal of signals) signal.addEventListener('abort', note, { once: true });
+  note();
+  const end = () => {
+    for (const signal of signals) signal.removeEventListener('abort', note);
+  };
+  return { signal: joined.signal, end };
+}
+
+/** @throws the signal's reason if it aborts first */
+async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  let abort = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    abort = () => reject(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+  });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
