@@ -227,9 +227,9 @@ describe('uploads', () => {
     await installation.s3.faults.add({ match: complete, effect: { loseResponse: true } });
     const internal = { status: 500, code: 'InternalError' };
     await installation.s3.faults.add({ match: complete, times: forever, effect: internal });
-    await backfill(installation, exportId, hour);
+    await backfill(installation, exportId, large);
     const [run] = await untilEnded(installation, exportId);
-    expect(run).toMatchObject({ status: 'Completed', rows, attempt: 1 });
+    expect(run).toMatchObject({ status: 'Completed', rows: large.rows, attempt: 1 });
     await installation.s3.faults.clear();
     await expectInvariants(installation);
     await retireExports(installation);
@@ -246,8 +246,10 @@ describe('uploads', () => {
       times: 1,
       effect: { delayMs: 4_000, outlivesClient: true },
     });
-    await backfill(installation, exportId, hour);
-    expect(await untilEnded(installation, exportId)).toMatchObject([{ status: 'Completed', rows }]);
+    await backfill(installation, exportId, large);
+    expect(await untilEnded(installation, exportId)).toMatchObject([
+      { status: 'Completed', rows: large.rows },
+    ]);
     await until(
       async () => {
         const aborts = (await installation.s3.requests()).filter(
