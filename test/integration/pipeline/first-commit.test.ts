@@ -75,6 +75,21 @@ describe('the first attempt of an interval that was never exported', () => {
     expect(await operationsOf(work.exported)).toEqual(['GetObject', 'PutObject', 'PutObject']);
   });
 
+  it('looks for a manifest first if an earlier commit is on record', async () => {
+    const before = attempt(bench, open(), firstJob({ prefix: 'q' }));
+    await before.exported;
+    const work = attempt(bench, open(), firstJob({ intent: before.intent }));
+    expect(await operationsOf(work.exported)).toContain('GetObject');
+  });
+
+  it('puts nothing without its lease', async () => {
+    const destination = open();
+    const lease = { holds: () => false, extend: async () => {} };
+    const work = attempt(bench, destination, firstJob(), { lease });
+    expect(await codeOf(work.exported)).toBe('run.lease_lost');
+    expect(store.server.requests).toEqual([]);
+  });
+
   it('looks for a manifest first at a store without If-None-Match, and uploads', async () => {
     const destination = open({ ...allTraits, ifNoneMatch: false });
     const work = attempt(bench, destination, firstJob());
