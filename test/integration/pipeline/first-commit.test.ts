@@ -27,6 +27,8 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
+const noFiles = { manifestKey: null, manifestEtag: null, files: [], rejectedFiles: [] };
+
 /** As a run's attempt opens it, at a store that was probed. */
 const open = (traits = allTraits) => store.open(traits);
 
@@ -68,6 +70,7 @@ describe('the first attempt of an interval that was never exported', () => {
   it.each<[string, Partial<IntervalJob>]>([
     ['is not its first attempt', { attempt: 2 }],
     ['has another generation', { generation: 2 }],
+    ['has a receipt', { current: { ...noFiles, generation: 1, era: null } }],
     ['may be overtaken', { mayBeOvertaken: true }],
     ['may find a manifest that was begun', { begunManifests: ['0'.repeat(32)] }],
   ])('looks for a manifest first if it %s', async (_, changes) => {

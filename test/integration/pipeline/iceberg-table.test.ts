@@ -142,6 +142,15 @@ describe('an export with an Iceberg table', () => {
     expect(await faults()).toEqual([]);
   });
 
+  it('looks for a manifest even before its first commit', async () => {
+    const before = store.server.requests.length;
+    await attempt(bench, store.destination, tableJob()).exported;
+    expect(store.server.requests[before]).toMatchObject({
+      operation: 'GetObject',
+      key: manifestPath,
+    });
+  });
+
   it.each([{ ifNoneMatch: 'ignore' }, { ifMatch: 'refuse' }] as const)(
     'refuses a store without conditions: %j',
     async (quirks) => {
