@@ -38,6 +38,11 @@ export interface FileOptions {
   readonly contentType: string;
   /** The export, stored with the object if the store keeps metadata. */
   readonly owner?: string;
+  /**
+   * True if this file is the only one that was ever meant for its key. Then a store with If-None-Match gets a file
+   * smaller than one part in a single request, when the file is completed. No upload is begun.
+   */
+  readonly isNewKey?: boolean;
 }
 
 /** What a store says about an object, without its bytes. */
@@ -57,12 +62,13 @@ export interface FileFacts {
  * may be reused. After a failure each call throws it; the caller must still call `abort` or `suspend`.
  */
 export interface FileWriter {
-  /** Names the upload in the journal. */
-  readonly upload: UploadRef;
+  /** Names the upload in the journal; null if none was begun. */
+  readonly upload: UploadRef | null;
   /** Once it has resolved, the caller may use the memory of the bytes again. */
   write(bytes: Uint8Array): Promise<void>;
   /**
-   * Waits until every byte is at the destination, not yet readable. Nothing may be written after it.
+   * Waits until every byte is at the destination, not yet readable. Nothing may be written after it. A file
+   * without an upload stays in memory.
    */
   flush(): Promise<void>;
   /**
@@ -88,6 +94,11 @@ export interface CompleteOptions {
    * against it.
    */
   readonly sha256?: string;
+  /**
+   * For a file without an upload, which is put at once: nothing is sent unless the lease holds
+   * (`run.lease_lost`). Absent: the put may come at any time.
+   */
+  readonly lease?: PutLease;
 }
 
 export interface ReadOptions {

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
-import type { Destination, FileFacts, ManifestTag } from '../destinations/destination.ts';
+import type { Destination, FileFacts, PutLease } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Column } from '../domain/row-block.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import type { FileSet } from './file-set.ts';
+import type { HashedFile } from './hashed-file.ts';
 import type {
   CommitIntent,
   CommittedFile,
@@ -135,7 +136,7 @@ export async function commitFiles(
     // An export without a manifest replaces its files in place.
     key === null
       ? completeInPlace(destination, job, writer, ports, signal)
-      : completeNew(destination, writer, signal),
+      : completeNew(destination, writer, ports.lease, signal),
   );
   await failpoint('after_complete');
   const withTag = (file: ManifestFile) => ({ ...file, etag: tags.get(file.key) ?? null });
@@ -178,10 +179,7 @@ export function withManifestDigest(
   return { ...intent, begunManifests: [digest, ...job.begunManifests] };
 }
 
-interface Completable {
-  readonly key: string;
-  complete(replaces: ManifestTag): Promise<{ readonly etag: string | null }>;
-}
+type Completable = Pick<HashedFile, 'key' | 'complete'>;
 
 /** Before the first probe: a store is assumed to behave like S3. */
 const allTraits = { completeIfMatch: true, completeIfNoneMatch: true };
@@ -193,13 +191,14 @@ const allTraits = { completeIfMatch: true, completeIfNoneMatch: true };
 async function completeNew(
   destination: Destination,
   writer: Completable,
+  lease: PutLease,
   signal: AbortSignal,
 ): Promise<{ readonly etag: string | null }> {
   const { completeIfNoneMatch } = destination.traits ?? allTraits;
   if (!completeIfNoneMatch && (await mayStat(destination, writer.key, signal)) !== null) {
     throw new SluiceError('destination.conflict', writer.key);
   }
-  return writer.complete(null);
+  return writer.complete({ replaces: null, lease });
 }
 
 /** Maximum tries if another attempt replaces a file at the same time. */
@@ -228,7 +227,7 @@ async function completeInPlace(
         checkOwn(job, writer.key, found, own !== undefined);
         await ports.confirmLease();
       }
-      return await writer.complete(expected);
+      return await writer.complete({ replaces: expected });
     } catch (error) {
       const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
       if (!conflict || tried === inPlaceTries) throw error;

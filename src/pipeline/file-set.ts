@@ -32,6 +32,8 @@ export interface FileSetOptions {
   readonly prefix: string;
   readonly interval: DataInterval;
   readonly generation: number;
+  /** Without a manifest, files are replaced at their keys. */
+  readonly writesManifest: boolean;
   readonly maxFileBytes: number | null;
   /** Of earlier attempts of this lineage. */
   readonly uploads: readonly UploadProgress[];
@@ -255,10 +257,8 @@ export class FileSet {
   }
 
   async #create(key: string, contentType: string): Promise<HashedFile> {
-    return new HashedFile(
-      key,
-      await this.#openWriter({ key, contentType, owner: this.#options.exportId }),
-    );
+    const { exportId: owner, writesManifest: isNewKey } = this.#options;
+    return new HashedFile(key, await this.#openWriter({ key, contentType, owner, isNewKey }));
   }
 
   async #openWriter(options: FileOptions): Promise<FileWriter> {

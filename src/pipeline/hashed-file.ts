@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import type { FileWriter, ManifestTag } from '../destinations/destination.ts';
+import type { CompleteOptions, FileWriter } from '../destinations/destination.ts';
 import type { ManifestFile } from './manifest.ts';
 
 /** Maximum bytes hashed, copied and sent in one turn of the event loop: a row group has 16 MiB. */
@@ -56,9 +56,10 @@ export class HashedFile {
     return this.#writer.flush();
   }
 
-  /** @param replaces the tag that must be at the key; null: the key must be free */
-  complete(replaces: ManifestTag): Promise<{ readonly etag: string | null }> {
-    return this.#writer.complete({ replaces, sha256: this.entry().sha256 });
+  complete(
+    options: Pick<CompleteOptions, 'replaces' | 'lease'>,
+  ): Promise<{ readonly etag: string | null }> {
+    return this.#writer.complete({ ...options, sha256: this.entry().sha256 });
   }
 
   abort(): Promise<void> {

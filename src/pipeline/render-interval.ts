@@ -67,6 +67,7 @@ async function renderWith(
       signal,
       prefix: '',
       generation: 1,
+      writesManifest: false,
       journal: noJournal,
       uploads: [],
       confirm: async () => {},
@@ -79,7 +80,7 @@ async function renderWith(
     }
     droppedRows += await files.finishRows(transformer);
     const made = await files.finish();
-    await files.complete((file) => file.complete(null));
+    await files.complete((file) => file.complete({ replaces: null }));
     const totalRows = await snapshot.countRows(signal);
     return { ...made, columns, droppedRows, totalRows };
   } finally {

@@ -24,6 +24,28 @@ export interface LeftoverFile {
   readonly isRecent: boolean;
 }
 
+interface ListedFile extends LeftoverFile {
+  /** Whether its object was deleted before, and must be once more. */
+  readonly wasDeleted: boolean;
+}
+
+/** S3 refuses a request half an hour after it was signed, even by a clock that is a quarter of an hour ahead. */
+const lateFor = `interval '1 hour'`;
+
+/** SQL of a leftover file `l` whose object was not deleted yet, or so long ago that no late request makes it again. */
+const isDeletable = `(l.deleted_at is null or l.deleted_at < now() - ${lateFor})`;
+
+/**
+ * SQL of a leftover file `l` whose put may take effect after it is deleted now: of a commit that was begun and never
+ * confirmed, or confirmed a short time ago. A manifest is never deleted. What replaces files in place has uploads, and
+ * its keys may be in use again.
+ */
+const mayComeAgain = `(l.deleted_at is null and l.manifest_key is not null and l.key <> l.manifest_key
+  and (l.uncommitted or exists (select from runs r join receipts c on c.export_id = r.export_id
+           and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+         where r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end
+           and r.file_generation >= l.generation and r.id <> c.run_id and r.finished_at > now() - ${lateFor})))`;
+
 /**
  * Keys that a receipt aliased `c` names, which are never removed. A failed attempt that replaces files in
  * place has noted them, and earlier builds reuse the keys of the first generation.
@@ -35,14 +57,14 @@ const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_i
 /**
  * Leftover files of an interval at this version of the destination. None while a run of the interval is
  * live: the run removes them at its end. A file whose upload is still open is left out, because it could be
- * completed after its removal.
+ * completed after its removal. One that was just deleted is left out too, until it is deleted again.
  */
-export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise<LeftoverFile[]> {
-  return sql.query<LeftoverFile>(
+export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise<ListedFile[]> {
+  return sql.query<ListedFile>(
     `select l.key, l.generation, l.manifest_key as "manifestKey",
-            l.noted_at > now() - interval '1 day' as "isRecent"
+            l.noted_at > now() - interval '1 day' as "isRecent", l.deleted_at is not null as "wasDeleted"
        from leftover_files l
-      where ${ofInterval}
+      where ${ofInterval} and ${isDeletable}
         and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
                            and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
                            and l.key in (${namedKeys}))
@@ -54,22 +76,29 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
   );
 }
 
-/** Deletes the records of leftover files that were removed or are current again. */
+/**
+ * Deletes the records of leftover files that were removed. If an object may come again, its record stays: then the sweep
+ * deletes the object once more, an hour later. No manifest can name it any more.
+ */
 export async function forgetLeftoverFiles(
   sql: Sql,
   place: IntervalPlace,
   keys: readonly string[],
 ): Promise<void> {
   if (keys.length === 0) return;
-  await sql.query(`delete from leftover_files l where ${ofInterval} and l.key = any ($5::text[])`, [
-    place.exportId,
-    ...boundsOf(place.interval),
-    place.destinationVersion,
-    keys,
-  ]);
+  await sql.query(
+    `with kept as (
+       -- A sweep of an earlier build knows only when a removal was last tried.
+       update leftover_files l set deleted_at = now(), tried_at = now(), tries = 0, uncommitted = false
+        where ${ofInterval} and l.key = any ($5::text[]) and ${mayComeAgain}
+     )
+     -- Another sweep may have deleted the object a moment ago.
+     delete from leftover_files l where ${ofInterval} and l.key = any ($5::text[]) and ${isDeletable} and not ${mayComeAgain}`,
+    [place.exportId, ...boundsOf(place.interval), place.destinationVersion, keys],
+  );
 }
 
-/** Files of these intervals that may exist and that no current receipt names. */
+/** Files of these intervals that were not deleted yet and that no current receipt names. */
 export async function countLeftovers(
   sql: Sql,
   exportId: string,
@@ -79,7 +108,7 @@ export async function countLeftovers(
     `select count(*) from leftover_files l
        join unnest($2::timestamptz[], $3::timestamptz[]) as i (starts, ends)
          on l.data_interval_start = i.starts and l.data_interval_end = i.ends
-      where l.export_id = $1`,
+      where l.export_id = $1 and l.deleted_at is null`,
     [
       exportId,
       intervals.map((interval) => boundsOf(interval)[0]),
@@ -90,7 +119,7 @@ export async function countLeftovers(
 }
 
 /**
- * Keys that commits of an export have replaced at its present place, and whose objects may still exist.
+ * Keys that commits of an export have replaced at its present place, and whose objects were not deleted yet.
  *
  * @param since only intervals that start then or later; null: all
  */
@@ -105,7 +134,7 @@ export async function listReplacedFiles(
        join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
         and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
        join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
-      where l.export_id = $1 and ($2::timestamptz is null or l.data_interval_start >= $2)
+      where l.export_id = $1 and l.deleted_at is null and ($2::timestamptz is null or l.data_interval_start >= $2)
         and (l.generation < c.generation or c.manifest_key is null)
         and l.key is distinct from l.manifest_key and l.key not in (${namedKeys})
       order by l.key limit $3`,
@@ -140,7 +169,7 @@ const dueRemovals = `leftover_files l
          join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
         where (l.generation < c.generation
                or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
-          and l.key not in (${namedKeys}) and l.tries < ${maxRemovalTries}
+          and l.key not in (${namedKeys}) and l.tries < ${maxRemovalTries} and ${isDeletable}
           -- A live run removes them at its end.
           and not exists (select from runs live where live.export_id = l.export_id and live.status in ${live}
                              and live.data_interval_start = l.data_interval_start and live.data_interval_end = l.data_interval_end)

@@ -75,7 +75,9 @@ export async function removeFiles(
     signal,
   );
   await forgetLeftoverFiles(db, current, removed);
-  if (removed.length > 0) log('INFO', `Removed what was replaced: ${showKeys(removed)}.`);
+  const again = new Set(leftovers.filter(({ wasDeleted }) => wasDeleted).map(({ key }) => key));
+  const gone = removed.filter((key) => !again.has(key));
+  if (gone.length > 0) log('INFO', `Removed what was replaced: ${showKeys(gone)}.`);
   if (!fault) return 'all';
   const left = leftovers.length - removed.length;
   if (removed.length > 0 && signal.aborted) {

@@ -8,6 +8,7 @@ import type {
   DestinationContext,
   DestinationDefinition,
   FileOptions,
+  FileWriter,
   UploadJournal,
   UploadProgress,
   UploadRef,
@@ -55,6 +56,12 @@ export function recordingJournal() {
     ended: async (upload) => void heard.push({ what: 'ended', upload }),
   };
   return { journal, heard, progress: () => latest };
+}
+
+/** The upload that a writer has begun. */
+export function uploadOf({ upload }: Pick<FileWriter, 'upload'>): UploadRef {
+  if (upload === null) throw new Error('the writer has begun no upload');
+  return upload;
 }
 
 export const options = (key: string): FileOptions => ({
@@ -151,7 +158,7 @@ export function describeDestination(
       await writer.write(Buffer.from('a'));
       await writer.complete();
       expect(heard.at(-1)?.what).toBe('ended');
-      expect(heard.at(-1)?.upload.uploadId).toBe(writer.upload.uploadId);
+      expect(heard.at(-1)?.upload.uploadId).toBe(uploadOf(writer).uploadId);
       expect(JSON.parse(JSON.stringify(writer.upload))).toEqual(writer.upload);
     });
 
@@ -160,8 +167,8 @@ export function describeDestination(
       const writer = await destination.createFile(options('unknown/a.jsonl'), journal);
       await writer.abort();
       await writer.abort();
-      await destination.abortUpload(writer.upload);
-      await destination.abortUpload({ ...writer.upload, key: 'unknown/elsewhere.jsonl' });
+      await destination.abortUpload(uploadOf(writer));
+      await destination.abortUpload({ ...uploadOf(writer), key: 'unknown/elsewhere.jsonl' });
     });
 
     it('deletes what is not there', async () => {
@@ -239,7 +246,7 @@ export function describeDestination(
         const { journal } = recordingJournal();
         const zombie = await destination.createFile(options('zombie/a.jsonl'), journal);
         await zombie.write(Buffer.from('zombie'));
-        await destination.abortUpload(zombie.upload);
+        await destination.abortUpload(uploadOf(zombie));
         const next = await destination.createFile(options('zombie/a.jsonl'), journal);
         await next.write(Buffer.from('next'));
         await next.complete();
@@ -260,7 +267,7 @@ export function describeDestination(
           const recorded = JSON.parse(JSON.stringify(progress())) as UploadProgress;
           const other = definition.open({ ...store.config }, context, owner);
           const second = await other.resumeFile(options('resume/a.jsonl'), recorded, journal);
-          expect(second.upload.key).toEqual(first.upload.key);
+          expect(uploadOf(second).key).toEqual(uploadOf(first).key);
           await second.write(bytes);
           await second.complete();
           // Too late to do harm.

@@ -244,7 +244,7 @@ async function leftKeys(exportId: string): Promise<string[]> {
   const { rows: found } = await installation.pool.query<{ key: string }>(
     `select l.key from leftover_files l join receipts c
       using (export_id, data_interval_start, data_interval_end, destination_version)
-      where l.export_id = $1 and l.generation < c.generation and l.key like '%.parquet'`,
+      where l.export_id = $1 and l.generation < c.generation and l.deleted_at is null and l.key like '%.parquet'`,
     [exportId],
   );
   return found.map(({ key }) => key);

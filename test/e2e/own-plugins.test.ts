@@ -3,11 +3,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { untilWritersEnded } from '../support/database.ts';
 import {
   backfill,
-  countParts,
   createS3Export,
   hour,
   projectPath,
-  readRuns,
   retireExports,
   untilEnded,
 } from '../support/exported-events.ts';
@@ -27,7 +25,6 @@ import {
   readRows,
   readSource,
 } from '../support/transforms/purchases.ts';
-import { until } from '../support/until.ts';
 
 let installation: Installation;
 beforeAll(async () => {
@@ -175,22 +172,10 @@ describe("an export through an organization's own plugins", () => {
       dsl_query: query,
       config: { file_format: 'JSONLines', max_file_size_mb: 1 },
     });
-    await installation.s3.faults.add({
-      match: { operation: 'UploadPart' },
-      times: Number.POSITIVE_INFINITY,
-      effect: { delayMs: 1_500 },
-    });
+    await installation.stopWorkers();
+    const victim = await installation.startWorker({ FAILPOINTS: 'before_complete=kill@1' });
     await backfill(installation, exportId);
-    await until(async () => (await countParts(installation, exportId)) >= 1, {
-      timeoutMs: 60_000,
-      message: 'a part has arrived',
-    });
-    const [before] = await readRuns(installation, exportId);
-    expect(before?.status).toBe('Running');
-    const victim = installation.processes.find(({ pid }) => pid === before?.holderPid);
-    victim?.kill('SIGKILL');
-    await victim?.waitForExit();
-    await installation.s3.faults.clear();
+    await victim.waitForExit(60_000);
     const path = `/api/organizations/${installation.tenant.organizationId}/plugins/${shortener}`;
     const changed = await installation.client.patch(path, { source: shorten('v2') });
     expect(changed.status, changed.text).toBe(200);

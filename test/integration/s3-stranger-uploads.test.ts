@@ -5,7 +5,13 @@ import {
   type Destination,
   type UploadProgress,
 } from '../../src/destinations/destination.ts';
-import { codeOf, options, readAll, recordingJournal } from '../conformance/destination-suite.ts';
+import {
+  codeOf,
+  options,
+  readAll,
+  recordingJournal,
+  uploadOf,
+} from '../conformance/destination-suite.ts';
 import { type OpenedStore, openStore, partBytes } from '../support/s3-destination.ts';
 import { until } from '../support/until.ts';
 
@@ -30,7 +36,7 @@ describe('a store that takes parts of a completed upload', () => {
     store = await openStore({ quirks });
     const destination = store.open({ ...allTraits, sealsUploads });
     const first = await create(destination);
-    await second(destination, { ...first.upload, parts: [] });
+    await second(destination, { ...uploadOf(first), parts: [] });
     await first.write(randomBytes(partBytes));
     // Waits until the part is answered. Nothing may come of it.
     expect(await codeOf(first.complete())).not.toBeNull();
@@ -62,7 +68,7 @@ describe('a store that takes parts of a completed upload', () => {
     const writer = await create();
     await writer.write(Buffer.from('bytes'));
     await writer.complete();
-    await store.destination.abortUpload(writer.upload);
+    await store.destination.abortUpload(uploadOf(writer));
     expect(String(await content())).toBe('bytes');
   });
 });
@@ -134,14 +140,14 @@ describe('a store that answers 500 to the completion of a lost upload', () => {
 
   it('is asked for the parts, and the upload is lost', async () => {
     const writer = await writtenFile();
-    await store.destination.abortUpload(writer.upload);
+    await store.destination.abortUpload(uploadOf(writer));
     expect(await codeOf(writer.complete())).toBe('destination.upload_lost');
     expect(await content()).toBeNull();
   });
 
   it('does not take another object for its own', async () => {
     const writer = await writtenFile();
-    await store.destination.abortUpload(writer.upload);
+    await store.destination.abortUpload(uploadOf(writer));
     await store.destination.commitManifest('a', Buffer.from('another'), null);
     expect(await codeOf(writer.complete())).toBe('destination.upload_lost');
     expect(String(await content())).toBe('another');

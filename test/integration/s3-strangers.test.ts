@@ -13,6 +13,7 @@ import {
   options,
   readAll,
   recordingJournal,
+  uploadOf,
 } from '../conformance/destination-suite.ts';
 import { type OpenedStore, openStore, partBytes } from '../support/s3-destination.ts';
 import type { S3Quirks } from '../support/s3-server/quirks.ts';
@@ -146,7 +147,7 @@ describe.each(strangers)('a store that %s', (_, quirks, differs) => {
     const bytes = randomBytes(Math.round(1.4 * partBytes));
     const { journal } = recordingJournal();
     const first = await store.open(traits).createFile(options('a'), journal);
-    const left: UploadProgress = { ...first.upload, parts: [] };
+    const left: UploadProgress = { ...uploadOf(first), parts: [] };
     const destination = store.open(traits);
     const resumed = destination.resumeFile(options('a'), left, journal);
     if (!traits.sealsUploads) {
@@ -334,7 +335,7 @@ describe('an upload of an older release', () => {
   it('is ended and begun anew if nothing says whether it took checksums', async () => {
     store = await openStore();
     const { journal } = recordingJournal();
-    const { upload } = await store.destination.createFile(options('a'), journal);
+    const upload = uploadOf(await store.destination.createFile(options('a'), journal));
     const uploadId = upload.uploadId.replace('+crc32', '');
     const resumed = store.destination.resumeFile(
       options('a'),

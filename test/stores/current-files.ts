@@ -44,7 +44,7 @@ export async function untilNoStrays(
   exportId: string,
 ): Promise<CurrentFiles> {
   await installation.pool.query(
-    `update leftover_files set noted_at = noted_at - interval '1 day', tried_at = null`,
+    `update leftover_files set noted_at = noted_at - interval '1 day', deleted_at = deleted_at - interval '1 day', tried_at = null`,
   );
   return await until(
     async () => {

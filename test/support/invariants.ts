@@ -62,6 +62,8 @@ const removable = `select from leftover_files l join receipts c using (export_id
     join batch_exports e on e.id = l.export_id and e.deleted_at is null
   where case when c.manifest_key is not null then l.generation < c.generation
              else l.key not in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f) end
+    -- It is deleted once more an hour later.
+    and l.deleted_at is null
     -- A store without conditional writes keeps them for a day.
     and coalesce(e.store_traits->>'ifNoneMatch', 'true') = 'true' and coalesce(e.store_traits->>'ifMatch', 'quoted') <> 'none'`;
 

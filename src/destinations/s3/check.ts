@@ -11,8 +11,8 @@ import {
 import type { S3Connection } from './client.ts';
 import { isUnreached } from './errors.ts';
 import { deleteObjects, headObject } from './objects.ts';
+import { createWriter } from './open-writer.ts';
 import { markerPrefix, probeStore } from './probe.ts';
-import { createWriter } from './writer.ts';
 
 /** The part of the config that an error is about; other errors belong to the current step. */
 const stepOfCode: Partial<Record<ErrorCode, string>> = {

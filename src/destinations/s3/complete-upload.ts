@@ -58,7 +58,7 @@ export async function completeUpload(
     }
     if (found === null) throw error;
     if (!isOwnObject(upload, found.Metadata) || !found.ETag) throw error;
-    checkSize(found.ContentLength, parts);
+    checkSize(found.ContentLength, bytesOf(parts));
     if (whole.shared) await checkContent(connection, upload, whole, signal);
     return found.ETag;
   }
@@ -81,7 +81,7 @@ async function checkObject(
   if (found === 'not allowed') return given || digestOf(parts);
   const isNamed = given !== '' && isSameTag(found?.ETag ?? null, given);
   if (found?.ETag && (isNamed || isOwnObject(upload, found.Metadata))) {
-    checkSize(found.ContentLength, parts);
+    checkSize(found.ContentLength, bytesOf(parts));
     return found.ETag;
   }
   // Another tag belongs to another writer's object, or to an old object that the store still shows.
@@ -172,16 +172,23 @@ async function checkContent(
   throw new SluiceError('destination.upload_lost', 'another attempt has completed this upload');
 }
 
-/** A store that drops parts, or counts them differently, must not count as a success. */
-function checkSize(found: number | undefined, parts: readonly UploadPart[]): void {
-  const sent = parts.reduce((sum, part) => sum + part.bytes, 0);
+function bytesOf(parts: readonly UploadPart[]): number {
+  return parts.reduce((sum, part) => sum + part.bytes, 0);
+}
+
+/**
+ * A store that drops parts, or counts bytes differently, must not count as a success.
+ *
+ * @throws SluiceError `destination.unavailable` if an object of `sent` bytes has another size
+ */
+export function checkSize(found: number | undefined, sent: number): void {
   if (found === sent) return;
   const detail = `the store shows an object of ${found ?? 'no'} bytes, but ${sent} were sent`;
   throw new SluiceError('destination.unavailable', detail);
 }
 
 /** Credentials may allow writing only: then the object cannot be checked. */
-async function headOrNothing(connection: S3Connection, key: string, signal: AbortSignal) {
+export async function headOrNothing(connection: S3Connection, key: string, signal: AbortSignal) {
   try {
     return await headObject(connection, key, signal);
   } catch (error) {

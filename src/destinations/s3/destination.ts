@@ -3,10 +3,11 @@ import { callDeadline, delayAbort } from './call-deadline.ts';
 import { checkDestination } from './check.ts';
 import type { S3Connection } from './client.ts';
 import { commitManifest } from './manifest.ts';
+import { ownerOf } from './object-metadata.ts';
 import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
+import { createWriter, mayPut, openWriter, resumeWriter } from './open-writer.ts';
 import { probePutsOf, probeStore } from './probe.ts';
-import { abortUpload, listUploads, ownerOf } from './uploads.ts';
-import { createWriter, resumeWriter } from './writer.ts';
+import { abortUpload, listUploads } from './uploads.ts';
 
 /** A probe during a commit delays a run that holds a lease. */
 const probePatienceMs = 60_000;
@@ -32,6 +33,7 @@ export function openS3Destination(
     connection.traits = { ...(known ?? allTraits), ...puts };
     return connection.traits;
   };
+  const probeAgain = (signal: AbortSignal) => probePuts(callDeadline(signal, probePatienceMs));
   return {
     get traits() {
       return isAssuming ? null : connection.traits;
@@ -44,10 +46,12 @@ export function openS3Destination(
       isAssuming = false;
       return connection.traits;
     },
-    createFile: (options, journal, signal) =>
-      createWriter(connection, options, context, journal, signal),
-    resumeFile: (_options, progress, journal, signal) =>
-      resumeWriter(connection, progress, context, journal, signal),
+    createFile: async (options, journal, signal) =>
+      mayPut(connection, options)
+        ? openWriter(connection, options, context, journal, probeAgain, signal)
+        : createWriter(connection, options, context, journal, signal),
+    resumeFile: (options, progress, journal, signal) =>
+      resumeWriter(connection, options, progress, context, journal, signal),
     abortUpload: (upload, signal) => abortUpload(connection, upload, signal),
     listUploads: (prefix, signal) => listUploads(connection, prefix, signal),
     commitManifest(
@@ -58,7 +62,7 @@ export function openS3Destination(
     ) {
       // A put that is cut off may still take effect, so a shutdown waits for its answer.
       const signal = callDeadline(given && delayAbort(given, commitPatienceMs));
-      const probe = () => probePuts(callDeadline(signal, probePatienceMs));
+      const probe = () => probeAgain(signal);
       const options = { confirm, probe, ours, lease, signal };
       return commitManifest(connection, key, body, expected, options);
     },

@@ -1,13 +1,11 @@
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../domain/errors.ts';
-import type { RetryPolicy } from '../../domain/retry-policy.ts';
 import type { ManifestTag, PutLease, StoreTraits } from '../destination.ts';
-import { encryptionHeaders, type S3Connection } from './client.ts';
-import { conditionFor, conditionHeaders, isSameTag, type PutCondition } from './conditions.ts';
+import type { S3Connection } from './client.ts';
+import { conditionFor, isSameTag, type PutCondition } from './conditions.ts';
 import { isCollision, isNotImplemented } from './errors.ts';
 import { readObject } from './objects.ts';
-
-type Put = { readonly etag: ManifestTag };
+import { once, type Put, putSmallObject } from './put-object.ts';
 
 /** What a commit needs besides the connection. */
 export interface CommitOptions {
@@ -153,13 +151,6 @@ function withoutCondition(traits: StoreTraits, expected: ManifestTag): StoreTrai
   return expected === null ? { ...traits, ifNoneMatch: false } : { ...traits, ifMatch: 'none' };
 }
 
-export const once: RetryPolicy = { maxAttempts: 1, baseMs: 0, capMs: 0 };
-
-function contentTypeOf(key: string): string {
-  if (key.endsWith('.avro')) return 'avro/binary';
-  return key.endsWith('.text') ? 'text/plain' : 'application/json';
-}
-
 /**
  * Puts a manifest. If the tag that the store names is not the digest of these bytes (with KMS it never is), they are
  * read back: a proxy may have given the answer to another request.
@@ -175,55 +166,6 @@ async function putChecked(...asked: Parameters<typeof putSmallObject>): Promise<
   if (current === 'unseen') return put;
   if (current !== null && (await hasBytes(current.body, body))) return { etag: current.etag };
   throw new SluiceError('destination.unavailable', `the store took ${key}, but does not show it`);
-}
-
-/** When an object may be put. */
-export type PutTime = Pick<CommitOptions, 'signal'> & Partial<Pick<CommitOptions, 'lease'>>;
-
-/**
- * The lease is looked at with the connection open, right before the first byte: name lookup, handshakes and waits
- * between tries may take long, and a process may freeze in each.
- *
- * @throws SluiceError `destination.unavailable` if the answer names no tag, as a page of a proxy does not;
- *   `run.lease_lost`
- */
-export async function putSmallObject(
-  connection: S3Connection,
-  key: string,
-  body: Uint8Array,
-  condition: PutCondition,
-  { signal, lease }: PutTime,
-  policy?: RetryPolicy,
-): Promise<Put> {
-  const checkLease = () => {
-    if (lease?.holds() === false) throw new SluiceError('run.lease_lost');
-  };
-  let tries = 0;
-  return connection.request(
-    async (client, send) => {
-      tries += 1;
-      // A store may have refused the first try because its time is later than that of our machine, which was frozen.
-      await lease?.extend(tries > 1);
-      const { headers } = await client.send(
-        {
-          ...{ method: 'PUT', key, query: { 'x-id': 'PutObject' }, body },
-          headers: {
-            'content-type': contentTypeOf(key),
-            ...encryptionHeaders(connection),
-            ...conditionHeaders(condition),
-          },
-        },
-        { ...send, beforeSend: checkLease },
-      );
-      if (headers.etag) return { etag: headers.etag };
-      throw new SluiceError(
-        'destination.unavailable',
-        `HTTP 200 without an ETag to the put of ${key}`,
-      );
-    },
-    signal,
-    policy,
-  );
 }
 
 /** Whether a body is exactly these bytes. Stops at the first difference. */

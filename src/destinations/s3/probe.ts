@@ -4,9 +4,10 @@ import type { StoreTraits, UploadJournal, UploadPart, UploadRef } from '../desti
 import type { S3Connection } from './client.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
 import { isInternalError, isNotImplemented, StoreError } from './errors.ts';
-import { hasBytes, once, putSmallObject } from './manifest.ts';
+import { hasBytes } from './manifest.ts';
 import { deleteObjects, headObject, readObject } from './objects.ts';
 import { PartDigest } from './part-digest.ts';
+import { once, putSmallObject } from './put-object.ts';
 import {
   abortUpload,
   completion,

@@ -13,6 +13,7 @@ import { callDeadline } from './call-deadline.ts';
 import { encryptionHeaders, type S3Connection } from './client.ts';
 import { conditionHeaders, type PutCondition } from './conditions.ts';
 import { isNotImplemented, StoreError } from './errors.ts';
+import { hasMark, metadataHeaders } from './object-metadata.ts';
 import { compareKeys, keysPerPage, readPages } from './pages.ts';
 import type { PartSums } from './part-digest.ts';
 import type { SendOptions } from './request-handler.ts';
@@ -25,9 +26,6 @@ import { type StoreRequest, textsOf } from './store-client.ts';
  * ETags.) `crc32` or `plain` is what the store accepted. Then follows a digest of the requested
  * encryption. Earlier builds had neither word.
  */
-
-const markName = 'sluice-upload';
-const ownerName = 'sluice-export';
 
 /**
  * If an answer comes after the request was given up, the upload it names is aborted.
@@ -61,8 +59,7 @@ export async function createUpload(
           ...{ method: 'POST', key: options.key, query: { uploads: '' } },
           headers: {
             'content-type': options.contentType,
-            [`x-amz-meta-${markName}`]: mark,
-            [`x-amz-meta-${ownerName}`]: options.owner,
+            ...metadataHeaders(mark, options.owner),
             'x-amz-checksum-algorithm': checksum,
             ...encryptionHeaders(connection),
           },
@@ -116,18 +113,11 @@ export function isOwnObject(
   upload: UploadRef,
   metadata: Readonly<Record<string, string>> | undefined,
 ): boolean {
-  const [mark] = splitId(upload);
-  return mark !== '' && metadata?.[markName] === mark;
+  return hasMark(metadata, splitId(upload)[0]);
 }
 
-/**
- * The export that made an object; null if the object does not say (an earlier build's, or not ours).
- */
-export function ownerOf(metadata: Readonly<Record<string, string>> | undefined): string | null {
-  return metadata?.[ownerName] ?? null;
-}
-
-function refusesChecksums(error: unknown): boolean {
+/** Whether a store refused a request because of its checksum. */
+export function refusesChecksums(error: unknown): boolean {
   if (!(error instanceof SluiceError)) return false;
   return isNotImplemented(error) || /checksum/i.test(error.detail ?? '');
 }

@@ -1,5 +1,5 @@
+import { randomUUID } from 'node:crypto';
 import { SluiceError } from '../../domain/errors.ts';
-import { failpoint } from '../../failpoints/failpoint.ts';
 import type {
   CompleteOptions,
   DestinationContext,
@@ -7,129 +7,61 @@ import type {
   FileWriter,
   UploadJournal,
   UploadPart,
-  UploadProgress,
   UploadRef,
 } from '../destination.ts';
-import { callDeadline, delayAbort } from './call-deadline.ts';
 import type { S3Connection } from './client.ts';
 import { completeUpload } from './complete-upload.ts';
 import { toDestinationError } from './errors.ts';
 import { PartDigest, type PartSums } from './part-digest.ts';
 import { partSize } from './part-sizes.ts';
-import {
-  abortUpload,
-  createUpload,
-  hasSameEncryption,
-  listParts,
-  partEtag,
-  signsParts,
-  takesChecksums,
-  uploadPart,
-} from './uploads.ts';
+import { type FilePut, putFile } from './put-file.ts';
+import { abortUpload, partEtag, signsParts, uploadPart } from './uploads.ts';
 
-type Limits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
+/** Of a file's parts. */
+export type PartLimits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
 
-/** Begins a file. The journal records it before the store is asked, and its id before this resolves. */
-export async function createWriter(
-  connection: S3Connection,
-  options: FileOptions,
-  limits: Limits,
-  journal: UploadJournal,
-  signal?: AbortSignal,
-): Promise<FileWriter> {
-  const patient = callDeadline(signal && delayAbort(signal, createPatienceMs));
-  await journal.starting(options.key);
-  const { upload, checksums, alone } = await createUpload(connection, options, patient);
-  await failpoint('upload_begun');
-  const writer = new S3Writer(connection, upload, limits, journal, checksums, [], signal);
-  try {
-    await journal.started(upload, alone);
-  } catch (error) {
-    // It has no record, so it must not remain.
-    await abortUpload(connection, upload, AbortSignal.timeout(abortPatienceMs)).catch(() => {});
-    throw error;
-  }
-  return writer;
+/** An upload that a writer fills. */
+export interface BegunUpload {
+  readonly upload: UploadRef;
+  /** Whether its parts have a CRC32. */
+  readonly checksums: boolean;
+  /** Parts that an earlier attempt sent and the store has. */
+  readonly known: readonly UploadPart[];
+  /** Whether another attempt, which may still run, has the upload too. */
+  readonly shared: boolean;
 }
-
-/**
- * If a request for an upload is given up, its answer would be lost, and so the upload's id: wait for a
- * while.
- */
-const createPatienceMs = 5_000;
 
 /** A file's first buffer, and how much larger each of the next is until it has the size of a part. */
 const firstBytes = 64 * 1024;
 const growth = 4;
 
 /** A cancelled run keeps its slot while its uploads are aborted. The sweep aborts the others. */
-const abortPatienceMs = 5_000;
+export const abortPatienceMs = 5_000;
 
-/**
- * Continues an upload. Recorded parts that the store still has are not sent again.
- *
- * @throws SluiceError `destination.upload_lost` if the file has to be begun again
- */
-export async function resumeWriter(
-  connection: S3Connection,
-  progress: UploadProgress,
-  limits: Limits,
-  journal: UploadJournal,
-  signal?: AbortSignal,
-): Promise<FileWriter> {
-  const { key, uploadId, parts } = progress;
-  const checksums = takesChecksums(progress);
-  // A part of the earlier attempt that arrives after our Complete would change the object.
-  const isSafe = connection.traits?.sealsUploads ?? true;
-  const isEncrypted = hasSameEncryption(connection, progress);
-  if (checksums === null || !isSafe || !isEncrypted) {
-    // The lineage has not reached its commit, so no attempt can be completing the upload.
-    await abortUpload(connection, progress, signal);
-    const why = !isSafe
-      ? 'begun by another attempt, at a store that takes parts of a completed upload'
-      : isEncrypted
-        ? 'begun by an older release, without a part'
-        : 'begun with another encryption';
-    throw new SluiceError('destination.upload_lost', why);
-  }
-  const held = new Map(
-    (await listParts(connection, progress, signal)).map((part) => [part.number, part]),
-  );
-  const known = parts.filter((part) => {
-    const found = held.get(part.number);
-    return found?.bytes === part.bytes && found.tag === partEtag(part);
-  });
-  return new S3Writer(
-    connection,
-    { key, uploadId },
-    limits,
-    journal,
-    checksums,
-    known,
-    signal,
-    true,
-  );
+/** For a file that begins without an upload. */
+export interface WithoutUpload {
+  readonly begin: () => Promise<BegunUpload>;
+  readonly probe: FilePut['probe'];
 }
 
 /**
- * A file as a multipart upload, however small. Once the next attempt has aborted an upload, no store
- * can complete it. So a worker that lost its lease cannot put its object over a committed one. A single
- * PutObject could, at any later time.
+ * A file as a multipart upload. Once the next attempt has aborted an upload, no store can complete it. So a worker that
+ * lost its lease cannot put its object over a committed one. A single PutObject could, at any later time: therefore
+ * only a file at a key of its own is put so, and only if the key is free (docs/guarantees.md, C7).
  */
-class S3Writer implements FileWriter {
-  readonly upload: UploadRef;
+export class S3Writer implements FileWriter {
   readonly #connection: S3Connection;
-  readonly #limits: Limits;
+  readonly #options: FileOptions;
+  readonly #limits: PartLimits;
   readonly #journal: UploadJournal;
-  readonly #checksums: boolean;
-  /** Whether another attempt, which may still run, has the upload too. */
-  readonly #shared: boolean;
+  readonly #without: WithoutUpload | null;
+  /** Null as long as the file may be put at once. */
+  #begun: BegunUpload | null;
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
   readonly #inFlight = new Set<Promise<void>>();
   /** Parts that arrived before an earlier one. */
   readonly #early = new Map<number, UploadPart>();
-  /** Parts that an earlier attempt sent and the store has. */
   readonly #known: ReadonlyMap<number, UploadPart>;
   /** The parts that arrived, without a gap. */
   readonly #parts: UploadPart[] = [];
@@ -140,6 +72,9 @@ class S3Writer implements FileWriter {
   #partBytes = 0;
   #filled = 0;
   #digest: PartDigest | null = null;
+  /** Of a file that is put at once. */
+  #sums: PartSums | null = null;
+  readonly #mark = randomUUID();
   #nextNumber = 1;
   #recorded: Promise<void> = Promise.resolve();
   #failure: SluiceError | null = null;
@@ -151,22 +86,25 @@ class S3Writer implements FileWriter {
 
   constructor(
     connection: S3Connection,
-    upload: UploadRef,
-    limits: Limits,
+    options: FileOptions,
+    limits: PartLimits,
     journal: UploadJournal,
-    checksums: boolean,
-    known: readonly UploadPart[],
+    begun: BegunUpload | null,
+    without: WithoutUpload | null,
     signal?: AbortSignal,
-    shared = false,
   ) {
-    this.#shared = shared;
     this.#connection = connection;
-    this.upload = upload;
+    this.#options = options;
     this.#limits = limits;
     this.#journal = journal;
-    this.#checksums = checksums;
-    this.#known = new Map(known.map((part) => [part.number, part]));
+    this.#begun = begun;
+    this.#without = without;
+    this.#known = new Map(begun?.known.map((part) => [part.number, part]));
     this.#signal = signal ? AbortSignal.any([this.#stop.signal, signal]) : this.#stop.signal;
+  }
+
+  get upload(): UploadRef | null {
+    return this.#begun?.upload ?? null;
   }
 
   async write(bytes: Uint8Array): Promise<void> {
@@ -190,7 +128,7 @@ class S3Writer implements FileWriter {
     this.#throwFailure();
     // An upload needs at least one part: an empty file has one empty part.
     const unsent = this.#filled > 0 || this.#nextNumber === 1;
-    if (!this.#sealed && unsent) await this.#sendPart();
+    if (!this.#sealed && unsent && this.#begun !== null) await this.#sendPart();
     this.#sealed = true;
     await Promise.all(this.#inFlight);
     this.#throwFailure();
@@ -199,12 +137,12 @@ class S3Writer implements FileWriter {
   async complete(options: CompleteOptions = {}): Promise<{ readonly etag: string }> {
     if (this.#result === null) {
       await this.flush();
-      const areDigests = this.#isDigest && this.#parts.length === 1;
-      const whole = { parts: this.#parts, shared: this.#shared, areDigests, ...options };
-      const etag = await completeUpload(this.#connection, this.upload, whole, this.#signal);
+      const etag = this.#begun
+        ? await this.#completeUpload(this.#begun, options)
+        : await this.#put(options);
       this.#result = { etag };
     }
-    await this.#journal.ended(this.upload);
+    if (this.#begun) await this.#journal.ended(this.#begun.upload);
     return this.#result;
   }
 
@@ -212,8 +150,11 @@ class S3Writer implements FileWriter {
     if (this.#result !== null || this.#aborted) return;
     this.#fail(new SluiceError('destination.unavailable', 'the upload was aborted'));
     await Promise.all(this.#inFlight);
-    await abortUpload(this.#connection, this.upload, AbortSignal.timeout(abortPatienceMs));
-    await this.#journal.ended(this.upload);
+    if (this.#begun) {
+      const { upload } = this.#begun;
+      await abortUpload(this.#connection, upload, AbortSignal.timeout(abortPatienceMs));
+      await this.#journal.ended(upload);
+    }
     this.#aborted = true;
   }
 
@@ -223,12 +164,47 @@ class S3Writer implements FileWriter {
     await Promise.all(this.#inFlight);
   }
 
+  #completeUpload({ upload, shared }: BegunUpload, options: CompleteOptions): Promise<string> {
+    const areDigests = this.#isDigest && this.#parts.length === 1;
+    const whole = { parts: this.#parts, shared, areDigests, ...options };
+    return completeUpload(this.#connection, upload, whole, this.#signal);
+  }
+
+  /** Sends the whole file, which is smaller than a part. */
+  async #put({ lease }: CompleteOptions): Promise<string> {
+    const { probe } = this.#demandWithout();
+    const body = (this.#buffer ?? Buffer.alloc(0)).subarray(0, this.#filled);
+    this.#sums ??= (this.#digest ?? this.#openDigest()).end();
+    const made = this.#sums;
+    const sumsOf = (checksums: boolean) => this.#sumsOf(body, made, checksums);
+    const file = { ...this.#options, body, sumsOf, mark: this.#mark };
+    return putFile(this.#connection, file, { lease, probe, signal: this.#signal });
+  }
+
+  #demandWithout(): WithoutUpload {
+    if (this.#without) return this.#without;
+    throw new SluiceError('internal.unexpected', 'the file has no upload');
+  }
+
+  /** @param made of the same bytes, as if the store takes what its traits say */
+  #sumsOf(body: Buffer, made: PartSums, checksums: boolean): PartSums {
+    if (checksums === (made.crc32 !== null)) return made;
+    const digest = this.#openDigest(checksums);
+    digest.update(body);
+    return digest.end();
+  }
+
   /** Starts to send the buffer; resolves when another part may be filled. */
   async #sendPart(): Promise<void> {
     const number = this.#nextNumber;
     const buffer = this.#buffer ?? Buffer.alloc(0);
-    const sums = (this.#digest ?? this.#openDigest()).end();
-    const sending = this.#upload(number, buffer, this.#filled, sums);
+    let sums = (this.#digest ?? this.#openDigest()).end();
+    if (this.#begun === null) {
+      this.#begun = await this.#begin();
+      sums = this.#sumsOf(buffer.subarray(0, this.#filled), sums, this.#begun.checksums);
+    }
+    const { upload } = this.#begun;
+    const sending = this.#upload(upload, number, buffer, this.#filled, sums);
     this.#nextNumber = number + 1;
     this.#buffer = null;
     this.#filled = 0;
@@ -239,30 +215,48 @@ class S3Writer implements FileWriter {
     this.#throwFailure();
   }
 
-  #openDigest(): PartDigest {
+  /** What was written does not fit into one request. */
+  async #begin(): Promise<BegunUpload> {
+    try {
+      return await this.#demandWithout().begin();
+    } catch (error) {
+      this.#fail(toDestinationError(error, []));
+      throw error;
+    }
+  }
+
+  #openDigest(checksums = this.#takesChecksums()): PartDigest {
     return new PartDigest({
-      crc32: this.#checksums,
-      sha256: signsParts(this.#connection, this.#checksums),
+      crc32: checksums,
+      sha256: signsParts(this.#connection, checksums),
       // Small files have one part.
       md5: this.#nextNumber === 1 || this.#known.has(this.#nextNumber),
     });
   }
 
+  #takesChecksums(): boolean {
+    return this.#begun?.checksums ?? this.#connection.traits?.checksums ?? true;
+  }
+
   /** Never rejects: a failure stops the other parts, and the next call throws it. */
-  async #upload(number: number, buffer: Buffer, length: number, sums: PartSums): Promise<void> {
+  async #upload(
+    upload: UploadRef,
+    number: number,
+    buffer: Buffer,
+    length: number,
+    sums: PartSums,
+  ): Promise<void> {
     try {
       const body = buffer.subarray(0, length);
-      const part = this.#findKnown(number, length, sums) ?? (await this.#send(number, body, sums));
+      const part =
+        this.#findKnown(number, length, sums) ??
+        (await uploadPart(this.#connection, upload, number, body, sums, this.#signal));
       if (number === 1) this.#isDigest = partEtag(part) === `"${sums.md5}"`;
       this.#spare.push(buffer);
-      await this.#record(part);
+      await this.#record(upload, part);
     } catch (error) {
       this.#fail(toDestinationError(error, []));
     }
-  }
-
-  #send(number: number, body: Buffer, sums: PartSums): Promise<UploadPart> {
-    return uploadPart(this.#connection, this.upload, number, body, sums, this.#signal);
   }
 
   /** The part as an earlier attempt sent it, if it had the same bytes: its ETag is their MD5. */
@@ -272,7 +266,7 @@ class S3Writer implements FileWriter {
     return partEtag(known).replaceAll('"', '') === md5 ? known : null;
   }
 
-  async #record(part: UploadPart): Promise<void> {
+  async #record(upload: UploadRef, part: UploadPart): Promise<void> {
     this.#early.set(part.number, part);
     const before = this.#parts.length;
     for (;;) {
@@ -283,7 +277,7 @@ class S3Writer implements FileWriter {
     }
     // The record of the earlier attempt stays until there is more.
     if (this.#parts.length === before || this.#parts.length <= this.#known.size) return;
-    const progress = { ...this.upload, parts: [...this.#parts] };
+    const progress = { ...upload, parts: [...this.#parts] };
     this.#recorded = this.#recorded.then(() => this.#journal.progressed(progress));
     await this.#recorded;
   }

@@ -24,6 +24,11 @@ export async function recordFault(
   const { retry, secondOpinionMs } = context.policy;
   const shown = { code: error.code, text: describeError(error) };
   await context.db.transaction(async (tx) => {
+    if (error.code === 'destination.conflict' && run.attempt === 1) {
+      // It may not have looked at the keys, as the next one does. So this is no fault yet.
+      if (await handBackRun(tx, run, 0, null)) await log(tx, run, 'INFO', firstConflict);
+      return;
+    }
     const history = await readHistory(tx, run, error);
     const policy = { ...retry, secondOpinionMs };
     const decision = decideAttempt(error, run.faults + 1, history, policy, random);
@@ -49,6 +54,9 @@ export async function recordFault(
     if (isFinal) await countFailure(tx, context, run, text);
   });
 }
+
+const firstConflict =
+  'Attempt 1 found a file at a key that should be free. The next attempt starts now and reads what is there.';
 
 const retriesExhausted =
   'All attempts failed, so Sluice stopped retrying this run. Fix the cause, then retry the run.';

@@ -94,7 +94,9 @@ export async function untilLookedBack(world: World): Promise<void> {
       `update receipts set pending_checked_at = now() - interval '2 hours', looked_back_at = null,
               committed_at = least(committed_at, now() - interval '10 s') where not settled`,
     );
-    await pool.query('update leftover_files set tried_at = null');
+    await pool.query(
+      `update leftover_files set tried_at = null, deleted_at = deleted_at - interval '61 minutes'`,
+    );
     await pool.query('update uploads set collect_after = null, collect_tries = 0');
     let left: unknown[] = [];
     await until(

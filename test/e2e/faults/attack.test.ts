@@ -169,7 +169,11 @@ describe('a file that the receipt names', () => {
     await installation.startWorker();
     await until(
       async () =>
-        (await pool.query(`select from leftover_files where key = 'another'`)).rowCount === 0,
+        (
+          await pool.query(
+            `select from leftover_files where key = 'another' and deleted_at is null`,
+          )
+        ).rowCount === 0,
       { timeoutMs: 60_000, message: () => 'the sweep has removed what the receipt does not name' },
     );
     expect(await keysOf(exportId)).toContain(`${stem}.jsonl`);

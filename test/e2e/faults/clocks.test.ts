@@ -66,7 +66,7 @@ describe.each(queues)('on the queue in %s', (queue) => {
 
     test('keeps the lease of its run, and no other worker takes it', async () => {
       await installation.stopWorkers();
-      const slow = { operation: 'CreateMultipartUpload' } as const;
+      const slow = { operation: 'PutObject' } as const;
       const worker = await installation.startWorker(shifted(shiftMs));
       const ids = await Promise.all([1, 2, 3].map(() => newRun(installation)));
       // Past the lease of 4 s, which the others see by Postgres' clock and would take.

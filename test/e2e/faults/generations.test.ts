@@ -75,6 +75,36 @@ describe('a worker that freezes', () => {
   );
 });
 
+test('a small file that a frozen worker puts after its key was cleaned up is removed once more', async () => {
+  const exportId = await createS3Export(installation, { name: 'late put' });
+  const sleeper = await breakAt(exportId, 'before_complete', 'stop');
+  await installation.startWorker();
+  expect(await untilEnded(installation, exportId)).toMatchObject([
+    { status: 'Completed', attempt: 2 },
+  ]);
+  const named = [`${stem}.v2.jsonl`, `${stem}_manifest.json`];
+  const { pool } = installation;
+  const deleted = () =>
+    pool.query(`select from leftover_files where export_id = $1 and deleted_at is not null`, [
+      exportId,
+    ]);
+  await until(async () => (await deleted()).rowCount === 1);
+  expect(await keysOf(exportId)).toEqual(named);
+  await wake(sleeper);
+  expect(await keysOf(exportId)).toEqual([`${stem}.jsonl`, ...named]);
+  await expectInvariants(installation);
+  await pool.query(
+    `update leftover_files set deleted_at = deleted_at - interval '61 minutes', tried_at = null where export_id = $1`,
+    [exportId],
+  );
+  await until(async () => (await keysOf(exportId)).length === named.length, {
+    timeoutMs: 60_000,
+    message: 'the sweep has removed the late file',
+  });
+  expect(await keysOf(exportId)).toEqual(named);
+  expect(await expectInvariants(installation)).toMatchObject({ rows });
+});
+
 describe('a re-run that ends for good', () => {
   test('between its files and its manifest leaves the delivered ones whole, and a later run removes its own', async () => {
     const exportId = await createS3Export(installation, {

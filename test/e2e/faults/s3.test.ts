@@ -159,7 +159,7 @@ describe('faults that a person must fix', () => {
       exports.set(name, id);
       if (fault) {
         await installation.s3.faults.add({
-          match: { key: new RegExp(id), operation: 'CreateMultipartUpload' },
+          match: { key: new RegExp(id), operation: 'PutObject' },
           times: forever,
           effect: fault,
         });

@@ -203,7 +203,7 @@ test('the same job delivered 100 times has one effect', async () => {
   await installation.startWorker();
   const exportId = await createS3Export(installation, { name: 'hundredfold' });
   await s3.faults.add({
-    match: { operation: 'CompleteMultipartUpload', key: new RegExp(exportId) },
+    match: { operation: 'PutObject', key: new RegExp(exportId) },
     effect: { delayMs: 1_500 },
   });
   await backfill(installation, exportId, quiet);

@@ -38,6 +38,7 @@ function open(
     prefix: 'p',
     interval,
     generation: 1,
+    writesManifest: true,
     maxFileBytes: null,
     uploads: [],
     signal: never,
@@ -52,7 +53,7 @@ describe.each(['File', 'S3'] as const)('the files of an interval at %s', (type) 
   });
   afterEach(() => store.close());
 
-  const complete = (files: FileSet) => files.complete((file) => file.complete(null));
+  const complete = (files: FileSet) => files.complete((file) => file.complete({ replaces: null }));
   const lines = async (key: string) =>
     (await readAll(store.destination, key))?.toString().split('\n').slice(0, -1) ?? [];
 
@@ -187,7 +188,7 @@ describe('the files of an interval at S3', () => {
       const files = open({ destination: store.open() }, { uploads: progress ? [progress] : [] });
       for (const block of blocks) await files.write(block);
       const made = await files.finish();
-      await files.complete((file) => file.complete(null));
+      await files.complete((file) => file.complete({ replaces: null }));
       expect(store.sent('CreateMultipartUpload')).toBe(1);
       const parts = Math.ceil((made.files[0]?.bytes ?? 0) / partBytes);
       expect(store.sent('UploadPart') - sent).toBe(parts - (progress?.parts.length ?? 0));

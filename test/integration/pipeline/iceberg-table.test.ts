@@ -142,6 +142,15 @@ describe('an export with an Iceberg table', () => {
     expect(await faults()).toEqual([]);
   });
 
+  it('looks for a manifest even before its first commit', async () => {
+    const before = store.server.requests.length;
+    await attempt(bench, store.destination, tableJob()).exported;
+    expect(store.server.requests[before]).toMatchObject({
+      operation: 'GetObject',
+      key: manifestPath,
+    });
+  });
+
   it.each([{ ifNoneMatch: 'ignore' }, { ifMatch: 'refuse' }] as const)(
     'refuses a store without conditions: %j',
     async (quirks) => {
@@ -158,18 +167,29 @@ describe('an export with an Iceberg table', () => {
     },
   );
 
-  it('refuses a store that ignores conditions though its probe said otherwise', async () => {
-    const { traits } = store.destination;
-    const liar = await openStore({ quirks: { ifNoneMatch: 'refuse' } });
-    try {
-      const destination = liar.open(traits);
-      const code = await codeOf(attempt(bench, destination, tableJob()).exported);
-      expect(code).toBe('destination.invalid_config');
-      expect(await readAll(destination, 'p/metadata/v1.metadata.json')).toBeNull();
-    } finally {
-      await liar.close();
-    }
-  });
+  it.each([
+    ['ignores', 'ignore', ['destination.invalid_config']],
+    // Its file is refused first. The next attempt knows the store better.
+    ['refuses', 'refuse', ['destination.conflict', 'destination.invalid_config']],
+  ] as const)(
+    'refuses a store that %s conditions though its probe said otherwise',
+    async (_, ifNoneMatch, codes) => {
+      const liar = await openStore({ quirks: { ifNoneMatch } });
+      try {
+        let { traits } = store.destination;
+        for (const [index, code] of codes.entries()) {
+          const destination = liar.open(traits);
+          const job = tableJob({ attempt: index + 1, generation: index + 1 });
+          expect(await codeOf(attempt(bench, destination, job).exported)).toBe(code);
+          ({ traits } = destination);
+        }
+        const { destination } = liar;
+        expect(await readAll(destination, 'p/metadata/v1.metadata.json')).toBeNull();
+      } finally {
+        await liar.close();
+      }
+    },
+  );
 
   it('refuses columns of another type before it reads them', async () => {
     const job = tableJob();

@@ -21,6 +21,10 @@ export const mutants = {
   no_floor_from_manifest: 'after a restore, generations are counted from the database alone',
   fence_without_era: 'after a restore, a fence of the lost history is taken for a new one',
   skip_presence_check: 'equal digests are enough, also if the files are gone',
+  put_over_what_is_there: 'a small file is put without If-None-Match',
+  assume_without_condition:
+    'at a store without If-None-Match, a first attempt does not look for a manifest',
+  forget_after_one_deletion: 'a deleted file is forgotten although its put may still take effect',
   complete_without_part_tags: 'an upload is completed with whatever parts it has',
 } as const;
 

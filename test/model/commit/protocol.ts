@@ -4,9 +4,11 @@
  */
 
 import { Violation } from '../explore.ts';
+import { cleaning, forgetLeftovers, formerPlaces, removable } from './cleaning.ts';
 import type { Mutant } from './mutants.ts';
 import {
   type Attempt,
+  type Config,
   type Database,
   generationOf,
   keyNamedBy,
@@ -32,6 +34,8 @@ export interface Rules {
   readonly mutant: Mutant | null;
   /** The weaker promise: no request of a commit takes effect after its sender's lease has ended. */
   readonly timely?: boolean;
+  /** Some configs have small files: each deleted key is deleted once more. */
+  readonly puts?: boolean;
 }
 
 /** Steps that are requests with an effect at the store: they can come late, or twice. */
@@ -63,7 +67,7 @@ export function take(state: State, attempt: Attempt, rules: Rules): Attempt | nu
     case 'raise the generation': {
       if (!holds(db, attempt, rules)) return null;
       const generation = allocate(state, [attempt.found]);
-      const upload = noteUpload(db, { ...attempt, generation });
+      const upload = openFile(db, { ...attempt, generation }, rules);
       return at('upload parts', { generation, upload });
     }
     case 'upload parts':
@@ -104,8 +108,7 @@ export function take(state: State, attempt: Attempt, rules: Rules): Attempt | nu
       for (const key of attempt.remove) deleteObject(state, key);
       return at(rules.mutant === 'delete_before_abort' ? 'abort uploads' : 'forget leftovers');
     case 'forget leftovers':
-      db.leftovers = db.leftovers.filter((key) => !attempt.remove.includes(key));
-      db.uncommitted = db.uncommitted.filter((key) => !attempt.remove.includes(key));
+      forgetLeftovers(db, attempt, rules);
       db.uploads = db.uploads.filter((id) => !attempt.abort.includes(id));
       return null;
   }
@@ -139,12 +142,23 @@ export function give(state: State, generation: number): number {
   return generation;
 }
 
+/** The upload of the attempt's file; empty if it has none, because it is small. */
+export function openFile(db: Database, attempt: Omit<Attempt, 'upload'>, rules: Rules): string {
+  const { config, generation, run } = attempt;
+  const open = db.uploads.some((id) => id.startsWith(lineageOf(config, generation, run)));
+  const isPut = config.isSmall === true && rules.store.ifNoneMatch && !open;
+  return isPut ? '' : noteUpload(db, attempt);
+}
+
+const lineageOf = (config: Config, generation: number, run: number) =>
+  `${keyOf(config, generation)} of run ${run + 1}`;
+
 /** An upload of this lineage at this key is resumed; else a new one is noted. */
-export function noteUpload(
+function noteUpload(
   db: Database,
   { config, generation, run, fence, era }: Omit<Attempt, 'upload'>,
 ): string {
-  const lineage = `${keyOf(config, generation)} of run ${run + 1}`;
+  const lineage = lineageOf(config, generation, run);
   const open = db.uploads.find((id) => id.startsWith(lineage));
   if (open !== undefined) return open;
   const id = `${lineage} by ${era}.${fence}`;
@@ -174,6 +188,9 @@ function adopt(db: Database, { run, era, found }: Attempt, { mutant }: Rules): M
 function uploadParts({ db, bucket }: State, attempt: Attempt, rules: Rules): Attempt | null {
   const { config, era, fence, found } = attempt;
   let { upload } = attempt;
+  const isEqual = found?.bytes === config.bytes;
+  const step = isEqual ? ('compare digests' as const) : ('begin commit' as const);
+  if (upload === '') return { ...attempt, step };
   const isHolder = holds(db, attempt, rules);
   if (bucket.uploads[upload] === undefined && !upload.endsWith(` by ${era}.${fence}`)) {
     if (!isHolder) return null;
@@ -182,8 +199,7 @@ function uploadParts({ db, bucket }: State, attempt: Attempt, rules: Rules): Att
   }
   const late = bucket.uploads[upload]?.late ?? !isHolder;
   bucket.uploads[upload] = { parts: config.bytes, late };
-  const isEqual = found?.bytes === config.bytes;
-  return { ...attempt, upload, step: isEqual ? 'compare digests' : 'begin commit' };
+  return { ...attempt, upload, step };
 }
 
 function isUnchanged({ bucket }: State, { found, config }: Attempt, { mutant }: Rules): boolean {
@@ -214,6 +230,7 @@ function recordUnchanged(state: State, attempt: Attempt, rules: Rules): Attempt 
 /** CompleteMultipartUpload names the parts by their tags. */
 function completeFiles(state: State, attempt: Attempt, rules: Rules): boolean {
   const { bucket } = state;
+  if (attempt.upload === '') return putFile(state, attempt, rules);
   const upload = bucket.uploads[attempt.upload];
   if (!upload) return false;
   const key = keyIn(attempt, rules);
@@ -224,6 +241,18 @@ function completeFiles(state: State, attempt: Attempt, rules: Rules): boolean {
   mustNotBeNamed(state, key, 'written');
   bucket.objects[key] = upload.parts;
   delete bucket.uploads[attempt.upload];
+  return true;
+}
+
+/** If the key is free. A refused put may be the second copy of one that took effect: then the object is ours. */
+function putFile(state: State, attempt: Attempt, rules: Rules): boolean {
+  const { objects } = state.bucket;
+  const { bytes } = attempt.config;
+  const key = keyIn(attempt, rules);
+  const isFree = objects[key] === undefined || rules.mutant === 'put_over_what_is_there';
+  if (!isFree) return objects[key] === bytes;
+  mustNotBeNamed(state, key, 'written');
+  objects[key] = bytes;
   return true;
 }
 
@@ -310,48 +339,6 @@ function record(state: State, attempt: Attempt, committed: Manifest, rules: Rule
   const work = { former: places, remove: removable(db, rules) };
   const done = { found: null, committed: null, generation: committed.generation };
   return { ...attempt, ...done, ...work, abort, step: cleaning(work, rules) };
-}
-
-/** Prefixes at which the interval has, or may yet get, a manifest that is not the current one. */
-export function formerPlaces(
-  { receipt, leftovers }: Database,
-  prefix: string,
-  { mutant }: Rules,
-): string[] {
-  const isBlind = mutant === 'tombstone_only_where_the_receipt_is';
-  const places = [
-    ...(receipt ? [receipt.prefix] : []),
-    ...(isBlind ? [] : leftovers.map(prefixOf)),
-  ];
-  return [...new Set(places)].filter((place) => place !== prefix).sort();
-}
-
-/**
- * Tombstones first: no manifest may name what is removed. Then uploads: one that is still open may
- * become a file that is on no record.
- */
-export function cleaning(
-  { former, remove }: Pick<Attempt, 'former' | 'remove'>,
-  { mutant }: Rules,
-): Attempt['step'] {
-  if (former.length > 0 && mutant !== 'delete_before_tombstone') return 'read a former manifest';
-  return mutant === 'delete_before_abort' && remove.length > 0 ? 'delete files' : 'abort uploads';
-}
-
-/**
- * Only generations below the current one: no manifest can name them again. Without If-Match a sleeper
- * still can, so what was never confirmed stays.
- */
-export function removable(
-  { leftovers, uncommitted, receipt }: Database,
-  { mutant, store, timely = false }: Rules,
-): string[] {
-  if (!receipt) return [];
-  const mayBeNamed = (key: string) => !store.ifMatch && !timely && uncommitted.includes(key);
-  return leftovers.filter(
-    (key) =>
-      mutant === 'reuse_keys' || (generationOf(key) < receipt.generation && !mayBeNamed(key)),
-  );
 }
 
 function keyIn({ config, generation }: Attempt, rules: Rules): string {

@@ -11,6 +11,10 @@ const gzipOfOtherRows: Config = { prefix: 'p', bytes: 'gzip*' };
 const plain: Config = { prefix: 'p', bytes: 'plain' };
 const moved: Config = { prefix: 'q', bytes: 'gzip' };
 
+const small: Config = { ...gzip, isSmall: true };
+const smallPlain: Config = { ...plain, isSmall: true };
+const smallMoved: Config = { ...moved, isSmall: true };
+
 const full: Store = { ifNoneMatch: true, ifMatch: true, onComplete: true };
 const manifestsOnly: Store = { ...full, onComplete: false };
 const noIfMatch: Store = { ifNoneMatch: true, ifMatch: false, onComplete: true };
@@ -54,6 +58,36 @@ export const scenarios = {
   'a restored database': {
     ...base,
     configs: [gzip, plain],
+    budget: { runs: 2, claims: deep ? 3 : 2, restores: 1 },
+  },
+  'small files, with failures': {
+    ...base,
+    puts: true,
+    configs: [small, smallPlain],
+    budget: { runs: 2, claims: 3, failures: 1 },
+  },
+  'small files beside large ones, and the sweep': {
+    ...base,
+    puts: true,
+    configs: [small, gzipOfOtherRows],
+    budget: { runs: 2, claims: deep ? 3 : 2, failures: 1, sweeps: 2 },
+  },
+  'small files, with requests that come late, or twice': {
+    ...base,
+    puts: true,
+    configs: [small, smallPlain],
+    budget: { runs: 2, claims: deep ? 3 : 2, late: 1, echoes: 1, sweeps: 1 },
+  },
+  'small files at another prefix and back': {
+    ...base,
+    puts: true,
+    configs: [small, smallMoved, small],
+    budget: { runs: 3, claims: deep ? 4 : 3 },
+  },
+  'small files and a restored database': {
+    ...base,
+    puts: true,
+    configs: [small, smallPlain],
     budget: { runs: 2, claims: deep ? 3 : 2, restores: 1 },
   },
   'a store with conditions on puts, not on completing': {
@@ -175,6 +209,18 @@ export const mutantScenarios: Record<Mutant, readonly [Scenario, RegExp]> = {
     /^C[1-6]$/,
   ],
   skip_presence_check: [scenarios['an outsider deletes a file'], /^C4$/],
+  put_over_what_is_there: [
+    scenarios['small files, with requests that come late, or twice'],
+    /^C[13]$/,
+  ],
+  assume_without_condition: [
+    scenarios['a store without conditions and a restored database, requests within the lease'],
+    /^C[134]$/,
+  ],
+  forget_after_one_deletion: [
+    scenarios['small files, with requests that come late, or twice'],
+    /^C7$/,
+  ],
   complete_without_part_tags: [
     scenarios['two attempts, then a re-run with other bytes, with failures'],
     /^C[34]$/,

@@ -5,6 +5,8 @@ export interface Config {
   readonly prefix: string;
   /** `gzip`, `plain`; a star stands for other rows under the same recipe. */
   readonly bytes: string;
+  /** Its file is smaller than a part: it is put at once, without an upload. */
+  readonly isSmall?: boolean;
 }
 
 export interface Run {
@@ -38,6 +40,8 @@ export interface Database {
   leftovers: string[];
   /** Those of them whose commit was begun and never confirmed. */
   uncommitted: string[];
+  /** Those of them whose object was deleted, and will be once more. */
+  deleted: string[];
   /** `uploads`: noted before the store is asked. */
   uploads: string[];
 }
@@ -82,7 +86,9 @@ export interface Attempt {
   readonly config: Config;
   readonly step: Step;
   readonly generation: number;
-  /** Of its upload. */
+  /** The run's first, of an interval that was never exported: it may assume that there is no manifest. */
+  readonly isFirst?: boolean;
+  /** Of its upload; empty if it has none. */
   readonly upload: string;
   /** The current manifest as it was when the attempt began. */
   readonly found: Manifest | null;
@@ -93,6 +99,8 @@ export interface Attempt {
   readonly there: Manifest | null;
   readonly abort: readonly string[];
   readonly remove: readonly string[];
+  /** It removes what was deleted an hour ago. */
+  readonly isAgain?: boolean;
 }
 
 export interface State {
@@ -176,6 +184,7 @@ export function copyOfDatabase(db: Database): Database {
     runs: db.runs.map((run) => ({ ...run })),
     leftovers: [...db.leftovers],
     uncommitted: [...db.uncommitted],
+    deleted: [...db.deleted],
     uploads: [...db.uploads],
   };
 }
@@ -212,12 +221,13 @@ export function keyOfState(state: State): string {
   ].join('|');
 }
 
-function textOfDatabase({ era, runs, receipt, leftovers, uncommitted, uploads }: Database): string {
+function textOfDatabase(db: Database): string {
+  const { era, runs, receipt, leftovers, uncommitted, deleted, uploads } = db;
   const rows = runs.map(
     ({ status, fence, generation, intent, bytes }) =>
       `${status} ${fence} ${generation} ${textOf(intent)} ${bytes}`,
   );
-  const sets = [[...leftovers].sort(), [...uncommitted].sort(), [...uploads].sort()];
+  const sets = [leftovers, uncommitted, deleted, uploads].map((set) => [...set].sort());
   return `${era}/${rows.join()}/${textOf(receipt)}/${sets.join('/')}`;
 }
 

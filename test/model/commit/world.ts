@@ -1,18 +1,8 @@
 /** What can happen around the protocol: claims, kills, late and doubled requests, sweeps, restores. */
 
 import { type Model, type Move, Violation } from '../explore.ts';
-import {
-  allocate,
-  cleaning,
-  formerPlaces,
-  give,
-  holds,
-  noteUpload,
-  type Rules,
-  removable,
-  requests,
-  take,
-} from './protocol.ts';
+import { cleaning, formerPlaces, removable } from './cleaning.ts';
+import { allocate, give, holds, openFile, type Rules, requests, take } from './protocol.ts';
 import {
   type Attempt,
   type Budget,
@@ -55,7 +45,15 @@ export function commitModel(scenario: Scenario): Model<State> {
 function startOf({ budget, workers = 2 }: Scenario): State {
   const none = { failures: 0, late: 0, echoes: 0, sweeps: 0, restores: 0, outsiders: 0 };
   return {
-    db: { era: 0, runs: [], receipt: null, leftovers: [], uncommitted: [], uploads: [] },
+    db: {
+      era: 0,
+      runs: [],
+      receipt: null,
+      leftovers: [],
+      uncommitted: [],
+      deleted: [],
+      uploads: [],
+    },
     bucket: { objects: {}, manifests: {}, uploads: {} },
     workers: Array.from({ length: workers }, () => null),
     late: [],
@@ -117,11 +115,16 @@ type Add = (label: string, change: (next: State) => void) => void;
 /** A worker that takes no step is frozen; it may wake at any time. */
 function addSteps(state: State, scenario: Scenario, attempt: Attempt, slot: number, add: Add) {
   const { step, name } = attempt;
-  const isRequest = requests.has(step);
+  const isRequest = requests.has(step) && !(step === 'upload parts' && attempt.upload === '');
   if (!scenario.timely || mayStillAct(state, scenario, attempt)) {
     add(`${name}: ${step}`, (next) => {
       next.workers[slot] = take(next, attempt, scenario);
     });
+    if (step === 'read the manifest' && attempt.isFirst) {
+      add(`${name}: assumes that there is no manifest`, (next) => {
+        next.workers[slot] = { ...attempt, step: 'upload parts' };
+      });
+    }
     if (step === 'put the manifest') {
       add(`${name}: ${step}; the answer is lost, the client sends it again`, (next) => {
         const first = take(next, attempt, scenario);
@@ -189,6 +192,12 @@ function addStarts(state: State, scenario: Scenario, slot: number, add: Add): vo
       });
     }
   }
+  if (budget.sweeps > 0 && db.deleted.length > 0) {
+    add('an hour passes, and the sweep deletes once more', (next) => {
+      next.budget.sweeps -= 1;
+      next.workers[slot] = sweepAgain(next, scenario);
+    });
+  }
   if (budget.sweeps > 0 && db.receipt !== null) {
     add('the sweep lists leftovers', (next) => {
       next.budget.sweeps -= 1;
@@ -230,7 +239,28 @@ function claim(state: State, rules: Rules, name: string, config: Config): Attemp
     abort: [],
     remove: [],
   };
-  return { ...attempt, upload: noteUpload(db, attempt) };
+  const isNew = db.runs.length === 1 && run.fence === 1 && run.generation === 1;
+  const isUnknown = db.receipt === null && db.leftovers.length === 0;
+  const isKept = rules.store.ifNoneMatch || rules.mutant === 'assume_without_condition';
+  const isFirst = isNew && isUnknown && isKept;
+  const upload = openFile(db, attempt, rules);
+  return { ...attempt, upload, ...(isFirst && { isFirst }) };
+}
+
+/**
+ * An hour after a deletion no store takes a put that was sent before it: its signature is too old. A worker without
+ * its lease sends none.
+ */
+function sweepAgain(state: State, rules: Rules): Attempt {
+  const { db } = state;
+  const isPut = ({ step, upload }: Attempt) => step === 'complete files' && upload === '';
+  state.late = state.late.filter((attempt) => !isPut(attempt));
+  state.workers = state.workers.map((attempt) =>
+    attempt && isPut(attempt) && !holds(db, attempt, rules) ? null : attempt,
+  );
+  const begun = sweep(state, rules);
+  const work = { former: [], remove: [...db.deleted], abort: [], isAgain: true };
+  return { ...begun, ...work, step: 'delete files' };
 }
 
 function sweep(state: State, rules: Rules): Attempt {
@@ -270,7 +300,7 @@ function addAccidents(state: State, add: Add): void {
     });
   }
   if (budget.restores > 0) {
-    if (state.backup === null && db.runs.length > 0) {
+    if (state.backup === null) {
       add('a backup of the database is taken', (next) => {
         next.backup = copyOfDatabase(next.db);
       });
@@ -334,6 +364,7 @@ function check(state: State, rules: Rules): void {
 /** All is quiet. One more sweep, and only documented leftovers are there. */
 function checkQuiet(state: State, rules: Rules): void {
   for (let next: Attempt | null = sweep(state, rules); next; next = take(state, next, rules));
+  for (let next: Attempt | null = sweepAgain(state, rules); next; next = take(state, next, rules));
   const { db, bucket, seen } = state;
   const current = Object.values(bucket.manifests).filter(({ bytes }) => bytes !== null);
   must(current.length === 1, 'C6', `${current.length} manifests are current`);

@@ -8,6 +8,7 @@ import {
   owner,
   readAll,
   recordingJournal,
+  uploadOf,
 } from '../../conformance/destination-suite.ts';
 import { openForeignS3 } from '../../support/foreign-s3.ts';
 import { until } from '../../support/until.ts';
@@ -36,7 +37,7 @@ test('an upload that is aborted after its last part was sent is lost, and not re
   // Whole parts: nothing is left to send but the Complete.
   await writer.write(Buffer.alloc(partBytes, 'x'));
   await until(() => progress()?.parts.length === 1, { message: 'the part has arrived' });
-  await destination.abortUpload(writer.upload);
+  await destination.abortUpload(uploadOf(writer));
   expect(await codeOf(writer.complete())).toBe('destination.upload_lost');
   expect(await destination.readFile('aborted.jsonl')).toBeNull();
 });
@@ -46,7 +47,7 @@ test('an abort of an upload that is complete does no harm and says nothing', asy
   const writer = await destination.createFile(options('complete.jsonl'), journal);
   await writer.write(Buffer.from('bytes'));
   await writer.complete();
-  await destination.abortUpload(writer.upload);
+  await destination.abortUpload(uploadOf(writer));
   expect(String(await readAll(destination, 'complete.jsonl'))).toBe('bytes');
 });
 
@@ -55,7 +56,7 @@ test('an upload of another attempt is resumed, or begun anew if a late part coul
   expect(sealsUploads).toBe(store.name !== 'swift');
   const { journal } = recordingJournal();
   const first = await destination.createFile(options('resumed.jsonl'), journal);
-  const left = { ...first.upload, parts: [] };
+  const left = { ...uploadOf(first), parts: [] };
   const resumed = destination.resumeFile(options('resumed.jsonl'), left, journal);
   if (!sealsUploads) expect(await codeOf(resumed)).toBe('destination.upload_lost');
   const second = await (sealsUploads

@@ -1,0 +1,196 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { allTraits } from '../../../src/destinations/destination.ts';
+import type { IntervalJob } from '../../../src/pipeline/interval-job.ts';
+import { codeOf, readAll } from '../../conformance/destination-suite.ts';
+import {
+  attempt,
+  countLines,
+  firstJob,
+  type IntervalBench,
+  manifestPath,
+  openIntervalBench,
+  readableKeys,
+  readManifest,
+} from '../../support/interval-bench.ts';
+import { type OpenedStore, openStore } from '../../support/s3-destination.ts';
+
+const rows = 40;
+let bench: IntervalBench;
+let store: OpenedStore;
+
+beforeAll(async () => {
+  bench = await openIntervalBench(rows);
+});
+afterAll(() => bench?.drop());
+beforeEach(async () => {
+  store = await openStore();
+});
+afterEach(() => store.close());
+
+const noFiles = { manifestKey: null, manifestEtag: null, files: [], rejectedFiles: [] };
+
+/** As a run's attempt opens it, at a store that was probed. */
+const open = (traits = allTraits) => store.open(traits);
+
+/** The operations that a promise costs. */
+async function operationsOf(work: Promise<unknown>): Promise<readonly string[]> {
+  const before = store.server.requests.length;
+  await work.catch(() => {});
+  return store.server.requests.slice(before).map(({ operation }) => operation);
+}
+
+/** The attempt after one whose commit was refused: it has another lineage. */
+function next(job: IntervalJob, changes: Partial<IntervalJob> = {}): IntervalJob {
+  return { ...job, attempt: 2, generation: 2, mayBeOvertaken: true, ...changes };
+}
+
+describe('the first attempt of an interval that was never exported', () => {
+  it('sends a file and a manifest, and nothing else', async () => {
+    const destination = open();
+    const work = attempt(bench, destination, firstJob());
+    expect(await operationsOf(work.exported)).toEqual(['PutObject', 'PutObject']);
+    expect(work.uploads.heard).toEqual([]);
+    expect(await countLines(destination)).toBe(rows);
+  });
+
+  it('may lose both answers', async () => {
+    store.server.faults.add({
+      match: { operation: 'PutObject', nth: 1 },
+      effect: { loseResponse: true },
+    });
+    store.server.faults.add({
+      match: { operation: 'PutObject', key: /manifest/, nth: 1 },
+      effect: { loseResponse: true },
+    });
+    const destination = open();
+    await attempt(bench, destination, firstJob()).exported;
+    expect(await countLines(destination)).toBe(rows);
+  });
+
+  it.each<[string, Partial<IntervalJob>]>([
+    ['is not its first attempt', { attempt: 2 }],
+    ['has another generation', { generation: 2 }],
+    ['has a receipt', { current: { ...noFiles, generation: 1, era: null } }],
+    ['may be overtaken', { mayBeOvertaken: true }],
+    ['may find a manifest that was begun', { begunManifests: ['0'.repeat(32)] }],
+  ])('looks for a manifest first if it %s', async (_, changes) => {
+    const work = attempt(bench, open(), firstJob(changes));
+    expect(await operationsOf(work.exported)).toEqual(['GetObject', 'PutObject', 'PutObject']);
+  });
+
+  it('looks for a manifest first if an earlier commit is on record', async () => {
+    const before = attempt(bench, open(), firstJob({ prefix: 'q' }));
+    await before.exported;
+    const work = attempt(bench, open(), firstJob({ intent: before.intent }));
+    expect(await operationsOf(work.exported)).toContain('GetObject');
+  });
+
+  it('puts nothing without its lease', async () => {
+    const destination = open();
+    const lease = { holds: () => false, extend: async () => {} };
+    const work = attempt(bench, destination, firstJob(), { lease });
+    expect(await codeOf(work.exported)).toBe('run.lease_lost');
+    expect(store.server.requests).toEqual([]);
+  });
+
+  it('looks for a manifest first at a store without If-None-Match, and uploads', async () => {
+    const destination = open({ ...allTraits, ifNoneMatch: false });
+    const work = attempt(bench, destination, firstJob());
+    const operations = await operationsOf(work.exported);
+    expect(operations[0]).toBe('GetObject');
+    expect(operations).toContain('CompleteMultipartUpload');
+  });
+
+  it('writes only its files if the export has no manifest', async () => {
+    const work = attempt(bench, open(), firstJob({ writesManifest: false }));
+    const operations = await operationsOf(work.exported);
+    expect(operations).toEqual(['CreateMultipartUpload', 'UploadPart', 'CompleteMultipartUpload']);
+  });
+});
+
+describe('if there is something at the keys of such an interval', () => {
+  const other = firstJob({ exportId: '00000000-0000-4000-8000-000000000002' });
+
+  it.each([
+    ['the same file', {}],
+    ['only the same manifest', { encoding: { ...other.encoding, extension: 'other' } }],
+  ])(
+    'of another export, with %s: the next attempt names it, and reads no row',
+    async (_, changes) => {
+      const destination = open();
+      await attempt(bench, destination, { ...other, ...changes }).exported;
+      const before = await readAll(destination, manifestPath);
+      const files = (await readManifest(destination)).files;
+      const job = firstJob();
+      expect(await codeOf(attempt(bench, destination, job).exported)).toBe('destination.conflict');
+      const again = attempt(bench, destination, next(job));
+      expect(await codeOf(again.exported)).toBe('destination.key_taken');
+      expect(again.asked).toEqual([]);
+      expect(await readAll(destination, manifestPath)).toEqual(before);
+      for (const { key, bytes } of files) {
+        expect(await destination.statFile(key)).toMatchObject({ bytes, owner: other.exportId });
+      }
+    },
+  );
+
+  it('of another program: the next attempt says so', async () => {
+    const destination = open();
+    await destination.commitManifest(manifestPath, Buffer.from('not ours'), null);
+    const job = firstJob();
+    expect(await codeOf(attempt(bench, destination, job).exported)).toBe('destination.conflict');
+    const again = attempt(bench, destination, next(job));
+    expect(await codeOf(again.exported)).toBe('destination.key_taken');
+    expect((await readAll(destination, manifestPath))?.toString()).toBe('not ours');
+  });
+
+  it.each([1, 3])(
+    'because the database was restored, and the bucket has generation %d: the next attempt goes above it',
+    async (generation) => {
+      const destination = open();
+      const before = firstJob({ era: 'before', attempt: 2, generation });
+      await attempt(bench, destination, before).exported;
+      const { files } = await readManifest(destination);
+      const job = firstJob();
+      expect(await codeOf(attempt(bench, destination, job).exported)).toBe('destination.conflict');
+      expect((await readManifest(destination)).files).toEqual(files);
+      const { exported } = attempt(bench, destination, next(job));
+      const { result, replaced } = await exported;
+      expect(result.generation).toBe(Math.max(2, generation + 1));
+      expect(replaced.map(({ key }) => key)).toEqual(files.map(({ key }) => key));
+      expect(await countLines(destination)).toBe(rows);
+    },
+  );
+
+  it('and the credentials cannot read it, the manifest stays and the run says why', async () => {
+    const destination = open();
+    await attempt(bench, destination, { ...other, encoding: { ...other.encoding, extension: 'x' } })
+      .exported;
+    const keys = await readableKeys(destination);
+    store.server.faults.add({
+      match: { operation: 'GetObject' },
+      probability: 1,
+      effect: { status: 403, code: 'AccessDenied' },
+    });
+    const job = firstJob();
+    for (const tried of [job, next(job)]) {
+      const refused = attempt(bench, destination, tried).exported;
+      await expect(refused).rejects.toThrow(/Grant the credentials permission to read it/);
+      expect(await codeOf(refused)).toBe('destination.access_denied');
+    }
+    store.server.faults.clear();
+    expect(await readableKeys(destination)).toEqual(expect.arrayContaining(keys));
+    expect((await readManifest(destination)).batch_export_id).toBe(other.exportId);
+  });
+
+  it('and the credentials cannot read, an interval without files is exported all the same', async () => {
+    store.server.faults.add({
+      match: { operation: 'GetObject' },
+      probability: 1,
+      effect: { status: 403, code: 'AccessDenied' },
+    });
+    const destination = open();
+    await attempt(bench, destination, firstJob()).exported;
+    store.server.faults.clear();
+    expect(await countLines(destination)).toBe(rows);
+  });
+});

@@ -1,0 +1,241 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, describe, expect, it } from 'vitest';
+import {
+  allTraits,
+  type Destination,
+  type DestinationContext,
+  type StoreTraits,
+} from '../../src/destinations/destination.ts';
+import { SluiceError } from '../../src/domain/errors.ts';
+import {
+  codeOf,
+  keysUnder,
+  options,
+  readAll,
+  recordingJournal,
+} from '../conformance/destination-suite.ts';
+import { bucket, type OpenedStore, openStore, partBytes } from '../support/s3-destination.ts';
+import type { FaultEffect } from '../support/s3-server/faults.ts';
+import type { S3ServerOptions } from '../support/s3-server/server.ts';
+
+let store: OpenedStore;
+afterEach(() => store?.close());
+
+const small = randomBytes(10_000);
+const file = { ...options('a.jsonl'), owner: 'export 1', isNewKey: true };
+
+/** A destination at a store that was probed. */
+async function open(
+  server: Partial<S3ServerOptions> = {},
+  {
+    traits = allTraits,
+    context = {},
+    config = {},
+  }: {
+    readonly traits?: StoreTraits | null;
+    readonly context?: Partial<DestinationContext>;
+    readonly config?: Readonly<Record<string, unknown>>;
+  } = {},
+): Promise<Destination> {
+  store = await openStore(server, context, config);
+  return store.open(traits);
+}
+
+async function begin(destination: Destination, bytes: Uint8Array = small, given = file) {
+  const { journal, heard } = recordingJournal();
+  const writer = await destination.createFile(given, journal);
+  await writer.write(bytes);
+  return { writer, heard };
+}
+
+const operations = () => store.server.requests.map(({ operation }) => operation);
+const onPut = (effect: FaultEffect, times = 1) =>
+  store.server.faults.add({ match: { operation: 'PutObject' }, times, effect });
+
+describe('a file smaller than a part, at a key of its own', () => {
+  it('is sent in one request once it is complete, as an upload would be', async () => {
+    const destination = await open({}, { config: { encryption: 'AES256' } });
+    const { writer, heard } = await begin(destination);
+    await writer.flush();
+    expect(operations()).toEqual([]);
+    const { etag } = await writer.complete({ replaces: null });
+    expect(await writer.complete({ replaces: null })).toEqual({ etag });
+    expect(operations()).toEqual(['PutObject']);
+    expect(heard).toEqual([]);
+    expect(writer.upload).toBeNull();
+    const [object] = store.server.objects(bucket);
+    expect(object).toMatchObject({
+      contentType: file.contentType,
+      metadata: { 'sluice-export': 'export 1' },
+      encryption: 'AES256',
+      checksum: { name: 'crc32' },
+      parts: undefined,
+    });
+    expect(object?.body().equals(small)).toBe(true);
+    expect(await destination.statFile('a.jsonl')).toMatchObject({ etag, owner: 'export 1' });
+  });
+
+  it('may be empty', async () => {
+    const { writer } = await begin(await open(), Buffer.alloc(0));
+    await writer.complete({ replaces: null });
+    expect(store.server.objects(bucket)).toMatchObject([{ bytes: 0 }]);
+  });
+
+  it('gets an upload as soon as it has filled a part', async () => {
+    const destination = await open();
+    const bytes = randomBytes(Math.round(2.5 * partBytes));
+    const { writer, heard } = await begin(destination, bytes.subarray(0, partBytes - 1));
+    expect(operations()).toEqual([]);
+    await writer.write(bytes.subarray(partBytes - 1));
+    expect(operations()[0]).toBe('CreateMultipartUpload');
+    expect(heard[0]).toEqual({ what: 'started', upload: writer.upload });
+    await writer.complete({ replaces: null });
+    expect(heard.at(-1)?.what).toBe('ended');
+    expect(store.server.objects(bucket)).toMatchObject([
+      { parts: 3, checksum: { name: 'crc32' }, metadata: { 'sluice-export': 'export 1' } },
+    ]);
+    expect((await readAll(destination, 'a.jsonl'))?.equals(bytes)).toBe(true);
+  });
+
+  it('has other checksums if the store, asked for the upload, takes no CRC32', async () => {
+    // It drops parts that have one.
+    const destination = await open({ quirks: { checksums: 'drop-parts' } });
+    const bytes = randomBytes(2 * partBytes);
+    const { writer } = await begin(destination, bytes);
+    await writer.complete({ replaces: null });
+    expect((await readAll(destination, 'a.jsonl'))?.equals(bytes)).toBe(true);
+  });
+
+  it('is not begun if the journal cannot record the upload', async () => {
+    const destination = await open();
+    const { journal } = recordingJournal();
+    const lost = { ...journal, starting: () => Promise.reject(new SluiceError('run.lease_lost')) };
+    const writer = await destination.createFile(file, lost);
+    expect(await codeOf(writer.write(randomBytes(partBytes)))).toBe('run.lease_lost');
+    expect(await codeOf(writer.complete({ replaces: null }))).toBe('run.lease_lost');
+    await writer.abort();
+    expect(operations()).toEqual([]);
+  });
+
+  it.each([
+    ['was not probed', null, {}],
+    ['does not keep If-None-Match', { ...allTraits, ifNoneMatch: false }, {}],
+    ['gets a file that is replaced in place', allTraits, { isNewKey: false }],
+  ])('has an upload if the store %s', async (_, traits, given) => {
+    const destination = await open({}, { traits });
+    const { writer } = await begin(destination, small, { ...file, ...given });
+    await writer.complete({ replaces: null });
+    expect(operations()).toContain('CompleteMultipartUpload');
+    expect(operations()).not.toContain('PutObject');
+  });
+
+  it.each<[string, 'abort' | 'suspend']>([
+    ['is forgotten by an abort', 'abort'],
+    ['is forgotten if it is suspended', 'suspend'],
+  ])('%s: nothing was sent', async (_, how) => {
+    const { writer } = await begin(await open());
+    await writer[how]();
+    expect(await codeOf(writer.complete({ replaces: null }))).toBe('destination.unavailable');
+    expect(operations()).toEqual([]);
+  });
+});
+
+describe('the put of a small file', () => {
+  it.each<[string, FaultEffect]>([
+    ['is answered with SlowDown', { status: 503, code: 'SlowDown' }],
+    ['is reset in the middle', { resetAfterBytes: 1_000 }],
+    ['gets no answer', { halfOpen: true }],
+    ['moves ten bytes a second', { trickleBytesPerSecond: 10 }],
+    ['is damaged on the way', { status: 400, code: 'BadDigest' }],
+    ['gets the page of a proxy', { foreignAnswer: { status: 200, body: 'welcome' } }],
+    [
+      'has a checksum that the store does not take',
+      { status: 400, code: 'InvalidRequest', message: 'The checksum is not supported' },
+    ],
+  ])('is sent again if it %s', async (_, effect) => {
+    const destination = await open({}, { context: { stallTimeoutMs: 400 } });
+    const { writer } = await begin(destination);
+    const fault = onPut(effect);
+    await writer.complete({ replaces: null });
+    expect(fault.hits).toBe(1);
+    expect((await readAll(destination, 'a.jsonl'))?.equals(small)).toBe(true);
+  });
+
+  it('is a success if its answer was lost: the object is its own', async () => {
+    const destination = await open();
+    const { writer } = await begin(destination);
+    onPut({ loseResponse: true });
+    const { etag } = await writer.complete({ replaces: null });
+    expect(operations()).toEqual(['PutObject', 'PutObject', 'HeadObject']);
+    expect(await destination.statFile('a.jsonl')).toMatchObject({ etag });
+  });
+
+  it('leaves what is at the key, even with the same bytes', async () => {
+    const destination = await open();
+    const { writer: first } = await begin(destination);
+    await first.complete({ replaces: null });
+    const { writer } = await begin(destination, small, { ...file, owner: 'export 2' });
+    expect(await codeOf(writer.complete({ replaces: null }))).toBe('destination.conflict');
+    expect(await destination.statFile('a.jsonl')).toMatchObject({ owner: 'export 1' });
+    expect(destination.traits).toEqual(allTraits);
+  });
+
+  it('is not made by a worker without the lease', async () => {
+    const { writer } = await begin(await open());
+    const asked: boolean[] = [];
+    const lease = {
+      holds: () => asked.length < 1,
+      extend: async (always: boolean) => void asked.push(always),
+    };
+    const code = await codeOf(writer.complete({ replaces: null, lease }));
+    expect([code, asked]).toEqual(['run.lease_lost', [false]]);
+    expect(operations()).toEqual([]);
+  });
+
+  it('is looked for if the tag is no digest, as with KMS', async () => {
+    const kms = { encryption: 'aws:kms', kms_key_id: 'arn:aws:kms:us-east-1:1:key/k' };
+    const { writer } = await begin(await open({}, { config: kms }));
+    await writer.complete({ replaces: null });
+    expect(operations()).toEqual(['PutObject', 'HeadObject']);
+  });
+
+  it('fails if the answer was for another request, of a proxy', async () => {
+    const destination = await open();
+    const { writer } = await begin(destination);
+    onPut({ foreignAnswer: { status: 200, body: '', etag: '"5eb63bbbe01eeed093cb22bb8f5acdc3"' } });
+    expect(await codeOf(writer.complete({ replaces: null }))).toBe('destination.unavailable');
+    expect(await keysUnder(destination, '')).toEqual([]);
+  });
+});
+
+describe('a store that no longer keeps If-None-Match', () => {
+  it('is found out, and the next attempt uploads', async () => {
+    const destination = await open({ quirks: { ifNoneMatch: 'refuse' } });
+    const { writer } = await begin(destination);
+    expect(await codeOf(writer.complete({ replaces: null }))).toBe('destination.conflict');
+    expect(destination.traits).toMatchObject({ ifNoneMatch: false });
+    const { writer: next } = await begin(destination);
+    await next.complete({ replaces: null });
+    expect((await readAll(destination, 'a.jsonl'))?.equals(small)).toBe(true);
+  });
+
+  it('is believed if it refuses once without a reason', async () => {
+    const destination = await open();
+    const { writer } = await begin(destination);
+    onPut({ status: 412, code: 'PreconditionFailed' });
+    await writer.complete({ replaces: null });
+    expect(destination.traits).toMatchObject({ ifNoneMatch: true });
+  });
+
+  it('is not asked for ever if it refuses only files', async () => {
+    const destination = await open();
+    const { writer } = await begin(destination);
+    store.server.faults.add({
+      match: { operation: 'PutObject', key: /^a\.jsonl$/ },
+      times: 2,
+      effect: { status: 412, code: 'PreconditionFailed' },
+    });
+    expect(await codeOf(writer.complete({ replaces: null }))).toBe('destination.conflict');
+    expect(destination.traits).toMatchObject({ ifNoneMatch: false });
+  });
+});

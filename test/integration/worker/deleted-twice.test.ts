@@ -1,0 +1,164 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import { beginCommit, type ClaimedRun } from '../../../src/store/leases.ts';
+import {
+  countLeftovers,
+  endRemoval,
+  findTeamsWithRemovals,
+  forgetLeftoverFiles,
+  takeRemoval,
+} from '../../../src/store/leftover-files.ts';
+import { findRun } from '../../../src/store/runs.ts';
+import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
+import { recordFault } from '../../../src/use-cases/runs/finish-run.ts';
+import { removeFiles } from '../../../src/worker/remove-files.ts';
+import { keysUnder } from '../../conformance/destination-suite.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  firstRun,
+  listRuns,
+} from '../../support/run-side.ts';
+import { type OpenedStore, openStore } from '../../support/s3-destination.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
+
+const side = useRunSide();
+const signal = new AbortController().signal;
+const manifestKey = 'manifest.json';
+const key = 'p/first.jsonl';
+const late = 'p/late.jsonl';
+
+let store: OpenedStore;
+beforeEach(async () => {
+  store = await openStore();
+});
+afterEach(() => store.close());
+
+async function firstAttempt(): Promise<ClaimedRun> {
+  const { id } = await createExportOfThePast(side);
+  await decide(side.context);
+  return claim(side, (await firstRun(side.db, id)).id);
+}
+
+async function begin(run: ClaimedRun, keys: readonly string[]): Promise<void> {
+  const { fileGeneration: generation } = run;
+  const commit = { generation, destinationVersion: 0, manifestKey, keys: [...keys, manifestKey] };
+  expect(await beginCommit(side.db, run, 60_000, {}, commit)).toBe(true);
+}
+
+/** A commit that named two files began and failed; the next attempt has committed others. */
+async function afterALostCommit(): Promise<ClaimedRun> {
+  const first = await firstAttempt();
+  await begin(first, [key, late]);
+  await put(key);
+  await recordFault(side.context, first, new SluiceError('destination.unavailable'), 0);
+  const second = await claim(side, first.runId);
+  await begin(second, []);
+  await complete(side.context, second);
+  return second;
+}
+
+const put = (name: string) => store.destination.commitManifest(name, Buffer.from('rows'), null);
+const keys = () => keysUnder(store.destination, '');
+
+/** @returns what was logged */
+async function remove(run: ClaimedRun): Promise<readonly string[]> {
+  const logged: string[] = [];
+  const generation = run.fileGeneration;
+  const current = { ...run, era: null, generation, manifestKey };
+  const log = (_level: string, message: string) => void logged.push(message);
+  expect(await removeFiles(side.context, store.destination, current, log, signal)).toBe('all');
+  return logged;
+}
+
+async function onRecord({ exportId }: ClaimedRun): Promise<readonly string[]> {
+  const rows = await side.db.query<{ key: string }>(
+    `select key from leftover_files where export_id = $1 order by key`,
+    [exportId],
+  );
+  return rows.map((row) => row.key);
+}
+
+async function anHourLater(): Promise<void> {
+  await side.db.query(
+    `update leftover_files set deleted_at = deleted_at - interval '61 minutes', tried_at = tried_at - interval '61 minutes'`,
+  );
+  await side.db.query(`update runs set finished_at = finished_at - interval '61 minutes'`);
+}
+
+describe('a file of a commit that was never confirmed', () => {
+  it('is deleted, and once more an hour later: its put may have been on its way', async () => {
+    const run = await afterALostCommit();
+    const logged = await remove(run);
+    expect(logged).toEqual([`Removed what was replaced: ${key}, ${late}.`]);
+    expect(await keys()).toEqual([]);
+    expect(await onRecord(run)).toEqual([key, late]);
+    await put(late);
+    expect(await remove(run)).toEqual([]);
+    // As after a removal that was cut short.
+    await endRemoval(side.db, run, true);
+    expect(await findTeamsWithRemovals(side.db, 100)).not.toContain(run.teamId);
+    expect(await keys()).toEqual([late]);
+    await anHourLater();
+    expect(await findTeamsWithRemovals(side.db, 100)).toContain(run.teamId);
+    expect(await takeRemoval(side.db, run.teamId)).toMatchObject({ runId: run.runId });
+    expect(await remove(run)).toEqual([]);
+    expect(await keys()).toEqual([]);
+    expect(await onRecord(run)).toEqual([]);
+  });
+
+  it('stays on record although two sweeps delete it at the same moment', async () => {
+    const run = await afterALostCommit();
+    await remove(run);
+    await forgetLeftoverFiles(side.db, run, [key, late]);
+    expect(await onRecord(run)).toEqual([key, late]);
+  });
+
+  it('counts as removed once it is deleted, and stops no later commit', async () => {
+    const run = await afterALostCommit();
+    await remove(run);
+    expect(await countLeftovers(side.db, run.exportId, [run.interval])).toBe(0);
+    expect(await rerun(run)).toMatchObject({ mayBeOvertaken: false, fileGeneration: 3 });
+  });
+});
+
+async function rerun(run: ClaimedRun): Promise<ClaimedRun> {
+  const ended = await findRun(side.db, run.exportId, run.runId);
+  if (!ended) throw new Error('the run is missing');
+  await retryRun(side.context, ended);
+  const again = (await listRuns(side.db, run.exportId)).find(({ waits }) => waits);
+  return claim(side, again?.id ?? '');
+}
+
+describe('a file that a later commit has replaced', () => {
+  /** @param wait between the two commits */
+  async function replaced(wait: () => Promise<void>): Promise<ClaimedRun> {
+    const first = await firstAttempt();
+    await complete(side.context, first);
+    await wait();
+    const second = await rerun(first);
+    await begin(second, []);
+    await complete(side.context, second);
+    // As the completion notes it.
+    await side.db.query(
+      `insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
+       select export_id, data_interval_start, data_interval_end, 0, $2, 1, $3, false from runs where id = $1`,
+      [first.runId, key, manifestKey],
+    );
+    return second;
+  }
+
+  it('is deleted twice if it is new: a second copy of its put may be on its way', async () => {
+    const run = await replaced(async () => {});
+    await remove(run);
+    expect(await onRecord(run)).toEqual([key]);
+  });
+
+  it('is deleted once if it is an hour old', async () => {
+    const run = await replaced(anHourLater);
+    await remove(run);
+    expect(await onRecord(run)).toEqual([]);
+  });
+});
