@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
-import { beginCommit, type ClaimedRun } from '../../../src/store/leases.ts';
+import { beginCommit } from '../../../src/store/attempt-steps.ts';
+import type { ClaimedRun } from '../../../src/store/leases.ts';
 import {
   countLeftovers,
   endRemoval,
