@@ -68,6 +68,8 @@ export class FileSet {
   readonly #json: JsonValues;
   readonly #columnMetrics = new Map<string, readonly ColumnMetrics[]>();
   #open: OpenFile | null = null;
+  /** Of the file that ended last: at most one waits for the destination, besides the open one. */
+  #sending: Promise<unknown> = Promise.resolve();
   #rows = 0;
   #rejectedRows = 0;
 
@@ -254,10 +256,16 @@ export class FileSet {
     this.#ended.push(file);
     if (rejected) this.#endedRejected.push(rejected);
     this.#open = null;
+    await this.#sending;
+    this.#sending = Promise.all([file.flush(), rejected?.flush()]);
+    // Thrown when it is awaited: by the next file's end, or by `finish`.
+    this.#sending.catch(() => {});
   }
 
   async #create(key: string, contentType: string): Promise<HashedFile> {
-    const { exportId: owner, writesManifest: isNewKey } = this.#options;
+    const { exportId: owner, writesManifest } = this.#options;
+    // A file that is put at once stays in memory until the commit: the others of the interval have uploads.
+    const isNewKey = writesManifest && this.#ended.length === 0;
     return new HashedFile(key, await this.#openWriter({ key, contentType, owner, isNewKey }));
   }
 

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { UploadProgress } from '../../../src/destinations/destination.ts';
+import { allTraits, type UploadProgress } from '../../../src/destinations/destination.ts';
 import { FileSet, type FileSetOptions } from '../../../src/pipeline/file-set.ts';
 import {
   keysUnder,
@@ -174,6 +174,41 @@ describe.each(['File', 'S3'] as const)('the files of an interval at %s', (type) 
 });
 
 describe('the files of an interval at S3', () => {
+  it('do not gather in memory: all but the first are sent when they end', async () => {
+    const store = await openStore();
+    try {
+      const files = open({ destination: store.open(allTraits) }, { maxFileBytes: 1 });
+      const count = 6;
+      for (let file = 0; file < count; file += 1) await files.write(blockOf(file * 10, 10));
+      // The last that ended may still be on its way.
+      expect(store.sent('UploadPart')).toBeGreaterThanOrEqual(count - 2);
+      const made = await files.finish();
+      expect(store.sent('PutObject')).toBe(0);
+      await files.complete((file) => file.complete({ replaces: null }));
+      expect(store.sent('PutObject')).toBe(1);
+      expect(await keysUnder(store.open(), 'p/')).toEqual(made.files.map(({ key }) => key));
+    } finally {
+      await store.close();
+    }
+  });
+
+  it('stop at once if a file cannot be sent', async () => {
+    const store = await openStore();
+    try {
+      store.server.faults.add({
+        match: { operation: 'UploadPart' },
+        effect: { status: 403, code: 'AccessDenied' },
+      });
+      const files = open({ destination: store.open() }, { maxFileBytes: 1 });
+      await expect(async () => {
+        for (let block = 0; block < 3; block += 1) await files.write(blockOf(block * 10, 10));
+      }).rejects.toMatchObject({ code: 'destination.access_denied' });
+      await files.suspend();
+    } finally {
+      await store.close();
+    }
+  });
+
   it('go on with the upload of an earlier attempt: its parts are not sent again', async () => {
     const store = await openStore();
     try {
