@@ -6,7 +6,7 @@ import type { DataInterval } from '../domain/time.ts';
 import { pinnedChainOf } from './chains.ts';
 import type { Sql, Transactor } from './database.ts';
 import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
-import type { JointStatements } from './joint.ts';
+import type { Joint } from './joint.ts';
 import type { Lease } from './lease.ts';
 import { enqueueRuns } from './outbox.ts';
 import { anyNumber, prepared } from './prepared.ts';
@@ -155,14 +155,14 @@ export async function claimRun(
   runId: string,
   holder: string,
   leaseMs: number,
-  joint: JointStatements['claims'] = claimsAlone(db, leaseMs),
+  joint: Joint<ClaimRequest, ClaimedRun> = claimsAlone(db, leaseMs),
 ): Promise<ClaimedRun | null> {
   const request = { runId, holder };
   // Almost always no other transaction changes the run at this moment: then one statement is enough.
   return (await joint.take(request)) ?? claimLocked(db, request, leaseMs);
 }
 
-const claimsAlone = (db: Sql, leaseMs: number): JointStatements['claims'] => ({
+const claimsAlone = (db: Sql, leaseMs: number): Joint<ClaimRequest, ClaimedRun> => ({
   take: async (request) => (await claimFree(db, [request], leaseMs))[0] ?? null,
 });
 

@@ -13,7 +13,7 @@ import type { Encoding, IntervalResult, LeftoverFile } from '../pipeline/interva
 import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { Settlement, Source } from '../sources/source.ts';
 import { recordStepError } from '../store/chains.ts';
-import type { JointStatements } from '../store/joint.ts';
+import type { JointStatements } from './joint-statements.ts';
 import { type ClaimedRun, claimRun } from '../store/leases.ts';
 import type { NewLogEntry } from '../store/log-entries.ts';
 import type { LookBack } from '../store/look-backs.ts';

@@ -1,10 +1,23 @@
 import { Grouped } from '../domain/grouped.ts';
-import { beginCommits, beginReadings } from '../store/attempt-steps.ts';
-import { completeRuns } from '../store/completions.ts';
+import { beginCommits, beginReadings, type CommitRequest } from '../store/attempt-steps.ts';
+import { type CompletedRun, type CompletionOutcome, completeRuns } from '../store/completions.ts';
 import type { Sql } from '../store/database.ts';
-import type { JointStatements } from '../store/joint.ts';
-import { claimFree } from '../store/leases.ts';
+import type { Joint } from '../store/joint.ts';
+import type { Lease } from '../store/lease.ts';
+import { type ClaimedRun, type ClaimRequest, claimFree } from '../store/leases.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
+
+/** The statements that the runs of a worker share. */
+export interface JointStatements {
+  /** As `claimFree`. */
+  readonly claims: Joint<ClaimRequest, ClaimedRun>;
+  /** As `beginReadings`. */
+  readonly readings: Joint<Lease, boolean>;
+  /** As `beginCommits`. */
+  readonly commits: Joint<CommitRequest, boolean>;
+  /** As `completeRuns`. */
+  readonly completions: Joint<CompletedRun, CompletionOutcome>;
+}
 
 /** Lets the runs of a process share statements. Each run keeps its own lease, fence and outcome. */
 export function openJointStatements(db: Sql, leaseMs: number): JointStatements {

@@ -4,7 +4,7 @@ import { failpoint } from '../failpoints/failpoint.ts';
 import type { RunPorts } from '../pipeline/interval-job.ts';
 import { namedBy } from '../pipeline/leftovers.ts';
 import { beginCommit, beginReading } from '../store/attempt-steps.ts';
-import type { JointStatements } from '../store/joint.ts';
+import type { JointStatements } from './joint-statements.ts';
 import { type ClaimedRun, confirmLease, ownsUploads, raiseGeneration } from '../store/leases.ts';
 import { type RunProgress, recordProgress } from '../store/runs.ts';
 import { readNow } from '../store/ticks.ts';

@@ -1,8 +1,12 @@
 import { recordSteps } from '../../store/chains.ts';
-import { type CompletedRun, completeRuns } from '../../store/completions.ts';
+import {
+  type CompletedRun,
+  type CompletionOutcome,
+  completeRuns,
+} from '../../store/completions.ts';
 import type { Sql } from '../../store/database.ts';
 import { lockExport } from '../../store/exports.ts';
-import type { JointStatements } from '../../store/joint.ts';
+import type { Joint } from '../../store/joint.ts';
 import { type ClaimedRun, lockRun } from '../../store/leases.ts';
 import type { LeftoverFile } from '../../store/leftover-files.ts';
 import type { NewLogEntry } from '../../store/log-entries.ts';
@@ -31,7 +35,7 @@ export async function recordCompletion(
   receipt: Receipt,
   replaced: readonly LeftoverFile[],
   entries: readonly NewLogEntry[] = [],
-  joint: JointStatements['completions'] = completedAlone(db),
+  joint: Joint<CompletedRun, CompletionOutcome> = completedAlone(db),
 ): Promise<Completion | null> {
   const { teamId, exportId, runId } = run;
   const message = `Completed: ${plural(result.recordsCompleted, 'row')}, ${plural(result.bytesExported, 'byte')} in ${plural(result.files, 'file')}.${rejectedPart(result)}`;
@@ -43,7 +47,7 @@ export async function recordCompletion(
   return completeLocked(db, exportId, completed);
 }
 
-const completedAlone = (db: Sql): JointStatements['completions'] => ({
+const completedAlone = (db: Sql): Joint<CompletedRun, CompletionOutcome> => ({
   take: async (completed) => (await completeRuns(db, [completed]))[0] ?? null,
 });
 
