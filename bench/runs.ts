@@ -214,7 +214,7 @@ async function fillEvents(pool: pg.Pool, team: number): Promise<void> {
   await pool.query(
     `insert into events (uuid, team_id, event, distinct_id, properties, timestamp, created_at, inserted_at)
      select gen_random_uuid(), $1, 'event', 'user ' || n % 97, jsonb_build_object('n', n), at, at, at
-       from generate_series(0, $2::int - 1) n, lateral (select $3::timestamptz + n * $4 * interval '1 ms' as at) t`,
+       from generate_series(0, $2::bigint - 1) n, lateral (select $3::timestamptz + n * $4 * interval '1 ms' as at) t`,
     [team, (hours + warmHours) * rowsPerRun, rangeOf(-warmHours, 0).start_at, hourMs / rowsPerRun],
   );
   await pool.query('vacuum analyze events');

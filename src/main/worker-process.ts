@@ -36,7 +36,7 @@ import { previewsOf } from './preview-rows.ts';
 import { findQueueFault } from './readiness.ts';
 import { checkRowLimit } from './row-limit.ts';
 import type { Part } from './run-process.ts';
-import { freeBuffers, growYoungGeneration } from './tune-garbage-collection.ts';
+import { freeBuffers, growForSmallRuns, growYoungGeneration } from './tune-garbage-collection.ts';
 
 const mebibyte = 1024 ** 2;
 
@@ -160,7 +160,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     sampleRows: previewsOf(config, foundation.models, foundation.databases.sourceUrl, context)
       .sampleRows,
     onSampleError: (error) => logger.warn({ err: error }, 'a sample job failed'),
-    onSmallRuns: growYoungGeneration,
+    onSmallRuns: growForSmallRuns,
     onLargeRun: growYoungGeneration,
     onAttemptEnd: (attempt, seconds) => {
       countAttempt(metrics, attempt, seconds);

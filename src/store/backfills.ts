@@ -1,8 +1,6 @@
-import type { Schedule } from '../domain/schedule.ts';
 import { type DataInterval, type Instant, type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { Conditions, type KeysetPage, type KeysetPlace, seek, toKeysetPage } from './lists.ts';
-import { prepared } from './prepared.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, instantOf, rangeOf } from './times.ts';
 
@@ -64,30 +62,6 @@ export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<st
   );
   if (!row) throw new Error('the backfill was not stored');
   return row.id;
-}
-
-/** A running backfill, with what its next page depends on. */
-export interface AdvancingBackfill extends Backfill {
-  /** Of its export. */
-  readonly schedule: Schedule;
-  /** Its runs that have not ended. */
-  readonly liveRuns: number;
-  /** Starts of intervals with a live run that began before the backfill was asked for: it may lack newer rows. */
-  readonly begunBefore: readonly Instant[];
-}
-
-/** Null if the backfill has ended. Locks nothing: `planRuns` notices if another worker has advanced it since. */
-export async function findAdvancing(sql: Sql, id: string): Promise<AdvancingBackfill | null> {
-  const [row] = await sql.query<AdvancingBackfill>(
-    prepared(`select ${backfillColumns}, e.schedule,
-            (select count(*)::int from runs r where r.backfill_id = b.id and r.status in ${live}) as "liveRuns",
-            (select coalesce(json_agg(${instantOf('r.data_interval_start')}), '[]') from runs r where r.export_id = b.export_id
-                and r.data_interval_start >= b.start_at and r.data_interval_start < b.end_at
-                and r.status in ${live} and r.started_at < b.created_at) as "begunBefore"
-       from backfills b join batch_exports e on e.id = b.export_id where b.id = $1 and b.status = 'Running'`),
-    [id],
-  );
-  return row ?? null;
 }
 
 export async function listRunningBackfills(sql: Sql): Promise<string[]> {

@@ -1,12 +1,6 @@
 import type { StepCount } from '../domain/recipe.ts';
 import { type RunStatus, runStatuses } from '../domain/run.ts';
-import {
-  type DataInterval,
-  type Instant,
-  type Timestamp,
-  toTimestamp,
-  toTimestampOrNull,
-} from '../domain/time.ts';
+import { type DataInterval, type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import type { Lease } from './lease.ts';
 import {
@@ -18,7 +12,7 @@ import {
   toKeysetPage,
 } from './lists.ts';
 import { enqueueRuns } from './outbox.ts';
-import { anyNumber, prepared, unflushed } from './prepared.ts';
+import { anyNumber } from './prepared.ts';
 import { canMove, live, move, running } from './run-moves.ts';
 import { intervalOf } from './times.ts';
 
@@ -91,9 +85,9 @@ export async function findRun(sql: Sql, exportId: string, runId: string): Promis
  * SQL, without its `with`, that makes runs of the table `made` with their outbox rows. $1 to $5 are the values
  * of `valuesOf`.
  *
- * @param only a table of the statement: if it is empty, no run is made
+ * @param condition of a wanted run `w`; otherwise it is not made
  */
-const makeRuns = (only?: string) => `wanted as (
+export const makeRuns = (condition = 'true') => `wanted as (
        select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[])
          as w (export_id, team_id, interval_start, interval_end, backfill_id)
         ${anyNumber}
@@ -104,14 +98,14 @@ const makeRuns = (only?: string) => `wanted as (
               coalesce((select max(r.generation) + 1 from runs r
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
-         from wanted w ${only === undefined ? '' : `where exists (select from ${only})`}
+         from wanted w where ${condition}
        on conflict do nothing
        returning id, team_id, export_id, backfill_id, data_interval_start
      ), enqueued as (
        ${enqueueRuns('made')}
      )`;
 
-const valuesOf = (runs: readonly NewRun[]) => [
+export const valuesOf = (runs: readonly NewRun[]) => [
   runs.map((run) => run.exportId),
   runs.map((run) => run.teamId),
   runs.map((run) => toTimestamp(run.interval.start)),
@@ -131,46 +125,6 @@ export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<stri
     valuesOf(runs),
   );
   return rows.map((row) => row.id);
-}
-
-/** A page of a backfill. */
-export interface PlannedPage {
-  readonly backfillId: string;
-  /** How far it was planned when the page was made; null: not yet. */
-  readonly after: Instant | null;
-  /** How far it is planned then. */
-  readonly plannedTo: Instant;
-  /** Intervals of the page. Those that get no run no longer count towards the total. */
-  readonly intervals: number;
-  readonly runs: readonly NewRun[];
-}
-
-const planPage = prepared(`with held as (
-       select id from backfills
-        where id = $6 and status = 'Running' and planned_to is not distinct from $7::timestamptz and ${unflushed} for no key update
-     ), ${makeRuns('held')}, planned as (
-       update backfills b set planned_to = $8, total_runs = total_runs - ($9::int - (select count(*)::int from made)), last_updated_at = now()
-         from held where b.id = held.id
-     )
-     select (select count(*)::int from made) as made from held`);
-
-/**
- * Makes the next runs of a backfill, as `insertRuns` does, and notes how far it is planned. Outside of a transaction
- * it does not wait for the disk: if the server crashes in the next moment, all that followed is lost too, claims of
- * these runs first, and they are made again.
- *
- * @returns how many; null if the backfill has ended, or another worker has advanced it since
- */
-export async function planRuns(sql: Sql, page: PlannedPage): Promise<number | null> {
-  const { backfillId, after, plannedTo, intervals, runs } = page;
-  const [row] = await sql.query<{ made: number }>(planPage, [
-    ...valuesOf(runs),
-    backfillId,
-    toTimestampOrNull(after),
-    toTimestamp(plannedTo),
-    intervals,
-  ]);
-  return row?.made ?? null;
 }
 
 export interface RunProgress {

@@ -24,6 +24,7 @@ import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import type { CpuUse } from './cpu-use.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
+import { openJointPages } from './joint-statements.ts';
 import type { NotificationCourier } from './notification-courier.ts';
 import { type OffboardOptions, offboardTenants } from './offboard-tenants.ts';
 import type { Parking, Readiness } from './parking.ts';
@@ -67,8 +68,9 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
   const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue, crowd)));
   // A tick notices what time brings.
   const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue, crowd)));
+  const jointPages = openJointPages(context.db);
   const advance = shareNextById(async (backfillId) => {
-    options.onRunsMade('backfill', await advanceBackfill(context, backfillId));
+    options.onRunsMade('backfill', await advanceBackfill(context, backfillId, jointPages));
   });
   // A duty that takes long must use one slot of this worker, however often it is enqueued.
   const decide = skipWhileBusy(async () => {

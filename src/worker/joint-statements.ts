@@ -1,11 +1,13 @@
 import { Grouped } from '../domain/grouped.ts';
 import { beginCommits, beginReadings, type CommitRequest } from '../store/attempt-steps.ts';
+import { findAdvancing, planFreeRuns } from '../store/backfill-pages.ts';
 import { type CompletedRun, type CompletionOutcome, completeRuns } from '../store/completions.ts';
 import type { Sql } from '../store/database.ts';
 import type { Joint } from '../store/joint.ts';
 import type { Lease } from '../store/lease.ts';
 import { type ClaimedRun, type ClaimRequest, claimFree } from '../store/leases.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
+import type { JointPages } from '../use-cases/backfills/advance-backfill.ts';
 
 /** The statements that the runs of a worker share. */
 export interface JointStatements {
@@ -26,5 +28,13 @@ export function openJointStatements(db: Sql, leaseMs: number): JointStatements {
     readings: new Grouped((leases) => beginReadings(db, leases), isDatabaseUnavailable),
     commits: new Grouped((requests) => beginCommits(db, requests, leaseMs), isDatabaseUnavailable),
     completions: new Grouped((runs) => completeRuns(db, runs), isDatabaseUnavailable),
+  };
+}
+
+/** Lets backfills that go on at the same moment share statements. */
+export function openJointPages(db: Sql): JointPages {
+  return {
+    backfills: new Grouped((ids) => findAdvancing(db, ids), isDatabaseUnavailable),
+    pages: new Grouped((pages) => planFreeRuns(db, pages), isDatabaseUnavailable),
   };
 }

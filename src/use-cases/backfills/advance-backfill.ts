@@ -1,30 +1,44 @@
 import { type DataInterval, describeInterval, type Instant } from '../../domain/time.ts';
 import { pageOfIntervals } from '../../scheduling/backfill-range.ts';
 import {
-  type Backfill,
+  type AdvancingBackfill,
   findAdvancing,
-  findPassedOver,
-  finishBackfill,
-} from '../../store/backfills.ts';
+  type PlannedPage,
+  planRuns,
+} from '../../store/backfill-pages.ts';
+import { type Backfill, findPassedOver, finishBackfill } from '../../store/backfills.ts';
 import type { Sql } from '../../store/database.ts';
+import type { Joint } from '../../store/joint.ts';
 import { appendLogEntries } from '../../store/log-entries.ts';
-import { planRuns } from '../../store/runs.ts';
 import type { Context } from '../context.ts';
 
 /** Intervals checked at a time. */
 const pageSize = 500;
+
+/** What backfills that are advanced at the same moment ask for together. */
+export interface JointPages {
+  /** As `findAdvancing`. */
+  readonly backfills: Joint<string, AdvancingBackfill>;
+  /** As `planFreeRuns`. */
+  readonly pages: Joint<PlannedPage, number>;
+}
 
 /**
  * Creates the next runs of a backfill, up to its concurrency, and ends it when all have finished. If it runs all
  * intervals, it waits at one whose live run began before it was asked for: that run may lack newer rows.
  * Any number of workers may call it at any time, for any backfill.
  *
+ * @param joint default: each statement is about this backfill only
  * @returns how many runs were created
  */
-export async function advanceBackfill(context: Context, backfillId: string): Promise<number> {
+export async function advanceBackfill(
+  context: Context,
+  backfillId: string,
+  joint?: JointPages,
+): Promise<number> {
   let made = 0;
   for (;;) {
-    const step = await advancePage(context, backfillId);
+    const step = await advancePage(context, backfillId, joint);
     made += step.made;
     if (!step.more) return made;
   }
@@ -33,8 +47,10 @@ export async function advanceBackfill(context: Context, backfillId: string): Pro
 async function advancePage(
   { db }: Context,
   backfillId: string,
+  joint?: JointPages,
 ): Promise<{ readonly made: number; readonly more: boolean }> {
-  const backfill = await findAdvancing(db, backfillId);
+  const found = await joint?.backfills.take(backfillId);
+  const backfill = found ?? (await findAdvancing(db, [backfillId]))[0];
   if (!backfill) return { made: 0, more: false };
   const { exportId, teamId, schedule, liveRuns, plannedTo: after } = backfill;
   // If one of them ends after this was read, its end advances the backfill again.
@@ -69,13 +85,14 @@ async function advancePage(
   // Up to the last interval taken if the concurrency is reached, else the whole page.
   const last = (wanted.length > room ? taken.at(-1) : page.at(-1)) ?? null;
   if (last === null) return { made: 0, more: false };
-  const made = await planRuns(db, {
+  const planned = {
     backfillId,
     after,
     plannedTo: last.start,
     intervals: page.indexOf(last) + 1,
     runs: taken.map((interval) => ({ exportId, teamId, interval, backfillId })),
-  });
+  };
+  const made = await planRuns(db, planned, joint?.pages);
   // Another worker was faster: look again.
   if (made === null) return { made: 0, more: true };
   // Without a live run nothing else would end the backfill.

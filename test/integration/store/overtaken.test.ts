@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { beginCommit } from '../../../src/store/attempt-steps.ts';
-import { findAdvancing } from '../../../src/store/backfills.ts';
+import { findAdvancing, planFreeRuns, planRuns } from '../../../src/store/backfill-pages.ts';
 import type { Sql } from '../../../src/store/database.ts';
 import { lockExport, lockExportNow } from '../../../src/store/exports.ts';
 import { advanceHighWaterMark } from '../../../src/store/high-water-mark.ts';
 import { dispatch, readDispatchState } from '../../../src/store/outbox.ts';
-import { planRuns } from '../../../src/store/runs.ts';
 import { readNow } from '../../../src/store/ticks.ts';
 import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
 import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
@@ -141,7 +140,7 @@ describe('a page of a backfill', () => {
       reprocess: 'all',
       concurrency: 2,
     });
-    const seen = await findAdvancing(side.db, backfillId);
+    const [seen] = await findAdvancing(side.db, [backfillId]);
     expect(seen).toMatchObject({ liveRuns: 0, plannedTo: null });
     expect(await advanceBackfill(side.context, backfillId)).toBe(2);
     const interval = { start: startAt + 2 * hourMs, end: startAt + 3 * hourMs };
@@ -154,6 +153,7 @@ describe('a page of a backfill', () => {
       runs: [{ exportId, teamId, interval, backfillId }],
     };
     expect(await planRuns(side.db, stale)).toBeNull();
+    expect(await planFreeRuns(side.db, [stale])).toEqual([null]);
     expect(await listRuns(side.db, exportId)).toHaveLength(2);
     expect(await planRuns(side.db, { ...stale, after: startAt + hourMs })).toBe(1);
   });

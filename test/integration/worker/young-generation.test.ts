@@ -8,7 +8,7 @@ const run = promisify(execFile);
 /** Prints the MiB of the young generation as a worker starts, with all it loads, and before a run of many rows. */
 const program = `
   import v8 from 'node:v8';
-  import { growYoungGeneration, tuneGarbageCollection } from './dist/main/tune-garbage-collection.js';
+  import { growForSmallRuns, growYoungGeneration, tuneGarbageCollection } from './dist/main/tune-garbage-collection.js';
   const sizes = [];
   const look = () => {
     const young = v8.getHeapSpaceStatistics().find((space) => space.space_name === 'new_space');
@@ -25,6 +25,10 @@ const program = `
   // What survives does not make it grow further.
   const kept = Array.from({ length: 300_000 }, (_, n) => ({ n }));
   look();
+  growForSmallRuns();
+  look();
+  growYoungGeneration();
+  look();
   console.log(JSON.stringify({ sizes, kept: kept.length }));
 `;
 
@@ -32,8 +36,10 @@ test('the young generation has four megabytes for each half again before a run o
   const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', program], {
     cwd: projectRoot,
   });
-  const [atStart, loaded, grown, used] = JSON.parse(stdout).sizes;
+  const [atStart, loaded, grown, used, ...forSmallRuns] = JSON.parse(stdout).sizes;
   expect(atStart).toBe(8);
   expect(loaded).toBeLessThan(8);
   expect([grown, used]).toEqual([8, 8]);
+  // Twice as much, which a run of many rows after them does not change.
+  expect(forSmallRuns).toEqual([16, 16]);
 });
