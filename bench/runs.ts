@@ -143,7 +143,7 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
       s3: s3.child.pid ?? 0,
     };
     // As many again wait in the queue.
-    const concurrency = Math.ceil((2 * places) / exportsPerKind);
+    const concurrency = Math.ceil((4 * places) / exportsPerKind);
     const results: Partial<Record<'empty' | 'rows', KindTaken>> = {};
     let aloneMs = Number.NaN;
     for (const { kind, toS3 } of kinds) {

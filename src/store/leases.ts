@@ -188,8 +188,8 @@ export async function claimFree(
 }
 
 /** Other transactions wait until this one ends, before they change the run. */
-export async function lockRun(tx: Sql, runId: string): Promise<void> {
-  await tx.query(lockRunSql, [runId]);
+export async function lockRuns(tx: Sql, runIds: readonly string[]): Promise<void> {
+  await tx.query(lockRunsSql, [runIds]);
 }
 
 function claimLocked(
@@ -199,7 +199,7 @@ function claimLocked(
 ): Promise<ClaimedRun | null> {
   return db.transaction(async (tx) => {
     // Locked first, in its own statement, so that the next one sees what the last holder wrote.
-    await lockRun(tx, request.runId);
+    await lockRuns(tx, [request.runId]);
     await tx.query(lockEntry, [request.runId]);
     const [run = null] = await claimFree(tx, [request], leaseMs);
     if (run === null) await tx.query(removeDue, [request.runId]);
@@ -207,7 +207,9 @@ function claimLocked(
   });
 }
 
-const lockRunSql = prepared(`select from runs where id = $1 for no key update`);
+const lockRunsSql = prepared(
+  `select from runs where id = any ($1::uuid[]) order by id for no key update`,
+);
 const lockEntry = prepared(`select from outbox where run_id = $1 for update`);
 const removeDue = prepared(`delete from outbox where run_id = $1 and available_at <= now()`);
 

@@ -1,13 +1,14 @@
 import { Grouped } from '../domain/grouped.ts';
 import { beginCommits, beginReadings, type CommitRequest } from '../store/attempt-steps.ts';
 import { findAdvancing, planFreeRuns } from '../store/backfill-pages.ts';
-import { type CompletedRun, type CompletionOutcome, completeRuns } from '../store/completions.ts';
-import type { Sql } from '../store/database.ts';
+import { completeRuns } from '../store/completions.ts';
+import type { Sql, Transactor } from '../store/database.ts';
 import type { Joint } from '../store/joint.ts';
 import type { Lease } from '../store/lease.ts';
 import { type ClaimedRun, type ClaimRequest, claimFree } from '../store/leases.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import type { JointPages } from '../use-cases/backfills/advance-backfill.ts';
+import { type JointCompletions, lockedCompletions } from '../use-cases/runs/complete-run.ts';
 
 /** The statements that the runs of a worker share. */
 export interface JointStatements {
@@ -17,17 +18,19 @@ export interface JointStatements {
   readonly readings: Joint<Lease, boolean>;
   /** As `beginCommits`. */
   readonly commits: Joint<CommitRequest, boolean>;
-  /** As `completeRuns`. */
-  readonly completions: Joint<CompletedRun, CompletionOutcome>;
+  readonly completions: JointCompletions;
 }
 
 /** Lets the runs of a process share statements. Each run keeps its own lease, fence and outcome. */
-export function openJointStatements(db: Sql, leaseMs: number): JointStatements {
+export function openJointStatements(db: Transactor, leaseMs: number): JointStatements {
   return {
     claims: new Grouped((requests) => claimFree(db, requests, leaseMs), isDatabaseUnavailable),
     readings: new Grouped((leases) => beginReadings(db, leases), isDatabaseUnavailable),
     commits: new Grouped((requests) => beginCommits(db, requests, leaseMs), isDatabaseUnavailable),
-    completions: new Grouped((runs) => completeRuns(db, runs), isDatabaseUnavailable),
+    completions: {
+      free: new Grouped((runs) => completeRuns(db, runs), isDatabaseUnavailable),
+      locked: lockedCompletions(db),
+    },
   };
 }
 

@@ -285,10 +285,31 @@ export const mutants = [
     test: `${store}/joint-records.test.ts`,
   },
   {
+    name: 'completions: one that had to wait makes those after it wait too',
+    file: 'src/use-cases/runs/complete-run.ts',
+    find: '  await locked.ended(exportId);\n',
+    replace: '',
+    test: `${store}/joint-records.test.ts`,
+  },
+  {
+    name: 'pages of backfills: an export that is locked holds up the others',
+    file: 'src/store/backfill-pages.ts',
+    find: ' for key share of e skip locked',
+    replace: '',
+    test: `${store}/overtaken.test.ts`,
+  },
+  {
+    name: 'pages of backfills: the total counts the runs of the others too',
+    file: 'src/store/backfill-pages.ts',
+    find: 'from made where made.backfill_id = held.id))',
+    replace: 'from made))',
+    test: `${store}/overtaken.test.ts`,
+  },
+  {
     name: 'joint snapshots: projects share one',
     file: 'src/sources/postgres/joint-snapshots.ts',
-    find: 'const name = `${teamId} ${server}`;',
-    replace: 'const name = `${server}`;',
+    find: 'take(`${teamId} ${server}`, asked)',
+    replace: 'take(`${server}`, asked)',
     test: 'test/integration/sources/joint-snapshots.test.ts',
   },
   {

@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import { Grouped } from '../../domain/grouped.ts';
+import { KeyedGroups } from '../../domain/keyed-groups.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
@@ -22,14 +23,11 @@ interface Asked {
   readonly signal: AbortSignal;
   /** Maximum bytes of its rows. */
   readonly maxBytes: number;
+  /** The start of the server at which the interval settled. */
+  readonly server: string | null;
 }
 
 type Answer = SourceSnapshot | null;
-
-interface Group {
-  readonly grouped: Grouped<Asked, Answer>;
-  calls: number;
-}
 
 /**
  * Opens the snapshots of small requests of one project together: one transaction counts and reads for all of them. It ends
@@ -39,7 +37,7 @@ interface Group {
 export class JointSnapshots {
   readonly #options: SnapshotOptions;
   readonly #plan: PlanSelect;
-  readonly #groups = new Map<string, Group>();
+  readonly #groups: KeyedGroups<Asked, Answer>;
   /** Until when the requests of a project are opened alone, by the monotonic clock. */
   readonly #aloneUntil = new Map<number, number>();
 
@@ -49,43 +47,34 @@ export class JointSnapshots {
     };
     this.#options = { ...options, statementTimeoutMs: statementMs, holdRow: refuse };
     this.#plan = plan;
+    this.#groups = new KeyedGroups(
+      () =>
+        new Grouped(
+          (all) => this.#openAll(all),
+          () => true,
+        ),
+    );
   }
 
   /**
-   * @param server the start of the server at which the interval settled
    * @returns null if the request must be opened alone: it is not small, or something failed
    * @throws the signal's reason if it aborts
    */
-  async open(asked: Asked, server: string | null): Promise<Answer> {
-    const { request, signal } = asked;
+  async open(asked: Asked): Promise<Answer> {
+    const { request, signal, server } = asked;
     const { teamId } = request;
     if ((this.#aloneUntil.get(teamId) ?? 0) > performance.now()) return null;
-    const name = `${teamId} ${server}`;
-    const group = this.#groups.get(name) ?? {
-      grouped: new Grouped<Asked, Answer>(
-        (all) => this.#openAll(all, teamId, server),
-        () => true,
-      ),
-      calls: 0,
-    };
-    this.#groups.set(name, group);
-    group.calls += 1;
-    try {
-      return await untilAborted(group.grouped.take(asked), signal);
-    } finally {
-      group.calls -= 1;
-      if (group.calls === 0) this.#groups.delete(name);
-    }
+    return untilAborted(this.#groups.take(`${teamId} ${server}`, asked), signal);
   }
 
-  async #openAll(
-    all: readonly Asked[],
-    teamId: number,
-    server: string | null,
-  ): Promise<readonly Answer[]> {
+  /** Opens the requests of one project, whose intervals settled at the same server. */
+  async #openAll(all: readonly Asked[]): Promise<readonly Answer[]> {
+    const [first] = all;
+    if (!first) return [];
+    const { teamId } = first.request;
     const { signal, end } = joinSignals(all.map((asked) => asked.signal));
     try {
-      return await this.#read(all, teamId, server, signal);
+      return await this.#read(all, teamId, first.server, signal);
     } catch {
       // What is wrong is found by the one that is opened alone.
       if (!signal.aborted) this.#standAlone(teamId);

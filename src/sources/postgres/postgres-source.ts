@@ -156,8 +156,8 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     open,
     openSmall: async (request, signal, maxBytes, position = null, server = null) => {
       const isAlone = position !== null || request.select === 'keys';
-      const asked = { request, signal, maxBytes };
-      const opened = isAlone ? null : await joint.open(asked, server);
+      const asked = { request, signal, maxBytes, server };
+      const opened = isAlone ? null : await joint.open(asked);
       return opened ?? open(request, signal, position, server);
     },
     describe: (request, signal) => describeRequest(options, options.plan, request, signal),

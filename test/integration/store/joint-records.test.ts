@@ -9,6 +9,11 @@ import {
 import { type CompletionOutcome, completeRuns } from '../../../src/store/completions.ts';
 import type { Sql } from '../../../src/store/database.ts';
 import type { ClaimedRun } from '../../../src/store/leases.ts';
+import {
+  type JointCompletions,
+  recordCompletion,
+} from '../../../src/use-cases/runs/complete-run.ts';
+import { openJointStatements } from '../../../src/worker/joint-statements.ts';
 import { RunLog } from '../../../src/worker/run-log.ts';
 import { openPorts } from '../../../src/worker/run-ports.ts';
 import { completedRun } from '../../support/completed-run.ts';
@@ -123,6 +128,75 @@ describe('runs that complete together', () => {
     expect(outcomes).toEqual([null, expect.objectContaining(done)]);
     expect(await stateOf(held)).toMatchObject({ status: 'Running', receipts: 0, logged: 0 });
     expect(await record(locked)).toEqual([expect.objectContaining(done)]);
+  });
+});
+
+describe('completions of an export that another transaction has locked', () => {
+  const lock = `select from batch_exports where id = $1 for no key update`;
+  const complete = (runs: readonly ClaimedRun[], joint: JointCompletions) =>
+    Promise.all(
+      runs.map((run) => {
+        const { result, receipt } = completedRun(run);
+        return recordCompletion(side.context, run, result, receipt, [], [], joint);
+      }),
+    );
+  /** Sessions of ours that wait for a lock. */
+  async function countWaiting(): Promise<number> {
+    const [row] = await side.db.query<{ count: number }>(
+      `select count(*)::int as count from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'`,
+    );
+    return row?.count ?? 0;
+  }
+
+  it('wait for it together, and hold up no other export', async () => {
+    const [held, others] = [await claimedRuns(5), await claimedRuns(2)];
+    const joint = openJointStatements(side.db, leaseMs).completions;
+    const [first] = held as [ClaimedRun];
+    const [done] = await whileLocked(lock, first.exportId, async () => {
+      const waiting = complete(held, joint);
+      await until(async () => (await countWaiting()) > 0);
+      expect(await complete(others, joint)).not.toContain(null);
+      expect(await countWaiting()).toBe(1);
+      return [waiting];
+    });
+    expect(await done).not.toContain(null);
+    for (const run of [...held, ...others])
+      expect(await stateOf(run)).toMatchObject({ status: 'Completed', receipts: 1 });
+    expect(await markOf(first)).toBe(held.at(-1)?.interval.end);
+  });
+
+  it('no longer lock it when they come after those that had to', async () => {
+    const [first, ...others] = (await claimedRuns(6)) as [ClaimedRun, ...ClaimedRun[]];
+    const opened = openJointStatements(side.db, leaseMs).completions;
+    const inLine: string[] = [];
+    const take: JointCompletions['locked']['take'] = (exportId, completed) => {
+      inLine.push(completed.lease.runId);
+      return opened.locked.take(exportId, completed);
+    };
+    const ended: JointCompletions['locked']['ended'] = (id) => opened.locked.ended(id);
+    const joint = { free: opened.free, locked: { take, ended } };
+    const [waiting] = await whileLocked(lock, first.exportId, async () => {
+      const all = [complete([first], joint)];
+      await until(async () => (await countWaiting()) > 0);
+      all.push(complete(others, joint));
+      return [Promise.all(all)];
+    });
+    expect((await waiting)?.flat()).not.toContain(null);
+    expect(inLine).toEqual([first.runId]);
+  });
+
+  it('count a run whose lease is lost as not recorded', async () => {
+    const [run, lost] = (await claimedRuns(2)) as [ClaimedRun, ClaimedRun];
+    await takeOver(lost);
+    const joint = openJointStatements(side.db, leaseMs).completions;
+    const [waiting] = await whileLocked(lock, run.exportId, async () => {
+      const all = complete([run, lost], joint);
+      await until(async () => (await countWaiting()) > 0);
+      return [all];
+    });
+    const [recorded, notRecorded] = (await waiting) ?? [];
+    expect([recorded?.leavesFiles, notRecorded]).toEqual([false, null]);
   });
 });
 

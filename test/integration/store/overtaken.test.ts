@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { beginCommit } from '../../../src/store/attempt-steps.ts';
-import { findAdvancing, planFreeRuns, planRuns } from '../../../src/store/backfill-pages.ts';
+import {
+  findAdvancing,
+  type PlannedPage,
+  planFreeRuns,
+  planRuns,
+} from '../../../src/store/backfill-pages.ts';
 import type { Sql } from '../../../src/store/database.ts';
 import { lockExport, lockExportNow } from '../../../src/store/exports.ts';
 import { advanceHighWaterMark } from '../../../src/store/high-water-mark.ts';
@@ -156,6 +161,48 @@ describe('a page of a backfill', () => {
     expect(await planFreeRuns(side.db, [stale])).toEqual([null]);
     expect(await listRuns(side.db, exportId)).toHaveLength(2);
     expect(await planRuns(side.db, { ...stale, after: startAt + hourMs })).toBe(1);
+  });
+
+  it('is planned with those of others, without waiting for a backfill or an export that is locked', async () => {
+    const pages: PlannedPage[] = [];
+    for (let n = 0; n < 4; n += 1) {
+      const batchExport = await createExportOfThePast(side, { createdMsAgo: 0 });
+      const { id: exportId, teamId } = batchExport;
+      const endAt = batchExport.schedule.openIntervalStart;
+      const startAt = endAt - 4 * hourMs;
+      const { backfillId } = await startBackfill(side.context, batchExport, {
+        ...{ startAt, endAt, order: 'oldest_first', reprocess: 'all', concurrency: 2 },
+      });
+      const runs = [0, 1].map((hour) => ({
+        ...{ exportId, teamId, backfillId },
+        interval: { start: startAt + hour * hourMs, end: startAt + (hour + 1) * hourMs },
+      }));
+      const plannedTo = startAt + hourMs;
+      // The second one gets a run for one interval of its two only.
+      const wanted = n === 1 ? runs.slice(0, 1) : runs;
+      pages.push({ backfillId, after: null, plannedTo, intervals: 2, runs: wanted });
+    }
+    const [, , locked, ofLocked] = pages;
+    const planned = await side.db.transaction(async (tx) => {
+      const [backfill, batchExport] = [locked?.backfillId, ofLocked?.runs[0]?.exportId];
+      await tx.query('select from backfills where id = $1 for update', [backfill]);
+      await tx.query('select from batch_exports where id = $1 for update', [batchExport]);
+      return planFreeRuns(side.db, pages);
+    });
+    expect(planned).toEqual([2, 1, null, null]);
+    const found = await findAdvancing(
+      side.db,
+      pages.map(({ backfillId }) => backfillId),
+    );
+    const facts = found.map((one) => [one?.liveRuns, one?.totalRuns, one?.plannedTo ?? null]);
+    const [first, second] = pages.map(({ plannedTo }) => plannedTo);
+    expect(facts).toEqual([
+      [2, 4, first],
+      [1, 3, second],
+      [0, 4, null],
+      [0, 4, null],
+    ]);
+    expect(await planFreeRuns(side.db, pages.slice(2))).toEqual([2, 2]);
   });
 });
 
