@@ -120,9 +120,9 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     for (const one of advanced) if (one.status === 'rejected') throw one.reason;
   });
   /** A place is free: the next run need not wait for the next tick. */
-  const continueAfter = ({ backfillId }: ClaimedRun): Promise<void> => {
+  const continueAfter = ({ backfillId }: ClaimedRun, canWait: boolean): Promise<void> => {
     if (backfillId !== null) waiting.add(backfillId);
-    return proceed();
+    return proceed(canWait);
   };
   const executeSmall = async ({ runs }: JobData['execute-small-runs']) => {
     options.onSmallRuns();
@@ -130,7 +130,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await options.places.begin(async () => {
         const run = await execute(data, true).catch(options.onRunError);
         // The place does not wait for it.
-        if (run) void continueAfter(run).catch(options.onRunError);
+        if (run) void continueAfter(run, options.places.hasNext).catch(options.onRunError);
       });
     }
   };
@@ -142,7 +142,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     'dispatch-runs': unlessHeld(dispatch),
     'execute-run': async (data) => {
       const run = await execute(data, false);
-      if (run) await continueAfter(run);
+      if (run) await continueAfter(run, false);
     },
     'execute-small-run': (data) => executeSmall({ runs: [data] }),
     'execute-small-runs': executeSmall,

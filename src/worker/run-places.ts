@@ -29,6 +29,11 @@ export class RunPlaces {
     this.#running.add(running);
   }
 
+  /** Whether the next place that is free is taken at once. */
+  get hasNext(): boolean {
+    return this.#waiting.length > 0;
+  }
+
   /** Resolves once no run is in progress. */
   async ended(): Promise<void> {
     while (this.#running.size > 0) await Promise.all(this.#running);

@@ -51,25 +51,40 @@ export function shareNext(work: () => Promise<void>): () => Promise<void> {
 
 /** Small runs that end shortly one after the other share what follows their ends. */
 const paceMs = 10;
+/** The same while nothing waits for it. */
+const slowPaceMs = 50;
 
-/** Calls share an execution that begins later: at the earliest when the one before has ended, `paceMs` after it began. */
-export function paced(work: () => Promise<void>): () => Promise<void> {
+/**
+ * Calls share an execution that begins later: at the earliest when the one before has ended, `paceMs` after it began. As
+ * long as all callers can wait, `slowPaceMs` after it began.
+ *
+ * @returns a call; `canWait`: it need not begin soon
+ */
+export function paced(work: () => Promise<void>): (canWait?: boolean) => Promise<void> {
   let last: Promise<void> = Promise.resolve();
   let begunAt = Number.NEGATIVE_INFINITY;
-  let next: Promise<void> | null = null;
-  const executeAfter = async (before: Promise<void>): Promise<void> => {
+  let next: { readonly ended: Promise<void>; readonly hurry: () => void } | null = null;
+  const untilSince = (ms: number) => delay(Math.max(0, begunAt + ms - performance.now()));
+  const executeAfter = async (before: Promise<void>, hurried: Promise<void>): Promise<void> => {
     await before.catch(() => {});
-    const restMs = begunAt + paceMs - performance.now();
-    if (restMs > 0) await delay(restMs);
+    await untilSince(paceMs);
+    await Promise.race([hurried, untilSince(slowPaceMs)]);
     next = null;
     begunAt = performance.now();
     await work();
   };
-  return () => {
-    if (next === null) {
-      next = executeAfter(last);
-      last = next;
-    }
-    return next;
+  const share = () => {
+    let hurry = () => {};
+    const hurried = new Promise<void>((resolve) => {
+      hurry = resolve;
+    });
+    const ended = executeAfter(last, hurried);
+    last = ended;
+    return { ended, hurry };
+  };
+  return (canWait = false) => {
+    next ??= share();
+    if (!canWait) next.hurry();
+    return next.ended;
   };
 }
