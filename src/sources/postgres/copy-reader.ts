@@ -13,20 +13,31 @@ const HEADER_BYTES = 5;
 
 type DataHandler = (chunk: Buffer) => void;
 
+/** A `COPY … TO STDOUT (FORMAT binary)`, and what cuts its rows into blocks. */
+export interface Copy {
+  readonly sql: string;
+  readonly builder: RowBlockBuilder;
+}
+
 /** A block to be given out, and what gives back the memory of its large row. */
 interface Ready {
+  /** The index of its copy. */
+  readonly of: number;
   readonly block: SourceBlock;
   readonly giveBack: () => void;
 }
 
 /**
- * Runs one `COPY … TO STDOUT (FORMAT binary)` on a pg client and yields its row blocks. While data flows it
+ * Runs copies on a pg client, sent in one message, and yields their row blocks. While data flows it
  * replaces pg's own message parser, which makes an object of each row; all other messages are passed to pg.
  * Pull-based: while no caller waits for a block the socket is paused, so the server stops sending.
  */
 export class CopyReader implements Submittable {
-  readonly #sql: string;
-  readonly #builder: RowBlockBuilder;
+  readonly #copies: readonly Copy[];
+  /** Of the copy that arrives. */
+  #builder: RowBlockBuilder;
+  /** Copies of which as many rows have arrived as the server has sent. */
+  #ended = 0;
   readonly #blocks: Ready[] = [];
   #given: Ready | null = null;
   readonly #header = Buffer.alloc(HEADER_BYTES);
@@ -49,38 +60,41 @@ export class CopyReader implements Submittable {
 
   /** @param hold waits until a large row may be held; the function gives its memory back */
   constructor(
-    sql: string,
-    builder: RowBlockBuilder,
+    copies: readonly [Copy, ...Copy[]],
     hold: (bytes: number) => Promise<() => void> = async () => () => {},
   ) {
-    this.#sql = sql;
-    this.#builder = builder;
+    this.#copies = copies;
+    this.#builder = copies[0].builder;
     this.#hold = hold;
   }
 
   /**
-   * The next block, or null after the last. The earlier block's memory is reused, so do not read it any
+   * The next block of a copy, or null after its last. Ask for the copies in their order. The earlier block's memory is reused, so do not read it any
    * more. Each block comes in its own turn of the event loop: a busy socket is read 32 times in one turn
    * (libuv, uv__read), and heartbeats would wait for all of it. Rejects with pg's error or a
    * CopyFormatError.
+   *
+   * @param of the index of the copy
    */
-  async next(): Promise<SourceBlock | null> {
+  async next(of = 0): Promise<SourceBlock | null> {
     if (this.#given) {
-      const { giveBack } = this.#given;
+      const { giveBack, of: copy } = this.#given;
       this.#given = null;
-      this.#builder.release();
+      this.#copies[copy]?.builder.release();
       await setImmediate();
       giveBack();
       this.#startHold();
     }
     for (;;) {
-      const ready = this.#blocks.shift();
-      if (ready) {
+      const [ready] = this.#blocks;
+      if (ready?.of === of) {
+        this.#blocks.shift();
         this.#given = ready;
         return ready.block;
       }
       if (this.#state === 'failed') throw this.#error;
-      if (this.#state === 'ready') return null;
+      const isLast = of === this.#copies.length - 1;
+      if (isLast ? this.#state === 'ready' : this.#ended > of) return null;
       const woken = new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
@@ -114,7 +128,7 @@ export class CopyReader implements Submittable {
     this.#pgHandler = handler as DataHandler;
     socket.off('data', this.#pgHandler);
     socket.on('data', this.#onData);
-    connection.query(this.#sql);
+    connection.query(this.#copies.map(({ sql }) => sql).join('; '));
   }
 
   handleError(error: Error): void {
@@ -126,7 +140,13 @@ export class CopyReader implements Submittable {
     const { totalRows } = this.#builder;
     if (rows !== totalRows) {
       this.fail(new CopyFormatError(`${totalRows} rows arrived, the server sent ${rows}`));
+      return;
     }
+    this.#ended += 1;
+    const next = this.#copies[this.#ended];
+    if (!next) return;
+    this.#builder = next.builder;
+    this.#notify();
   }
 
   handleReadyForQuery(): void {
@@ -168,7 +188,7 @@ export class CopyReader implements Submittable {
         for (const permit of permits) permit();
         if (block.isLarge) this.#largeBlocks -= 1;
       };
-      this.#blocks.push({ block, giveBack });
+      this.#blocks.push({ of: this.#ended, block, giveBack });
     }
   }
 
@@ -237,6 +257,10 @@ export class CopyReader implements Submittable {
         return false;
       case COPY_DONE:
         this.#deliver(this.#builder.finish());
+        if (this.#ended < this.#copies.length - 1) {
+          this.#pgHandler?.(Buffer.from(this.#header));
+          return false;
+        }
         this.#state = 'copied';
         this.#returnToPg(chunk.subarray(at));
         return true;

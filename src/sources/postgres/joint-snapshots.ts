@@ -6,7 +6,7 @@ import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts'
 import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
 import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect, RequestPlan, SelectPlan } from './plan.ts';
-import { readSlice } from './read-slice.ts';
+import { readSlices, type SliceReading } from './read-slice.ts';
 import { begin, checksSql, type SnapshotOptions } from './snapshot.ts';
 import { sliceInterval } from './slices.ts';
 
@@ -124,35 +124,38 @@ export class JointSnapshots {
       const described = new Map(shapes.map((sql) => [sql, next()?.fields ?? []]));
       const counted = plans.map((plan) => (plan ? Number(next()?.rows[0]?.[0]) : null));
       const plain = new Set(relations.filter(() => isPlain(next()?.rows[0])));
-      const opened: Answer[] = [];
+      const small: Small[] = [];
       for (const [index, { request, maxBytes }] of all.entries()) {
         const plan = plans[index];
         const rows = counted[index];
         const slices = sliceInterval(request.interval, this.#options.sliceMs, rows ?? 0);
         const isSmall = rows !== undefined && rows !== null && rows < mostRows && slices.length < 2;
-        if (!plan || !isSmall || !plain.has(plan.relation)) {
-          opened.push(null);
-          continue;
-        }
+        if (!plan || !isSmall || !plain.has(plan.relation)) continue;
         const fields = described.get(plan.describeSql) ?? [];
         const named = await nameColumns(client, fields, signal);
         const select = plan.select(named, serverVersionOf(client));
         const keys = new KeyDigest();
         const reading = { options: this.#options, model: request.model, select, keys };
-        const blocks: RowBlock[] = [];
-        for (const slice of slices) {
-          let left = maxBytes;
-          for await (const block of readSlice(client, reading, slice, signal)) {
-            left -= block.bytes.length;
-            // The rest of the COPY is lost with its connection.
-            if (left < 0) return [...opened, ...all.slice(index).map(() => null)];
-            blocks.push(copyOf(block));
-          }
-        }
-        const of = { select, slices, blocks, rows, keys, snapshot: `${snapshot}@${serverStart}` };
-        opened.push(new MemorySnapshot(of));
+        small.push({ index, reading, slices, rows, leftBytes: maxBytes, blocks: [] });
+      }
+      const withRows = small.flatMap((one) =>
+        one.slices.map((slice) => ({ one, reading: one.reading, slice })),
+      );
+      for await (const { of, block } of readSlices(client, withRows, signal)) {
+        const one = withRows[of]?.one;
+        if (!one) continue;
+        one.leftBytes -= block.bytes.length;
+        if (one.leftBytes < 0) one.blocks = [];
+        else one.blocks.push(copyOf(block));
       }
       isWhole = true;
+      const opened: Answer[] = all.map(() => null);
+      for (const { index, leftBytes, reading, ...held } of small) {
+        if (leftBytes < 0) continue;
+        const { select, keys } = reading;
+        const of = { ...held, select, keys, snapshot: `${snapshot}@${serverStart}` };
+        opened[index] = new MemorySnapshot(of);
+      }
       return opened;
     } finally {
       if (isWhole) void this.#end(client);
@@ -165,6 +168,19 @@ export class JointSnapshots {
     const { kept } = this.#options;
     await (kept ? kept.give(client) : closeConnection(client));
   }
+}
+
+/** A request whose rows stay in memory. */
+interface Small {
+  /** Of the request. */
+  readonly index: number;
+  readonly reading: SliceReading;
+  /** One, or none if there are no rows. */
+  readonly slices: readonly Slice[];
+  readonly rows: number;
+  /** Negative: it has too many bytes. */
+  leftBytes: number;
+  blocks: RowBlock[];
 }
 
 function tryPlan(plan: PlanSelect, request: SourceRequest): RequestPlan | null {

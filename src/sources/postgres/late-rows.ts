@@ -132,7 +132,9 @@ async function readKeySet(
 ): Promise<KeySet> {
   const { columns, copySql } = keys ?? { columns: [], copySql: () => '' };
   const digest = new KeyDigest();
-  const reader = new CopyReader(copySql(interval), new RowBlockBuilder(columns, blockBytes));
+  const reader = new CopyReader([
+    { sql: copySql(interval), builder: new RowBlockBuilder(columns, blockBytes) },
+  ]);
   client.query(reader);
   for (;;) {
     const block = await withAbort(client, signal, () => reader.next());

@@ -64,7 +64,7 @@ async function open(parts: readonly (Buffer | null)[]) {
   const client = new pg.Client({ host: '127.0.0.1', port, user: 'test', database: 'test' });
   client.on('error', () => {});
   await client.connect();
-  const reader = new CopyReader('COPY …', new RowBlockBuilder(columns, 64));
+  const reader = new CopyReader([{ sql: 'COPY …', builder: new RowBlockBuilder(columns, 64) }]);
   client.query(reader);
   return { client, reader };
 }
