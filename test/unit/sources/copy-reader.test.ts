@@ -3,7 +3,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import fc from 'fast-check';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CopyReader } from '../../../src/sources/postgres/copy-reader.ts';
+import { type Copy, CopyReader } from '../../../src/sources/postgres/copy-reader.ts';
 import { RowBlockBuilder } from '../../../src/sources/postgres/row-blocks.ts';
 import { countLoopTurns } from '../../support/loop-turns.ts';
 import { columnsOf } from '../../support/row-blocks.ts';
@@ -58,31 +58,44 @@ const complete = (rows: number) => message('C', Buffer.from(`COPY ${rows}\0`));
 const notice = message('S', Buffer.from('TimeZone\0UTC\0'));
 const failure = message('E', Buffer.from('SERROR\0VERROR\0C22012\0Mdivision by zero\0\0'));
 
-async function open(parts: readonly (Buffer | null)[]) {
+const copyIntoBlocks = (): Copy => ({ sql: 'COPY …', builder: new RowBlockBuilder(columns, 64) });
+
+async function open(parts: readonly (Buffer | null)[], copies = 1) {
   answer = parts;
   const { port } = server.address() as AddressInfo;
   const client = new pg.Client({ host: '127.0.0.1', port, user: 'test', database: 'test' });
   client.on('error', () => {});
   await client.connect();
-  const reader = new CopyReader([{ sql: 'COPY …', builder: new RowBlockBuilder(columns, 64) }]);
+  const others = Array.from({ length: copies - 1 }, copyIntoBlocks);
+  const reader = new CopyReader([copyIntoBlocks(), ...others]);
   client.query(reader);
   return { client, reader };
 }
 
 async function read(parts: readonly (Buffer | null)[]): Promise<string[]> {
-  const { client, reader } = await open(parts);
-  const rows: string[] = [];
+  const [rows = []] = await readAll(parts, 1);
+  return rows;
+}
+
+/** The rows of each copy. */
+async function readAll(parts: readonly (Buffer | null)[], copies: number): Promise<string[][]> {
+  const { client, reader } = await open(parts, copies);
+  const all: string[][] = [];
   try {
-    for (let block = await reader.next(); block !== null; block = await reader.next()) {
-      for (let row = 0; row < block.rowCount; row += 1) {
-        const from = block.offsets[row] as number;
-        rows.push(block.bytes.toString('utf8', from, from + (block.lengths[row] as number)));
+    for (let copy = 0; copy < copies; copy += 1) {
+      const rows: string[] = [];
+      all.push(rows);
+      for (let block = await reader.next(copy); block; block = await reader.next(copy)) {
+        for (let row = 0; row < block.rowCount; row += 1) {
+          const from = block.offsets[row] as number;
+          rows.push(block.bytes.toString('utf8', from, from + (block.lengths[row] as number)));
+        }
       }
     }
   } finally {
     await client.end();
   }
-  return rows;
+  return all;
 }
 
 describe('CopyReader', () => {
@@ -147,6 +160,55 @@ describe('CopyReader', () => {
 
   it('fails if the server answers with anything but rows', async () => {
     await expect(read([Buffer.concat([complete(0), ready])])).rejects.toThrow('was not sent');
+  });
+});
+
+describe('CopyReader of several copies', () => {
+  /** What the server sends for a copy, before it is ready. */
+  const answerTo = (texts: readonly string[], said = texts.length) => {
+    const data = message('d', Buffer.concat([header, ...texts.map(copyRow), trailer]));
+    return Buffer.concat([copyOut, data, copyDone, complete(said)]);
+  };
+
+  it('keeps the rows of each apart, however the answer is cut', async () => {
+    const texts = [[], ['a', 'b'.repeat(200), ''], ['c'], []];
+    const bytes = Buffer.concat([...texts.map((rows) => answerTo(rows)), ready]);
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.nat(bytes.length), { maxLength: 12 }), async (packetEnds) => {
+        expect(await readAll(cut(bytes, packetEnds), texts.length)).toEqual(texts);
+      }),
+      { numRuns: 40 },
+    );
+    const bytewise = cut(
+      bytes,
+      Array.from({ length: bytes.length }, (_, at) => at + 1),
+    );
+    expect(await readAll(bytewise, texts.length)).toEqual(texts);
+  });
+
+  it.each([0, 1, 2])('fails if fewer rows of copy %i came than the server says', async (short) => {
+    const said = [1, 1, 1].map((rows, copy) => answerTo(['a'], copy === short ? 2 : rows));
+    const bytes = Buffer.concat([...said, ready]);
+    await expect(readAll([bytes], 3)).rejects.toThrow('1 rows arrived, the server sent 2');
+  });
+
+  it('fails if the server answers to fewer copies than it was asked for', async () => {
+    const bytes = Buffer.concat([answerTo(['a']), ready]);
+    await expect(readAll([bytes], 2)).rejects.toThrow('was not sent');
+    const more = Buffer.concat([answerTo(['a']), answerTo(['a']), ready]);
+    await expect(read([more])).rejects.toThrow();
+  });
+
+  it('fails with the server’s error in a later copy, after the rows of those before', async () => {
+    const half = message('d', Buffer.concat([header, copyRow('c')]));
+    const bytes = Buffer.concat([answerTo(['a']), copyOut, half, failure, ready]);
+    for (const at of [1, 2, 4, 8].map((back) => bytes.length - ready.length - back)) {
+      const { client, reader } = await open(cut(bytes, [at]), 2);
+      const first = await reader.next(0).catch((error: unknown) => error);
+      expect(await reader.next(1).catch((error: Error) => error.message)).toContain('by zero');
+      expect(first).toMatchObject({ rowCount: 1 });
+      await client.end();
+    }
   });
 });
 
