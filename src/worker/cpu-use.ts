@@ -94,7 +94,7 @@ export class CpuUse {
   }
 }
 
-/** To read it takes a tenth of the time of a small run, so it is read at most so often. */
+/** Minimum time between two readings: one takes a tenth of the time of a small run. */
 const readEveryMs = 5;
 let read = { cpuMs: 0, at: Number.NEGATIVE_INFINITY };
 

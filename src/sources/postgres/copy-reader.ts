@@ -36,7 +36,7 @@ export class CopyReader implements Submittable {
   readonly #copies: readonly Copy[];
   /** Of the copy that arrives. */
   #builder: RowBlockBuilder;
-  /** Copies of which as many rows have arrived as the server has sent. */
+  /** Number of copies that have arrived with as many rows as the server has sent. */
   #ended = 0;
   readonly #blocks: Ready[] = [];
   #given: Ready | null = null;
