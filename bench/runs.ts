@@ -22,7 +22,7 @@ import { Processes, postmasterOf, s3Credentials } from './service/processes.ts';
  * this machine. Backfills of empty intervals to NoOp, and of 100 rows each to S3 as gzipped JSON Lines with a
  * manifest, on both queues; each beside a bare loop of what no exporter can leave out.
  *
- *   npm run bench:runs -- [--runs 240] [--exports 4] [--places 16] [--queue postgres|redis|both]
+ *   npm run bench:runs -- [--runs 4800] [--exports 4] [--places 48] [--queue postgres|redis|both]
  *                         [--only empty|rows] [--statements] [--sizes] [--write]
  *
  * --statements also prints what the database took for each statement, --sizes what the runs left in its tables, --write
@@ -30,9 +30,9 @@ import { Processes, postmasterOf, s3Credentials } from './service/processes.ts';
  */
 const { values } = parseArgs({
   options: {
-    runs: { type: 'string', default: '240' },
+    runs: { type: 'string', default: '4800' },
     exports: { type: 'string', default: '4' },
-    places: { type: 'string', default: '24' },
+    places: { type: 'string', default: '48' },
     queue: { type: 'string', default: 'both' },
     only: { type: 'string', default: '' },
     statements: { type: 'boolean', default: false },
@@ -61,7 +61,7 @@ const kinds = [
 const queues = values.queue === 'both' ? (['postgres', 'redis'] as const) : [values.queue];
 const taken: QueueTaken[] = [];
 for (const queue of queues) taken.push(await measureQueue(queue));
-const about = `${hours * exportsPerKind} runs of each kind by ${exportsPerKind} exports, ${places} slots; ${describeMachine()}`;
+const about = `${hours * exportsPerKind} runs of each kind by ${exportsPerKind} exports, ${places} places for small runs; ${describeMachine()}`;
 const table = printRuns(about, taken);
 process.stdout.write(`\n${table}\n`);
 if (values.statements) {
@@ -142,7 +142,7 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
       redis: redis?.child.pid ?? 0,
       s3: s3.child.pid ?? 0,
     };
-    // As many again wait in the queue.
+    // Three times as many wait in the queue: it is never empty.
     const concurrency = Math.ceil((4 * places) / exportsPerKind);
     const results: Partial<Record<'empty' | 'rows', KindTaken>> = {};
     let aloneMs = Number.NaN;

@@ -192,6 +192,16 @@ describe('CopyReader of several copies', () => {
     await expect(readAll([bytes], 3)).rejects.toThrow('1 rows arrived, the server sent 2');
   });
 
+  it('ends each one before the next one has arrived', async () => {
+    const { client, reader } = await open([answerTo(['a'])], 2);
+    expect(await reader.next(0)).toMatchObject({ rowCount: 1 });
+    expect(await reader.next(0)).toBeNull();
+    const rest = reader.next(1).catch((error: Error) => error.message);
+    for (const socket of sockets) socket.destroy();
+    expect(await rest).toContain('terminated unexpectedly');
+    await client.end();
+  });
+
   it('fails if the server answers to fewer copies than it was asked for', async () => {
     const bytes = Buffer.concat([answerTo(['a']), ready]);
     await expect(readAll([bytes], 2)).rejects.toThrow('was not sent');
