@@ -27,9 +27,10 @@ export interface Producer {
   /**
    * Enqueues runs. An entry whose `ring` is already in the queue is not added again.
    *
+   * @param perJob maximum number of small runs in a job
    * @throws if the queue does not accept them within five seconds
    */
-  addRuns(entries: readonly QueuedEntry[]): Promise<void>;
+  addRuns(entries: readonly QueuedEntry[], perJob?: number): Promise<void>;
   /** Restores missing recurring jobs: a queue that lost its data does not report it. */
   ensureRecurring(): Promise<void>;
   readonly queues: readonly Queue[];
@@ -82,13 +83,16 @@ export function openProducer(
     async add(name, data) {
       await within(1_000, queueFor(name).add(name, data, keep));
     },
-    async addRuns(entries) {
+    async addRuns(entries, perJob = maxPerJob) {
       const opts = keepRuns[connection.kind];
       const large = entries.filter(({ small }) => !small);
       const small = entries.filter((entry) => entry.small);
       // A job with a deduplication id is about one run.
       const again = small.filter(({ ring }) => ring !== null);
-      const first = groupsOf(small.filter(({ ring }) => ring === null));
+      const first = groupsOf(
+        small.filter(({ ring }) => ring === null),
+        Math.min(perJob, maxPerJob),
+      );
       const jobsOfSmall = [
         ...again.map((run) => jobOf('execute-small-run', run, opts)),
         ...first.map((runs) => ({
@@ -143,8 +147,11 @@ const jobOf = (name: JobName, run: QueuedEntry, opts: (typeof keepRuns)['redis' 
 const maxPerJob = 24;
 
 /** In the order of the entries, as many in each group as the sizes allow. */
-function groupsOf(entries: readonly QueuedEntry[]): readonly (readonly QueuedEntry[])[] {
-  const size = Math.ceil(entries.length / Math.ceil(entries.length / maxPerJob));
+function groupsOf(
+  entries: readonly QueuedEntry[],
+  most: number,
+): readonly (readonly QueuedEntry[])[] {
+  const size = Math.ceil(entries.length / Math.ceil(entries.length / most));
   const groups: QueuedEntry[][] = [];
   for (let from = 0; from < entries.length; from += size) {
     groups.push(entries.slice(from, from + size));

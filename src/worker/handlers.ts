@@ -29,7 +29,7 @@ import type { NotificationCourier } from './notification-courier.ts';
 import { type OffboardOptions, offboardTenants } from './offboard-tenants.ts';
 import type { Parking, Readiness } from './parking.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
-import type { RunPlaces } from './run-places.ts';
+import { type RunPlaces, runsPerJob } from './run-places.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
 import { SmallRun } from './small-run.ts';
 import { traceProcess, traceSends } from './trace-jobs.ts';
@@ -63,8 +63,11 @@ export interface HandlerOptions
 /** What a worker does for each job. */
 export function createHandlers(options: HandlerOptions): JobHandlers {
   const { context, producer, executor, crowd } = options;
-  const enqueue = async (entries: readonly QueueEntry[]) =>
-    producer.addRuns(context.traces ? await traceSends(context, context.traces, entries) : entries);
+  const enqueue = async (entries: readonly QueueEntry[], smallPlaces: number) =>
+    producer.addRuns(
+      context.traces ? await traceSends(context, context.traces, entries) : entries,
+      runsPerJob(entries.length, options.places.places, smallPlaces),
+    );
   const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue, crowd)));
   // A tick notices what time brings.
   const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue, crowd)));

@@ -3,12 +3,14 @@
  * run of its job.
  */
 export class RunPlaces {
+  readonly places: number;
   #free: number;
   readonly #waiting: (() => void)[] = [];
   readonly #running = new Set<Promise<void>>();
 
   /** @param places maximum runs at a time */
   constructor(places: number) {
+    this.places = places;
     this.#free = places;
   }
 
@@ -38,4 +40,16 @@ export class RunPlaces {
   async ended(): Promise<void> {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
+}
+
+/**
+ * How many small runs a job brings. Each worker gets its part of them, and none gets more than it can execute at once.
+ *
+ * @param runs that are enqueued now
+ * @param places of this worker; the others are expected to have as many
+ * @param allPlaces of all workers
+ */
+export function runsPerJob(runs: number, places: number, allPlaces: number): number {
+  const workers = Math.max(1, Math.round(allPlaces / Math.max(1, places)));
+  return Math.max(1, Math.min(places, Math.ceil(runs / workers)));
 }

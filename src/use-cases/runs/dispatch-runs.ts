@@ -39,7 +39,8 @@ export interface QueueEntry {
   readonly small: boolean;
 }
 
-type Enqueue = (entries: readonly QueueEntry[]) => Promise<void>;
+/** @param smallPlaces places of all workers for small runs */
+type Enqueue = (entries: readonly QueueEntry[], smallPlaces: number) => Promise<void>;
 
 /**
  * What time brings: makes runs visible whose backoff or jitter has ended, and enqueues those again that no
@@ -58,7 +59,7 @@ export async function dispatchRuns(
   const unanswered = await findUnanswered(context.db, enqueueAgainAfterMs);
   if (unanswered.length > 0) {
     const rings = await markDispatched(context.db, unanswered);
-    await enqueue(inOrderOf(unanswered, rings).map(toEntry));
+    await enqueue(inOrderOf(unanswered, rings).map(toEntry), 0);
   }
   return dispatchWaiting(context, enqueue, crowd);
 }
@@ -80,10 +81,10 @@ export async function dispatchWaiting(
   enqueue: Enqueue,
   crowd?: Crowd,
 ): Promise<number> {
-  const rings = await takeTurn(context, crowd);
+  const { rings, smallPlaces } = await takeTurn(context, crowd);
   if (rings.length === 0) return 0;
   try {
-    await enqueue(rings.map(toEntry));
+    await enqueue(rings.map(toEntry), smallPlaces);
   } catch (error) {
     await unmarkDispatched(
       context.db,
@@ -94,38 +95,40 @@ export async function dispatchWaiting(
   return rings.length;
 }
 
-async function takeTurn(context: Context, crowd?: Crowd): Promise<readonly EnqueuedRun[]> {
+/** What a dispatcher has chosen. */
+interface Turn {
+  readonly rings: readonly EnqueuedRun[];
+  readonly smallPlaces: number;
+}
+
+async function takeTurn(context: Context, crowd?: Crowd): Promise<Turn> {
   const { db } = context;
   for (let tried = 0; tried < maxOvertaken; tried += 1) {
-    const rings = await chooseAndMark(db, context, crowd);
-    if (rings) return rings;
+    const turn = await chooseAndMark(db, context, crowd);
+    if (turn) return turn;
   }
   return db.transaction(async (tx) => {
     await lockDispatch(tx);
-    const rings = await chooseAndMark(tx, context, crowd);
-    if (!rings) throw new Error('a dispatcher was overtaken under its lock');
-    return rings;
+    const turn = await chooseAndMark(tx, context, crowd);
+    if (!turn) throw new Error('a dispatcher was overtaken under its lock');
+    return turn;
   });
 }
 
 /** @returns null if another dispatcher was faster */
-async function chooseAndMark(
-  sql: Sql,
-  context: Context,
-  crowd?: Crowd,
-): Promise<readonly EnqueuedRun[] | null> {
+async function chooseAndMark(sql: Sql, context: Context, crowd?: Crowd): Promise<Turn | null> {
   const short = await readDispatchState(sql, candidatesPerTeam, true);
   const state = mayHide(short, context)
     ? await readDispatchState(sql, candidatesPerTeam, false)
     : short;
-  const { waiting, queued, executing } = state;
+  const { waiting, queued, executing, smallCapacity: smallPlaces } = state;
   crowd?.see([...waiting, ...queued, ...executing].map(({ organizationId }) => organizationId));
   const kinds = placesOf(state).filter(({ slots }) => slots > 0);
-  if (kinds.length === 0 || waiting.length === 0) return [];
+  if (kinds.length === 0 || waiting.length === 0) return { rings: [], smallPlaces };
   const chosen = await choose(sql, context, kinds, state, crowd);
-  if (chosen.length === 0) return [];
+  if (chosen.length === 0) return { rings: [], smallPlaces };
   const rings = await dispatch(sql, state.turn, chosen);
-  return rings && inOrderOf(chosen, rings);
+  return rings && { rings: inOrderOf(chosen, rings), smallPlaces };
 }
 
 /**

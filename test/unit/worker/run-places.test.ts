@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { RunPlaces } from '../../../src/worker/run-places.ts';
+import { RunPlaces, runsPerJob } from '../../../src/worker/run-places.ts';
 
 /** Runs that end when they are allowed to. */
 function openRuns() {
@@ -46,4 +46,16 @@ it('its end waits for every run, also for those that begin meanwhile', async () 
   expect([begun, isOver]).toEqual([['a', 'b'], false]);
   end('b');
   await ended;
+});
+
+it.each([
+  ['one worker gets all, if it has as many places', 20, 24, 24, 20],
+  ['a job has no more runs than a worker has places', 48, 8, 8, 8],
+  ['each worker gets its part', 20, 24, 96, 5],
+  ['the last runs are shared too', 3, 24, 96, 1],
+  ['workers with one place get one run at a time', 8, 1, 4, 1],
+  ['a worker of which the others do not know yet', 8, 24, 0, 8],
+  ['a worker without places only dispatches', 8, 0, 24, 1],
+])('%s', (_, runs, places, allPlaces, most) => {
+  expect(runsPerJob(runs, places, allPlaces)).toBe(most);
 });
