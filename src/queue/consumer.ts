@@ -27,7 +27,7 @@ export interface Consumer {
 }
 
 /** How many jobs of small runs a worker takes at a time. While it has no place for them, others may take the rest. */
-const smallRunJobs = 2;
+const smallRunJobs = 1;
 
 /** Time limit for the queue to close. */
 const goodbyeMs = 2_000;
