@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import { hostname } from 'node:os';
 import { describeInterval } from '../domain/time.ts';
 import {
@@ -82,6 +83,8 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   });
   const endWatch = watchBuffers();
   const stopping = new AbortController();
+  // Each small run that rests listens. Node warns from eleven listeners on.
+  setMaxListeners(0, stopping.signal);
   const pressure = new CpuPressure();
   const crowd = new Crowd(
     () => pressure.isPressed(),
