@@ -54,7 +54,7 @@ it.each([
   ['each worker gets its part', 20, 24, 96, 5],
   ['the last runs are shared too', 3, 24, 96, 1],
   ['workers with one place get one run at a time', 8, 1, 4, 1],
-  ['a worker of which the others do not know yet', 8, 24, 0, 8],
+  ['a worker that has not reported yet', 8, 24, 0, 8],
   ['a worker without places only dispatches', 8, 0, 24, 1],
 ])('%s', (_, runs, places, allPlaces, most) => {
   expect(runsPerJob(runs, places, allPlaces)).toBe(most);
