@@ -29,7 +29,7 @@ export interface TurnOptions {
  * Lets the long runs of an organization that crowds others read one at a time, block by block. The server of
  * the source stops as well: nothing takes its rows. Runs that were begun while it was alone go on like this. If
  * the organization must rest, its small runs execute one at a time too, and each turn begins after a rest,
- * which depends on what the turn before took of the processors.
+ * which depends on its part of what the processors did during the turn before.
  */
 export class ReadingTurns {
   readonly #options: Required<TurnOptions>;
@@ -37,6 +37,8 @@ export class ReadingTurns {
   readonly #last = new Map<string, Promise<void>>();
   /** When the rest of an organization ends. */
   readonly #restEnds = new Map<string, number>();
+  /** Small runs that are being executed. */
+  #executing = 0;
 
   constructor(options: TurnOptions) {
     this.#options = {
@@ -70,10 +72,13 @@ export class ReadingTurns {
     const { isCrowding, mustRest, cpuMs } = this.#options;
     const work = async () => {
       const before = cpuMs();
+      this.#executing += 1;
       try {
         return await run();
       } finally {
-        this.#noteWork(organizationId, cpuMs() - before);
+        // The others took their part of it.
+        this.#noteWork(organizationId, (cpuMs() - before) / this.#executing);
+        this.#executing -= 1;
       }
     };
     const inTurn = isCrowding(organizationId) && mustRest(organizationId);

@@ -19,7 +19,8 @@ const firstHour = Date.parse('2024-03-01T00:00:00Z');
 const hourMs = 3_600_000;
 /** Until the caches of processes and database know the victim. */
 const warmUpRuns = 5;
-const restBetweenRunsMs = 200;
+/** Each run needs a request: together with the calls, these must stay below its rate limit, however short the runs are. */
+const restBetweenRunsMs = 400;
 /** Half of its rate limit. */
 const callEveryMs = 250;
 

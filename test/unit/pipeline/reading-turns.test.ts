@@ -172,6 +172,29 @@ test('an organization that must rest does so before its next run, for a share of
   expect(rests).toHaveLength(2);
 });
 
+test('of what the processors did during a small run, it rests for its own part only', async () => {
+  const { clock, rests, turns, work } = startRests((id) => id === 'a');
+  let end = () => {};
+  const beside = turns.execute(
+    'b',
+    never,
+    () =>
+      new Promise<void>((resolve) => {
+        end = resolve;
+      }),
+  );
+  // It is executed beside one of another organization, which ends later.
+  await turns.execute('a', never, work(40));
+  const next = turns.execute('a', never, work(0));
+  await untilNow();
+  expect(rests.map(({ ms }) => ms)).toEqual([60]);
+  clock.now += 60;
+  rests[0]?.end();
+  await next;
+  end();
+  await beside;
+});
+
 test('a long run rests between blocks, for what it did with the block too', async () => {
   const { clock, rests, turns } = startRests(() => true);
   const { blocks, waiting } = await openRun(turns, 'a', never);
