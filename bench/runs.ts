@@ -22,7 +22,7 @@ import { Processes, postmasterOf, s3Credentials } from './service/processes.ts';
  * this machine. Backfills of empty intervals to NoOp, and of 100 rows each to S3 as gzipped JSON Lines with a
  * manifest, on both queues; each beside a bare loop of what no exporter can leave out.
  *
- *   npm run bench:runs -- [--runs 4800] [--exports 4] [--places 48] [--queue postgres|redis|both]
+ *   npm run bench:runs -- [--runs 2400] [--exports 4] [--places 48] [--queue postgres|redis|both]
  *                         [--only empty|rows] [--statements] [--sizes] [--write]
  *
  * --statements also prints what the database took for each statement, --sizes what the runs left in its tables, --write
@@ -30,7 +30,7 @@ import { Processes, postmasterOf, s3Credentials } from './service/processes.ts';
  */
 const { values } = parseArgs({
   options: {
-    runs: { type: 'string', default: '4800' },
+    runs: { type: 'string', default: '2400' },
     exports: { type: 'string', default: '4' },
     places: { type: 'string', default: '48' },
     queue: { type: 'string', default: 'both' },
