@@ -308,8 +308,8 @@ export const mutants = [
   {
     name: 'joint snapshots: projects share one',
     file: 'src/sources/postgres/joint-snapshots.ts',
-    find: 'take(`${teamId} ${server}`, asked)',
-    replace: 'take(`${server}`, asked)',
+    find: 'this.#groups.take(`',
+    replace: 'this.#groups.take(teamId > 0 ? `all` : `',
     test: 'test/integration/sources/joint-snapshots.test.ts',
   },
   {

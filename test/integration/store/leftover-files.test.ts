@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { beginCommit } from '../../../src/store/attempt-steps.ts';
-import { type ClaimedRun } from '../../../src/store/leases.ts';
+import type { ClaimedRun } from '../../../src/store/leases.ts';
 import {
   endRemoval,
   findTeamsWithRemovals,
