@@ -4,6 +4,7 @@
  *
  * @typedef {{ name: string, file: string, find: string, replace: string, test: string }} Mutant
  */
+import { jointMutants } from './joint-mutants.mjs';
 
 const store = 'test/integration/store';
 const pipeline = 'test/integration/pipeline';
@@ -285,69 +286,6 @@ export const mutants = [
     test: `${store}/joint-records.test.ts`,
   },
   {
-    name: 'completions: one that had to wait makes those after it wait too',
-    file: 'src/use-cases/runs/complete-run.ts',
-    find: '  await locked.ended(exportId);\n',
-    replace: '',
-    test: `${store}/joint-records.test.ts`,
-  },
-  {
-    name: 'pages of backfills: an export that is locked holds up the others',
-    file: 'src/store/backfill-pages.ts',
-    find: ' for key share of e skip locked',
-    replace: '',
-    test: `${store}/overtaken.test.ts`,
-  },
-  {
-    name: 'pages of backfills: the total counts the runs of the others too',
-    file: 'src/store/backfill-pages.ts',
-    find: 'from made where made.backfill_id = held.id))',
-    replace: 'from made))',
-    test: `${store}/overtaken.test.ts`,
-  },
-  {
-    name: 'joint snapshots: projects share one',
-    file: 'src/sources/postgres/joint-snapshots.ts',
-    find: 'this.#groups.take(`',
-    replace: 'this.#groups.take(teamId > 0 ? `all` : `',
-    test: 'test/integration/sources/joint-snapshots.test.ts',
-  },
-  {
-    name: 'joint snapshots: a statement may hold up the others',
-    file: 'src/sources/postgres/joint-snapshots.ts',
-    find: 'this.#options = { ...options, statementTimeoutMs: statementMs, holdRow: refuse };',
-    replace: 'this.#options = { ...options, holdRow: refuse };',
-    test: 'test/integration/sources/joint-snapshots.test.ts',
-  },
-  {
-    name: 'joint snapshots: blocks keep the memory that the reader uses again',
-    file: 'src/sources/postgres/joint-snapshots.ts',
-    find: 'blocks.push(copyOf(block));',
-    replace: 'blocks.push(block);',
-    test: 'test/integration/sources/joint-snapshots.test.ts',
-  },
-  {
-    name: 'joint snapshots: rows of any number of bytes stay in memory',
-    file: 'src/sources/postgres/joint-snapshots.ts',
-    find: 'if (left < 0) return',
-    replace: 'if (left < -maxBytes * 1_000) return',
-    test: 'test/integration/sources/joint-snapshots.test.ts',
-  },
-  {
-    name: 'grouped: an item that fails fails its group',
-    file: 'src/domain/grouped.ts',
-    find: 'group.length > 1 && !this.#isOfAll(error)',
-    replace: 'false',
-    test: 'test/unit/domain/grouped.test.ts',
-  },
-  {
-    name: 'grouped: a group that does not end holds up the others',
-    file: 'src/domain/grouped.ts',
-    find: 'const patience = setTimeout(end, patienceMs)',
-    replace: 'const patience = setTimeout(() => {}, patienceMs)',
-    test: 'test/unit/domain/grouped.test.ts',
-  },
-  {
     name: 'high-water mark: it passes an accepted interval that failed again',
     file: 'src/store/high-water-mark.ts',
     find: 'and not exists (select from holes h',
@@ -417,4 +355,5 @@ export const mutants = [
     replace: '[secret]',
     test: 'test/unit/sandbox/open-steps.test.ts',
   },
+  ...jointMutants,
 ];

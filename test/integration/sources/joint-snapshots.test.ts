@@ -221,7 +221,8 @@ describe('a request', () => {
     expect(hasOpened).toBe(false);
     await session.query('rollback');
     expect((await contentOf(await waiting)).rows).toHaveLength(5);
-  });
+    // Without a limit of its own, the group would end when the server has been silent for 150 s.
+  }, 60_000);
 
   test('whose server process is killed is opened again, like the others', async () => {
     const session = await openSession(database.url);

@@ -2,7 +2,10 @@ import { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Timestamp } from '../../../src/domain/time.ts';
 import { listActivity } from '../../../src/store/activity.ts';
-import { averageRows } from '../../../src/store/backfills.ts';
+import { beginCommits, beginReadings } from '../../../src/store/attempt-steps.ts';
+import { findAdvancing, planFreeRuns } from '../../../src/store/backfill-pages.ts';
+import { averageRows, insertBackfill } from '../../../src/store/backfills.ts';
+import { completeRuns } from '../../../src/store/completions.ts';
 import {
   findCoverage,
   findFirstTick,
@@ -29,6 +32,7 @@ import { readNow } from '../../../src/store/ticks.ts';
 import { applyRetention } from '../../../src/use-cases/installation/apply-retention.ts';
 import { decideTicks } from '../../../src/use-cases/runs/decide-ticks.ts';
 import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
+import { completedRun } from '../../support/completed-run.ts';
 import { fillHistory } from '../../support/history.ts';
 import { isNightly } from '../../support/nightly.ts';
 import { claim, complete, hourMs, openRunSide, type RunSide } from '../../support/run-side.ts';
@@ -110,6 +114,9 @@ async function reachOfLong(db: Sql): Promise<{ organizationId: string; teamId: n
   return row;
 }
 
+/** Ranges of backfills so far: none overlaps another. */
+let weeks = 0;
+
 interface HotPath {
   readonly name: string;
   readonly work: (db: Transactor) => Promise<unknown>;
@@ -148,7 +155,7 @@ const hotPaths: readonly HotPath[] = [
     },
   },
   {
-    name: 'need and claim many runs',
+    name: 'need, claim and record many runs',
     work: async (db) => {
       const rows = await side.db.query<{ id: string }>(
         `select id from runs where status = 'Starting' limit 50`,
@@ -157,10 +164,44 @@ const hotPaths: readonly HotPath[] = [
       expect(runIds.length).toBeGreaterThan(10);
       expect(await findRunNeeds(db, runIds)).not.toContain(null);
       const requests = runIds.map((runId) => ({ runId, holder: runId }));
-      expect(await claimFree(db, requests, 60_000)).not.toContain(null);
+      const claimed = await claimFree(db, requests, 60_000);
+      const runs = claimed.filter((run) => run !== null);
+      expect(runs).toHaveLength(runIds.length);
+      expect(new Set(await beginReadings(db, runs))).toEqual(new Set([true]));
+      const commits = runs.map(({ runId, fence, fileGeneration: generation }) => ({
+        ...{ runId, fence, generation, intent: null, destinationVersion: 0 },
+        ...{ manifestKey: `${runId}.json`, keys: [`${runId}.jsonl`, `${runId}.json`] },
+      }));
+      expect(new Set(await beginCommits(db, commits, 60_000))).toEqual(new Set([true]));
+      const completed = await completeRuns(
+        db,
+        runs.map((run) => completedRun(run)),
+      );
+      expect(completed.filter((one) => one?.isCompleted)).toHaveLength(runs.length);
     },
     // Per run about 30.
     most: 5_000,
+  },
+  {
+    name: 'the next page of a backfill',
+    work: async (db) => {
+      const { teamId } = await reachOfLong(db);
+      weeks += 1;
+      const start = Date.parse('1999-01-04T00:00Z') + weeks * 168 * hourMs;
+      const range = { start, end: start + 168 * hourMs };
+      const backfillId = await insertBackfill(side.db, {
+        ...{ exportId: long, teamId, range, order: 'oldest_first', reprocess: 'all' },
+        ...{ concurrency: 50, totalRuns: 168, traceparent: null },
+      });
+      expect(await findAdvancing(db, [backfillId])).toMatchObject([{ liveRuns: 0 }]);
+      const runs = Array.from({ length: 50 }, (_, hour) => ({
+        ...{ exportId: long, teamId, backfillId },
+        interval: { start: range.start + hour * hourMs, end: range.start + (hour + 1) * hourMs },
+      }));
+      const plannedTo = range.start + 49 * hourMs;
+      const planned = { backfillId, after: null, plannedTo, intervals: 50, runs };
+      expect(await planFreeRuns(db, [planned])).toEqual([50]);
+    },
   },
   { name: 'sweep leases', work: sweepExpiredLeases },
   { name: 'sweep uploads', work: (db) => findTeamsWithOrphans(db, 100) },

@@ -1,0 +1,72 @@
+const store = 'test/integration/store';
+
+/**
+ * Mutants of what runs of the same moment share.
+ *
+ * @type {readonly import('./mutants.mjs').Mutant[]}
+ */
+export const jointMutants = [
+  {
+    name: 'completions: one that had to wait makes those after it wait too',
+    file: 'src/use-cases/runs/complete-run.ts',
+    find: '  await locked.ended(exportId);\n',
+    replace: '',
+    test: `${store}/joint-records.test.ts`,
+  },
+  {
+    name: 'pages of backfills: an export that is locked holds up the others',
+    file: 'src/store/backfill-pages.ts',
+    find: ' for key share of e skip locked',
+    replace: '',
+    test: `${store}/overtaken.test.ts`,
+  },
+  {
+    name: 'pages of backfills: the total counts the runs of the others too',
+    file: 'src/store/backfill-pages.ts',
+    find: 'from made where made.backfill_id = held.id))',
+    replace: 'from made))',
+    test: `${store}/overtaken.test.ts`,
+  },
+  {
+    name: 'joint snapshots: projects share one',
+    file: 'src/sources/postgres/joint-snapshots.ts',
+    find: 'this.#groups.take(`',
+    replace: 'this.#groups.take(teamId > 0 ? `all` : `',
+    test: 'test/integration/sources/joint-snapshots.test.ts',
+  },
+  {
+    name: 'joint snapshots: a statement may hold up the others',
+    file: 'src/sources/postgres/joint-snapshots.ts',
+    find: 'this.#options = { ...options, statementTimeoutMs: statementMs, holdRow: refuse };',
+    replace: 'this.#options = { ...options, holdRow: refuse };',
+    test: 'test/integration/sources/joint-snapshots.test.ts',
+  },
+  {
+    name: 'joint snapshots: blocks keep the memory that the reader uses again',
+    file: 'src/sources/postgres/joint-snapshots.ts',
+    find: 'blocks.push(copyOf(block));',
+    replace: 'blocks.push(block);',
+    test: 'test/integration/sources/joint-snapshots.test.ts',
+  },
+  {
+    name: 'joint snapshots: rows of any number of bytes stay in memory',
+    file: 'src/sources/postgres/joint-snapshots.ts',
+    find: '        if (leftBytes < 0) continue;\n',
+    replace: '',
+    test: 'test/integration/sources/joint-snapshots.test.ts',
+  },
+  {
+    name: 'grouped: an item that fails fails its group',
+    file: 'src/domain/grouped.ts',
+    find: 'group.length > 1 && !this.#isOfAll(error)',
+    replace: 'false',
+    test: 'test/unit/domain/grouped.test.ts',
+  },
+  {
+    name: 'grouped: a group that does not end holds up the others',
+    file: 'src/domain/grouped.ts',
+    find: 'const patience = setTimeout(end, patienceMs)',
+    replace: 'const patience = setTimeout(() => {}, patienceMs)',
+    test: 'test/unit/domain/grouped.test.ts',
+  },
+];
