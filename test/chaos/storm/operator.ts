@@ -20,6 +20,8 @@ export async function operate(world: World, signal: AbortSignal): Promise<void> 
   const random = randomOf(seed, 'operator');
   const [first, ...others] = exports;
   if (!first) return;
+  // A short storm may end before chance has chosen a backfill.
+  for (const target of exports) await backfillIfIdle(installation, target);
   await act(
     signal,
     () => random.between(300, 1_500),
