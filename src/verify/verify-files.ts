@@ -6,6 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../destinations/destination.ts';
 import type { FormatSettings } from '../domain/format-settings.ts';
 import type { ReadColumn, ReadRow } from '../encoders/encoder.ts';
+import { keyOfRow } from '../pipeline/key-values.ts';
 import {
   decodeManifest,
   generationOf,
@@ -13,7 +14,6 @@ import {
   maxManifestBytes,
 } from '../pipeline/manifest.ts';
 import type { Receipt } from '../store/receipts.ts';
-import { keyOfRow } from './key-values.ts';
 
 /** How a file was made; `rejected` is a file of rows that the format could not store. */
 type Made = MadeBy | 'rejected';
