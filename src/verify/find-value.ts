@@ -7,7 +7,8 @@ import { joinKeys } from '../pipeline/key-values.ts';
 import type { Sql } from '../store/database.ts';
 import { listReceipts, type Receipt } from '../store/receipts.ts';
 import type { VerifiedExport } from '../store/verify-queries.ts';
-import { type ReadRows, verifyFiles } from './verify-files.ts';
+import type { ReadRows } from '../pipeline/read-back.ts';
+import { verifyFiles } from './verify-files.ts';
 
 /** A value of one column, as the files have it. */
 export interface WantedValue {
