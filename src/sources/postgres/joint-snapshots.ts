@@ -7,8 +7,8 @@ import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from
 import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect, RequestPlan, SelectPlan } from './plan.ts';
 import { readSlices, type SliceReading } from './read-slice.ts';
-import { begin, checksSql, type SnapshotOptions } from './snapshot.ts';
 import { sliceInterval } from './slices.ts';
+import { begin, checksSql, type SnapshotOptions } from './snapshot.ts';
 
 /** A request with as many rows, or more, is opened alone. */
 const mostRows = 1_000;

@@ -155,7 +155,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'sources/index.ts',
       'verify/finding.ts',
     ],
-    types: ['verify/verify-export.ts', 'verify/verify-exports.ts'],
+    types: ['verify/sums.ts', 'verify/verified-interval.ts', 'verify/verify-exports.ts'],
     packages: ['commander', 'yaml', 'node:*'],
   },
   // Its binaries are a package for each platform.
