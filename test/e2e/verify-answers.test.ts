@@ -1,0 +1,455 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import {
+  CreateMultipartUploadCommand,
+  GetObjectCommand,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { runCli } from '../support/cli.ts';
+import {
+  backfill,
+  createS3Export,
+  hour,
+  insertEvents,
+  projectPath,
+  retireExports,
+  type S3ExportChanges,
+  untilEnded,
+} from '../support/exported-events.ts';
+import { bucket, type Installation, region, startInstallation } from '../support/installation.ts';
+import { createTenant } from '../support/tenants.ts';
+import { until } from '../support/until.ts';
+
+/** What `sluice verify` says about sources, buckets and runs that change, one export after the other. */
+
+const other = 'elsewhere';
+const nextHour = { start: hour.end, end: '2024-03-01T02:00:00Z' };
+const rows = 100;
+let installation: Installation;
+let store: S3Client;
+
+beforeAll(async () => {
+  installation = await startInstallation({
+    workers: 1,
+    checksNamedKeys: false,
+    s3: { buckets: [bucket, other] },
+  });
+  const { s3, secrets } = installation;
+  store = new S3Client({
+    region,
+    endpoint: s3.endpoint,
+    forcePathStyle: true,
+    credentials: {
+      accessKeyId: secrets.get('the access key id') ?? '',
+      secretAccessKey: secrets.get('the secret access key') ?? '',
+    },
+  });
+});
+afterAll(async () => {
+  store?.destroy();
+  await installation?.close();
+});
+afterEach(async () => {
+  await installation.s3.faults.clear();
+  await installation.s3.setQuirks({});
+  await retireExports(installation);
+  await installation.pool.query('delete from events');
+});
+
+async function verify(args: readonly string[] = [], env: Record<string, string> = {}) {
+  const { code, out, err } = await runCli(['verify', ...args], {
+    env: { ...installation.env, ...env },
+  });
+  return { code, lines: out.trimEnd().split('\n'), out, err };
+}
+
+/** Exports `rows` rows of the hour. @returns the id of the export */
+async function exportHour(changes: S3ExportChanges = {}): Promise<string> {
+  await insertEvents(installation.pool, { team: installation.tenant.projectIds[0], rows });
+  const id = await createS3Export(installation, changes);
+  await backfill(installation, id);
+  expect(await untilEnded(installation, id)).toMatchObject([{ status: 'Completed', rows }]);
+  return id;
+}
+
+async function change(id: string, config: Readonly<Record<string, unknown>>): Promise<void> {
+  const { client } = installation;
+  const path = `${projectPath(installation)}/batch_exports/${id}/`;
+  const { status, text } = await client.patch(path, { destination: { config } });
+  expect(status, text).toBe(200);
+}
+
+async function put(key: string, body: string | Buffer = '{}\n', into = bucket): Promise<void> {
+  await store.send(new PutObjectCommand({ Bucket: into, Key: key, Body: body }));
+}
+
+const strayOf = (folder: string, generation = 9) =>
+  `${folder}/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z.v${generation}.jsonl`;
+
+describe('a row of the source', () => {
+  test('that was pruned or moved after its export is counted, and only --strict fails', async () => {
+    const { pool } = installation;
+    const id = await exportHour();
+    await pool.query(`delete from events where (properties->>'n')::int < 10`);
+    await pool.query(
+      `update events set inserted_at = inserted_at + interval '5 h' where (properties->>'n')::int between 10 and 14`,
+    );
+    const { code, lines } = await verify();
+    expect(lines).toEqual([
+      expect.stringMatching(
+        new RegExp(
+          `^proven {4}Events to S3 \\(${id}\\): 1 interval, 1 file, 100 rows, .*; 10 rows gone from the source; 5 rows moved to another interval$`,
+        ),
+      ),
+      expect.stringMatching(/^verified 1 export \(1 proven\): .* 10 rows gone/),
+    ]);
+    expect(code).toBe(0);
+    const strict = await verify(['--strict']);
+    expect(strict.code).toBe(1);
+    expect(strict.lines[0]).toMatch(/^CHANGED {3}Events to S3/);
+    expect(strict.lines[1]).toMatch(
+      /2024-03-01T00:00:00.*: 10 rows gone from the source: [0-9a-f-]{36}/,
+    );
+
+    await pool.query('truncate events');
+    const empty = await verify();
+    expect(empty.code).toBe(0);
+    expect(empty.lines[0]).toMatch(/^proven .*; 100 rows gone from the source$/);
+  });
+
+  test('that the query no longer selects is gone, and one that came late is missing unless a look-back is due', async () => {
+    const { pool, tenant } = installation;
+    const dsl_query = `SELECT uuid, event, inserted_at FROM events WHERE event <> 'deleted'`;
+    const id = await exportHour({ dsl_query });
+    await pool.query(`update events set event = 'deleted' where (properties->>'n')::int = 3`);
+    await insertEvents(pool, { team: tenant.projectIds[0], rows: 2 });
+    const late = await verify();
+    expect(late.code).toBe(1);
+    expect(late.lines[0]).toMatch(
+      /^BROKEN .*: 1 breach\. Set LATE_LOOKBACK_HOURS .* removes none\.$/,
+    );
+    expect(late.lines[1]).toMatch(/I3 .* 2 rows missing from the files, because they came after/);
+    await pool.query('update receipts set settled = false where export_id = $1', [id]);
+    const awaited = await verify();
+    expect(awaited.code).toBe(0);
+    expect(awaited.lines[0]).toMatch(
+      /^proven .*; 1 row gone from the source; 2 rows came late; the next look-back adds them$/,
+    );
+    expect((await verify(['--strict'])).code).toBe(1);
+  });
+
+  test('that is in the files twice, or that the run should have written, is a breach beside pruned rows', async () => {
+    const { pool, s3 } = installation;
+    const id = await exportHour({ config: { manifest: false } });
+    const [file] = (await s3.objects(bucket)).filter(({ key }) => key.startsWith(id));
+    const text = (await s3.body(bucket, file?.key ?? '')).toString();
+    const [first = '', second = '', ...others] = text.trimEnd().split('\n');
+    /** As if the run had written these lines. */
+    const forge = async (lines: readonly string[]) => {
+      const body = Buffer.from(`${lines.join('\n')}\n`);
+      await put(file?.key ?? '', body);
+      const sha256 = createHash('sha256').update(body).digest('hex');
+      await pool.query(
+        `update receipts set rows = $2::int, files = jsonb_build_array(files->0 || jsonb_build_object('rows', $2::int, 'bytes', $3::int, 'sha256', $4::text))
+          where export_id = $1`,
+        [id, lines.length, body.length, sha256],
+      );
+    };
+    await pool.query(`delete from events where (properties->>'n')::int > 50`);
+    await forge([first, first, second, ...others]);
+    const doubled = await verify();
+    expect(doubled.code).toBe(1);
+    expect(doubled.out).toMatch(/I3 .* 1 row doubled: /);
+    expect(doubled.out).not.toMatch(/gone|missing from/);
+
+    await forge([second, ...others]);
+    const lost = await verify();
+    expect(lost.code).toBe(1);
+    expect(lost.lines[1]).toMatch(/I3 .* 1 row missing from the files: /);
+    // As many as the run read, but one of them twice.
+    await forge([second, second, ...others]);
+    const both = await verify();
+    expect(both.out).toMatch(/1 row doubled: /);
+    expect(both.out).toMatch(/1 row missing from the files: /);
+  });
+
+  test('is only counted if the files do not have its key, and the proof says so', async () => {
+    const { pool } = installation;
+    await exportHour({ dsl_query: 'SELECT event FROM events' });
+    const counted = 'the rows of 1 interval were only counted: the files do not have the keys';
+    expect((await verify()).lines[0]).toContain(`; ${counted}`);
+    await pool.query(`delete from events where (properties->>'n')::int < 10`);
+    const { code, lines } = await verify();
+    expect(code).toBe(0);
+    expect(lines[0]).toContain(`; 10 rows gone from the source; ${counted}`);
+  });
+});
+
+describe('without a right', () => {
+  test('to list, the files are proven, and the line says that strays were not looked for', async () => {
+    const { s3 } = installation;
+    await exportHour();
+    await s3.setQuirks({ listUploads: 'refuse' });
+    const uploads = await verify();
+    expect(uploads.code).toBe(0);
+    expect(uploads.lines[0]).toMatch(
+      /^proven .* 100 rows, .*; unfinished uploads were not looked for: the store does not list them$/,
+    );
+    for (const operation of ['ListObjectsV2', 'ListMultipartUploads'] as const) {
+      const denied = { status: 403, code: 'AccessDenied', message: 'Access Denied' };
+      await s3.faults.add({ match: { operation }, times: 1_000, effect: denied });
+    }
+    const denied = await verify();
+    expect(denied.code).toBe(0);
+    expect(denied.lines[0]).toMatch(
+      /^proven .*; strays were not looked for: the key may not list$/,
+    );
+  });
+});
+
+describe('strays', () => {
+  test('are found while other exports run, at former prefixes, and though another bucket has the same key', async () => {
+    const { pool, s3 } = installation;
+    const id = await exportHour({ config: { prefix: 'first' } });
+    const there = await createS3Export(installation, {
+      config: { bucket_name: other, prefix: 'second' },
+    });
+    await backfill(installation, there);
+    await untilEnded(installation, there);
+    await change(id, { prefix: 'second' });
+    await backfill(installation, id);
+    await untilEnded(installation, id, { count: 2 });
+    expect((await verify()).code).toBe(0);
+
+    // Some other run is live.
+    await backfill(installation, there, nextHour);
+    await untilEnded(installation, there, { count: 2 });
+    const makeLive = `update runs set status = $3, finished_at = case $3 when 'Starting' then null else now() end where export_id = $1 and data_interval_start = $2`;
+    await pool.query(makeLive, [there, nextHour.start, 'Starting']);
+    const [known] = (await s3.objects(other)).filter(({ key }) => key.endsWith('01:00:00Z.jsonl'));
+    expect(known?.key).toMatch(/^second\/2024-03-01T00/);
+    const keys = [strayOf('first'), strayOf('second')];
+    for (const key of keys) await put(key);
+    await put('second/notes.txt');
+    const { UploadId } = await store.send(
+      new CreateMultipartUploadCommand({ Bucket: bucket, Key: keys[1] }),
+    );
+    const { code, out } = await verify(['--export', id]);
+    expect(code).toBe(1);
+    for (const key of keys) expect(out).toContain(`${key} is in no current manifest`);
+    expect(out).toContain(`${UploadId} of ${keys[1]} is neither completed nor aborted`);
+    expect(out).toMatch(/: 3 breaches\./);
+    // Only an interval that a run of this place writes is left out.
+    await pool.query(makeLive, [id, hour.start, 'Starting']);
+    const live = await verify(['--export', id]);
+    expect(live.out).toMatch(/3 objects of intervals that a run is writing/);
+    await pool.query(makeLive, [id, hour.start, 'Completed']);
+    await pool.query(makeLive, [there, nextHour.start, 'Completed']);
+    for (const key of keys) await s3.remove(bucket, key);
+  });
+
+  test('are found at a former bucket, whose current files are read too', async () => {
+    const { s3, pool } = installation;
+    const id = await exportHour({ config: { prefix: 'moves' } });
+    await change(id, { bucket_name: other });
+    expect((await verify()).lines[0]).toMatch(/^proven .*: 1 interval, 1 file, 100 rows/);
+    await put(strayOf('moves'));
+    const stray = await verify();
+    expect(stray.code).toBe(1);
+    expect(stray.out).toContain(`${strayOf('moves')} is in no current manifest`);
+    await s3.remove(bucket, strayOf('moves'));
+    const [file] = (await s3.objects(bucket)).filter(({ key }) => /^moves.*jsonl$/.test(key));
+    const body = await s3.body(bucket, file?.key ?? '');
+    await s3.remove(bucket, file?.key ?? '');
+    expect((await verify()).out).toContain(`${file?.key} is missing`);
+    await put(file?.key ?? '', body);
+    // A day later the secrets of the former place are deleted.
+    await pool.query('update former_destinations set destination_secrets = null');
+    const locked = await verify();
+    expect(locked.code).toBe(0);
+    expect(locked.lines[0]).toMatch(
+      /^proven .*: 0 intervals.*; a former destination was not looked at: its secrets are no longer kept; 1 interval at a former destination: not read$/,
+    );
+  });
+
+  test('of a lost history do not vouch for themselves', async () => {
+    const id = await exportHour({ config: { prefix: 'restored' } });
+    const manifestKey = 'restored/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z_manifest.json';
+    const found = await store.send(new GetObjectCommand({ Bucket: bucket, Key: manifestKey }));
+    const manifest = JSON.parse((await found.Body?.transformToString()) ?? '');
+    const lost = 'restored/2024-03-01T02:00:00Z-2024-03-01T03:00:00Z';
+    const files = [{ key: `${lost}.jsonl`, rows: 1, bytes: 3, sha256: '' }];
+    await put(`${lost}.jsonl`);
+    await put(
+      `${lost}_manifest.json`,
+      JSON.stringify({ ...manifest, run_id: randomUUID(), files }),
+    );
+    const { code, out } = await verify(['--export', id]);
+    expect(code).toBe(1);
+    expect(out).toMatch(/: 1 breach\./);
+    expect(out).toMatch(
+      /_manifest\.json is of run .* which this database does not know: of a history/,
+    );
+    await installation.s3.remove(bucket, `${lost}.jsonl`);
+    await installation.s3.remove(bucket, `${lost}_manifest.json`);
+  });
+});
+
+describe('beside a run', () => {
+  test('that replaces the files while they are read, there is no false alarm', async () => {
+    const { pool, s3 } = installation;
+    const id = await exportHour();
+    await s3.faults.add({
+      match: { operation: 'GetObject', key: /\.jsonl$/ },
+      times: 1,
+      effect: { delayMs: 8_000 },
+    });
+    const verifying = verify();
+    const waiting = async () =>
+      (await s3.requests()).some(
+        ({ operation, key }) => operation === 'GetObject' && /jsonl$/.test(key ?? ''),
+      );
+    await until(waiting, { message: () => 'verify reads the file' });
+    await pool.query(`update events set event = 'changed'`);
+    await backfill(installation, id);
+    await untilEnded(installation, id, { count: 2 });
+    await until(
+      async () =>
+        (await s3.objects(bucket)).every(
+          ({ key }) => !key.startsWith(id) || /v2|manifest/.test(key),
+        ),
+      { timeoutMs: 7_000, message: () => 'the replaced file is removed' },
+    );
+    const { code, out } = await verifying;
+    expect(code, out).toBe(0);
+    expect(out).toMatch(/^proven .* 100 rows/);
+  });
+
+  test('that has put its manifest and not recorded it yet, the interval is left out by name', async () => {
+    const { pool, s3 } = installation;
+    const id = await exportHour();
+    const [at] = (await s3.objects(bucket)).filter(
+      ({ key }) => key.startsWith(id) && key.endsWith('_manifest.json'),
+    );
+    const manifest = JSON.parse((await s3.body(bucket, at?.key ?? '')).toString());
+    await put(at?.key ?? '', JSON.stringify({ ...manifest, generation: 2 }));
+    expect((await verify()).out).toMatch(/BROKEN .*\n.*is of generation 2/);
+    const setStatus = `update runs set status = $2, finished_at = case $2 when 'Starting' then null else now() end where export_id = $1`;
+    await pool.query(setStatus, [id, 'Starting']);
+    const { code, lines } = await verify();
+    expect(code).toBe(0);
+    expect(lines[0]).toMatch(
+      /1 interval left out: 2024-03-01T00:00:00.* is being written by a run/,
+    );
+    await pool.query(setStatus, [id, 'Completed']);
+  });
+});
+
+describe('an operator', () => {
+  test('sees each result when it is known, and a bucket that never answers costs only its own line', async () => {
+    const silent = createServer(() => {});
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const { port } = silent.address() as AddressInfo;
+    await createS3Export(installation, {
+      name: 'silent',
+      config: { endpoint_url: `http://127.0.0.1:${port}` },
+    });
+    const id = await exportHour({ name: 'sound' });
+    let shown = '';
+    const stop = new AbortController();
+    const verifying = runCli(['verify'], {
+      env: installation.env,
+      signal: stop.signal,
+      onOutput: (text) => {
+        shown += text;
+      },
+    });
+    await until(() => shown.includes(`proven    sound (${id})`), { message: () => shown });
+    expect(shown).not.toContain('silent');
+    silent.closeAllConnections();
+    silent.close();
+    expect((await verifying).out).toMatch(/NOT READ {2}silent/);
+  }, 90_000);
+
+  test('sees what others wrote escaped, on one line', async () => {
+    const name = 'a\u001b[2J\nproven    victim\u009b2J\u202ename';
+    const id = await exportHour({ name, config: { prefix: 'odd' } });
+    await put(`odd/\u001b[2J\n/${strayOf('x').slice(2)}`);
+    const { lines, out } = await verify();
+    expect(lines[0]).toMatch(
+      /^BROKEN {4}a\\u001b\[2J\\u000aproven {4}victim\\u009b2J\\u202ename \(/,
+    );
+    expect(lines).toHaveLength(3);
+    expect(out.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\u202e]/u);
+    const json = await verify(['--json', '--export', id]);
+    expect(json.out.trimEnd()).not.toMatch(/[\p{Cc}\u202e]/u);
+    expect(JSON.parse(json.out).results[0].name).toBe(name);
+    const byId = await runCli(['erase', 'find', '--export', id, '--key', 'a\u001b[2J'], {
+      env: installation.env,
+    });
+    expect(byId.output.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u);
+  });
+
+  test('sees what is incomplete, only the problems of one organization, and exports by their name', async () => {
+    const { pool, s3, db } = installation;
+    const sound = await exportHour({ name: 'by name' });
+    const denied = { status: 403, code: 'AccessDenied', message: 'Access Denied' };
+    await s3.faults.add({ match: { operation: 'PutObject' }, times: 100, effect: denied });
+    const id = await createS3Export(installation, { name: 'holes' });
+    await backfill(installation, id, { start: hour.start, end: '2024-03-01T03:00:00Z' });
+    await untilEnded(installation, id, { count: 3 });
+    await s3.faults.clear();
+    const all = await verify();
+    expect(all.code).toBe(1);
+    expect(all.lines.find((line) => line.includes(id))).toMatch(
+      /^INCOMPLETE {2}holes .*: 3 of 3 requested intervals have no data\. .* retry the runs\. 0 intervals/,
+    );
+    expect(all.lines.at(-1)).toMatch(
+      /^verified 2 exports \(1 proven, 1 incomplete\): 1 interval, /,
+    );
+    expect(all.err).toBe('1 of 2 exports not proven\n');
+    const problems = await verify(['--problems']);
+    expect(problems.lines).toHaveLength(2);
+    expect((await verify(['--export', 'by name'])).lines[0]).toContain(sound);
+    const organization = installation.tenant.organizationId;
+    expect((await verify(['--organization', organization])).lines).toHaveLength(3);
+    const { organizationId } = await createTenant(db);
+    const none = await verify(['--organization', organizationId]);
+    expect([none.code, none.err]).toEqual([
+      1,
+      `There is no export in an organization ${organizationId}. Check the id or the name.\n`,
+    ]);
+    await pool.query('delete from outbox');
+  });
+
+  test('is told of an ended run in the outbox, and not of ticks that retention has deleted', async () => {
+    const { pool, tenant } = installation;
+    const id = await exportHour();
+    const insertTick = `insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate, decided_at)
+       select $1, t + interval '1 h', t, t + interval '1 h', 'paused', now() - $3 * interval '1 day' from (select $2::timestamptz) as s (t)`;
+    await pool.query(insertTick, [id, '2023-01-01T00:00:00Z', 400]);
+    await pool.query(insertTick, [id, '2024-01-01T00:00:00Z', 10]);
+    expect((await verify()).code).toBe(0);
+    await pool.query(insertTick, [id, '2024-01-01T05:00:00Z', 9]);
+    expect((await verify()).out).toMatch(
+      /I1 .* an interval ends at 2024-01-01T01:.* next begins at 2024-01-01T05/,
+    );
+    await pool.query('delete from ticks where export_id = $1', [id]);
+    await pool
+      .query(
+        `insert into outbox (run_id, team_id, export_id, data_interval_start)
+         select id, $2, $1, data_interval_start from runs where export_id = $1`,
+        [id, tenant.projectIds[0]],
+      )
+      .then(
+        async () => {
+          expect((await verify()).out).toMatch(/I5 .* it has ended and still waits for an attempt/);
+          await pool.query('delete from outbox where export_id = $1', [id]);
+        },
+        (error: Error) => expect(error.message).toMatch(/ended|outbox/),
+      );
+  });
+});
