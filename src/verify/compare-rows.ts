@@ -10,6 +10,7 @@ import {
 import { showKeys } from '../pipeline/key-values.ts';
 import type { SourceRequest } from '../sources/source.ts';
 import type { Receipt } from '../store/receipts.ts';
+import { type CommitFacts, findCommit } from '../store/verify-queries.ts';
 import { readSourceKeys, type SourceRows } from './source-keys.ts';
 import type { VerifiedInterval } from './verified-interval.ts';
 import { verifyFiles } from './verify-files.ts';
@@ -48,7 +49,12 @@ export interface RowAnswers {
 }
 
 /** The answers, or what is wrong with the files: then nothing is compared. */
-export type Compared = { readonly faults: readonly string[] } | { readonly rows: RowAnswers };
+export type Compared = { readonly faults: readonly string[] } | ComparedRows;
+
+export interface ComparedRows {
+  readonly rows: RowAnswers;
+  readonly commit: CommitFacts;
+}
 
 /**
  * Compares the rows of an interval's files with the source, by their keys. Rows of a view may share a key: the files
@@ -63,21 +69,23 @@ export async function compareRows(
   const first = new FirstKeys(tally);
   const { source, faults } = await readBoth(interval, request, receipt, first);
   if (faults.length > 0) return { faults };
+  const { sql, lookBackHours } = interval;
+  const commit = await findCommit(sql, receipt.exportId, receipt.interval, lookBackHours);
   const delivered = deliveredRows(receipt);
   const nothing = { missing: noRows, doubled: noRows, gone: noRows, moved: noRows };
   if (source.columns.length === 0) {
     const less = { count: delivered - source.rows, keys: [] };
     const more = { count: source.rows - delivered, keys: [] };
     const changed = less.count > 0 ? { gone: less } : more.count > 0 ? { missing: more } : {};
-    return { rows: { ...nothing, ...changed, goneOrMoved: 0, onlyCounted: true } };
+    return { rows: { ...nothing, ...changed, goneOrMoved: 0, onlyCounted: true }, commit };
   }
   const differing = tally.differing();
   if (differing.length === 0) {
-    return { rows: { ...nothing, goneOrMoved: 0, onlyCounted: false } };
+    return { rows: { ...nothing, goneOrMoved: 0, onlyCounted: false }, commit };
   }
   const found = new Difference();
   // A run that delivered all that it counted has doubled no row, and nothing can be missing.
-  if (source.rows === 0 && hasAllThatWasRead(receipt)) {
+  if (source.rows === 0 && commit.isWhole) {
     found.gone = { count: delivered, keys: first.keys };
   } else {
     for (const group of groupsOf(differing, delivered + source.rows)) {
@@ -88,17 +96,12 @@ export async function compareRows(
     }
   }
   const keys = await interval.lookUp.find(request, source.columns, found.gone.keys);
-  return { rows: found.answer(keys, hasAllThatWasRead(receipt)) };
+  return { rows: found.answer(keys, commit.isWhole), commit };
 }
 
 /** Rows of the files, with those that the format could not represent. */
-export function deliveredRows({ rows, rejectedFiles }: Receipt): number {
+function deliveredRows({ rows, rejectedFiles }: Receipt): number {
   return rejectedFiles.reduce((sum, file) => sum + file.rows, rows);
-}
-
-/** Whether the files have as many rows as the run counted in its snapshot of the source. */
-export function hasAllThatWasRead(receipt: Receipt): boolean {
-  return receipt.proof?.count === deliveredRows(receipt);
 }
 
 /** Passes on keys, and keeps the first ones of the files. */

@@ -2,6 +2,7 @@ import { SluiceError } from '../domain/errors.ts';
 import { textOfJson } from '../domain/row-block.ts';
 import type { ReadColumn } from '../encoders/encoder.ts';
 import { canonicalKey, joinKeys, splitKeys } from '../pipeline/key-values.ts';
+import { textOfKeys } from '../pipeline/source-keys.ts';
 import type { Source, SourceRequest } from '../sources/source.ts';
 
 export interface SourceRows {
@@ -21,16 +22,8 @@ export async function readSourceKeys(
   try {
     const { columns } = snapshot;
     for (const slice of columns.length > 0 ? snapshot.slices : []) {
-      for await (const { bytes, lengths, offsets, rowCount } of snapshot.read(slice, signal)) {
-        for (let row = 0; row < rowCount; row += 1) {
-          const fields = columns.map((_, place) => {
-            const index = row * columns.length + place;
-            const start = offsets[index] ?? 0;
-            const length = lengths[index] ?? -1;
-            return length < 0 ? null : bytes.toString('utf8', start, start + length);
-          });
-          tell(keyOfFields(columns, fields));
-        }
+      for await (const block of snapshot.read(slice, signal)) {
+        for (let row = 0; row < block.rowCount; row += 1) tell(textOfKeys(block, row));
       }
     }
     return { columns, rows: await snapshot.countRows(signal) };
@@ -39,7 +32,7 @@ export async function readSourceKeys(
   }
 }
 
-/** @param fields as a source gives them for a request of `keys` */
+/** The key of a row, as `textOfKeys` gives it. @param fields as a source gives them for a request of `keys` */
 function keyOfFields(columns: readonly ReadColumn[], fields: readonly (string | null)[]): string {
   return joinKeys(
     columns.map((column, place) => {

@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import type { Recipe } from '../domain/recipe.ts';
+import type { ReadRows } from '../pipeline/read-back.ts';
 import type { RenderedInterval } from '../pipeline/render-interval.ts';
 import type { Source, SourceRequest } from '../sources/source.ts';
 import type { Sql } from '../store/database.ts';
@@ -7,7 +8,6 @@ import type { Receipt } from '../store/receipts.ts';
 import type { VerifiedExport } from '../store/verify-queries.ts';
 import type { Finding } from './finding.ts';
 import type { LookUp } from './source-keys.ts';
-import type { ReadRows } from './verify-files.ts';
 
 /** What an interval is verified with. */
 export interface VerifiedInterval {

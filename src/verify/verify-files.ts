@@ -1,33 +1,21 @@
-import { createHash } from 'node:crypto';
-import { mkdtemp, open, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../destinations/destination.ts';
-import type { FormatSettings } from '../domain/format-settings.ts';
-import type { ReadColumn, ReadRow } from '../encoders/encoder.ts';
+import type { ReadColumn } from '../encoders/encoder.ts';
+import { fetchFile } from '../pipeline/fetch-file.ts';
 import { keyOfRow } from '../pipeline/key-values.ts';
 import {
   decodeManifest,
+  entryOf,
   generationOf,
   type Manifest,
   type ManifestFile,
   maxManifestBytes,
 } from '../pipeline/manifest.ts';
+import type { MadeBy, ReadRows } from '../pipeline/read-back.ts';
 import type { Receipt } from '../store/receipts.ts';
-
-/** How a file was made; `rejected` is a file of rows that the format could not store. */
-type Made = MadeBy | 'rejected';
-
-/** Only the recipe says the format's settings, not the manifest. */
-interface MadeBy extends Pick<Manifest, 'format' | 'compression'>, Partial<FormatSettings> {}
-
-/** Reads columns of a local file with the reader of its encoder. */
-export type ReadRows = (
-  path: string,
-  made: Made,
-  columns: readonly ReadColumn[],
-) => AsyncIterable<ReadRow>;
 
 export interface FileReading {
   readonly destination: Destination;
@@ -73,7 +61,7 @@ export async function verifyFiles(
       [receipt.rejectedFiles, true],
     ] as const) {
       for (const entry of entries) {
-        const fault = await findFault(destination, entry, path, signal);
+        const fault = await fetchFile(destination, entry, path, signal);
         if (fault !== null) {
           faults.push(fault);
           continue;
@@ -115,44 +103,13 @@ function describeAhead(manifest: Manifest, { manifestKey, generation, era }: Rec
   );
 }
 
-type Entry = Receipt['files'][number];
-
 /** Whether a manifest names exactly the files of the receipt. */
 function listsFiles(manifest: Manifest, { files, rejectedFiles }: Receipt): boolean {
-  const text = (entries: readonly ManifestFile[]) =>
-    JSON.stringify(entries.map(({ key, rows, bytes, sha256 }) => [key, rows, bytes, sha256]));
+  const text = (entries: readonly ManifestFile[]) => JSON.stringify(entries.map(entryOf));
   return (
     text(manifest.files) === text(files) &&
     text(manifest.rejected_files ?? []) === text(rejectedFiles)
   );
-}
-
-/** Downloads a file to `path`. @returns what is wrong with its bytes */
-async function findFault(
-  destination: Destination,
-  { key, bytes, sha256 }: Entry,
-  path: string,
-  signal: AbortSignal | undefined,
-): Promise<string | null> {
-  const found = await destination.readFile(key, signal ? { signal } : {});
-  if (!found) return `${key} is missing`;
-  const hash = createHash('sha256');
-  let size = 0;
-  const file = await open(path, 'w');
-  try {
-    for await (const chunk of found.body) {
-      hash.update(chunk);
-      size += chunk.byteLength;
-      // A store may send without end.
-      if (size > bytes) return `${key} has more bytes than the ${bytes} of its manifest`;
-      await file.writeFile(chunk);
-    }
-  } finally {
-    await file.close();
-  }
-  if (size !== bytes) return `${key} has ${size} bytes, its manifest says ${bytes}`;
-  if (hash.digest('hex') === sha256) return null;
-  return `${key} does not have the checksum of its manifest`;
 }
 
 /** @returns null if there is none; `other` if the bytes are not a manifest of ours */

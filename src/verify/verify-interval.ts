@@ -1,13 +1,7 @@
 import { describeInterval } from '../domain/time.ts';
 import type { Receipt } from '../store/receipts.ts';
-import { findLateness } from '../store/verify-queries.ts';
-import {
-  compareRows,
-  hasAllThatWasRead,
-  type RowAnswers,
-  type Rows,
-  requestOf,
-} from './compare-rows.ts';
+import type { CommitFacts } from '../store/verify-queries.ts';
+import { compareRows, type RowAnswers, type Rows, requestOf } from './compare-rows.ts';
 import { breachesOf, counted, type Finding } from './finding.ts';
 import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';
 
@@ -21,15 +15,15 @@ export async function verifyInterval(
   if ('faults' in compared) {
     return { ...noAnswers, findings: compared.faults.map((detail) => breach('I4', detail)) };
   }
-  return answersOf(interval, receipt, compared.rows);
+  return answersOf(receipt, compared.rows, compared.commit);
 }
 
 /** What the rows of an interval say about the promises. */
-export async function answersOf(
-  interval: VerifiedInterval,
+export function answersOf(
   receipt: Receipt,
   rows: RowAnswers,
-): Promise<IntervalAnswers> {
+  commit: CommitFacts,
+): IntervalAnswers {
   const { missing, doubled, gone, moved, goneOrMoved, onlyCounted } = rows;
   const range = describeInterval(receipt.interval);
   const say = ({ count, keys }: Rows, what: string) =>
@@ -41,12 +35,13 @@ export async function answersOf(
   }
   let late = 0;
   if (missing.count > 0) {
-    const lateness = await latenessOf(interval, receipt);
-    if (lateness === 'awaited') {
+    const isLate = doubled.count === 0 && (commit.isWhole || commit.isSupplement);
+    if (isLate && commit.isLookedAt && commit.waitsFor === null) {
       late = missing.count;
       remarks.push(say(missing, 'came after it was read; the next look-back adds them'));
-    } else
-      findings.push(describeMissing(receipt, lateness === 'late', (what) => say(missing, what)));
+    } else {
+      findings.push(describeMissing(receipt, isLate ? commit : null, (what) => say(missing, what)));
+    }
   }
   if (gone.count > 0) remarks.push(say(gone, 'gone from the source'));
   if (moved.count > 0) remarks.push(say(moved, 'moved to another interval'));
@@ -57,34 +52,26 @@ export async function answersOf(
   return { ...noAnswers, ...sums, findings, remarks, onlyCounted };
 }
 
+/** @param late the commit after which they came; null: it should have delivered them */
 function describeMissing(
   { exportId }: Receipt,
-  isLate: boolean,
+  late: CommitFacts | null,
   say: (what: string) => string,
 ): Finding {
   const breach = breachesOf(exportId);
-  if (!isLate) return breach('I3', say('missing from the files'));
+  const missing = 'missing from the files';
+  if (late === null) return breach('I3', say(missing));
+  if (late.waitsFor !== null) {
+    const text = say(
+      `${missing}, because they came after the interval was read and cannot be added`,
+    );
+    return breach('I3', `${text} (${late.waitsFor})`, 'Its log says what late rows wait for.');
+  }
   return breach(
     'I3',
-    say(
-      'missing from the files, because they came after the interval was read and no look-back is due',
-    ),
+    say(`${missing}, because they came after the interval was read and no look-back is due`),
     'Set LATE_LOOKBACK_HOURS so that it reaches these intervals: a look-back adds the rows and removes none.',
   );
-}
-
-/**
- * Whether rows that are missing came after the run had read the interval, and a look-back will add them (`awaited`) or
- * not (`late`). Null: the run should have delivered them.
- */
-async function latenessOf(
-  { sql, lookBackHours }: VerifiedInterval,
-  receipt: Receipt,
-): Promise<'awaited' | 'late' | null> {
-  if (!hasAllThatWasRead(receipt)) return null;
-  const { exportId, interval } = receipt;
-  const { isSettled, isLookedAt } = await findLateness(sql, exportId, interval, lookBackHours);
-  return isLookedAt || !isSettled ? 'awaited' : 'late';
 }
 
 function list(count: number, keys: readonly string[]): string {

@@ -9,7 +9,14 @@ import { joinKeys, keyOfRow } from '../pipeline/key-values.ts';
 import type { RenderedInterval } from '../pipeline/render-interval.ts';
 import type { SourceRequest } from '../sources/source.ts';
 import type { Receipt } from '../store/receipts.ts';
-import { compareRows, groupsOf, madeBy, type RowAnswers, requestOf } from './compare-rows.ts';
+import {
+  type ComparedRows,
+  compareRows,
+  groupsOf,
+  madeBy,
+  type RowAnswers,
+  requestOf,
+} from './compare-rows.ts';
 import { breachesOf, counted } from './finding.ts';
 import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';
 import { verifyFiles } from './verify-files.ts';
@@ -26,25 +33,28 @@ export async function verifyTransformed(
   receipt: Receipt,
   recipe: Recipe,
 ): Promise<IntervalAnswers> {
-  const breach = breachesOf(receipt.exportId);
   const made = madeBy(interval, receipt);
   const faults = await verifyFiles(interval, receipt, made, [], () => {});
-  if (faults.length > 0) {
-    return { ...noAnswers, findings: faults.map((detail) => breach('I4', detail)) };
-  }
+  if (faults.length > 0) return faultsOf(receipt, faults);
   const request = requestOf(interval, receipt);
   const folder = await mkdtemp(join(tmpdir(), 'sluice-verify-'));
   try {
     const { renderAgain, signal } = interval;
     const again = await renderAgain(receipt, recipe, request, folder, signal);
-    const isSameRejected = haveSameBytes(again.rejectedFiles, receipt.rejectedFiles);
+    // A supplement has rejected rows in a file of its own.
+    const isSameRejected =
+      receipt.rejectedFiles.length > 1
+        ? rowsOf(again.rejectedFiles) === rowsOf(receipt.rejectedFiles)
+        : haveSameBytes(again.rejectedFiles, receipt.rejectedFiles);
     if (isSameRejected && haveSameBytes(again.files, receipt.files)) return noAnswers;
     const rows = await differRows(interval, receipt, again, folder);
     if (isSameRejected && rows.lost === 0 && rows.foreign === 0) return noAnswers;
     return await judge(interval, receipt, request, again, rows);
   } catch (error) {
     if (!(error instanceof SluiceError) || error.code !== 'transformation.invalid') throw error;
-    return withUnproven(interval, receipt, request, describeError(error));
+    const compared = await compareRows(interval, request, receipt);
+    if ('faults' in compared) return faultsOf(receipt, compared.faults);
+    return withUnproven(receipt, compared, describeError(error));
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -65,41 +75,43 @@ async function judge(
   { lost, foreign }: RowDifference,
 ): Promise<IntervalAnswers> {
   const { source, signal } = interval;
+  const compared = await compareRows(interval, request, receipt);
+  if ('faults' in compared) return faultsOf(receipt, compared.faults);
+  const { rows, commit } = compared;
   // The count is that of now: rows that are gone say nothing about those that stay.
-  const earlier = receipt.proof && { ...receipt.proof, count: again.totalRows };
+  const earlier =
+    commit.snapshot === null
+      ? null
+      : { snapshot: commit.snapshot, digest: null, count: again.totalRows };
   if (!earlier || (await source.hasChanged(request, earlier, signal))) {
     const changed = `${counted(lost, 'row')} of the chain's output ${lost === 1 ? 'is' : 'are'} not in the files`;
     const why = `rows of the source have changed since, or do not show whether they have (${changed})`;
-    return withUnproven(interval, receipt, request, why);
+    return withUnproven(receipt, compared, why);
   }
-  const compared = await compareRows(interval, request, receipt);
-  if ('faults' in compared) return withUnproven(interval, receipt, request, 'its files changed');
-  const { gone, moved, goneOrMoved, onlyCounted } = compared.rows;
+  const { gone, moved, goneOrMoved, onlyCounted } = rows;
   const left = onlyCounted
-    ? (receipt.proof?.count ?? 0) - again.totalRows
+    ? commit.rowsRead - again.totalRows
     : gone.count + moved.count + goneOrMoved;
   const isLess = rowsOf(again.rejectedFiles) <= rowsOf(receipt.rejectedFiles);
-  if (lost === 0 && foreign <= left && isLess) {
-    return answersOf(interval, receipt, withoutDropped(compared.rows));
-  }
-  return {
-    ...noAnswers,
-    findings: [breachesOf(receipt.exportId)('I3', describeDifference(receipt, again))],
-  };
+  if (lost === 0 && foreign <= left && isLess)
+    return answersOf(receipt, withoutDropped(rows), commit);
+  const detail = describeDifference(receipt, again);
+  return { ...noAnswers, findings: [breachesOf(receipt.exportId)('I3', detail)] };
 }
 
-/** What the keys alone prove. */
-async function withUnproven(
-  interval: VerifiedInterval,
+/** Only what the keys prove. */
+function withUnproven(
   receipt: Receipt,
-  request: SourceRequest,
+  { rows, commit }: ComparedRows,
   why: string,
-): Promise<IntervalAnswers> {
+): IntervalAnswers {
   const unproven = `${describeInterval(receipt.interval)}: not provable, because ${why}`;
-  const compared = await compareRows(interval, request, receipt);
-  // Another run has replaced them: its receipt is verified next.
-  if ('faults' in compared) return { ...noAnswers, unproven };
-  return { ...(await answersOf(interval, receipt, withoutDropped(compared.rows))), unproven };
+  return { ...answersOf(receipt, withoutDropped(rows), commit), unproven };
+}
+
+function faultsOf({ exportId }: Receipt, faults: readonly string[]): IntervalAnswers {
+  const breach = breachesOf(exportId);
+  return { ...noAnswers, findings: faults.map((detail) => breach('I4', detail)) };
 }
 
 /** A row that is in no file may be one that the chain drops. Counts alone say nothing. */

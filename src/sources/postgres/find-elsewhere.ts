@@ -1,9 +1,9 @@
 import type pg from 'pg';
 import type { SourceRequest } from '../source.ts';
+import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import { describeColumns, destroyConnection, serverVersionOf, withAbort } from './connection.ts';
 import { toSourceError } from './errors.ts';
 import type { PlanSelect } from './plan.ts';
-import { beginSnapshot, type SnapshotOptions } from './snapshot.ts';
 
 /** The keys of those rows of the tenant that have one of `keys` outside the request's interval. Throws SluiceError. */
 export async function findElsewhere(
