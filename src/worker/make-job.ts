@@ -27,7 +27,9 @@ export async function makeJob(
   const { interval, receipt } = run;
   const stored = readFileSettings(run.destination.config);
   // Files at a place that the export has left stay there.
-  const current = receipt?.destinationVersion === run.destinationVersion ? receipt : null;
+  const keepsFiles = options.connectors.keepsFiles(run.destination.type);
+  const isHere = keepsFiles && receipt?.destinationVersion === run.destinationVersion;
+  const current = isHere ? receipt : null;
   // What is added to files is made as they were.
   const recipe = run.purpose === 'whole' ? null : (current?.recipe ?? null);
   const files = recipe ? { ...stored, ...recipe, ...settingsOfRecipe(recipe) } : stored;
@@ -56,7 +58,7 @@ export async function makeJob(
     encoding: options.connectors.encodingOf(files),
     readRows: options.connectors.readRows,
     maxFileBytes: files.maxFileBytes,
-    writesManifest: writesManifest && options.connectors.keepsFiles(run.destination.type),
+    writesManifest: writesManifest && keepsFiles,
     onRejected: files.onRejected,
     table: tableOf(options.connectors, run),
     generation: run.fileGeneration,
