@@ -83,18 +83,18 @@ export async function verifyExports(all: VerifyAll): Promise<VerifyReport> {
     done += 1;
     onProgress?.(Math.min(1, done / steps));
   };
-  const results: VerifiedExportReport[] = [];
-  const left = chosen.values();
+  const results: (VerifiedExportReport | undefined)[] = chosen.map(() => undefined);
+  const left = chosen.entries();
   const work = async (): Promise<void> => {
-    for (const one of left) {
+    for (const [index, one] of left) {
       const result = await verifyOne(all, one, places, sizeOf(one), step);
-      results.push(result);
+      results[index] = result;
       onResult?.(result);
       step();
     }
   };
   await Promise.all(Array.from({ length: lanes }, work));
-  return reportOf(results);
+  return reportOf(results.filter((result) => result !== undefined));
 }
 
 function reportOf(results: readonly VerifiedExportReport[]): VerifyReport {
