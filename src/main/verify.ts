@@ -1,7 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../domain/clock.ts';
 import { readFileSettings } from '../domain/file-settings.ts';
-import { commonFolder } from '../domain/key-template.ts';
 import { renderInterval } from '../pipeline/render-interval.ts';
 import type { Database } from '../store/database.ts';
 import {
@@ -11,7 +10,7 @@ import {
 } from '../store/verify-queries.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
 import type { StrayPlace } from '../verify/find-strays.ts';
-import type { Places } from '../verify/places.ts';
+import { folderOf, type Places } from '../verify/places.ts';
 import { lookUpFor } from '../verify/source-keys.ts';
 import type { RenderAgain } from '../verify/verified-interval.ts';
 import {
@@ -109,13 +108,12 @@ async function openPlaces(
 ): Promise<OpenedPlaces> {
   const { id, model, externalId, destinationVersion } = batchExport;
   const { type, config } = batchExport.destination;
-  const folderOf = (prefix: string) => commonFolder(prefix, { table: model, batchExportId: id });
   const prefixes = [readFileSettings(config).prefix, ...(await listFormerPrefixes(db, id))];
   const destination = connectors.openDestination({ ...batchExport, exportId: id });
   const strayPlaces: StrayPlace[] = [
     {
       destination,
-      folders: topFolders(prefixes.map(folderOf)),
+      folders: topFolders(prefixes.map((prefix) => folderOf(prefix, id, model))),
       ...places.ownersAt(id, type, config),
     },
   ];
@@ -124,7 +122,7 @@ async function openPlaces(
   for (const left of await listLeftDestinations(db, id)) {
     const owners = places.ownersAt(id, type, left.destination.config);
     // The export is back at this place.
-    if (owners.own.versions.includes(destinationVersion)) continue;
+    if (owners.own.some(({ version }) => version === destinationVersion)) continue;
     if (left.isLocked) {
       leftOut.push('a former destination was not looked at: its secrets are no longer kept');
       continue;
@@ -135,7 +133,8 @@ async function openPlaces(
       destination: left.destination,
     });
     formerPlaces.set(left.version, { destination: former });
-    const folders = [folderOf(readFileSettings(left.destination.config).prefix)];
+    const { prefix } = readFileSettings(left.destination.config);
+    const folders = [folderOf(prefix, id, model)];
     strayPlaces.push({ destination: former, folders, ...owners });
   }
   return {

@@ -70,15 +70,16 @@ export interface ExportPlace {
   readonly type: string;
   /** Without secrets. */
   readonly config: DestinationConfig;
+  readonly model: string;
 }
 
 /** All places of all exports, of deleted ones too. */
 export async function listExportPlaces(sql: Sql): Promise<ExportPlace[]> {
   return sql.query<ExportPlace>(
-    `select id as "exportId", destination_version as version, destination_type as type, destination_config as config
+    `select id as "exportId", destination_version as version, destination_type as type, destination_config as config, model
        from batch_exports
      union all
-     select f.export_id, f.version, e.destination_type, f.destination_config
+     select f.export_id, f.version, e.destination_type, f.destination_config, e.model
        from former_destinations f join batch_exports e on e.id = f.export_id`,
   );
 }
@@ -277,10 +278,10 @@ export async function countMissingData(sql: Sql, exportId: string): Promise<Miss
   return row ?? { failed: 0, retrying: 0, running: 0 };
 }
 
-/** Exports whose files may be at a place, each at the version of its destination. */
-export interface PlaceOwners {
-  readonly exportIds: readonly string[];
-  readonly versions: readonly number[];
+/** An export whose files may be at a place, at a version of its destination. */
+export interface PlaceOwner {
+  readonly exportId: string;
+  readonly version: number;
 }
 
 /** What our tables say about keys at a place. */
@@ -289,20 +290,23 @@ export interface KnownKeys {
   readonly current: ReadonlySet<string>;
   /** Sluice removes them later. */
   readonly leftover: ReadonlySet<string>;
-  /** Starts of intervals, as they were given, that a live run writes. */
-  readonly live: ReadonlySet<string>;
 }
+
+const idsAndVersions = (owners: readonly PlaceOwner[]) => [
+  owners.map(({ exportId }) => exportId),
+  owners.map(({ version }) => version),
+];
 
 /** @param starts of the intervals of `keys` */
 export async function findKnownKeys(
   sql: Sql,
-  { exportIds, versions }: PlaceOwners,
+  owners: readonly PlaceOwner[],
   keys: readonly string[],
   starts: readonly string[],
 ): Promise<KnownKeys> {
   const rows = await sql.query<{ kind: keyof KnownKeys; key: string }>(
     `with owner as (select * from unnest($1::uuid[], $2::int[]) as o (export_id, version)),
-          interval as (select text, text::timestamptz as start from unnest($4::text[]) as text)
+          interval as (select distinct text::timestamptz as start from unnest($4::text[]) as text)
      select 'current' as kind, k.key
        from owner o cross join interval i
        join receipts c on c.export_id = o.export_id and c.data_interval_start = i.start and c.destination_version = o.version
@@ -311,28 +315,40 @@ export async function findKnownKeys(
       where k.key = any ($3::text[])
      union all
      select 'leftover', l.key from owner o join leftover_files l
-         on l.export_id = o.export_id and l.destination_version = o.version and l.key = any ($3::text[])
-     union all
-     select 'live', i.text from owner o cross join interval i
-       join runs r on r.export_id = o.export_id and r.data_interval_start = i.start and r.status in ${live}`,
-    [exportIds, versions, keys, starts],
+         on l.export_id = o.export_id and l.destination_version = o.version and l.key = any ($3::text[])`,
+    [...idsAndVersions(owners), keys, starts],
   );
   const of = (wanted: keyof KnownKeys) =>
     new Set(rows.flatMap(({ kind, key }) => (kind === wanted ? [key] : [])));
-  return { current: of('current'), leftover: of('leftover'), live: of('live') };
+  return { current: of('current'), leftover: of('leftover') };
+}
+
+/** Exports, of these, with a live run of an interval with this start. */
+export async function listWriters(
+  sql: Sql,
+  owners: readonly PlaceOwner[],
+  start: string,
+): Promise<readonly string[]> {
+  const [ids] = idsAndVersions(owners);
+  const rows = await sql.query<{ id: string }>(
+    `select distinct export_id as id from runs
+      where export_id = any ($1::uuid[]) and data_interval_start = $2 and status in ${live}`,
+    [ids, start],
+  );
+  return rows.map(({ id }) => id);
 }
 
 /** Whether an upload at a key is on record at a place: then Sluice ends it. */
 export async function isUploadKnown(
   sql: Sql,
-  { exportIds, versions }: PlaceOwners,
+  owners: readonly PlaceOwner[],
   key: string,
 ): Promise<boolean> {
   const [row] = await sql.query<{ known: boolean }>(
     `select exists (select from uploads u join runs r on r.id = u.run_id
         join unnest($1::uuid[], $2::int[]) as o (export_id, version)
           on o.export_id = r.export_id and o.version = u.destination_version where u.key = $3) as known`,
-    [exportIds, versions, key],
+    [...idsAndVersions(owners), key],
   );
   return row?.known === true;
 }

@@ -7,8 +7,9 @@ import {
   findKnownKeys,
   isOfOurHistory,
   isUploadKnown,
-  type PlaceOwners,
+  listWriters,
 } from '../store/verify-queries.ts';
+import type { FolderOwner } from './places.ts';
 
 /** Where strays are looked for. */
 export interface StrayPlace {
@@ -16,9 +17,9 @@ export interface StrayPlace {
   /** Without a slash at the end; `''`: all keys. */
   readonly folders: readonly string[];
   /** This export, at the versions of its destination that are at this place. */
-  readonly own: PlaceOwners;
+  readonly own: readonly FolderOwner[];
   /** The same of all exports. */
-  readonly all: PlaceOwners;
+  readonly all: readonly FolderOwner[];
 }
 
 export interface Strays {
@@ -32,6 +33,11 @@ export interface Strays {
 
 /** `…/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z` and the rest: a key that Sluice would make. */
 const ourKey = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ[^/]*$/;
+
+/** Sluice makes no key with these, and PostgreSQL cannot store them. */
+const unstorable = /[\0\p{Cs}]/u;
+
+const isOurs = (key: string): boolean => ourKey.test(key) && !unstorable.test(key);
 
 /** Objects that are looked at in one list. */
 const mostListed = 1_000_000;
@@ -100,7 +106,7 @@ class StraySearch implements Strays {
     for await (const { key } of this.#place.destination.listFiles(prefix)) {
       listed += 1;
       if (listed > mostListed) break;
-      if (ourKey.test(key)) keys.push(key);
+      if (isOurs(key)) keys.push(key);
       if (keys.length < batch) continue;
       await this.#lookAtKeys(keys);
       keys = [];
@@ -115,7 +121,7 @@ class StraySearch implements Strays {
     for await (const { key, uploadId } of destination.listUploads(prefix)) {
       listed += 1;
       if (listed > mostListed) return false;
-      if (!ourKey.test(key) || (await this.#isUploadKnown(key))) continue;
+      if (!isOurs(key) || (await this.#isUploadKnown(key))) continue;
       if (!(await hasUpload(destination, key, uploadId)) || (await this.#isUploadKnown(key)))
         continue;
       this.#report(`upload ${uploadId} of ${key} is neither completed nor aborted`);
@@ -124,41 +130,46 @@ class StraySearch implements Strays {
   }
 
   async #isUploadKnown(key: string): Promise<boolean> {
-    const { live } = await this.#ask(this.#place.all, [key]);
-    if (live.size > 0) this.beingWritten += 1;
+    if (await this.#isBeingWritten(key)) this.beingWritten += 1;
     else if (await isUploadKnown(this.#sql, this.#place.all, key)) this.leftovers += 1;
     else return false;
     return true;
   }
 
   async #lookAtKeys(keys: readonly string[]): Promise<void> {
-    const left = await this.#withoutKnown(
-      await this.#withoutKnown(keys, this.#place.own),
-      this.#place.all,
-    );
-    for (const key of left) {
+    const { all, own, destination } = this.#place;
+    for (const key of await this.#withoutKnown(await this.#withoutKnown(keys, own), all)) {
       if (await this.#manifests.has(key)) continue;
+      if (await this.#isBeingWritten(key)) {
+        this.beingWritten += 1;
+        continue;
+      }
       // It may have been removed, or committed, since the list was read.
-      const isThere = (await this.#place.destination.statFile(key)) !== null;
-      if (!isThere || (await this.#withoutKnown([key], this.#place.all)).length === 0) continue;
+      const isThere = (await destination.statFile(key)) !== null;
+      if (!isThere || (await this.#withoutKnown([key], all)).length === 0) continue;
       this.#report(`${key} is in no current manifest`);
     }
   }
 
-  async #withoutKnown(keys: readonly string[], owners: PlaceOwners): Promise<readonly string[]> {
+  async #withoutKnown(
+    keys: readonly string[],
+    owners: readonly FolderOwner[],
+  ): Promise<readonly string[]> {
     if (keys.length === 0) return keys;
-    const { current, leftover, live } = await this.#ask(owners, keys);
+    const starts = [...new Set(keys.map(startOf))];
+    const { current, leftover } = await findKnownKeys(this.#sql, owners, keys, starts);
     return keys.filter((key) => {
-      if (current.has(key)) return false;
-      if (leftover.has(key)) this.leftovers += 1;
-      else if (live.has(startOf(key))) this.beingWritten += 1;
-      else return true;
-      return false;
+      if (leftover.has(key) && !current.has(key)) this.leftovers += 1;
+      return !current.has(key) && !leftover.has(key);
     });
   }
 
-  #ask(owners: PlaceOwners, keys: readonly string[]) {
-    return findKnownKeys(this.#sql, owners, keys, [...new Set(keys.map(startOf))]);
+  /** Whether an export that writes to this folder has a live run of the key's interval. */
+  async #isBeingWritten(key: string): Promise<boolean> {
+    const near = this.#place.all.filter(
+      ({ folder }) => folder === '' || key.startsWith(`${folder}/`),
+    );
+    return (await listWriters(this.#sql, near, startOf(key))).length > 0;
   }
 }
 

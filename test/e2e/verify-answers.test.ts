@@ -187,7 +187,8 @@ describe('strays', () => {
     // Some other run is live.
     await backfill(installation, there, nextHour);
     await untilEnded(installation, there, { count: 2 });
-    const makeLive = `update runs set status = $3, finished_at = case $3 when 'Starting' then null else now() end
+    const makeLive = `update runs set status = $3, finished_at = case $3 when 'Starting' then null else now() end,
+              lease_expires_at = case $3 when 'Starting' then now() + interval '1 hour' end
        where id = (select id from runs where export_id = $1 and data_interval_start = $2 order by generation desc limit 1)`;
     await pool.query(makeLive, [there, nextHour.start, 'Starting']);
     const [known] = (await s3.objects(other)).filter(({ key }) => key.endsWith('01:00:00Z.jsonl'));
@@ -298,7 +299,8 @@ describe('beside a run', () => {
     const manifest = JSON.parse((await s3.body(bucket, at?.key ?? '')).toString());
     await put(at?.key ?? '', JSON.stringify({ ...manifest, generation: 2 }));
     expect((await verify()).out).toMatch(/BROKEN .*\n.*is of generation 2/);
-    const setStatus = `update runs set status = $2, finished_at = case $2 when 'Starting' then null else now() end where export_id = $1`;
+    const setStatus = `update runs set status = $2, finished_at = case $2 when 'Starting' then null else now() end,
+              lease_expires_at = case $2 when 'Starting' then now() + interval '1 hour' end where export_id = $1`;
     await pool.query(setStatus, [id, 'Starting']);
     const { code, lines } = await verify();
     expect(code).toBe(0);
