@@ -40,7 +40,7 @@ export function testApiOptions(
     ...previewsOf(config, loadModels(config), databaseUrl, context),
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),
-    trustProxy: false,
+    trustProxy: 0,
     publicUrl: null,
     failedKeysPerMinute: 100_000,
     timeShare: { savedMs: Number.POSITIVE_INFINITY, savedPerSecondMs: 0 },
