@@ -28,7 +28,8 @@ import { createRequestLimit, limitRequests } from './hooks/rate-limit.ts';
 import { measureRequests } from './hooks/request-metrics.ts';
 import { sendHeaders } from './hooks/response-headers.ts';
 import { traceRequests } from './hooks/trace-requests.ts';
-import { refuseUnknownFields, validateWithSchemas } from './hooks/schema-validation.ts';
+import { validateWithSchemas } from './hooks/schema-validation.ts';
+import { refuseUnknownFields } from './hooks/unknown-fields.ts';
 import { limitStoredBytes } from './hooks/stored-bytes.ts';
 import { PreviewSlots } from './insights/preview-slots.ts';
 import { insightRoutes } from './insights/routes.ts';
@@ -68,7 +69,12 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     // They compute in this process: two of them take half of its time.
     trials: new PreviewSlots({ ...timeShare, perTenant: 1, inAll: 2 }),
     sandboxes: new PreviewSlots({ perTenant: 1, inAll: 2, waitingPerTenant: 2, waitingInAll: 6 }),
-    rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
+    rules: {
+      models,
+      checkQuery,
+      applyFilters: options.applyFilters,
+      ...destinationRules(destinations, destinationContext),
+    },
   };
 
   const { db } = context;

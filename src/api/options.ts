@@ -103,6 +103,7 @@ export interface ApiOptions {
   /** Every model that can be exported. */
   readonly models: readonly Model[];
   readonly checkQuery: ExportRules['checkQuery'];
+  readonly applyFilters: ExportRules['applyFilters'];
   /** Throws SluiceError. */
   readonly previewRows: PreviewRows;
   readonly sampleRows: SampleRows;

@@ -12,7 +12,8 @@ const inReach = (reach: Reach, number: number): string =>
 /** Bytes of an export in an answer, about. */
 const sizeOf = (alias: string): string =>
   `octet_length(${alias}.destination_config::text) + coalesce(octet_length(${alias}.dsl_query), 0)
-     + coalesce(octet_length(${alias}.query_schema::text), 0) as size`;
+     + coalesce(octet_length(${alias}.query_schema::text), 0)
+     + coalesce(octet_length(${alias}.filters::text), 0) as size`;
 
 const counting = (reach: Reach): string =>
   `select count(*) from batch_exports e where ${inReach(reach, 1)}`;

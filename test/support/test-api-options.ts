@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import type { ApiOptions } from '../../src/api/options.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { eventsModel } from '../../src/domain/events-model.ts';
-import { checkQueryOf } from '../../src/main/checks.ts';
+import { applyFiltersOf, checkQueryOf } from '../../src/main/checks.ts';
 import { destinationContextOf, registry } from '../../src/main/connectors.ts';
 import { loadModels } from '../../src/main/models.ts';
 import { openNotifications } from '../../src/main/notifications.ts';
@@ -37,6 +37,7 @@ export function testApiOptions(
     privateEndpoints: false,
     models: [eventsModel],
     checkQuery: checkQueryOf(changes.models ?? [eventsModel]),
+    applyFilters: applyFiltersOf(changes.models ?? [eventsModel]),
     ...previewsOf(config, loadModels(config), databaseUrl, context),
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),

@@ -24,8 +24,9 @@ import { Ref } from '../schemas/shapes.ts';
 import { changedRunnable, changesRows, checkOnSource, warn } from './check-on-source.ts';
 import { checkTablePlace } from './check-table-place.ts';
 import { everyProblem } from './every-problem.ts';
-import { createInput, updateInput } from './input.ts';
+import { createInput, newQuery, updateInput } from './input.ts';
 import { teamFor } from './load.ts';
+import { refuseOtherRows } from './same-rows.ts';
 import { BatchExport, batchExportBodies, UnpauseBody } from './schema.ts';
 import { countsView, ExportHealthCounts, ExportListQuery, searchOf } from './search.ts';
 import { batchExportView, batchExportViews, createdExportView } from './view.ts';
@@ -95,7 +96,8 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         const { team_id: team } = request.body;
         const teamId = await teamFor(request.context.db, reachOf(request), team);
         const input = createInput(request.body);
-        const asked = { ...input, teamId, config: input.destination.config };
+        const { dslQuery } = newQuery(rules, input);
+        const asked = { ...input, dslQuery, teamId, config: input.destination.config };
         const check = checkNew(deps, request, reply, asked);
         checks.set(request, check);
         await check.catch(() => {});
@@ -144,7 +146,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         }
         const input = updateInput(request.body);
         const warnings = changesRows(input)
-          ? await checkOnSource(deps, request, reply, changedRunnable(before, input))
+          ? await checkOnSource(deps, request, reply, changedRunnable(rules, before, input))
           : [];
         const actor = actorOf(request);
         const after = await updateExport(request.context, rules, actor, before.id, input);
@@ -187,6 +189,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       response: { 200: Ref(BatchExport), ...postErrors() },
     }),
     async (request) => {
+      refuseOtherRows(request);
       const { id } = batchExportOf(request);
       const { backfill = false } = request.body;
       const unpaused = await unpauseExport(request.context, actorOf(request), id, { backfill });

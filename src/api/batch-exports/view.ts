@@ -65,6 +65,7 @@ function view(
     late_since: batchExport.lateSince,
     latest_runs: (details?.latestRuns ?? []).map((run) => runView(run, policy.retry)),
     dsl_query: batchExport.dslQuery,
+    filters: batchExport.filters && [...batchExport.filters],
     schema: batchExport.querySchema,
     model: batchExport.model,
     timezone: cadence.timezone,
