@@ -64,6 +64,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     ...others,
     previews: new PreviewSlots(timeShare),
     tests: new PreviewSlots(),
+    searches: new PreviewSlots({ ...timeShare, perTenant: 1, inAll: 2 }),
     // Each may wait for a receiver. A mail server would take any number of them for spam.
     notificationTests: new PreviewSlots({ savedMs: 30_000, savedPerSecondMs: 100 }),
     // They compute in this process: two of them take half of its time.

@@ -152,6 +152,8 @@ export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly previews: PreviewSlots;
   /** The same for tests of destinations, which also connect to a source. */
   readonly tests: PreviewSlots;
+  /** For searches of logs. */
+  readonly searches: PreviewSlots;
   /** For tests of notification targets. */
   readonly notificationTests: PreviewSlots;
   /** For chains that are tried on rows. */

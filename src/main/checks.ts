@@ -2,7 +2,6 @@ import type { CheckStep } from '../destinations/destination.ts';
 import { describeError, SluiceError, toSluiceError } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { describeComputed, parseQuery, schemaOf } from '../query/parse-query.ts';
-import { applyFilters } from '../query/property-filters.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { SourceOf } from './models.ts';
 
@@ -35,22 +34,11 @@ function failed(error: SluiceError): CheckStep {
   return { step: 'source', passed: false, error: describeError(error), warning: null };
 }
 
-const modelNamed = (models: readonly Model[], name: string): Model => {
-  const model = models.find((candidate) => candidate.name === name);
-  if (!model) throw new Error(`there is no model ${name}`);
-  return model;
-};
-
-/** Connects the query room to the API: filters become conditions of a query. */
-export function applyFiltersOf(models: readonly Model[]): ExportRules['applyFilters'] {
-  return (dslQuery, before, after, name) =>
-    applyFilters(dslQuery, before, after, modelNamed(models, name));
-}
-
 /** Connects the query room to the API: each refusal names the construct and its position. */
 export function checkQueryOf(models: readonly Model[]): ExportRules['checkQuery'] {
   return (dslQuery, modelName, transformed) => {
-    const model = modelNamed(models, modelName);
+    const model = models.find(({ name }) => name === modelName);
+    if (!model) throw new Error(`there is no model ${modelName}`);
     const parsed = parseQuery(dslQuery, model);
     if (!('ok' in parsed)) return { ok: false, problems: parsed.problems };
     const detail = transformed ? describeComputed(parsed.ok.outputs) : null;

@@ -206,18 +206,33 @@ export interface TakenJob {
   readonly id: string;
   readonly configId: number;
   readonly teamId: number;
+  readonly organizationId: string;
 }
 
-/** Takes the oldest job of the last day that no worker has, or that was not ended for five minutes. */
-export async function takeTransformationJob(sql: Sql): Promise<TakenJob | null> {
+/**
+ * Takes a job of the last day that no worker has, or that was not ended for five minutes: of the organization whose
+ * last turn was longest ago its oldest.
+ *
+ * @param served organizations that had turns, the last one at the end
+ * @param besides organizations that have a job in progress here
+ */
+export async function takeTransformationJob(
+  sql: Sql,
+  served: readonly string[],
+  besides: readonly string[],
+): Promise<TakenJob | null> {
   const [row] = await sql.query<TakenJob>(
     `update transformation_jobs j set taken_at = now()
        from pipeline_transformation_configs c
       where c.id = j.config_id and j.id = (
-        select id from transformation_jobs
-         where (taken_at is null or taken_at < now() - interval '5 minutes') and created_at > now() - interval '1 day'
-         order by id limit 1 for update skip locked)
-      returning j.id::text as id, c.id as "configId", c.team_id as "teamId"`,
+        select w.id from transformation_jobs w join pipeline_transformation_configs s on s.id = w.config_id
+          join projects p on p.id = s.team_id
+         where (w.taken_at is null or w.taken_at < now() - interval '5 minutes') and w.created_at > now() - interval '1 day'
+           and p.organization_id <> all ($2::uuid[])
+         order by coalesce(array_position($1::uuid[], p.organization_id), 0), w.id limit 1 for update of w skip locked)
+      returning j.id::text as id, c.id as "configId", c.team_id as "teamId",
+                (select organization_id from projects where id = c.team_id) as "organizationId"`,
+    [served, besides],
   );
   return row ?? null;
 }

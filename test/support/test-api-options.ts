@@ -3,12 +3,13 @@ import { Registry } from 'prom-client';
 import type { ApiOptions } from '../../src/api/options.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { eventsModel } from '../../src/domain/events-model.ts';
-import { applyFiltersOf, checkQueryOf } from '../../src/main/checks.ts';
+import { checkQueryOf } from '../../src/main/checks.ts';
 import { destinationContextOf, registry } from '../../src/main/connectors.ts';
 import { loadModels } from '../../src/main/models.ts';
 import { openNotifications } from '../../src/main/notifications.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { previewsOf } from '../../src/main/preview-rows.ts';
+import { applyFilters } from '../../src/query/property-filters.ts';
 import type { Database } from '../../src/store/database.ts';
 import { checkReadiness } from '../../src/use-cases/installation/check-readiness.ts';
 import { testSecrets } from './test-secrets.ts';
@@ -37,7 +38,7 @@ export function testApiOptions(
     privateEndpoints: false,
     models: [eventsModel],
     checkQuery: checkQueryOf(changes.models ?? [eventsModel]),
-    applyFilters: applyFiltersOf(changes.models ?? [eventsModel]),
+    applyFilters,
     ...previewsOf(config, loadModels(config), databaseUrl, context),
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),

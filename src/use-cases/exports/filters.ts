@@ -20,20 +20,24 @@ interface Query {
  * it has them, or the request says what becomes of the filters.
  */
 export function changeFilters(
-  rules: Pick<ExportRules, 'applyFilters'>,
+  { applyFilters, models }: Pick<ExportRules, 'applyFilters' | 'models'>,
   before: Query,
   { dslQuery: given, filters }: Asked,
 ): Omit<Query, 'model'> & { readonly problems: readonly Problem[] } {
   const dslQuery = given === undefined ? before.dslQuery : given;
   const kept = { dslQuery, filters: before.filters, problems: [] };
+  const isNone = filters === undefined || filters === null || filters.length === 0;
+  if (isNone && before.filters === null) return kept;
+  const model = models.find(({ name }) => name === before.model);
+  if (!model) throw new Error(`there is no model ${before.model}`);
   if (filters === undefined) {
     if (given === undefined || before.filters === null) return kept;
-    const whole = rules.applyFilters(given, [], before.filters, before.model);
+    const whole = applyFilters(given, [], before.filters, model);
     const isWhole = whole.ok && whole.dslQuery === given;
     return isWhole ? kept : { ...kept, problems: [losesFilters] };
   }
-  const after = filters === null || filters.length === 0 ? null : filters;
-  const changed = rules.applyFilters(dslQuery, before.filters ?? [], after ?? [], before.model);
+  const after = isNone ? null : filters;
+  const changed = applyFilters(dslQuery, before.filters ?? [], after ?? [], model);
   return changed.ok
     ? { dslQuery: changed.dslQuery, filters: after, problems: [] }
     : { ...kept, problems: changed.problems };

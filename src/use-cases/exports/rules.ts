@@ -53,7 +53,7 @@ export interface ExportRules {
     dslQuery: string | null,
     before: readonly PropertyFilter[],
     after: readonly PropertyFilter[],
-    model: string,
+    model: Model,
   ):
     | { readonly ok: true; readonly dslQuery: string | null }
     | { readonly ok: false; readonly problems: readonly Problem[] };
