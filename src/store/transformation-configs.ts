@@ -1,7 +1,7 @@
 import type { PluginConfig } from '../domain/plugin.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
+import { type OffsetPage, type PageRequest, upToPageBytes, jsonBytes } from './lists.ts';
 
 /** One use of a plugin by a project: a step of its chain. */
 export interface TransformationConfig {
@@ -146,8 +146,12 @@ export async function listTransformationConfigs(
   teamId: number,
   page: PageRequest,
 ): Promise<OffsetPage<TransformationConfig>> {
-  const wanted = `select c.*, octet_length(c.config::text) as size from pipeline_transformation_configs c
-      where c.team_id = $1 and not c.deleted order by c."order", c.id limit $2 offset $3`;
+  // A page has each plugin once, and the config as an object and as a text.
+  const wanted = `select c.*, octet_length(c.config::text) + ${jsonBytes('c.config::text')} + ${jsonBytes('c.error')}
+        + case when row_number() over (partition by c.plugin order by c."order", c.id) = 1
+          then coalesce((select octet_length(p.config_schema::text) from plugins p where p.id = c.plugin), 0) else 0 end as size
+      from (select * from pipeline_transformation_configs
+             where team_id = $1 and not deleted order by "order", id limit $2 offset $3) c order by c."order", c.id`;
   const [[total], results] = await Promise.all([
     sql.query<{ count: number }>(
       'select count(*) from pipeline_transformation_configs where team_id = $1 and not deleted',

@@ -15,6 +15,7 @@ import { pauseExport } from '../../use-cases/exports/pause-export.ts';
 import { unpauseExport } from '../../use-cases/exports/unpause-export.ts';
 import { examineChange, updateExport } from '../../use-cases/exports/update-export.ts';
 import { type Api, actorOf, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
+import { upToPageBytes } from '../lists/page-bytes.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
 import { exportOperations, type Family, organizationFamily } from '../operations.ts';
@@ -29,7 +30,7 @@ import { teamFor } from './load.ts';
 import { refuseOtherRows } from './same-rows.ts';
 import { BatchExport, batchExportBodies, UnpauseBody } from './schema.ts';
 import { countsView, ExportHealthCounts, ExportListQuery, searchOf } from './search.ts';
-import { batchExportView, batchExportViews, createdExportView } from './view.ts';
+import { batchExportView, batchExportViews, bytesOfView, createdExportView } from './view.ts';
 
 /** Create, list, retrieve, update and delete exports, and pause and unpause them. */
 export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
@@ -64,7 +65,8 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         ? listBatchExports(db, reach, page)
         : findBatchExports(db, reach, search, page));
       const views = await batchExportViews(request.context, results);
-      return offsetEnvelope(request, page, { count, results: views }, (view) => view);
+      const shown = upToPageBytes(views, bytesOfView);
+      return offsetEnvelope(request, page, { count, results: shown }, (view) => view);
     },
   );
 

@@ -88,3 +88,13 @@ export function missingView(holes: Holes | null | undefined): BatchExportView['m
   const { count, since } = holes?.missing ?? { count: 0, since: null };
   return { count, since: toTimestampOrNull(since) };
 }
+
+/** Bytes of an export in an answer, about: the store has weighed its own row, its runs come with it. */
+export function bytesOfView({ latest_runs, dsl_query, destination }: BatchExportView): number {
+  const errors = latest_runs.reduce(
+    (sum, run) => sum + 600 + 3 * (run.latest_error?.length ?? 0),
+    0,
+  );
+  // The query is in the schema too, with its expressions.
+  return errors + 3 * (dsl_query?.length ?? 0) + Object.keys(destination.config).length * 20;
+}

@@ -1,13 +1,15 @@
 const maxPageBytes = 8 * 1024 ** 2;
 
-/** The first of these items, up to the bytes of a page; always one. */
-export function upToPageBytes<T extends { readonly config: unknown }>(
-  items: readonly T[],
-): readonly T[] {
+/**
+ * The items of a page up to its size; always the first. The rest is on the next page.
+ *
+ * @param bytesOf what an item takes in the answer, about
+ */
+export function upToPageBytes<T>(items: readonly T[], bytesOf: (item: T) => number): readonly T[] {
   let bytes = 0;
-  const over = items.findIndex(({ config }) => {
-    bytes += JSON.stringify(config).length;
+  const last = items.findIndex((item) => {
+    bytes += bytesOf(item);
     return bytes > maxPageBytes;
   });
-  return over === -1 ? items : items.slice(0, over + 1);
+  return last === -1 ? items : items.slice(0, last + 1);
 }

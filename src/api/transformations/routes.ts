@@ -11,7 +11,6 @@ import { PageQuery } from '../lists/schema.ts';
 import { projectFamily, transformationOperations } from '../operations.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
-import { upToPageBytes } from '../lists/page-bytes.ts';
 import { changeInput, createInput, rearrangement } from './input.ts';
 import { loadTransformationConfig, stepOf, teamOf, withPlugins } from './load.ts';
 import {
@@ -85,7 +84,7 @@ export function transformationConfigRoutes(api: Api): void {
     async (request) => {
       const asked = rearrangement(request.body);
       const teamId = teamOf(request);
-      const { moved, chain } = await rearrangeTransformationConfigs(
+      const { moved } = await rearrangeTransformationConfigs(
         request.context,
         actorOf(request),
         teamId,
@@ -93,7 +92,9 @@ export function transformationConfigRoutes(api: Api): void {
       );
       const [first] = await withPlugins(request, [moved]);
       if (!first) throw new Error('a step is missing');
-      const steps = await withPlugins(request, upToPageBytes(chain));
+      const whole = { limit: 1_000, offset: 0 };
+      const chain = await listTransformationConfigs(request.context.db, teamId, whole);
+      const steps = await withPlugins(request, chain.results);
       return { ...transformationConfigView(first), ...transformationConfigViews(steps) };
     },
   );
