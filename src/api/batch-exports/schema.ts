@@ -158,15 +158,7 @@ const optionalFields = {
       }),
     ),
   ),
-  timezone: Type.Optional(
-    Nullable(
-      Type.String({
-        minLength: 1,
-        maxLength: 100,
-        description: 'null: UTC in a new export, else as it is.',
-      }),
-    ),
-  ),
+  timezone: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
   offset_day: Type.Optional(Nullable(Type.Integer({ description: '0–6, 0 = Sunday; week only.' }))),
   offset_hour: Type.Optional(Nullable(Type.Integer({ description: '0–23; day and week only.' }))),
   transformations: Type.Optional(Type.Boolean()),

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ensureEventsTable } from '../../../src/sources/index.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 
@@ -19,10 +20,11 @@ const events: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
 beforeAll(async () => {
   api = await startApiUnderTest();
   exports = `${api.project}/batch_exports`;
+  await ensureEventsTable(api.databaseUrl);
   for (const [event, properties] of Object.entries(events)) {
     await api.db.query(
-      `insert into events (team_id, event, distinct_id, properties, person_properties, "timestamp")
-       values ($1, $2, 'd', $3, $4, now())`,
+      `insert into events (uuid, team_id, event, distinct_id, properties, person_properties, inserted_at)
+       values (gen_random_uuid(), $1, $2, 'd', $3, $4, now() - interval '1 minute')`,
       [api.tenant.projectIds[0], event, JSON.stringify(properties), '{"country":"DE"}'],
     );
   }
