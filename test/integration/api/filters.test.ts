@@ -105,14 +105,12 @@ describe('an export with filters', () => {
   test('has their conditions in the WHERE of its query', async () => {
     const { body } = await create({ filters: [pro] });
     expect(body.filters).toEqual([pro]);
-    expect(body.dsl_query).toContain("WHERE properties.plan IN ('pro')");
+    expect(body.dsl_query).toMatch(/^SELECT \* FROM events WHERE .*plan.* IN \('pro'\)/);
     const both = await create({
       dsl_query: "select event from events where event = 'a' or event = 'b'",
       filters: [pro],
     });
-    expect(both.body.dsl_query).toContain(
-      "WHERE (event = 'a' OR event = 'b') AND properties.plan IN",
-    );
+    expect(both.body.dsl_query).toMatch(/'a'.* OR .*'b'.* AND .*plan.* IN \('pro'\)/);
   });
 
   test('replaces their conditions, and loses them with its filters', async () => {
@@ -121,11 +119,11 @@ describe('an export with filters', () => {
       filters: [pro],
     });
     const changed = await api.client.patch(path, { filters: [free] });
-    expect(changed.body.dsl_query).toBe(
-      "SELECT event FROM events WHERE event = 'a' AND properties.plan IN ('free')",
-    );
+    expect(changed.body.dsl_query).toMatch(/'a'.* AND .*plan.* IN \('free'\)/);
+    expect(changed.body.dsl_query).not.toContain("'pro'");
     const none = await api.client.patch(path, { filters: [] });
-    expect(none.body.dsl_query).toBe("SELECT event FROM events WHERE event = 'a'");
+    expect(none.body.dsl_query).toMatch(/WHERE .*event.*'a'/);
+    expect(none.body.dsl_query).not.toContain('plan');
     expect(none.body.filters).toBe(null);
     const alone = await create({ filters: [pro] });
     const all = await api.client.patch(alone.path, { filters: null });
