@@ -101,6 +101,7 @@ async function exportUntil(end: number) {
       raiseGeneration: async (floor) => floor + 1,
       readNow: async () => Date.now(),
       log: () => {},
+      logOfPlugin: () => {},
       step: (_name, work) => work(),
     },
     new AbortController().signal,

@@ -93,7 +93,7 @@ async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
   const settlement = job.settlement ?? (await source.settle(job.interval, signal));
   if (settlement.reason !== null) ports.log('WARNING', describeUnsettled(settlement.reason));
   // Before reading begins: what ends a sandbox is no proof that the run crashes workers.
-  const options = { intervalEndMs: job.interval.end, signal, log: ports.log };
+  const options = { intervalEndMs: job.interval.end, signal, log: ports.logOfPlugin };
   const copy = job.purpose === 'supplement' ? supplementInterval : remakeInterval;
   return withOpenSteps(job.chain?.steps ?? [], options, async (steps) => {
     await ports.readingBegins();

@@ -180,6 +180,8 @@ export interface RunPorts {
   /** The time of our database. Only exports with a table ask for it. */
   readNow(): Promise<Instant>;
   log(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
+  /** The same for lines that own plugins write, which are bounded for each organization. */
+  logOfPlugin(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
   /** Measures a step of the attempt, if traces are on. */
   step<T>(name: 'source' | 'write' | 'commit', work: () => Promise<T>): Promise<T>;
 }

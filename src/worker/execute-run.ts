@@ -175,6 +175,7 @@ export async function executeClaimed(
     await releaseUploads(context.db, run).catch((caught: unknown) => options.onError(caught, run));
     return { ...nothing, end, fault: end === 'failed' ? error.code : null };
   } finally {
+    await open.endPluginLines();
     await log.close();
   }
 }

@@ -158,6 +158,7 @@ export function attempt(
       },
       readNow: async () => Date.now(),
       log: () => {},
+      logOfPlugin: () => {},
       step: (_name, work) => work(),
       ...ports,
       confirmCommit: async (intent) => {
