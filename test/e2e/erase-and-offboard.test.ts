@@ -229,7 +229,10 @@ test('a manifest that waits to be adopted is waited for, also while another work
   await pool.query('update outbox set available_at = now(), ready = true where run_id = $1', [
     run?.id,
   ]);
-  const second = await installation.startWorker({ FAILPOINTS: 'claim=hold@1' });
+  const second = await installation.startWorker({
+    FAILPOINTS: 'claim=hold@1',
+    LEASE_SECONDS: '60',
+  });
   await until(() => second.output().includes('=hold'), { timeoutMs: 30_000 });
   // Longer than it takes the command to look at its runs again.
   expect((await sluice('erase', ...asked, '--timeout', '1')).code).toBe(1);
