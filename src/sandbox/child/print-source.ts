@@ -9,7 +9,7 @@ import { walk } from './walk.ts';
  *
  * The tree changes: its names and texts get escapes.
  *
- * @throws SyntaxError if a text or an expression has the word where it cannot be escaped
+ * @throws SyntaxError if a pattern or a template has the word behind a backslash, so that it has no escape
  */
 export function printStatements(body: readonly Acorn.Node[], astring: typeof Astring): string {
   const program = { type: 'Program', body, sourceType: 'script' };
