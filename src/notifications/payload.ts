@@ -1,7 +1,7 @@
 import type { Notification } from '../domain/notification.ts';
 import type { Timestamp } from '../domain/time.ts';
 import { describeDigest } from './digest-text.ts';
-import { oneLine } from './one-line.ts';
+import { oneLine } from '../domain/one-line.ts';
 import { exportLink } from './page-links.ts';
 
 /** The body of a webhook in the format `json`. */

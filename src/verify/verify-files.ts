@@ -46,7 +46,7 @@ export async function verifyFiles(
 ): Promise<readonly string[]> {
   const faults: string[] = [];
   const manifest = receipt.manifestKey && (await readSmall(destination, receipt.manifestKey));
-  const read = manifest ? decodeManifest(manifest) : null;
+  const read = manifest ? await decodeManifest(manifest) : null;
   if (receipt.manifestKey !== null) {
     if (!read) faults.push(`${receipt.manifestKey} is missing`);
     else if (isAhead(read, receipt)) return [describeAhead(read, receipt)];

@@ -41,16 +41,16 @@ export async function readAnswer(
   throw new SluiceError('destination.unavailable', detail);
 }
 
-/** Tags and upload ids are kept in our tables. Those of stores have about a hundred characters. */
-const maxNameLength = 1_024;
+/** Tags and upload ids are kept in our tables and their indexes. Those of stores have about a hundred bytes. */
+const maxNameBytes = 1_024;
 
 /**
  * @param what the store sent, for the error
  * @throws SluiceError `destination.invalid_answer` if it is too long to be kept
  */
 export function checkLength(what: string, text: string | undefined): void {
-  if ((text?.length ?? 0) <= maxNameLength) return;
-  const detail = `${what} is longer than ${maxNameLength} characters`;
+  if (Buffer.byteLength(text ?? '') <= maxNameBytes) return;
+  const detail = `${what} is longer than ${maxNameBytes} bytes`;
   throw new SluiceError('destination.invalid_answer', detail);
 }
 

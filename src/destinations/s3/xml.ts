@@ -58,6 +58,7 @@ function openReader() {
     element.text += text;
     entities += text.match(mustEscape)?.length ?? 0;
     if (element.text.length > bounds.textLength || entities > bounds.entities) refuse();
+    if (unstorable.test(element.text)) refuse();
   };
   parser.onerror = (error) => {
     throw error;
@@ -106,6 +107,8 @@ export function printXml({ name, text, children }: XmlElement): string {
 }
 
 const escapes: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '\r': '&#13;' };
+/** XML has no such characters, and PostgreSQL cannot store them. */
+const unstorable = /[\0\p{Cs}]/u;
 const mustEscape = /[&<\r]/g;
 
 /** For the text of an element. */
