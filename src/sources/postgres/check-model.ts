@@ -9,7 +9,7 @@ import { closeConnection, connect, describeColumns, query } from './connection.t
 import { findHidden } from './hidden-rows.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
-import { beginSnapshot } from './snapshot.ts';
+import { beginSnapshot } from './begin-snapshot.ts';
 
 export interface ModelFinding {
   /** `error`: exports of the model fail. `warning`: they are slow, or may miss rows. */

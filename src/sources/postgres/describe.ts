@@ -5,7 +5,7 @@ import { closeConnection, describeColumns, query, serverVersionOf } from './conn
 import { toSourceError } from './errors.ts';
 import { nameFailingRow, searchOptions } from './failing-row.ts';
 import type { PlanSelect } from './plan.ts';
-import { beginSnapshot, type SnapshotOptions } from './snapshot.ts';
+import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 
 /**
  * The columns of a request's rows. The server parses and plans the statement that would read them, and checks
