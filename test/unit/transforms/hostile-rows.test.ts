@@ -92,7 +92,8 @@ function kindAndRow(outcome: ReturnType<ReturnType<typeof chainFor>['apply']>) {
 }
 
 describe('a row of which a step would make too much is an error of that row', () => {
-  const tooMuch = /^The row has (?:more JSON than a step may read|too many values for the names of this step)\.$/;
+  const tooMuch =
+    /^The row has (?:more JSON than a step may read|too many values for the names of this step)\.$/;
   const flatten = transforms.find(({ name }) => name === 'Flatten properties');
   const change = transforms.find(({ name }) => name === 'Change case');
   const mask = transforms.find(({ name }) => name === 'Mask properties');
