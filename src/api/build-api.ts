@@ -37,6 +37,7 @@ import { unsavedRoutes } from './insights/unsaved.ts';
 import { logRoutes } from './logs/routes.ts';
 import { logTailRoutes } from './logs/tail.ts';
 import { meRoutes } from './me/routes.ts';
+import { confirmationRoutes } from './notifications/confirm-page.ts';
 import { notificationRoutes } from './notifications/routes.ts';
 import { type Family, organizationFamily, projectFamily } from './operations.ts';
 import type { ApiOptions, Deps } from './options.ts';
@@ -109,6 +110,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   serveConsole(api, options.consoleDir);
 
   healthRoutes(api, options, operators);
+  confirmationRoutes(api);
   api.register(async (scope: Api) => {
     requireOperator(scope, operators);
     offboardingRoutes(scope);

@@ -217,6 +217,9 @@ export const settings = {
       mustBe: 'an e-mail address, with or without a name',
     },
   ),
+  MAIL_TRUSTED_DOMAINS: list(
+    'Domains of e-mail, such as `example.com`, whose addresses get notifications without a confirmation. All other addresses must confirm once, by a link below PUBLIC_URL.',
+  ),
   MAX_EMAILS_PER_HOUR: wholeNumber(
     'Maximum e-mails of one organization per hour. Each recipient of each attempt counts as one. Further notifications by e-mail wait.',
     200,

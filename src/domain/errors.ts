@@ -1,3 +1,5 @@
+import { cutText } from './one-line.ts';
+
 /**
  * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and
  * what to do. `latest_error`, logs, the API and the documentation share this text. Only `retryable`
@@ -306,6 +308,6 @@ const maxDetail = 1_000;
 /** The text of `latest_error`: `code: what happened and what to do`. */
 export function describeError(error: SluiceError, remedy: string = error.spec.remedy): string {
   const { means } = error.spec;
-  const detail = error.detail ? ` (${error.detail.slice(0, maxDetail)})` : '';
+  const detail = error.detail ? ` (${cutText(error.detail, maxDetail)})` : '';
   return `${error.code}: ${means}${detail} ${remedy}`;
 }

@@ -181,7 +181,9 @@ export function attempt(
 }
 
 export async function readManifest(destination: Destination): Promise<Manifest> {
-  const manifest = decodeManifest((await readAll(destination, manifestPath)) ?? Buffer.alloc(0));
+  const manifest = await decodeManifest(
+    (await readAll(destination, manifestPath)) ?? Buffer.alloc(0),
+  );
   if (!manifest) throw new Error('there is no manifest');
   return manifest;
 }

@@ -55,7 +55,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     types: ['transforms/step.ts'],
     packages: ['sucrase', 'node:*'],
     // The sandbox's own process loads it.
-    packageTypes: ['acorn'],
+    packageTypes: ['acorn', 'astring'],
   },
   // The program of the thread reads fields as JSON Lines writes them.
   'chain-thread': {
