@@ -37,6 +37,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     models,
     checkQuery: checkQueryOf(models),
     previewRows: previews.previewRows,
+    compareRows: previews.compareRows,
     sampleRows: previews.sampleRows,
     describeQuery: describeQueryOf(previews.sourceOf),
     findTable: findTableOf(registry, destinationContext, context),

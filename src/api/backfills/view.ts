@@ -1,5 +1,6 @@
 import { type DataInterval, floorInstant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import type { BackfillWithProgress } from '../../store/backfills.ts';
+import type { ComparedInterval, Comparison } from '../../use-cases/backfills/compare-rows.ts';
 import type { BackfillPreview as Preview } from '../../use-cases/backfills/start-backfill.ts';
 import type { Backfill, BackfillPreview } from './schema.ts';
 
@@ -13,6 +14,7 @@ export function backfillView(backfill: BackfillWithProgress): Backfill {
     end_at: toTimestamp(backfill.range.end),
     order: backfill.order,
     reprocess: backfill.reprocess,
+    missing_rows: backfill.dropsMissing ? 'drop' : 'keep',
     concurrency: backfill.concurrency,
     total_runs: backfill.totalRuns,
     finished_runs: backfill.finishedRuns,
@@ -40,6 +42,7 @@ function etaOf(backfill: BackfillWithProgress): Timestamp | null {
 
 export function backfillPreviewView(
   preview: Preview,
+  { intervals, leftOut }: Comparison,
   rowsPerInterval: number | null,
 ): BackfillPreview {
   return {
@@ -48,10 +51,51 @@ export function backfillPreviewView(
     end_at: toTimestamp(preview.range.end),
     total_runs: preview.totalRuns,
     skipped: preview.skipped,
-    intervals: preview.intervals.map(boundsView),
+    intervals: intervals.map(comparedView),
+    totals: totalsView(preview, intervals, leftOut),
     already_completed: preview.alreadyCompleted.map(boundsView),
     estimated_rows:
       rowsPerInterval === null ? null : Math.round(rowsPerInterval * preview.totalRuns),
+  };
+}
+
+function comparedView({ start, end, deliveredRows, rowsNow, wouldGo }: ComparedInterval) {
+  return {
+    ...boundsView({ start, end }),
+    delivered_rows: deliveredRows,
+    rows_now: rowsNow,
+    ...wouldGoView(wouldGo),
+  };
+}
+
+function wouldGoView(wouldGo: ComparedInterval['wouldGo']) {
+  const is = wouldGo && (wouldGo.isExact ? ('exact' as const) : ('at_least' as const));
+  return { would_go: wouldGo?.rows ?? null, would_go_is: is };
+}
+
+/** A sum of what is known is a lower bound of the whole. */
+function totalsView(
+  { totalRuns, deliveredRows }: Preview,
+  intervals: readonly ComparedInterval[],
+  leftOut: string | null,
+): BackfillPreview['totals'] {
+  const seen = intervals.flatMap(({ rowsNow }) => rowsNow ?? []);
+  const going = intervals.flatMap(({ wouldGo }) => wouldGo ?? []);
+  const unlisted = totalRuns - intervals.length;
+  // Intervals that are not listed may have delivered rows, or none.
+  const listed = intervals.reduce((sum, one) => sum + one.deliveredRows, 0);
+  const isWhole = going.length === intervals.length && listed === deliveredRows;
+  const isExact = isWhole && going.every((one) => one.isExact);
+  const rows = going.reduce((sum, one) => sum + one.rows, 0);
+  const isKnown = isWhole || intervals.some((one) => one.deliveredRows > 0 && one.wouldGo);
+  const more = `${unlisted} intervals are not in this list and were not compared with the source.`;
+  const reasons = [leftOut, unlisted > 0 ? more : null].flatMap((reason) => reason ?? []);
+  return {
+    delivered_rows: deliveredRows,
+    rows_now: seen.length === totalRuns ? seen.reduce((sum, count) => sum + count, 0) : null,
+    ...wouldGoView(isKnown ? { rows, isExact } : null),
+    compared_intervals: seen.length,
+    left_out: reasons.length === 0 ? null : reasons.join(' '),
   };
 }
 
