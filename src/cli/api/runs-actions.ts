@@ -90,7 +90,11 @@ export async function files(deps: CliDeps, name: string, run: string, options: A
       sha256,
     ]);
     const lines = tableLines(['FILE', 'ROWS', 'BYTES', 'SHA-256'], rows, paintFor(deps.terminal));
-    return manifest === null ? lines : [...lines, `Manifest: ${manifest.uri ?? manifest.key}`];
+    return [
+      ...lines,
+      ...(manifest === null ? [] : [`Manifest: ${manifest.uri ?? manifest.key}`]),
+      ...(current_run === run ? [] : [`Run ${current_run} has added rows since, in further files.`]),
+    ];
   });
 }
 
