@@ -46,7 +46,7 @@ const descriptions: Readonly<Record<string, string>> = {
   retrieveThroughput:
     'Returns the newest 200 exported intervals, for charts. Use `limit` and `before` to select others.',
   acceptCoverage:
-    'An accepted interval stays as it is and no longer stops the high-water mark. The activity records this with the reason.',
+    'An accepted interval stays as it is and no longer stops the high-water mark. Late rows that waited for this decision are not added. The activity records this with the reason.',
   listBatchExportRuns:
     'A run exports one data interval. A retry is a new run. Follow `next` for more.',
   retrieveBatchExportRun:

@@ -82,7 +82,10 @@ const goingRows = {
     description: 'Rows in the current files, rejected ones included.',
   }),
   rows_now: Nullable(
-    Type.Integer({ description: 'Rows that the source has now; null if it was not asked.' }),
+    Type.Integer({
+      description:
+        'Rows that the source has now. Null if it was not asked, as for an interval without delivered rows.',
+    }),
   ),
   would_go: Nullable(
     Type.Integer({
@@ -119,13 +122,13 @@ export const BackfillPreview = named(
           left_out: Nullable(
             Type.String({
               description:
-                'Which intervals were not compared with the source, and why; null if all were. A request looks at up to 200 intervals, for up to 10 seconds.',
+                'How many intervals with delivered rows were not compared with the source, and why; null if all were. A request looks at up to 200 intervals, for up to 10 seconds.',
             }),
           ),
         },
         {
           description:
-            'The sums over all runs. `rows_now` is null unless all intervals were compared. If some were not, `would_go` is at least what the others lack.',
+            'The sums over all intervals with delivered rows. `rows_now` is null unless all were compared. If some were not, `would_go` is at least what the others lack.',
         },
       ),
       already_completed: Type.Array(Bounds),

@@ -79,21 +79,21 @@ function totalsView(
   intervals: readonly ComparedInterval[],
   leftOut: string | null,
 ): BackfillPreview['totals'] {
+  const sum = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0);
   const seen = intervals.flatMap(({ rowsNow }) => rowsNow ?? []);
   const going = intervals.flatMap(({ wouldGo }) => wouldGo ?? []);
-  const unlisted = totalRuns - intervals.length;
-  // Intervals that are not listed may have delivered rows, or none.
-  const listed = intervals.reduce((sum, one) => sum + one.deliveredRows, 0);
-  const isWhole = going.length === intervals.length && listed === deliveredRows;
+  // Intervals that are not listed may have delivered rows too.
+  const isListed = sum(intervals.map((one) => one.deliveredRows)) === deliveredRows;
+  const isWhole = isListed && leftOut === null;
   const isExact = isWhole && going.every((one) => one.isExact);
-  const rows = going.reduce((sum, one) => sum + one.rows, 0);
-  const isKnown = isWhole || intervals.some((one) => one.deliveredRows > 0 && one.wouldGo);
-  const more = `${unlisted} intervals are not in this list and were not compared with the source.`;
-  const reasons = [leftOut, unlisted > 0 ? more : null].flatMap((reason) => reason ?? []);
+  const wouldGo =
+    isWhole || seen.length > 0 ? { rows: sum(going.map(({ rows }) => rows)), isExact } : null;
+  const more = `${totalRuns - intervals.length} intervals are not in this list; those with delivered rows were not compared.`;
+  const reasons = [leftOut, isListed ? null : more].flatMap((reason) => reason ?? []);
   return {
     delivered_rows: deliveredRows,
-    rows_now: seen.length === totalRuns ? seen.reduce((sum, count) => sum + count, 0) : null,
-    ...wouldGoView(isKnown ? { rows, isExact } : null),
+    rows_now: isWhole ? sum(seen) : null,
+    ...wouldGoView(wouldGo),
     compared_intervals: seen.length,
     left_out: reasons.length === 0 ? null : reasons.join(' '),
   };

@@ -1,4 +1,4 @@
-import { describeError, SluiceError } from '../../domain/errors.ts';
+import { describeError, SluiceError, toSluiceError } from '../../domain/errors.ts';
 import type { DataInterval } from '../../domain/time.ts';
 import type { Source } from '../../sources/source.ts';
 import { type RowChoice, sourceRequestOf } from '../runs/source-request.ts';
@@ -13,7 +13,7 @@ export interface DeliveredInterval extends DataInterval {
 
 /** What a backfill would do to an interval. */
 export interface ComparedInterval extends DeliveredInterval {
-  /** Null if it was not looked at. */
+  /** Null if the source was not asked. */
   readonly rowsNow: number | null;
   /** Delivered rows that the new files would lack; null if that is not known. */
   readonly wouldGo: { readonly rows: number; readonly isExact: boolean } | null;
@@ -23,7 +23,7 @@ export interface ComparedInterval extends DeliveredInterval {
 export interface Comparison {
   /** In the order of the request. */
   readonly intervals: readonly ComparedInterval[];
-  /** Which intervals were left out, and why; null if there are none. */
+  /** How many intervals with delivered rows were left out, and why; null if there are none. */
   readonly leftOut: string | null;
 }
 
@@ -31,10 +31,10 @@ export interface Comparison {
 const maxLooks = 200;
 
 /**
- * Asks the source how many rows it has now for intervals that a backfill would export. Intervals that have delivered rows
- * come first. A look that fails ends the comparison: what was found until then is the result.
+ * Asks the source how many rows it has now for intervals that have delivered rows; of the others no row can go. A look that
+ * fails ends the comparison: what was found until then is the result.
  *
- * @param signal ends it with a SluiceError as its reason
+ * @param signal ends it when the request has taken too long
  */
 export async function compareRows(
   source: Source,
@@ -42,23 +42,25 @@ export async function compareRows(
   intervals: readonly DeliveredInterval[],
   signal: AbortSignal,
 ): Promise<Comparison> {
-  const hasRows = ({ deliveredRows }: DeliveredInterval) => deliveredRows > 0;
-  const order = [...intervals.filter(hasRows), ...intervals.filter((one) => !hasRows(one))];
+  const delivered = intervals.filter(({ deliveredRows }) => deliveredRows > 0);
   const found = new Map<DeliveredInterval, ComparedInterval>();
   let why: string | null = null;
   try {
-    for (const interval of order.slice(0, maxLooks)) {
+    for (const interval of delivered.slice(0, maxLooks)) {
       found.set(interval, await look(source, choice, interval, signal));
     }
   } catch (error) {
-    if (!(error instanceof SluiceError)) throw error;
-    why = describeError(error);
+    if (!signal.aborted && !(error instanceof SluiceError)) throw error;
+    why = signal.aborted ? 'The source took too long.' : describeError(toSluiceError(error));
   }
-  const left = intervals.length - found.size;
+  const left = delivered.length - found.size;
   const reason = why ?? `A request looks at up to ${maxLooks} intervals.`;
   return {
     intervals: intervals.map((interval) => found.get(interval) ?? unseen(interval)),
-    leftOut: left === 0 ? null : `${left} intervals were not compared with the source. ${reason}`,
+    leftOut:
+      left === 0
+        ? null
+        : `Intervals with delivered rows that were not compared with the source: ${left}. ${reason}`,
   };
 }
 
@@ -80,7 +82,6 @@ async function look(
   const snapshot = await source.open({ ...request, select: 'keys' }, signal);
   const rowsNow = await snapshot.countRows(signal).finally(() => snapshot.close());
   const counted = { ...interval, rowsNow };
-  if (delivered === 0) return { ...counted, wouldGo: { rows: 0, isExact: true } };
   const least = Math.max(0, delivered - rowsNow);
   if (digest === null || rowsNow !== delivered) {
     return { ...counted, wouldGo: { rows: least, isExact: rowsNow === 0 } };
