@@ -125,22 +125,21 @@ interface Preview {
 function previewLines(preview: Preview, { terminal }: CliDeps): readonly string[] {
   const { intervals, total_runs: total, estimated_rows: rows } = preview;
   const shown = intervals.slice(0, shownIntervals);
+  const { totals } = preview;
+  const hasRows = totals.delivered_rows > 0;
   const table = shown.map((one) => [
     shortTime(one.start),
     shortTime(one.end),
-    count(one.delivered_rows),
-    one.rows_now === null ? '-' : count(one.rows_now),
-    goingText(one),
+    ...(hasRows ? [count(one.delivered_rows), numberText(one.rows_now), goingText(one)] : []),
   ]);
-  const head = ['INTERVAL FROM', 'TO', 'DELIVERED', 'NOW', 'WOULD GO'];
-  const { totals } = preview;
+  const columns = ['INTERVAL FROM', 'TO', ...(hasRows ? ['DELIVERED', 'NOW', 'WOULD GO'] : [])];
   const more = total - shown.length;
   const about = rows === null ? '' : `, about ${plural(rows, 'row')}`;
   return [
     `${plural(total, 'run')} from ${shortTime(preview.start_at)} to ${shortTime(preview.end_at)}${about}; ${preview.skipped} skipped.`,
-    ...(shown.length > 0 ? tableLines(head, table, paintFor(terminal)) : []),
+    ...(shown.length > 0 ? tableLines(columns, table, paintFor(terminal)) : []),
     ...(more > 0 ? [`and ${more} more`] : []),
-    ...(totals.delivered_rows > 0
+    ...(hasRows
       ? [
           `In all: ${plural(totals.delivered_rows, 'row')} delivered, ${goingText(totals)} would go.`,
         ]
@@ -154,9 +153,12 @@ function previewLines(preview: Preview, { terminal }: CliDeps): readonly string[
 const whatGoes =
   'Without --missing-rows drop, the runs of intervals whose delivered rows are missing fail, and their files stay.';
 
+const numberText = (value: number | null) => (value === null ? '-' : count(value));
+
 function goingText({ would_go: rows, would_go_is: is }: GoingRows): string {
   if (rows === null) return 'unknown';
-  return is === 'exact' ? count(rows) : `at least ${count(rows)}`;
+  const { text } = count(rows);
+  return is === 'exact' ? text : `at least ${text}`;
 }
 
 /** Until it has ended; the person may leave, and the service goes on. */
