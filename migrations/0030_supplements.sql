@@ -18,6 +18,8 @@ alter table receipts
   -- Why late rows of the interval cannot be added without a person; null if there are none, or if they can.
   add column late_rows_wait text;
 
+create index receipts_late_rows on receipts (export_id, data_interval_start) where late_rows_wait is not null;
+
 -- Down Migration
 
 alter table receipts drop column late_rows_wait, drop column delivered_digest;

@@ -22,7 +22,7 @@ const descriptions: Readonly<Record<string, string>> = {
   unpauseBatchExport:
     'The schedule continues with the next interval. With `backfill`, Sluice also exports the intervals that were missed during the pause. If that is refused, the export stays paused.',
   backfillBatchExport:
-    'Sluice widens the bounds to whole intervals. With `dry_run`, the answer only lists the runs that the backfill would create. Otherwise the answer is the export with `backfill_id`. Retrieve that backfill to see its progress.',
+    'Sluice widens the bounds to whole intervals. With `dry_run`, the answer only lists the runs that the backfill would create, how many rows each interval has delivered, how many the source has now, and how many would go. If delivered rows are missing from the source, the run of their interval fails and its files stay, unless `missing_rows` is `drop`. Otherwise the answer is the export with `backfill_id`. Retrieve that backfill to see its progress.',
   listBackfills: 'Returns each backfill with its progress. Follow `next` for more.',
   retrieveBackfill: 'Poll every few seconds until `status` is no longer `Running`.',
   cancelBackfill:
@@ -46,7 +46,7 @@ const descriptions: Readonly<Record<string, string>> = {
   retrieveThroughput:
     'Returns the newest 200 exported intervals, for charts. Use `limit` and `before` to select others.',
   acceptCoverage:
-    'An accepted interval stays as it is and no longer stops the high-water mark. The activity records this with the reason.',
+    'An accepted interval stays as it is and no longer stops the high-water mark. Late rows that waited for this decision are not added. The activity records this with the reason.',
   listBatchExportRuns:
     'A run exports one data interval. A retry is a new run. Follow `next` for more.',
   retrieveBatchExportRun:
@@ -56,7 +56,7 @@ const descriptions: Readonly<Record<string, string>> = {
   cancelBatchExportRun:
     'The worker stops at its next heartbeat and leaves no files behind. A run that has begun to commit completes.',
   retryBatchExportRun:
-    'If the files are the same, nothing is written. Otherwise new files replace the old ones when the manifest is written.',
+    'If the files are the same, nothing is written. Otherwise new files replace the old ones when the manifest is written. If delivered rows are missing from the new files, the run fails and the old files stay, unless `missing_rows` is `drop`. A retry of a run that adds late rows adds late rows; it refuses `missing_rows`.',
   listBatchExportLogs: 'Returns the log of the export and of all its runs, newest first.',
   listBatchExportRunLogs: 'Returns the log of one run, newest first.',
   tailBatchExportRunLogs:

@@ -10,6 +10,7 @@ import type { DestinationConfig, EventFilters } from '../domain/file-settings.ts
 import type { Model } from '../domain/model.ts';
 import type { NotificationSender } from '../domain/notification.ts';
 import type { Column } from '../domain/row-block.ts';
+import type { Comparison, DeliveredInterval } from '../use-cases/backfills/compare-rows.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { Readiness } from '../use-cases/installation/check-readiness.ts';
@@ -34,6 +35,13 @@ export type PreviewRows = (
   /** JSON values in the order of the columns. */
   readonly rows: readonly (readonly unknown[])[];
 }>;
+
+/** What the source has now for intervals of an export that a backfill would export. */
+export type CompareRows = (
+  asked: ExportedRows,
+  intervals: readonly DeliveredInterval[],
+  signal: AbortSignal,
+) => Promise<Comparison>;
 
 /** What an export asks of its source, without an interval. */
 export interface DescribedRequest extends EventFilters {
@@ -106,6 +114,7 @@ export interface ApiOptions {
   readonly applyFilters: ExportRules['applyFilters'];
   /** Throws SluiceError. */
   readonly previewRows: PreviewRows;
+  readonly compareRows: CompareRows;
   readonly sampleRows: SampleRows;
   /** Absent: queries are not checked on their source before a run. */
   readonly describeQuery?: DescribeQuery;

@@ -129,6 +129,8 @@ export interface BackfillRequest {
   readonly end_at: string | null;
   readonly order: Backfill['order'];
   readonly reprocess: Backfill['reprocess'];
+  /** Default: keep. */
+  readonly missing_rows?: Backfill['missing_rows'];
   readonly concurrency?: number;
 }
 
@@ -217,7 +219,8 @@ export function createClient(key: string, project: string, onRefused: () => void
         signal,
       }),
     cancelRun: (id: string, runId: string) => post<object>(`/${id}/runs/${runId}/cancel`),
-    retryRun: (id: string, runId: string) => post<Run>(`/${id}/runs/${runId}/retry`),
+    retryRun: (id: string, runId: string, missingRows?: Backfill['missing_rows']) =>
+      post<Run>(`/${id}/runs/${runId}/retry`, missingRows && { missing_rows: missingRows }),
     /** The newest run of exactly this interval; null if there is none. */
     findRunOf: async (id: string, { start, end }: { start: string; end: string }) => {
       const page = await call<CursorPage<Run>>(`/${id}/runs`, {

@@ -8,6 +8,7 @@ const reasons: Readonly<Record<Range['state'], string>> = {
   accepted: 'accepted as it is',
   running: 'being exported',
   retrying: 'being retried: Sluice continues automatically',
+  late_rows: 'exported, but rows may have come late that Sluice cannot add without you',
   unsettled: 'exported, but rows may still arrive: Sluice checks again automatically',
   failed: 'not exported: the run failed. Fix the cause, then export again',
   cancelled: 'not exported: the run was cancelled',
@@ -32,5 +33,5 @@ export function needsOperator({ state, end }: Range, nowMs: number): boolean {
 
 /** Of a backfill that exports these intervals again, and no others. */
 export function reprocessOf({ state }: Range): Backfill['reprocess'] {
-  return state === 'unsettled' ? 'all' : 'failed';
+  return state === 'unsettled' || state === 'late_rows' ? 'all' : 'failed';
 }

@@ -10,6 +10,7 @@ const urgency: readonly CoverageState[] = [
   'failed',
   'missing',
   'cancelled',
+  'late_rows',
   'unsettled',
   'retrying',
   'running',
@@ -24,6 +25,7 @@ export const stateLooks: Readonly<Record<CoverageState, readonly [glyph: string,
   failed: ['×', 'failed'],
   missing: ['?', 'missing'],
   cancelled: ['–', 'cancelled'],
+  late_rows: ['+', 'late rows wait for you'],
   unsettled: ['~', 'unsettled'],
   retrying: ['↻', 'retrying'],
   running: ['▸', 'running'],
@@ -136,4 +138,12 @@ export function countStates(
     return count === undefined ? [] : [`${plural(count, 'interval')} ${stateLooks[state][1]}`];
   });
   return parts.length === 0 ? 'no interval' : parts.join(', ');
+}
+
+/** Of the intervals whose late rows wait for a person, those that begin in a span. */
+export function lateRowsIn(
+  waits: Coverage['late_rows_wait'],
+  { start, end }: { readonly start: number; readonly end: number },
+): Coverage['late_rows_wait'] {
+  return waits.filter((wait) => Date.parse(wait.start) >= start && Date.parse(wait.start) < end);
 }

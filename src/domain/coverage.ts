@@ -4,6 +4,8 @@ import type { DataInterval } from './time.ts';
 export const coverageStates = [
   /** Exported, and no transaction can add rows. */
   'done',
+  /** Exported, but rows may have come late that Sluice cannot add without a person. */
+  'late_rows',
   /** Not exported, or unsettled; an operator accepted it as it is. */
   'accepted',
   /** Exported, but an open transaction may still add rows. */
@@ -29,6 +31,11 @@ export type CoverageState = (typeof coverageStates)[number];
 /** Consecutive intervals of one state. */
 export interface CoverageRange extends DataInterval {
   readonly state: CoverageState;
+}
+
+/** An interval whose late rows wait for a person. */
+export interface LateRowsWait extends DataInterval {
+  readonly why: string;
 }
 
 /** Intervals that were asked for, have no data, and that no work in progress will fill. */

@@ -2,8 +2,11 @@
 
 import type { Instant } from './time.ts';
 
-/** What a run does: make its interval anew, add late rows to its files, or remove a person's rows from them. */
-export type RunPurpose = 'whole' | 'supplement' | 'erase';
+/** Make its interval anew, add late rows to its files, or remove a person's rows from them. */
+export const runPurposes = ['whole', 'supplement', 'erase'] as const;
+
+/** What a run does. */
+export type RunPurpose = (typeof runPurposes)[number];
 
 export const runStatuses = [
   'Starting',

@@ -39,6 +39,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     checkQuery: checkQueryOf(models),
     applyFilters,
     previewRows: previews.previewRows,
+    compareRows: previews.compareRows,
     sampleRows: previews.sampleRows,
     describeQuery: describeQueryOf(previews.sourceOf),
     findTable: findTableOf(registry, destinationContext, context),

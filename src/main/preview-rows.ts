@@ -1,4 +1,4 @@
-import type { PreviewRows, SampleRows } from '../api/options.ts';
+import type { CompareRows, PreviewRows, SampleRows } from '../api/options.ts';
 import type { Config } from '../config/config.ts';
 import type { SourcedModel } from '../config/models-file.ts';
 import { SluiceError } from '../domain/errors.ts';
@@ -9,6 +9,7 @@ import { previewRows, type RawSample, sampleRows } from '../pipeline/preview-row
 import { ConnectionLimit } from '../sources/index.ts';
 import { findChain } from '../store/chains.ts';
 import { readNow } from '../store/ticks.ts';
+import { compareRows } from '../use-cases/backfills/compare-rows.ts';
 import type { Context } from '../use-cases/context.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
@@ -19,6 +20,7 @@ export interface Previews {
   /** Sources with the limits of previews. */
   readonly sourceOf: SourceOf;
   readonly previewRows: PreviewRows;
+  readonly compareRows: CompareRows;
   readonly sampleRows: (...asked: Parameters<SampleRows>) => Promise<RawSample>;
 }
 
@@ -92,6 +94,13 @@ export function previewsOf(
           { limit, now },
           patience,
         );
+      }),
+    compareRows: ({ model, teamId, dslQuery, destination }, intervals, signal) =>
+      patiently(signal, async (patience) => {
+        const choice = { model, teamId, dslQuery, ...readFileSettings(destination.config) };
+        const compared = await compareRows(sourceOf(model), choice, intervals, patience);
+        signal.throwIfAborted();
+        return compared;
       }),
     sampleRows: (model, teamId, limit, signal) =>
       patiently(signal, async (patience) => {

@@ -12,6 +12,7 @@ const precedence: readonly CoverageState[] = [
   'failed',
   'cancelled',
   'missing',
+  'late_rows',
   'accepted',
   'unsettled',
   'done',

@@ -18,6 +18,8 @@ export interface Backfill {
   readonly range: DataInterval;
   readonly order: BackfillOrder;
   readonly reprocess: Reprocess;
+  /** Whether its runs may replace files by others that lack delivered rows. */
+  readonly dropsMissing: boolean;
   readonly concurrency: number;
   /** Start of the last planned interval; null before the first. */
   readonly plannedTo: Instant | null;
@@ -29,7 +31,7 @@ export interface Backfill {
 
 /** The columns of `Backfill`, for a table aliased `b`. */
 export const backfillColumns = `b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
-  ${rangeOf('b')} as range, b."order", b.reprocess, b.concurrency,
+  ${rangeOf('b')} as range, b."order", b.reprocess, b.drops_missing as "dropsMissing", b.concurrency,
   ${instantOf('b.planned_to')} as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
   b.finished_at as "finishedAt", b.last_updated_at as "lastUpdatedAt"`;
 
@@ -39,6 +41,7 @@ export interface NewBackfill {
   readonly range: DataInterval;
   readonly order: BackfillOrder;
   readonly reprocess: Reprocess;
+  readonly dropsMissing: boolean;
   readonly concurrency: number;
   readonly totalRuns: number;
   /** The span that it is created in; null: none. */
@@ -47,14 +50,15 @@ export interface NewBackfill {
 
 export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<string> {
   const [row] = await tx.query<{ id: string }>(
-    `insert into backfills (export_id, team_id, start_at, end_at, "order", reprocess, concurrency, total_runs, traceparent)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning id`,
+    `insert into backfills (export_id, team_id, start_at, end_at, "order", reprocess, drops_missing, concurrency, total_runs, traceparent)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) returning id`,
     [
       backfill.exportId,
       backfill.teamId,
       ...boundsOf(backfill.range),
       backfill.order,
       backfill.reprocess,
+      backfill.dropsMissing,
       backfill.concurrency,
       backfill.totalRuns,
       backfill.traceparent,

@@ -2,6 +2,7 @@ import type { ExportHealth } from '../domain/batch-export.ts';
 import {
   type CoverageRange,
   type CoverageState,
+  type LateRowsWait,
   type MissingIntervals,
   maxMissingCounted,
 } from '../domain/coverage.ts';
@@ -10,6 +11,7 @@ import { toTimestamp } from '../domain/time.ts';
 import { type Backfill, backfillColumns } from './backfills.ts';
 import type { Sql } from './database.ts';
 import { healthOf } from './export-states.ts';
+import { lateRowsWait } from './look-backs.ts';
 import { prepared } from './prepared.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, instantOf } from './times.ts';
@@ -48,6 +50,8 @@ const exceptions = `
    where ${inRange('h')} and (last.status is null or last.status not in ${live})
   union all
   select 'unsettled', ${bounds} from unsettled
+  union all
+  select 'late_rows', ${bounds} from receipts c where ${lateRowsWait} and ${inRange('c')}
   union all
   select 'accepted', ${bounds} from accepted_intervals a
    where ${inRange('a')} and (not ${has('receipts', 'a')} or ${has('unsettled', 'a')})`;
@@ -133,6 +137,20 @@ function joinEdges(edges: readonly Edge[]): CoverageRange[] {
     else own[own.length - 1] = { ...last, end };
   }
   return [...ranges.values()].flat();
+}
+
+/** Intervals of `range` whose late rows wait for a person, oldest first, up to `limit`. */
+export async function listLateRowsWaits(
+  sql: Sql,
+  exportId: string,
+  range: DataInterval,
+  limit: number,
+): Promise<LateRowsWait[]> {
+  return sql.query<LateRowsWait>(
+    `select ${edgeColumns}, late_rows_wait as why from receipts c
+      where ${lateRowsWait} and ${inRange('c')} order by data_interval_start limit $4`,
+    [exportId, ...boundsOf(range), limit],
+  );
 }
 
 /** The running backfills of an export, whole: they say how far they have come. */

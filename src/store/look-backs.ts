@@ -33,6 +33,11 @@ export interface LookBack {
 /** Whether a receipt is unsettled; for receipts of earlier builds their run says it. */
 const unsettledSql = 'not coalesce(c.settled, r.settled, true)';
 
+/** Whether late rows of the receipt `c` wait for a person, who has not accepted the interval since. */
+export const lateRowsWait = `c.late_rows_wait is not null and not exists (
+  select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
+     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at)`;
+
 const isRested = `coalesce(c.pending_checked_at, c.committed_at) < now() - interval '10 s'`;
 
 /** Whether to compare it regularly, with `$1` as the hours of the look-back. */
@@ -91,8 +96,8 @@ export async function takeLookBacks(
         where c.ctid = any (array(select place from candidates))
           and coalesce(c.snapshot, r.snapshot) is not null
           and (c.export_id = any ($4)) = $5
-          -- What waits for a person is looked at again after the export was changed.
-          and (c.late_rows_wait is null or e.last_updated_at > c.pending_checked_at)
+          -- What waits for a person is looked at again after the export was changed, unless a person accepted it as it is.
+          and (c.late_rows_wait is null or e.last_updated_at > c.pending_checked_at and ${lateRowsWait})
           and ${isRested}
           and (${unsettledSql} and coalesce(c.pending_checked_at, c.committed_at) < now() -
                  case when c.pending_transactions && '{standby}' then interval '1 hour'

@@ -89,16 +89,27 @@ export async function listReceipts(
   );
 }
 
+/** A completed interval. */
+export interface CompletedInterval extends DataInterval {
+  /** Rows in its files at the current destination, rejected ones included. */
+  readonly rows: number;
+  readonly deliveredDigest: string | null;
+}
+
 /** Intervals of an export that start in `range` and are completed, oldest first. */
 export async function listCompletedIntervals(
   sql: Sql,
   exportId: string,
   range: DataInterval,
-): Promise<DataInterval[]> {
-  return sql.query<DataInterval>(
-    `select ${instantOf('data_interval_start')} as start, ${instantOf('data_interval_end')} as "end" from receipts
-      where export_id = $1 and data_interval_start >= $2 and data_interval_start < $3
-      order by data_interval_start`,
+): Promise<CompletedInterval[]> {
+  return sql.query<CompletedInterval>(
+    `select ${instantOf('c.data_interval_start')} as start, ${instantOf('c.data_interval_end')} as "end",
+            case when c.destination_version = e.destination_version then
+              (select coalesce(sum((file->>'rows')::bigint), 0)::bigint from jsonb_array_elements(c.files || c.rejected_files) file)
+            else 0 end as rows, c.delivered_digest as "deliveredDigest"
+       from receipts c join batch_exports e on e.id = c.export_id
+      where c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3
+      order by c.data_interval_start`,
     [exportId, ...boundsOf(range)],
   );
 }

@@ -33,6 +33,7 @@ export interface Run {
   readonly exportId: string;
   readonly teamId: number;
   readonly backfillId: string | null;
+  readonly purpose: RunPurpose;
   readonly status: RunStatus;
   /** Its data interval, to show. */
   readonly startsAt: Timestamp;
@@ -61,7 +62,7 @@ export interface Run {
 }
 
 /** The columns of `Run` without those that each run of an export repeats, for a table aliased `r`. */
-export const ownRunColumns = `r.id, r.backfill_id as "backfillId", r.status,
+export const ownRunColumns = `r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ${live} then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",

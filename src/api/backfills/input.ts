@@ -29,6 +29,7 @@ export function backfillRequest(body: BackfillBody): BackfillRequest {
     endAt,
     order: body.order ?? 'oldest_first',
     reprocess: body.reprocess ?? 'all',
+    dropsMissing: body.missing_rows === 'drop',
     concurrency: body.concurrency ?? null,
   };
 }

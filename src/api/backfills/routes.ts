@@ -13,10 +13,12 @@ import { type Api, batchExportOf, type Request } from '../api.ts';
 import { refuseOtherRows } from '../batch-exports/same-rows.ts';
 import { BatchExport } from '../batch-exports/schema.ts';
 import { batchExportView } from '../batch-exports/view.ts';
+import { lookAtIntervals } from '../insights/look.ts';
 import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
 import { clampLimit } from '../lists/paging.ts';
 import { CursorPageOf, CursorQuery } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
+import type { Deps } from '../options.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { isUuid } from '../validation/validator.ts';
@@ -27,7 +29,7 @@ import { backfillPreviewView, backfillView } from './view.ts';
 const ordering = '-created_at';
 
 /** Start a backfill, list the backfills of an export, retrieve and cancel one. */
-export function backfillRoutes(api: Api, family: Family): void {
+export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
   const { read, write } = exportOperations(family);
   const backfillOf = async (request: Request): Promise<BackfillWithProgress> => {
     const { id } = request.params as { id: string };
@@ -47,13 +49,16 @@ export function backfillRoutes(api: Api, family: Family): void {
         ...postErrors(),
       },
     }),
-    async (request) => {
+    async (request, reply) => {
       refuseOtherRows(request);
       const batchExport = batchExportOf(request);
       const asked = backfillRequest(request.body);
       if (request.body.dry_run === true) {
         const preview = await previewBackfill(request.context, batchExport, asked);
-        return backfillPreviewView(preview, await averageRows(request.context.db, batchExport.id));
+        const { intervals } = preview;
+        const compared = await lookAtIntervals(deps, request, reply, batchExport, intervals);
+        const average = await averageRows(request.context.db, batchExport.id);
+        return backfillPreviewView(preview, compared, average);
       }
       const { backfillId, range, totalRuns } = await startBackfill(
         request.context,

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { Nullable, named, Time } from '../schemas/shapes.ts';
+import { MissingRows, Nullable, named, Time } from '../schemas/shapes.ts';
 
 const order = ['oldest_first', 'newest_first'] as const;
 const reprocess = ['all', 'failed', 'none'] as const;
@@ -16,6 +16,7 @@ export const Backfill = named(
       end_at: Time,
       order: Type.Enum([...order]),
       reprocess: Type.Enum([...reprocess]),
+      missing_rows: MissingRows,
       concurrency: Type.Integer(),
       total_runs: Type.Integer(),
       finished_runs: Type.Integer(),
@@ -38,6 +39,7 @@ export const Backfill = named(
           end_at: '2024-03-01T00:00:00.000000Z',
           order: 'oldest_first',
           reprocess: 'all',
+          missing_rows: 'keep',
           concurrency: 2,
           total_runs: 696,
           finished_runs: 174,
@@ -65,6 +67,7 @@ export const BackfillBody = Type.Object({
         'Which intervals to export. `all`: every interval. `failed`: intervals without exported data. `none`: intervals that never had a run. An interval with a live run gets no second run. With `all`, the backfill waits until a run that has started ends, and then runs its interval again. Default: `all`.',
     }),
   ),
+  missing_rows: Type.Optional(MissingRows),
   concurrency: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 100, description: 'Maximum runs at a time.' }),
   ),
@@ -72,6 +75,29 @@ export const BackfillBody = Type.Object({
 export type BackfillBody = Static<typeof BackfillBody>;
 
 const Bounds = Type.Object({ start: Time, end: Time });
+
+/** What would go if the files of one interval, or of all, were made again. */
+const goingRows = {
+  delivered_rows: Type.Integer({
+    description: 'Rows in the current files, rejected ones included.',
+  }),
+  rows_now: Nullable(
+    Type.Integer({
+      description:
+        'Rows that the source has now. Null if it was not asked, as for an interval without delivered rows.',
+    }),
+  ),
+  would_go: Nullable(
+    Type.Integer({
+      description:
+        'Delivered rows that the source no longer has. A run with `missing_rows: drop` would remove them. Null if it is not known.',
+    }),
+  ),
+  would_go_is: Type.Union([Type.Enum(['exact', 'at_least']), Type.Null()], {
+    description:
+      '`exact`: the keys of the source are those of the files, or one of the two has no rows. `at_least`: the rows were only counted. Null if `would_go` is null.',
+  }),
+};
 
 export const BackfillPreview = named(
   'BackfillPreview',
@@ -84,9 +110,27 @@ export const BackfillPreview = named(
       skipped: Type.Integer({
         description: 'Number of intervals without a new run, because of `reprocess` or a live run.',
       }),
-      intervals: Type.Array(Bounds, {
+      intervals: Type.Array(Type.Object({ ...Bounds.properties, ...goingRows }), {
         description: 'The intervals of the first 1,000 runs, in order.',
       }),
+      totals: Type.Object(
+        {
+          ...goingRows,
+          compared_intervals: Type.Integer({
+            description: 'Intervals whose rows in the source were counted.',
+          }),
+          left_out: Nullable(
+            Type.String({
+              description:
+                'How many intervals with delivered rows were not compared with the source, and why; null if all were. A request looks at up to 200 intervals, for up to 10 seconds.',
+            }),
+          ),
+        },
+        {
+          description:
+            'The sums over all intervals with delivered rows. `rows_now` is null unless all were compared. If some were not, `would_go` is at least what the others lack.',
+        },
+      ),
       already_completed: Type.Array(Bounds),
       estimated_rows: Nullable(
         Type.Integer({

@@ -22,7 +22,7 @@ export const CoverageQuery = Type.Object({
 
 const State = Type.Enum([...coverageStates], {
   description:
-    'done: exported. accepted: an operator accepted it as it is. unsettled: exported, but may still receive rows. running: a run or a backfill is in progress. retrying: the same, after a failed attempt. failed, cancelled: its last run failed or was cancelled. missing: it was due, and its run was deleted. paused: it was due during a pause. never_asked: neither the schedule nor a backfill requested it.',
+    'done: exported. late_rows: exported, but rows may have come late that Sluice cannot add without a person; `late_rows_wait` says why. accepted: an operator accepted it as it is. unsettled: exported, but may still receive rows. running: a run or a backfill is in progress. retrying: the same, after a failed attempt. failed, cancelled: its last run failed or was cancelled. missing: it was due, and its run was deleted. paused: it was due during a pause. never_asked: neither the schedule nor a backfill requested it.',
 });
 
 const CoverageRange = Type.Object({
@@ -53,6 +53,14 @@ export const Coverage = named(
             'The interval that stops the high-water mark; null if the mark is at the last complete bound.',
         }),
       ),
+      late_rows_wait: Type.Array(
+        Type.Object({
+          start: Time,
+          end: Time,
+          why: Type.String({ description: '`code: what happened and what to do`.' }),
+        }),
+        { description: 'The first 100 intervals of the range in the state late_rows.' },
+      ),
       ranges: Type.Optional(
         Type.Array(CoverageRange, {
           description: 'Without `bucket`: oldest first, without gaps; neighbours differ in state.',
@@ -78,6 +86,7 @@ export const Coverage = named(
             state: 'failed',
             intervals: 1,
           },
+          late_rows_wait: [],
           ranges: [
             {
               start: '2024-03-01T00:00:00.000000Z',

@@ -6,13 +6,18 @@ import type { Coverage } from './schema.ts';
 
 export function coverageView(
   { highWaterMark }: BatchExport,
-  { range, ranges, days, blocker }: Found,
+  { range, ranges, days, blocker, lateRowsWaits }: Found,
 ): Coverage {
   return {
     from: range && toTimestamp(range.start),
     to: range && toTimestamp(range.end),
     high_water_mark: toTimestampOrNull(highWaterMark),
     blocker: blocker && rangeView(blocker),
+    late_rows_wait: lateRowsWaits.map(({ start, end, why }) => ({
+      start: toTimestamp(start),
+      end: toTimestamp(end),
+      why,
+    })),
     ...(ranges && { ranges: ranges.map(rangeView) }),
     ...(days && {
       days: days.map(({ day, counts }) => ({

@@ -2,7 +2,7 @@ import { ownStepsOf } from '../../domain/recipe.ts';
 import { findChain } from '../../store/chains.ts';
 import { refuseManySandboxes } from '../../use-cases/transformations/try-chain.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
-import type { Deps, ExportedRows } from '../options.ts';
+import type { CompareRows, Deps, ExportedRows } from '../options.ts';
 import { untilClosed } from '../until-closed.ts';
 import { type TestedDestination, testDestination } from './test-destination.ts';
 
@@ -41,4 +41,18 @@ export async function lookAtRows(deps: Deps, request: Request, reply: Reply, ask
     ? sandboxes.use(organizationId, signal, preview)
     : preview());
   return { columns: [...columns], rows: rows.map((row) => [...row]) };
+}
+
+/** Compares intervals of a backfill with the source. @throws ApiError 429 */
+export async function lookAtIntervals(
+  { compareRows, previews }: Deps,
+  request: Request,
+  reply: Reply,
+  asked: ExportedRows,
+  intervals: Parameters<CompareRows>[1],
+) {
+  if (intervals.length === 0) return { intervals: [], leftOut: null };
+  const { organizationId } = actorOf(request);
+  const signal = untilClosed(reply);
+  return previews.use(organizationId, signal, () => compareRows(asked, intervals, signal));
 }

@@ -19,6 +19,10 @@ export const RunFile = named(
     {
       key: Type.String({ description: 'The object key, with the prefix.' }),
       uri: Uri,
+      generation: Type.Integer({
+        description:
+          'The number of the commit that wrote it. A run that adds late rows writes files of a later generation.',
+      }),
       rows: Type.Integer(),
       bytes: Type.Integer(),
       sha256: Type.String({ description: "Of the object's bytes, lower-case hexadecimal." }),
@@ -44,7 +48,7 @@ export const RunFilePage = Type.Object({
     Type.String({
       format: 'uuid',
       description:
-        'The run that wrote the current files of the interval. If it is another run, it has replaced the files of this run, which are no longer listed. Null if the interval is not exported.',
+        'The run of the newest commit of the interval. It lists all current files. An earlier run lists those of its files that are still current: a run that adds late rows keeps them, and a run of the whole interval replaces them. Null if the interval is not exported.',
     }),
   ),
 });
@@ -57,7 +61,7 @@ export async function runFilesPage(
   destinations: readonly DestinationDefinition[],
 ) {
   const found = await findFilesOf(request.context.db, run);
-  const own = found?.runId === run.id ? found : null;
+  const own = found && ownFiles(found, run);
   const views = own === null ? [] : viewsOf(own, destinations);
   const results = views.slice(page.offset, page.offset + page.limit);
   return {
@@ -74,12 +78,24 @@ export async function runFilesPage(
   };
 }
 
+/** The newest run of an interval has all its files, an earlier one those that it wrote and that no run has replaced. */
+function ownFiles(found: IntervalFiles, run: Run): IntervalFiles | null {
+  const { runId, runGeneration, manifestKey, files, rejectedFiles } = found;
+  if (runId === run.id) return found;
+  // Without a manifest, files are replaced in place, and their generation stays.
+  if (runGeneration === null || manifestKey === null) return null;
+  const isOwn = ({ generation }: ReceiptFile) => generation === runGeneration;
+  const own = { ...found, files: files.filter(isOwn), rejectedFiles: rejectedFiles.filter(isOwn) };
+  return own.files.length + own.rejectedFiles.length === 0 ? null : own;
+}
+
 function viewsOf(own: IntervalFiles, destinations: readonly DestinationDefinition[]): RunFile[] {
   const view =
     (rejected: boolean) =>
-    ({ key, rows, bytes, sha256 }: ReceiptFile): RunFile => ({
+    ({ key, generation, rows, bytes, sha256 }: ReceiptFile): RunFile => ({
       key,
       uri: uriOf(own, destinations, key),
+      generation,
       rows,
       bytes,
       sha256,

@@ -12,7 +12,7 @@ import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { isUuid } from '../validation/validator.ts';
 import { RunFilePage, runFilesPage } from './files.ts';
-import { BatchExportRun, RunListQuery } from './schema.ts';
+import { BatchExportRun, RetryBody, RunListQuery } from './schema.ts';
 import { runView } from './view.ts';
 
 /** The runs of an export: list, retrieve, list files, cancel, retry. */
@@ -96,11 +96,11 @@ export function runRoutes(api: Api, family: Family, { destinations }: Deps): voi
       'retryBatchExportRun',
       "Run an ended run's interval again, as a new run",
       ['batch_export_id', 'id'],
-      { response: { 201: Ref(BatchExportRun), ...postErrors() } },
+      { body: RetryBody, response: { 201: Ref(BatchExportRun), ...postErrors() } },
     ),
     async (request, reply) => {
       const run = await runOf(request);
-      const retryId = await retryRun(request.context, run);
+      const retryId = await retryRun(request.context, run, request.body.missing_rows ?? null);
       const retry = await findRun(request.context.db, run.exportId, retryId);
       if (!retry) throw notFound();
       reply.code(201);

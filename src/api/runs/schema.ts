@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
-import { runStatuses } from '../../domain/run.ts';
+import { runPurposes, runStatuses } from '../../domain/run.ts';
 import { CursorQuery } from '../lists/schema.ts';
-import { Nullable, named, Time } from '../schemas/shapes.ts';
+import { MissingRows, Nullable, named, Time } from '../schemas/shapes.ts';
 
 export const BatchExportRun = named(
   'BatchExportRun',
@@ -50,6 +50,10 @@ export const BatchExportRun = named(
       records_dropped: Type.Integer({ description: 'Rows that a transformation dropped.' }),
       records_rejected: Type.Integer({ description: 'Rows kept in the rejected file.' }),
       backfill_id: Nullable(Type.String({ format: 'uuid' })),
+      purpose: Type.Enum([...runPurposes], {
+        description:
+          '`whole`: makes the files of the interval from all its rows. `supplement`: adds files with late rows. `erase`: removes the rows of a person from the files.',
+      }),
       settled: Nullable(
         Type.Boolean({
           description:
@@ -104,6 +108,7 @@ export const BatchExportRun = named(
           records_dropped: 0,
           records_rejected: 0,
           backfill_id: null,
+          purpose: 'whole',
           settled: true,
           steps: [],
         },
@@ -112,6 +117,8 @@ export const BatchExportRun = named(
   ),
 );
 export type BatchExportRun = Static<typeof BatchExportRun>;
+
+export const RetryBody = Type.Object({ missing_rows: Type.Optional(MissingRows) });
 
 /** A bound of a list: ISO 8601, or a span back from now. */
 export const TimeOrSpan = (about: string) =>

@@ -29,6 +29,7 @@ export function runView(run: Run, retry: RetryPolicy): BatchExportRun {
     records_dropped: run.recordsDropped,
     records_rejected: run.recordsRejected,
     backfill_id: run.backfillId,
+    purpose: run.purpose,
     settled: run.settled,
     steps: run.steps?.map(({ timeMs = null, ...step }) => ({ ...step, time_ms: timeMs })) ?? null,
   };

@@ -18,6 +18,12 @@ export function Ref<T extends TSchema>(schema: Named<T>) {
   return Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#` });
 }
 
+/** Of a request that makes the files of intervals again. */
+export const MissingRows = Type.Enum(['keep', 'drop'], {
+  description:
+    '`keep`: if delivered rows are missing from the new files of an interval, its run ends as Failed with `source.rows_missing`, and its files stay as they are. `drop`: the new files replace them, and these rows are removed. Default: `keep`.',
+});
+
 /** A time. Answers use UTC with microseconds. Requests may use any ISO 8601; the default offset is UTC. */
 export const Time = Type.String({
   format: 'date-time',

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
-import { paintFor, plural, shortTime, tableLines } from '../text.ts';
+import { count, paintFor, plural, shortTime, tableLines } from '../text.ts';
 import type { Api } from './api.ts';
+import { confirm } from './confirm.ts';
 import { print } from './exports-actions.ts';
 import { findExport } from './find-export.ts';
 import { keepAsking } from './keep-asking.ts';
@@ -14,6 +15,8 @@ export interface BackfillOptions extends ApiOptions {
   readonly to: string;
   readonly dryRun?: boolean;
   readonly reprocess?: string;
+  readonly missingRows?: string;
+  readonly yes?: boolean;
   readonly newestFirst?: boolean;
   readonly concurrency?: number;
   /** False: return as soon as it has begun. */
@@ -24,6 +27,7 @@ const optionOf = {
   start_at: '--from',
   end_at: '--to',
   reprocess: '--reprocess',
+  missing_rows: '--missing-rows',
   order: '--newest-first',
   concurrency: '--concurrency',
 };
@@ -39,6 +43,7 @@ export async function backfill(deps: CliDeps, name: string, options: BackfillOpt
     start_at: options.from,
     end_at: options.to,
     ...(options.reprocess === undefined ? {} : { reprocess: options.reprocess }),
+    ...(options.missingRows === undefined ? {} : { missing_rows: options.missingRows }),
     ...(options.newestFirst ? { order: 'newest_first' } : {}),
     ...(options.concurrency === undefined ? {} : { concurrency: options.concurrency }),
   };
@@ -48,6 +53,11 @@ export async function backfill(deps: CliDeps, name: string, options: BackfillOpt
       body: dryRun ? { ...body, dry_run: true } : body,
       optionOf,
     });
+  if (options.missingRows === 'drop' && !options.dryRun) {
+    const preview = await send(true);
+    if (!('dry_run' in preview)) throw new CliError(`${api.url} did not preview the backfill.`);
+    await confirmRemoval(deps, preview, options.yes ?? false);
+  }
   const begun = await send(options.dryRun ?? false);
   if ('dry_run' in begun) {
     print(deps, options, begun, () => previewLines(begun, deps));
@@ -72,27 +82,83 @@ export async function backfill(deps: CliDeps, name: string, options: BackfillOpt
   }
 }
 
+/** Asks before delivered rows are removed, with their number. @throws CliError unless the person agrees */
+export async function confirmRemoval(
+  { terminal }: CliDeps,
+  preview: Preview,
+  yes: boolean,
+): Promise<void> {
+  const { would_go: rows, would_go_is: is } = preview.totals;
+  const across = `${plural(preview.total_runs, 'interval')} from ${shortTime(preview.start_at)} to ${shortTime(preview.end_at)}`;
+  if (is === 'exact' && rows === 0) return;
+  await confirm(terminal, `Remove ${removedRows(preview)} from the files of ${across}?`, yes);
+}
+
+function removedRows({ totals: { would_go: rows, would_go_is: is } }: Preview): string {
+  if (rows === null) return 'an unknown number of delivered rows';
+  const delivered = plural(rows, 'delivered row');
+  return is === 'exact' ? delivered : `at least ${delivered}`;
+}
+
+interface GoingRows {
+  readonly delivered_rows: number;
+  readonly rows_now: number | null;
+  readonly would_go: number | null;
+  readonly would_go_is: 'exact' | 'at_least' | null;
+}
+
+interface ComparedInterval extends GoingRows {
+  readonly start: string;
+  readonly end: string;
+}
+
 interface Preview {
   readonly start_at: string;
   readonly end_at: string;
   readonly total_runs: number;
   readonly skipped: number;
-  readonly intervals: readonly { readonly start: string; readonly end: string }[];
+  readonly intervals: readonly ComparedInterval[];
+  readonly totals: GoingRows & { readonly left_out: string | null };
   readonly estimated_rows: number | null;
 }
 
 function previewLines(preview: Preview, { terminal }: CliDeps): readonly string[] {
   const { intervals, total_runs: total, estimated_rows: rows } = preview;
   const shown = intervals.slice(0, shownIntervals);
-  const table = shown.map(({ start, end }) => [shortTime(start), shortTime(end)]);
+  const { totals } = preview;
+  const hasRows = totals.delivered_rows > 0;
+  const table = shown.map((one) => [
+    shortTime(one.start),
+    shortTime(one.end),
+    ...(hasRows ? [count(one.delivered_rows), numberText(one.rows_now), goingText(one)] : []),
+  ]);
+  const columns = ['INTERVAL FROM', 'TO', ...(hasRows ? ['DELIVERED', 'NOW', 'WOULD GO'] : [])];
   const more = total - shown.length;
   const about = rows === null ? '' : `, about ${plural(rows, 'row')}`;
   return [
     `${plural(total, 'run')} from ${shortTime(preview.start_at)} to ${shortTime(preview.end_at)}${about}; ${preview.skipped} skipped.`,
-    ...(shown.length > 0 ? tableLines(['INTERVAL FROM', 'TO'], table, paintFor(terminal)) : []),
+    ...(shown.length > 0 ? tableLines(columns, table, paintFor(terminal)) : []),
     ...(more > 0 ? [`and ${more} more`] : []),
+    ...(hasRows
+      ? [
+          `In all: ${plural(totals.delivered_rows, 'row')} delivered, ${goingText(totals)} would go.`,
+        ]
+      : []),
+    ...(totals.left_out === null ? [] : [totals.left_out]),
+    ...(totals.would_go === 0 || totals.would_go === null ? [] : [whatGoes]),
     'Nothing was started (--dry-run).',
   ];
+}
+
+const whatGoes =
+  'Without --missing-rows drop, the runs of intervals whose delivered rows are missing fail, and their files stay.';
+
+const numberText = (value: number | null) => (value === null ? '-' : count(value));
+
+function goingText({ would_go: rows, would_go_is: is }: GoingRows): string {
+  if (rows === null) return 'unknown';
+  const { text } = count(rows);
+  return is === 'exact' ? text : `at least ${text}`;
 }
 
 /** Until it has ended; the person may leave, and the service goes on. */

@@ -1,6 +1,7 @@
 import { readList } from '../arguments.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { count, paintFor, shortTime, tableLines } from '../text.ts';
+import { confirmRemoval } from './backfill.ts';
 import { runLines } from './export-text.ts';
 import { print } from './exports-actions.ts';
 import { findExport } from './find-export.ts';
@@ -8,7 +9,7 @@ import { type ApiOptions, openApi } from './open-api.ts';
 import type { QueryOf, Run } from './types.ts';
 
 const pageSize = 1_000;
-const optionOf = { status: '--status', limit: '--limit' };
+const optionOf = { status: '--status', limit: '--limit', missing_rows: '--missing-rows' };
 type RunQuery = QueryOf<'get', '/batch_exports/{batch_export_id}/runs'>;
 
 export async function list(
@@ -48,11 +49,30 @@ async function runAt(deps: CliDeps, name: string, run: string, options: ApiOptio
   return { api, at: { path: { batch_export_id: id, id: run }, notFound } };
 }
 
-export async function retry(deps: CliDeps, name: string, run: string, options: ApiOptions) {
+export async function retry(
+  deps: CliDeps,
+  name: string,
+  run: string,
+  options: ApiOptions & { missingRows?: 'keep' | 'drop'; yes?: boolean },
+) {
   const { api, at } = await runAt(deps, name, run, options);
+  const { missingRows, yes = false } = options;
+  if (missingRows === 'drop') {
+    const { data_interval_start: start_at, data_interval_end: end_at } = await api.call(
+      'get',
+      '/batch_exports/{batch_export_id}/runs/{id}',
+      at,
+    );
+    const preview = await api.call('post', '/batch_exports/{id}/backfill', {
+      path: { id: at.path.batch_export_id },
+      body: { start_at, end_at, dry_run: true },
+    });
+    if ('dry_run' in preview) await confirmRemoval(deps, preview, yes);
+  }
   const made = await api.call('post', '/batch_exports/{batch_export_id}/runs/{id}/retry', {
     ...at,
-    body: {},
+    body: missingRows === undefined ? {} : { missing_rows: missingRows },
+    optionOf,
   });
   print(deps, options, made, () => [
     `Run ${made.id} exports ${shortTime(made.data_interval_start)} to ${shortTime(made.data_interval_end)} again.`,
@@ -90,7 +110,13 @@ export async function files(deps: CliDeps, name: string, run: string, options: A
       sha256,
     ]);
     const lines = tableLines(['FILE', 'ROWS', 'BYTES', 'SHA-256'], rows, paintFor(deps.terminal));
-    return manifest === null ? lines : [...lines, `Manifest: ${manifest.uri ?? manifest.key}`];
+    return [
+      ...lines,
+      ...(manifest === null ? [] : [`Manifest: ${manifest.uri ?? manifest.key}`]),
+      ...(current_run === run
+        ? []
+        : [`Run ${current_run} has added rows since, in further files.`]),
+    ];
   });
 }
 

@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { readWholeNumber } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
 import { withApi } from './open-api.ts';
@@ -20,6 +20,13 @@ export function registerRuns(program: Command, deps: CliDeps): void {
 
   add('retry', "run an ended run's interval again, as a new run")
     .argument('<run>', 'id of the run')
+    .addOption(
+      new Option(
+        '--missing-rows <what>',
+        'keep or drop delivered rows that the source no longer has (default: keep, the run fails)',
+      ).choices(['keep', 'drop']),
+    )
+    .option('--yes', 'drop missing rows without asking')
     .action(async (name, run, options) => (await load()).retry(deps, name, run, options));
 
   add('cancel', 'cancel a run that has not ended')

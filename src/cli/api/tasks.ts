@@ -25,6 +25,13 @@ export function registerTasks(program: Command, deps: CliDeps): void {
         'none',
       ]),
     )
+    .addOption(
+      new Option(
+        '--missing-rows <what>',
+        'keep or drop delivered rows that the source no longer has (default: keep, the run fails)',
+      ).choices(['keep', 'drop']),
+    )
+    .option('--yes', 'drop missing rows without asking')
     .option('--newest-first', 'begin with the newest interval')
     .option('--concurrency <n>', 'maximum runs at a time', readWholeNumber)
     .option('--no-wait', 'return as soon as it has begun')

@@ -7,6 +7,7 @@ import { problemsOf } from '../form/form-problems.tsx';
 import { LocalTimeInput } from '../form/local-time-input.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { formatCount, plural } from '../numbers.ts';
+import { GoingRows, mayRemoveRows, RemovalDialog } from '../parts/going-rows.tsx';
 import { Failure } from '../parts/notice.tsx';
 import { IntervalText, times } from '../parts/time-text.tsx';
 import { readLocalInput } from '../times.ts';
@@ -31,6 +32,7 @@ interface Draft {
   readonly end: string;
   readonly order: Backfill['order'];
   readonly reprocess: Backfill['reprocess'];
+  readonly missingRows: Backfill['missing_rows'];
   readonly concurrency: string;
 }
 
@@ -39,6 +41,7 @@ const blank: Draft = {
   end: '',
   order: 'oldest_first',
   reprocess: 'all',
+  missingRows: 'keep',
   concurrency: '',
 };
 
@@ -46,6 +49,10 @@ const reprocessing = [
   ['all', 'All, also those already exported'],
   ['failed', 'Only those without data'],
   ['none', 'Only those that never ran'],
+] as const;
+const missingRowsChoices = [
+  ['keep', 'Keep them: the run fails, and the files stay'],
+  ['drop', 'Remove them from the files'],
 ] as const;
 const orders = [
   ['oldest_first', 'Oldest first'],
@@ -57,6 +64,7 @@ export function BackfillForm({ batchExport, onStarted, initial }: Props) {
   const { client, say } = useConsole();
   const [draft, setDraft] = useState(() => (initial ? draftOf(initial) : blank));
   const [preview, setPreview] = useState<BackfillPreview | null>(null);
+  const [asking, setAsking] = useState(false);
   const look = useAction(async () => {
     setPreview(await client.previewBackfill(batchExport.id, requestOf(draft)));
   });
@@ -66,6 +74,7 @@ export function BackfillForm({ batchExport, onStarted, initial }: Props) {
       requestOf(draft),
     );
     say(runs === 0 ? 'There was nothing to export.' : 'The backfill has started.');
+    setAsking(false);
     setPreview(null);
     setDraft(blank);
     onStarted();
@@ -78,41 +87,52 @@ export function BackfillForm({ batchExport, onStarted, initial }: Props) {
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    void (preview ? start : look).run();
+    if (preview && mayRemoveRows(preview, draft.missingRows)) setAsking(true);
+    else void (preview ? start : look).run();
   };
   const { byField, rest } = problemsOf(look.failure ?? start.failure, ['start_at', 'end_at']);
   return (
-    <form className="card panel" onSubmit={submit} noValidate>
-      <h2>Start a backfill</h2>
-      <div className="grid">
-        <LocalTimeInput
-          label="From"
-          value={draft.start}
-          onChange={(value) => change({ start: value })}
-          error={byField.get('start_at')}
+    <>
+      <form className="card panel" onSubmit={submit} noValidate>
+        <h2>Start a backfill</h2>
+        <div className="grid">
+          <LocalTimeInput
+            label="From"
+            value={draft.start}
+            onChange={(value) => change({ start: value })}
+            error={byField.get('start_at')}
+          />
+          <LocalTimeInput
+            label="To"
+            value={draft.end}
+            onChange={(value) => change({ end: value })}
+            error={byField.get('end_at')}
+          />
+          <MoreOptions draft={draft} onChange={change} />
+        </div>
+        <Failure failure={rest} />
+        {preview && <Preview preview={preview} missingRows={draft.missingRows} />}
+        <div className="row">
+          {preview && preview.total_runs > 0 ? (
+            <button type="submit" className="primary" disabled={start.busy}>
+              Start {plural(preview.total_runs, 'run')}
+            </button>
+          ) : (
+            <button type="submit" disabled={look.busy || preview !== null}>
+              Preview
+            </button>
+          )}
+        </div>
+      </form>
+      {asking && preview && (
+        <RemovalDialog
+          totals={preview.totals}
+          what={plural(preview.total_runs, 'interval')}
+          action={start}
+          onClose={() => setAsking(false)}
         />
-        <LocalTimeInput
-          label="To"
-          value={draft.end}
-          onChange={(value) => change({ end: value })}
-          error={byField.get('end_at')}
-        />
-        <MoreOptions draft={draft} onChange={change} />
-      </div>
-      <Failure failure={rest} />
-      {preview && <Preview preview={preview} />}
-      <div className="row">
-        {preview && preview.total_runs > 0 ? (
-          <button type="submit" className="primary" disabled={start.busy}>
-            Start {plural(preview.total_runs, 'run')}
-          </button>
-        ) : (
-          <button type="submit" disabled={look.busy || preview !== null}>
-            Preview
-          </button>
-        )}
-      </div>
-    </form>
+      )}
+    </>
   );
 }
 
@@ -138,6 +158,13 @@ function MoreOptions({ draft, onChange }: OptionProps) {
         choices={orders}
         onChange={(order) => onChange({ order })}
       />
+      <Choice
+        attr="missing_rows"
+        label="Delivered rows that the source no longer has"
+        value={draft.missingRows}
+        choices={missingRowsChoices}
+        onChange={(missingRows) => onChange({ missingRows })}
+      />
       <TextField
         attr="concurrency"
         label="Maximum runs at a time"
@@ -149,7 +176,12 @@ function MoreOptions({ draft, onChange }: OptionProps) {
   );
 }
 
-function Preview({ preview }: { preview: BackfillPreview }) {
+interface PreviewProps {
+  readonly preview: BackfillPreview;
+  readonly missingRows: Backfill['missing_rows'];
+}
+
+function Preview({ preview, missingRows }: PreviewProps) {
   const { start_at, end_at, total_runs, skipped, already_completed, estimated_rows } = preview;
   if (total_runs === 0) {
     return (
@@ -170,6 +202,9 @@ function Preview({ preview }: { preview: BackfillPreview }) {
       {already_completed.length > 0 && (
         <p className="muted">Already exported: {plural(already_completed.length, 'interval')}.</p>
       )}
+      {preview.totals.delivered_rows > 0 && (
+        <GoingRows preview={preview} missingRows={missingRows} />
+      )}
     </div>
   );
 }
@@ -178,12 +213,20 @@ function draftOf({ start, end, reprocess }: BackfillStart): Draft {
   return { ...blank, start: times.inputValue(start), end: times.inputValue(end), reprocess };
 }
 
-function requestOf({ start, end, order, reprocess, concurrency }: Draft): BackfillRequest {
+function requestOf({
+  start,
+  end,
+  order,
+  reprocess,
+  missingRows,
+  concurrency,
+}: Draft): BackfillRequest {
   return {
     start_at: readLocalInput(start),
     end_at: readLocalInput(end),
     order,
     reprocess,
+    missing_rows: missingRows,
     ...(concurrency === '' ? {} : { concurrency: Number(concurrency) }),
   };
 }

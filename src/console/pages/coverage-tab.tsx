@@ -1,8 +1,16 @@
 import { useState } from 'react';
 import type { BatchExport, Coverage } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
-import { countStates, gridRows, pageBounds, shapeOf, stateLooks } from '../coverage-grid.ts';
+import {
+  countStates,
+  gridRows,
+  lateRowsIn,
+  pageBounds,
+  shapeOf,
+  stateLooks,
+} from '../coverage-grid.ts';
 import { useNow } from '../now.ts';
+import { plural } from '../numbers.ts';
 import { CoverageTable, type Span } from '../parts/coverage-table.tsx';
 import { Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
@@ -66,6 +74,7 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
           key={`${selected.start} ${selected.end} ${selected.reprocess}`}
           {...{ batchExport, selected, onStarted: reload }}
           counts={selected.start < bounds.start ? null : countStates(ranges, selected)}
+          waits={lateRowsIn(data?.late_rows_wait ?? [], selected)}
         />
       )}
     </section>
@@ -99,10 +108,15 @@ interface SelectionProps {
   readonly selected: Selected;
   /** Null if the grid does not show all of it. */
   readonly counts: string | null;
+  /** Of its intervals, those whose late rows wait for a person. */
+  readonly waits: Coverage['late_rows_wait'];
   readonly onStarted: () => void;
 }
 
-function Selection({ batchExport, selected, counts, onStarted }: SelectionProps) {
+/** Reasons that a selection shows. */
+const shownWaits = 5;
+
+function Selection({ batchExport, selected, counts, waits, onStarted }: SelectionProps) {
   const { may } = useConsole();
   const start = new Date(selected.start).toISOString();
   const end = new Date(selected.end).toISOString();
@@ -115,6 +129,16 @@ function Selection({ batchExport, selected, counts, onStarted }: SelectionProps)
         </strong>
         {counts !== null && `: ${counts}.`}
       </p>
+      {waits.slice(0, shownWaits).map((wait) => (
+        <p key={wait.start} className="small warn-text">
+          <IntervalText start={wait.start} end={wait.end} /> {wait.why}
+        </p>
+      ))}
+      {waits.length > shownWaits && (
+        <p className="small muted">
+          {plural(waits.length - shownWaits, 'more interval')} of this selection wait for you.
+        </p>
+      )}
       {may('batch_export:write') && <BackfillForm {...{ batchExport, onStarted, initial }} />}
     </>
   );

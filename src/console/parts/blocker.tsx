@@ -66,9 +66,11 @@ interface PartProps {
 /** Retries the run of a single interval; several become a backfill. */
 function ExportAgainButton({ exportId, blocker, onChanged }: PartProps) {
   const { client, say } = useConsole();
-  const { start, end, intervals } = blocker;
+  const { start, end, intervals, state } = blocker;
   const again = useAction(async () => {
-    const run = intervals === 1 ? await client.findRunOf(exportId, { start, end }) : null;
+    // The newest run of late rows added none.
+    const isSingle = intervals === 1 && state !== 'late_rows';
+    const run = isSingle ? await client.findRunOf(exportId, { start, end }) : null;
     if (run) {
       await client.retryRun(exportId, run.id);
       say('A new run of the interval is queued.');
@@ -127,7 +129,9 @@ function AcceptDialog({
       <p>
         {state === 'unsettled'
           ? 'The files stay as they are, and the export counts as complete here although rows may still arrive.'
-          : 'No files are written, and the export counts as complete here although these intervals have no data.'}{' '}
+          : state === 'late_rows'
+            ? 'The files stay as they are, and Sluice no longer looks for late rows here.'
+            : 'No files are written, and the export counts as complete here although these intervals have no data.'}{' '}
         You can still export them later.
       </p>
       <TextField

@@ -36,17 +36,28 @@ export function RunFileList({ exportId, runId }: Props) {
 function Current({ files, exportId, runId }: Props & { readonly files: RunFiles }) {
   const { results, manifest, current_run: current } = files;
   if (current === null) return <p className="muted">The interval has no files.</p>;
-  if (current !== runId) {
-    return (
+  const later =
+    current === runId ? null : (
       <p className="muted">
-        A <a href={hrefOf({ page: 'run', exportId, runId: current })}>later run</a> has replaced the
-        files of this one.
+        A <a href={hrefOf({ page: 'run', exportId, runId: current })}>later run</a>{' '}
+        {results.length === 0
+          ? 'has replaced the files of this one.'
+          : 'has added rows to the interval, in further files.'}
       </p>
     );
-  }
+  if (later && results.length === 0) return later;
   if (results.length === 0 && manifest === null) {
     return <p className="muted">The interval has no files.</p>;
   }
+  return (
+    <>
+      {later}
+      <FileTable results={results} manifest={manifest} />
+    </>
+  );
+}
+
+function FileTable({ results, manifest }: Pick<RunFiles, 'results' | 'manifest'>) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
     <section className="sample small" aria-label="Objects" tabIndex={0}>

@@ -1,10 +1,12 @@
 import type { Run } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { hasEnded } from '../export-health.ts';
+import { describeMissing } from '../going-rows.ts';
 import { useNow } from '../now.ts';
 import { readRunError } from '../problems.ts';
 import { stateOf } from '../run-state.ts';
 import { useAction } from '../use-action.ts';
+import { ConfirmDialog, DialogButton } from './dialog.tsx';
 import { Failure } from './notice.tsx';
 import { IntervalText } from './time-text.tsx';
 
@@ -24,6 +26,7 @@ export function RunProblem({ run, onRetried }: Props) {
   });
   if (run.latest_error === null) return null;
   const { code, text } = readRunError(run.latest_error);
+  const lacksRows = code === 'source.rows_missing' && run.purpose === 'whole';
   const failed = run.status === 'Failed' || run.status === 'FailedRetryable';
   return (
     <div className={`row alert ${failed ? 'is-Failed' : 'is-paused'}`}>
@@ -34,13 +37,61 @@ export function RunProblem({ run, onRetried }: Props) {
           {code !== null && <code>{code}</code>}
         </p>
         <p>{text}</p>
+        {lacksRows && (
+          <p>
+            To keep the files as they are, there is nothing to do. Only a person can decide to
+            remove these rows.
+          </p>
+        )}
         <Failure failure={retry.failure} />
       </div>
       {hasEnded(run) && may('batch_export:write') && (
-        <button type="button" onClick={() => void retry.run()} disabled={retry.busy}>
-          Retry
-        </button>
+        <div className="row last">
+          <button type="button" onClick={() => void retry.run()} disabled={retry.busy}>
+            Retry
+          </button>
+          {lacksRows && (
+            <DialogButton
+              className="danger"
+              dialog={(onClose) => <DropDialog {...{ run, text, onRetried, onClose }} />}
+            >
+              Export again and drop missing rows
+            </DialogButton>
+          )}
+        </div>
       )}
     </div>
+  );
+}
+
+interface DropProps extends Props {
+  /** Of the error. */
+  readonly text: string;
+  readonly onClose: () => void;
+}
+
+/** Asks before the interval is exported again without the rows that its source no longer has. */
+function DropDialog({ run, text, onRetried, onClose }: DropProps) {
+  const { client, say } = useConsole();
+  const drop = useAction(async () => {
+    await client.retryRun(run.batch_export, run.id, 'drop');
+    say('A new run of the interval is queued. It removes the rows that are missing.');
+    onClose();
+    onRetried();
+  });
+  return (
+    <ConfirmDialog
+      title="Remove delivered rows?"
+      verb="Remove them"
+      danger
+      action={drop}
+      onClose={onClose}
+    >
+      <p>{describeMissing(text) ?? 'How many rows would go is not known.'}</p>
+      <p>
+        The files of the interval are made again from what the source has now. Rows that it no
+        longer has are gone from the bucket then, and this cannot be undone.
+      </p>
+    </ConfirmDialog>
   );
 }

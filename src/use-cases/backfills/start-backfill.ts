@@ -13,6 +13,7 @@ import {
   insertBackfill,
   type Reprocess,
 } from '../../store/backfills.ts';
+import { findChain } from '../../store/chains.ts';
 import type { Sql } from '../../store/database.ts';
 import { lockExport } from '../../store/exports.ts';
 import { appendLogEntries } from '../../store/log-entries.ts';
@@ -20,6 +21,7 @@ import { listCompletedIntervals } from '../../store/receipts.ts';
 import { readNow } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
 import { windowOf } from '../exports/schedule.ts';
+import type { DeliveredInterval } from './compare-rows.ts';
 
 export interface BackfillRequest {
   /** Null: the export's own start_at or end_at. */
@@ -27,6 +29,8 @@ export interface BackfillRequest {
   readonly endAt: Instant | null;
   readonly order: BackfillOrder;
   readonly reprocess: Reprocess;
+  /** Whether delivered rows may go that the source no longer has: a person asked for it. Default: false. */
+  readonly dropsMissing?: boolean;
   /** Null: the installation's default. */
   readonly concurrency: number | null;
 }
@@ -105,6 +109,7 @@ export async function recordBackfill(
     range,
     order: request.order,
     reprocess: request.reprocess,
+    dropsMissing: request.dropsMissing ?? false,
     concurrency: request.concurrency ?? policy.backfillConcurrency,
     // The planner takes off those that it passes over.
     totalRuns: totalRuns === 0 ? 0 : intervals,
@@ -121,11 +126,14 @@ export async function recordBackfill(
       message:
         totalRuns === 0
           ? `${what} has nothing to export: ${nothingToDo(intervals, request.reprocess)}`
-          : `${what} has started. Intervals: ${intervals}, runs: ${totalRuns}.`,
+          : `${what} has started. Intervals: ${intervals}, runs: ${totalRuns}.${request.dropsMissing ? dropsRows : ''}`,
     },
   ]);
   return { backfillId, range, totalRuns };
 }
+
+const dropsRows =
+  ' Delivered rows that the source no longer has are removed, because missing_rows is drop.';
 
 function nothingToDo(intervals: number, reprocess: Reprocess): string {
   const why = {
@@ -139,7 +147,9 @@ function nothingToDo(intervals: number, reprocess: Reprocess): string {
 export interface BackfillPreview {
   readonly range: DataInterval;
   /** At most the first `previewedIntervals`. */
-  readonly intervals: readonly DataInterval[];
+  readonly intervals: readonly DeliveredInterval[];
+  /** Delivered rows of all intervals that get a run. */
+  readonly deliveredRows: number;
   readonly alreadyCompleted: readonly DataInterval[];
   readonly totalRuns: number;
   /** Intervals of the range that get no run: `reprocess` passes over them, or they have a live run. */
@@ -158,17 +168,28 @@ export async function previewBackfill(
   const range = rangeOf(batchExport, request, await readNow(context.db));
   const { cadences } = batchExport.schedule;
   const passedOver = await findPassedOverIn(context.db, batchExport.id, range, request.reprocess);
-  const intervals: DataInterval[] = [];
+  const alreadyCompleted = await listCompletedIntervals(context.db, batchExport.id, range);
+  const { transformations, teamId } = batchExport;
+  const mayDrop = transformations && (await findChain(context.db, teamId)).length > 0;
+  const completed = new Map(alreadyCompleted.map((one) => [keyOf(one), one]));
+  const intervals: DeliveredInterval[] = [];
   for (const interval of intervalsIn(cadences, range, request.order)) {
     if (passedOver.has(interval.start)) continue;
-    intervals.push(interval);
+    const { rows = 0, deliveredDigest = null } = completed.get(keyOf(interval)) ?? {};
+    const digest = mayDrop ? null : deliveredDigest;
+    intervals.push({ ...interval, deliveredRows: rows, deliveredDigest: digest });
     if (intervals.length === previewedIntervals) break;
   }
-  const alreadyCompleted = await listCompletedIntervals(context.db, batchExport.id, range);
   const totalRuns = countWanted(cadences, range, passedOver);
   const skipped = countIntervals(cadences, range) - totalRuns;
-  return { range, intervals, alreadyCompleted, totalRuns, skipped };
+  const deliveredRows = alreadyCompleted.reduce(
+    (sum, { start, rows }) => (passedOver.has(start) ? sum : sum + rows),
+    0,
+  );
+  return { range, intervals, deliveredRows, alreadyCompleted, totalRuns, skipped };
 }
+
+const keyOf = ({ start, end }: DataInterval) => `${start} ${end}`;
 
 /** The intervals of a range that get a run. */
 function countWanted(

@@ -33,6 +33,7 @@ export interface Accepted {
 const maxIntervals = 10_000;
 
 const acceptable: ReadonlySet<CoverageState> = new Set([
+  'late_rows',
   'unsettled',
   'failed',
   'cancelled',
@@ -42,8 +43,9 @@ const acceptable: ReadonlySet<CoverageState> = new Set([
 
 /**
  * Accepts the intervals of a range as they are: those that are unsettled, failed, cancelled, missing or
- * paused, and those after the high-water mark that were never asked for. They hold the high-water mark no
- * longer. Files stay as they are, and an accepted interval can still be exported.
+ * paused, those whose late rows wait for a person, and those after the high-water mark that were never asked
+ * for. They hold the high-water mark no longer. Files stay as they are, and an accepted interval can still be
+ * exported. Late rows that waited are not looked for again.
  *
  * @throws Refusal if the range has no whole interval, too many, or ends in the future
  */

@@ -1,5 +1,5 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
-import type { CoverageRange } from '../../domain/coverage.ts';
+import type { CoverageRange, LateRowsWait } from '../../domain/coverage.ts';
 import { Refusal } from '../../domain/problem.ts';
 import type { DataInterval, Instant } from '../../domain/time.ts';
 import {
@@ -16,6 +16,7 @@ import {
   findOldestInterval,
   findTicksWithoutRun,
   listBackfillsUnderWay,
+  listLateRowsWaits,
 } from '../../store/coverage.ts';
 import type { Sql } from '../../store/database.ts';
 import { readNow } from '../../store/ticks.ts';
@@ -45,10 +46,15 @@ export interface Coverage {
   readonly days: readonly CoverageDay[] | null;
   /** What begins where the high-water mark is and holds it; null if nothing complete does. */
   readonly blocker: CountedRange | null;
+  /** The first intervals of the range whose late rows wait for a person. */
+  readonly lateRowsWaits: readonly LateRowsWait[];
 }
 
 /** No row that a service exports is older. */
 const firstStart: Instant = 0;
+
+/** Maximum intervals with late rows of which the reason is given. */
+const maxLateRowsWaits = 100;
 
 /** Intervals after the high-water mark that are read if the range does not contain it. */
 const blockerIntervals = 1_000;
@@ -78,6 +84,9 @@ export async function readCoverage(
     ranges: request.perDay ? null : ranges.map(counted),
     days: request.perDay ? countPerDay(cadences, ranges) : null,
     blocker: blocker && counted(blocker),
+    lateRowsWaits: range
+      ? await listLateRowsWaits(db, batchExport.id, range, maxLateRowsWaits)
+      : [],
   };
 }
 

@@ -1,5 +1,5 @@
 import { notFound, Refusal } from '../../domain/problem.ts';
-import { isTerminal } from '../../domain/run.ts';
+import { isTerminal, type RunPurpose } from '../../domain/run.ts';
 import { cancelBackfillsOf, finishBackfill } from '../../store/backfills.ts';
 import type { Sql } from '../../store/database.ts';
 import { lockExport } from '../../store/exports.ts';
@@ -41,18 +41,27 @@ const mayBeCurrent =
   'An earlier attempt had begun to commit, so its manifest may be current or become current. Its files are complete then, but the interval does not count as exported. Retry the run to export it.';
 
 /**
- * Runs an ended run's interval again, as a new run.
+ * Does again what an ended run did, as a new run of its interval.
  *
+ * @param missingRows `drop`: delivered rows may go that the source no longer has; null: the caller said nothing
  * @returns the id of the new run
  * @throws Refusal if the run has not ended, the interval has a live run or the export is deleted
  */
-export async function retryRun(context: Context, run: FoundRun): Promise<string> {
+export async function retryRun(
+  context: Context,
+  run: FoundRun,
+  missingRows: 'keep' | 'drop' | null = null,
+): Promise<string> {
   if (!isTerminal(run.status)) throw hasNotEnded();
-  const { exportId, teamId, interval } = run;
+  const { exportId, teamId, interval, purpose } = run;
+  if (missingRows !== null && purpose !== 'whole') throw keepsRows(purpose);
+  const dropsMissing = missingRows === 'drop';
   const runId = await context.db.transaction(async (tx) => {
     // A deletion cancels the existing runs. Without the lock, a run created after it would stay.
     if (!(await lockExport(tx, exportId))) throw notFound();
-    const [made] = await insertRuns(tx, [{ exportId, teamId, interval, backfillId: null }]);
+    const [made] = await insertRuns(tx, [
+      { exportId, teamId, interval, backfillId: null, purpose, dropsMissing },
+    ]);
     if (made === undefined) throw isLive();
     const traceparent = context.traces?.current() ?? null;
     if (traceparent !== null) await noteTraceparent(tx, made, traceparent);
@@ -92,6 +101,12 @@ const conflict = (detail: string) => new Refusal({ code: 'conflict', detail, att
 const hasEnded = () =>
   invalid('The run has ended: only a run that is Starting or Running can be cancelled.');
 const hasNotEnded = () => invalid('The run has not ended: only an ended run can be retried.');
+const keepsRows = (purpose: RunPurpose) =>
+  new Refusal({
+    code: 'invalid_input',
+    detail: `missing_rows is for a run that makes the files of its interval again, and the purpose of this run is ${purpose}. Leave missing_rows out, or start a backfill of the interval.`,
+    attr: 'missing_rows',
+  });
 const backfillHasEnded = () =>
   invalid('The backfill has ended: only a running one can be cancelled.');
 const isCommitting = () =>

@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createPostgresSource, ensureEventsTable } from '../../../src/sources/index.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
-import { exportBody } from '../../support/batch-export-bodies.ts';
+import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 
 let api: ApiUnderTest;
 let client: ApiClient;
@@ -11,6 +13,7 @@ beforeAll(async () => {
   api = await startApiUnderTest();
   client = api.client;
   exports = `${api.project}/batch_exports`;
+  await ensureEventsTable(api.databaseUrl);
 });
 afterAll(() => api.stop());
 
@@ -41,6 +44,7 @@ describe('start', () => {
       end_at: '2024-03-01T04:00:00.000000Z',
       order: 'oldest_first',
       reprocess: 'all',
+      missing_rows: 'keep',
       concurrency: 2,
       total_runs: 4,
       finished_runs: 0,
@@ -72,7 +76,10 @@ describe('start', () => {
 
   test('takes order, reprocess and concurrency', async () => {
     const path = await create();
-    const options = { order: 'newest_first', reprocess: 'failed', concurrency: 7 };
+    const options = {
+      ...{ order: 'newest_first', reprocess: 'failed', concurrency: 7 },
+      missing_rows: 'drop',
+    };
     const { body } = await client.post(`${path}/backfill`, { ...march, ...options });
     expect((await client.get(`${path}/backfills/${body.backfill_id}`)).body).toMatchObject(options);
   });
@@ -141,6 +148,177 @@ describe('start', () => {
     });
     expect(body.intervals).toHaveLength(24);
     expect((await client.get(`${path}/backfills`)).body.results).toEqual([]);
+  });
+});
+
+describe('a dry run over delivered rows', () => {
+  const at = (hour: number) => `2024-03-01T0${hour}:00:00.000000Z`;
+
+  /** An export of four hours of `rows` rows each; the files of all but the last have `delivered` rows. */
+  async function deliver(rows: readonly number[], delivered: readonly number[]) {
+    const path = await create({ destination: s3({ include_events: [randomUUID()] }) });
+    const { body } = await client.get(path);
+    const [event = ''] = body.destination.config.include_events as string[];
+    for (const [hour, count] of rows.entries()) {
+      await api.db.query(
+        `insert into events (uuid, team_id, event, inserted_at)
+         select gen_random_uuid(), $1, $2, $3::timestamptz + n * interval '1 second' from generate_series(1, $4::int) n`,
+        [api.tenant.projectIds[0], event, at(hour), count],
+      );
+    }
+    const source = createPostgresSource({ connectionString: api.databaseUrl });
+    for (const [hour, count] of delivered.entries()) {
+      const interval = { start: Date.parse(at(hour)), end: Date.parse(at(hour + 1)) };
+      const request = {
+        ...{ model: 'events', teamId: api.tenant.projectIds[0], interval, dslQuery: null },
+        ...{ includeEvents: [event], excludeEvents: null },
+      };
+      const nothing = { snapshot: '', digest: null, count: -1 };
+      const signal = AbortSignal.timeout(30_000);
+      const { now } = await source.lookAgain(request, nothing, null, signal);
+      await api.db.query(
+        `with run as (
+           insert into runs (export_id, team_id, data_interval_start, data_interval_end, status, finished_at)
+           values ($1, $2, $3, $4, 'Completed', now()) returning id
+         )
+         insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rejected_files, rows, bytes, delivered_digest, settled)
+         select $1, $3, $4, id, $5, '[{"key": "r", "rows": 1}]', 0, 0, $6, true from run`,
+        [
+          ...[body.id, api.tenant.projectIds[0], at(hour), at(hour + 1)],
+          JSON.stringify([{ key: 'a', rows: count - 1 }]),
+          now.digest,
+        ],
+      );
+    }
+    const remove = (hour: number, most: number) =>
+      api.db.query(
+        `delete from events where event = $1 and uuid in (select uuid from events where event = $1
+            and inserted_at >= $2 and inserted_at < $2::timestamptz + interval '1 hour' order by uuid limit $3)`,
+        [event, at(hour), most],
+      );
+    const dryRun = async (more: object = {}) => {
+      const asked = { start_at: at(0), end_at: at(4), dry_run: true, ...more };
+      return (await client.post(`${path}/backfill`, asked)).body;
+    };
+    return { path, id: String(body.id), remove, dryRun };
+  }
+
+  const numbersOf = (body: Record<string, unknown>) =>
+    (body.intervals as Record<string, unknown>[]).map((one) => [
+      one.delivered_rows,
+      one.rows_now,
+      one.would_go,
+      one.would_go_is,
+    ]);
+
+  test('says for each interval how many rows are delivered, are there now, and would go', async () => {
+    const { dryRun, remove } = await deliver([5, 5, 5, 5], [5, 5, 5]);
+    const untouched = await dryRun();
+    expect(numbersOf(untouched)).toEqual([
+      [5, 5, 0, 'exact'],
+      [5, 5, 0, 'exact'],
+      [5, 5, 0, 'exact'],
+      [0, null, 0, 'exact'],
+    ]);
+    expect(untouched.totals).toEqual({
+      ...{ delivered_rows: 15, rows_now: 15, would_go: 0, would_go_is: 'exact' },
+      ...{ compared_intervals: 3, left_out: null },
+    });
+    await remove(0, 2);
+    await remove(1, 5);
+    const pruned = await dryRun();
+    expect(numbersOf(pruned)).toEqual([
+      [5, 3, 2, 'at_least'],
+      [5, 0, 5, 'exact'],
+      [5, 5, 0, 'exact'],
+      [0, null, 0, 'exact'],
+    ]);
+    expect(pruned.totals).toMatchObject({ would_go: 7, would_go_is: 'at_least', left_out: null });
+    // Completed intervals get no run.
+    const failed = await dryRun({ reprocess: 'failed' });
+    expect(numbersOf(failed)).toEqual([[0, null, 0, 'exact']]);
+    expect(failed.totals).toMatchObject({ delivered_rows: 0, would_go: 0, would_go_is: 'exact' });
+  });
+
+  test('does not call other rows the same because there are as many', async () => {
+    const { dryRun, remove, id } = await deliver([3, 3], [3]);
+    await remove(0, 1);
+    await api.db.query(
+      `insert into events (uuid, team_id, event, inserted_at)
+       select gen_random_uuid(), $2, destination_config->'include_events'->>0, $3 from batch_exports where id = $1`,
+      [id, api.tenant.projectIds[0], at(0)],
+    );
+    expect(numbersOf(await dryRun())[0]).toEqual([3, 3, 0, 'at_least']);
+  });
+
+  test('counts no files of a place that the export has left', async () => {
+    const { dryRun, path } = await deliver([3], [3]);
+    await client.patch(path, { destination: { config: { bucket_name: 'another-bucket' } } });
+    expect(numbersOf(await dryRun())[0]).toEqual([0, null, 0, 'exact']);
+  });
+
+  test('knows nothing, and says why, if the source cannot be asked', async () => {
+    const { dryRun, id } = await deliver([3], [3]);
+    await api.db.query(
+      `update batch_exports set dsl_query = 'select nothing from events' where id = $1`,
+      [id],
+    );
+    const body = await dryRun();
+    expect(numbersOf(body)[0]).toEqual([3, null, null, null]);
+    expect(body.totals).toMatchObject({
+      ...{ delivered_rows: 3, rows_now: null, would_go: null, would_go_is: null },
+      left_out: expect.stringMatching(
+        /^Intervals with delivered rows that were not compared with the source: 1\. query\./,
+      ),
+    });
+  });
+});
+
+describe('a retry', () => {
+  /** An ended run of an export. */
+  async function createEnded(purpose: string) {
+    const path = await create();
+    const [run] = await api.db.query<{ id: string }>(
+      `insert into runs (export_id, team_id, data_interval_start, data_interval_end, status, finished_at, purpose)
+       values ($1, $2, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', 'Failed', now(), $3) returning id`,
+      [path.split('/').at(-1), api.tenant.projectIds[0], purpose],
+    );
+    const retry = (body?: object) => client.post(`${path}/runs/${run?.id}/retry`, body);
+    const dropsOf = async (id: unknown) => {
+      const [row] = await api.db.query<{ drops: boolean }>(
+        'select drops_missing as drops from runs where id = $1',
+        [id],
+      );
+      return row?.drops;
+    };
+    return { retry, dropsOf };
+  }
+
+  test.each([
+    [undefined, false],
+    [{ missing_rows: 'keep' }, false],
+    [{ missing_rows: 'drop' }, true],
+  ])('with %o keeps missing rows unless it says drop', async (body, drops) => {
+    const { retry, dropsOf } = await createEnded('whole');
+    const made = await retry(body);
+    expect([made.status, made.body.purpose]).toEqual([201, 'whole']);
+    expect(await dropsOf(made.body.id)).toBe(drops);
+  });
+
+  test('of a run that adds late rows adds late rows, and takes no missing_rows', async () => {
+    const { retry } = await createEnded('supplement');
+    const refused = await retry({ missing_rows: 'keep' });
+    expect([refused.status, refused.body.attr]).toEqual([400, 'missing_rows']);
+    const made = await retry();
+    expect([made.status, made.body.purpose]).toEqual([201, 'supplement']);
+  });
+
+  test('refuses another value, and other fields', async () => {
+    const { retry } = await createEnded('whole');
+    expect((await retry({ missing_rows: 'lose' })).body).toMatchObject({
+      ...{ code: 'invalid_choice', attr: 'missing_rows' },
+    });
+    expect((await retry({ reprocess: 'all' })).status).toBe(400);
   });
 });
 

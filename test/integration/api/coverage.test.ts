@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { toTimestamp } from '../../../src/domain/time.ts';
+import { takeLookBacks } from '../../../src/store/look-backs.ts';
 import { readNow } from '../../../src/store/ticks.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
@@ -19,8 +20,8 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** `done`, `unsettled`, or a status of a run without a receipt. */
-type Ended = 'done' | 'unsettled' | 'Failed' | 'Cancelled' | 'paused';
+/** `done`, `unsettled`, `late_rows`, or a status of a run without a receipt. */
+type Ended = 'done' | 'unsettled' | 'late_rows' | 'Failed' | 'Cancelled' | 'paused';
 
 /** An export whose last hours became this, oldest first; all by the schedule. */
 async function createWith(
@@ -36,7 +37,7 @@ async function createWith(
       [...bounds, ended === 'paused' ? 'paused' : 'ran'],
     );
     if (ended === 'paused') continue;
-    const completed = ended === 'done' || ended === 'unsettled';
+    const completed = ended === 'done' || ended === 'unsettled' || ended === 'late_rows';
     const [run] = await api.db.query<{ id: string }>(
       `insert into runs (export_id, team_id, data_interval_start, data_interval_end, status, finished_at)
        values ($1, $5, $2, $3, $4, now()) returning id`,
@@ -44,9 +45,13 @@ async function createWith(
     );
     if (!completed) continue;
     await api.db.query(
-      `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
-       values ($1, $2, $3, $4, '[]', 0, 0, $5)`,
-      [...bounds, run?.id, ended === 'done'],
+      `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled, late_rows_wait,
+                             snapshot, committed_at, pending_checked_at)
+       values ($1, $2, $3, $4, '[]', 0, 0, $5, $6, '1:1:@1', now() - interval '2 hours', now() - interval '1 hour')`,
+      [
+        ...[...bounds, run?.id, ended !== 'unsettled'],
+        ended === 'late_rows' ? 'run.late_rows_wait: the key may not read' : null,
+      ],
     );
   }
   return { id, path: `${exports}/${id}`, at };
@@ -77,6 +82,7 @@ describe('the coverage of an export', () => {
       to: at(8),
       high_water_mark: null,
       blocker: null,
+      late_rows_wait: [],
       ranges: [
         range(0, 2, 'done'),
         range(2, 4, 'failed'),
@@ -140,6 +146,7 @@ describe('the coverage of an export', () => {
       to: null,
       high_water_mark: null,
       blocker: null,
+      late_rows_wait: [],
       ranges: [],
     });
     const { body: shown } = await api.client.get(`${exports}/${id}`);
@@ -214,6 +221,43 @@ describe('accepting intervals as they are', () => {
         },
       ],
     });
+  });
+
+  test('ends the wait of late rows, and no look-back looks for them again', async () => {
+    const { path, at, id } = await createWith(['late_rows', 'late_rows', 'done', 'done']);
+    const { body: before } = await api.client.get(`${path}/coverage`);
+    const why = 'run.late_rows_wait: the key may not read';
+    expect(before).toMatchObject({
+      ranges: [
+        { start: at(0), end: at(2), state: 'late_rows', intervals: 2 },
+        { start: at(2), end: at(4), state: 'done', intervals: 2 },
+      ],
+      late_rows_wait: [
+        { start: at(0), end: at(1), why },
+        { start: at(1), end: at(2), why },
+      ],
+    });
+    const accepted = await api.client.post(`${path}/coverage/accept`, { from: at(0), to: at(1) });
+    expect(accepted.body).toMatchObject({ accepted: 1, counts: { late_rows: 1 } });
+    const { body: after } = await api.client.get(`${path}/coverage`);
+    expect(after).toMatchObject({
+      ranges: [
+        { start: at(0), end: at(1), state: 'done' },
+        { start: at(1), end: at(2), state: 'late_rows' },
+        { start: at(2), end: at(4), state: 'done' },
+      ],
+      late_rows_wait: [{ start: at(1), end: at(2), why }],
+    });
+    // The export has changed since the late rows were found. Other intervals of the tenant are not due.
+    await api.db.query('update receipts set pending_checked_at = now() where export_id <> $1', [
+      id,
+    ]);
+    const wanted = { limit: 10, without: [], slow: [], isLong: false };
+    const taken = (await takeLookBacks(api.db, 100_000, wanted)).filter(
+      ({ exportId }) => exportId === id,
+    );
+    const starts = taken.map(({ interval }) => toTimestamp(interval.start));
+    expect(starts.toSorted()).toEqual([at(1), at(2), at(3)]);
   });
 
   test('takes only whole intervals of the range, and no live one', async () => {

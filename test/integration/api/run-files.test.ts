@@ -11,8 +11,9 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-const file = (key: string, rows: number) => ({
+const file = (key: string, rows: number, generation = 2) => ({
   key: `events/${key}`,
+  generation,
   rows,
   bytes: rows * 10,
   sha256: 'ab'.repeat(32),
@@ -23,8 +24,8 @@ const file = (key: string, rows: number) => ({
 async function createWithFiles(files: readonly object[], rejected: readonly object[] = []) {
   const { id } = (await api.client.post(exports, exportBody())).body;
   const runs = await api.db.query<{ id: string }>(
-    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, generation, finished_at)
-     select $1, $2, 'Completed', '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', n, now() from generate_series(0, 1) n
+    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, generation, committing_generation, finished_at)
+     select $1, $2, 'Completed', '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', n, n + 1, now() from generate_series(0, 1) n
      returning id`,
     [id, api.tenant.projectIds[0]],
   );
@@ -64,6 +65,7 @@ test('the files of a run have their keys, addresses, sizes and digests; rejected
     ].map(([key, rows, rejected]) => ({
       key: `events/${key}`,
       uri: `s3://${bucket}/events/${key}`,
+      generation: 2,
       rows,
       bytes: Number(rows) * 10,
       sha256: 'ab'.repeat(32),
@@ -77,6 +79,18 @@ test('a run whose files a later one replaced names that run, and no files', asyn
   const { first, second, pathOf } = await createWithFiles([file('a', 5)]);
   const { body } = await api.client.get(pathOf(first));
   expect(body).toMatchObject({ count: 0, results: [], manifest: null, current_run: second });
+});
+
+test('a run keeps those of its files that a run of late rows left as they were', async () => {
+  const { first, second, pathOf } = await createWithFiles([file('a', 5, 1), file('b', 1)]);
+  const keysOf = (answer: { body: Record<string, unknown> }) =>
+    (answer.body.results as { key: string; generation: number }[]).map(
+      ({ key, generation }) => `${key} ${generation}`,
+    );
+  const earlier = await api.client.get(pathOf(first));
+  expect(keysOf(earlier)).toEqual(['events/a 1']);
+  expect(earlier.body).toMatchObject({ count: 1, current_run: second });
+  expect(keysOf(await api.client.get(pathOf(second)))).toEqual(['events/a 1', 'events/b 2']);
 });
 
 test('many files come in pages', async () => {

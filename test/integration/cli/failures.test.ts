@@ -1,6 +1,7 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { ensureEventsTable } from '../../../src/sources/index.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
@@ -283,6 +284,49 @@ test('only a terminal gets colours, and none gets control characters of others',
     expect(shown.out).toContain('Evil \ufffd]0;pwned\ufffd\ufffd name');
     expect(shown.out).not.toContain('\u001b');
   }
+});
+
+test('removing delivered rows asks a person with their number, and does nothing without a yes', async () => {
+  await ensureEventsTable(api.databaseUrl);
+  const { body } = await api.client.post(`${api.project}/batch_exports`, exportBody());
+  const [ended] = await api.db.query<{ id: string }>(
+    `with run as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, status, finished_at)
+       values ($1, $2, '2024-03-01T00:00Z', '2024-03-01T01:00Z', 'Completed', now()) returning *
+     ), received as (
+       insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
+       select export_id, data_interval_start, data_interval_end, id, '[{"key": "a", "rows": 5}]', 5, 1, true from run
+     ) select id from run`,
+    [body.id, api.tenant.projectIds[0]],
+  );
+  const range = ['--from', '2024-03-01T00:00:00Z', '--to', '2024-03-01T01:00:00Z'];
+  const backfill = ['backfill', String(body.id), ...range, '--no-wait'];
+  const retry = ['runs', 'retry', String(body.id), String(ended?.id)];
+  const question =
+    'Remove 5 delivered rows from the files of 1 interval from 2024-03-01T00:00:00Z to 2024-03-01T01:00:00Z?';
+  const dry = await runCli([...backfill, '--dry-run'], { env });
+  expect(dry.out).toContain('In all: 5 rows delivered, 5 would go.');
+  for (const command of [backfill, retry]) {
+    const drop = [...command, '--missing-rows', 'drop'];
+    const alone = await runCli(drop, { env });
+    expect([alone.code, alone.err]).toEqual([
+      2,
+      `${question} Pass --yes: there is no terminal to ask.\n`,
+    ]);
+    expect((await runCli(drop, { env, answer: 'n' })).code).toBe(1);
+  }
+  const countOf = async (table: string) => {
+    const [row] = await api.db.query<{ n: number }>(
+      `select count(*)::int as n from ${table} where export_id = $1 and drops_missing`,
+      [body.id],
+    );
+    return row?.n;
+  };
+  expect([await countOf('backfills'), await countOf('runs')]).toEqual([0, 0]);
+  expect((await runCli([...retry, '--missing-rows', 'drop', '--yes'], { env })).code).toBe(0);
+  expect((await runCli([...backfill, '--missing-rows', 'drop'], { env, answer: 'y' })).code).toBe(
+    0,
+  );
 });
 
 test('deleting asks a person, and does nothing without a yes', async () => {

@@ -16,6 +16,7 @@ const range = {
 test.each([
   ['failed', true],
   ['unsettled', true],
+  ['late_rows', true],
   ['cancelled', true],
   ['missing', true],
   ['paused', true],
@@ -40,4 +41,5 @@ test('it says how many intervals, and why', () => {
 test('exporting again fills holes, and reads again what may have grown', () => {
   expect(reprocessOf(range)).toBe('failed');
   expect(reprocessOf({ ...range, state: 'unsettled' })).toBe('all');
+  expect(reprocessOf({ ...range, state: 'late_rows' })).toBe('all');
 });

@@ -34,6 +34,7 @@ function run(status: RunStatus): Run {
     bytes_exported: 0,
     files: 0,
     backfill_id: null,
+    purpose: 'whole',
     settled: true,
     steps: null,
   };

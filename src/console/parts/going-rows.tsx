@@ -1,0 +1,92 @@
+import type { Backfill, BackfillPreview } from '../api-types.ts';
+import { describeGoing, type Totals } from '../going-rows.ts';
+import { formatCount } from '../numbers.ts';
+import type { Action } from '../use-action.ts';
+import { ConfirmDialog } from './dialog.tsx';
+import { IntervalText } from './time-text.tsx';
+
+interface Props {
+  readonly preview: BackfillPreview;
+  readonly missingRows: Backfill['missing_rows'];
+}
+
+/** Intervals that the table lists. */
+const shown = 10;
+
+/** Whether a backfill may remove delivered rows, so that a person is asked first. */
+export function mayRemoveRows({ totals }: BackfillPreview, missingRows: Props['missingRows']) {
+  return missingRows === 'drop' && (totals.would_go !== 0 || totals.would_go_is !== 'exact');
+}
+
+/** How many delivered rows the intervals of a preview would lose. */
+export function GoingRows({ preview, missingRows }: Props) {
+  const { intervals, totals } = preview;
+  const losing = intervals.filter((one) => one.would_go !== 0);
+  return (
+    <>
+      <p className={totals.would_go === 0 ? 'muted' : 'warn-text'}>
+        {describeGoing(totals, missingRows)}
+      </p>
+      {totals.left_out !== null && <p className="muted small">{totals.left_out}</p>}
+      {losing.length > 0 && (
+        <div className="scroll">
+          <table className="small" aria-label="Delivered rows that would go">
+            <thead>
+              <tr>
+                <th scope="col">Interval</th>
+                <th scope="col">Delivered</th>
+                <th scope="col">Now</th>
+                <th scope="col">Would go</th>
+              </tr>
+            </thead>
+            <tbody>
+              {losing.slice(0, shown).map((one) => (
+                <tr key={one.start}>
+                  <th scope="row">
+                    <IntervalText start={one.start} end={one.end} />
+                  </th>
+                  <td>{formatCount(one.delivered_rows)}</td>
+                  <td>{one.rows_now === null ? '–' : formatCount(one.rows_now)}</td>
+                  <td>
+                    {one.would_go === null ? 'unknown' : formatCount(one.would_go)}
+                    {one.would_go_is === 'at_least' && ' or more'}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {losing.length > shown && (
+        <p className="muted small">And {formatCount(losing.length - shown)} more.</p>
+      )}
+    </>
+  );
+}
+
+interface DialogProps {
+  readonly totals: Totals;
+  /** `3 intervals` */
+  readonly what: string;
+  readonly action: Action<readonly []>;
+  readonly onClose: () => void;
+}
+
+/** Asks before delivered rows are removed, with their number. */
+export function RemovalDialog({ totals, what, action, onClose }: DialogProps) {
+  return (
+    <ConfirmDialog
+      title="Remove delivered rows?"
+      verb="Remove them"
+      danger
+      action={action}
+      onClose={onClose}
+    >
+      <p>{describeGoing(totals, 'drop')}</p>
+      <p>
+        The files of {what} are made again from what the source has now. Rows that it no longer has
+        are gone from the bucket then, and this cannot be undone.
+      </p>
+    </ConfirmDialog>
+  );
+}
