@@ -95,6 +95,7 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     prefix: 'p',
     encoding: encodingOf({ file_format: 'JSONLines' }),
     chain: null,
+    withoutRows: plugins.withoutRows,
     maxFileBytes: null,
     writesManifest: true,
     onRejected: 'warn',
@@ -158,6 +159,7 @@ export function attempt(
       },
       readNow: async () => Date.now(),
       log: () => {},
+      logOfPlugin: () => {},
       step: (_name, work) => work(),
       ...ports,
       confirmCommit: async (intent) => {
