@@ -40,7 +40,7 @@ export interface RowAnswers {
   readonly doubled: Rows;
   /** In the files and no longer in the source, or no longer selected by the export's query. */
   readonly gone: Rows;
-  /** In the files; in the source their time lies in another interval now. */
+  /** In the files; in the source they are in another interval now. */
   readonly moved: Rows;
   /** Gone or moved: these were too many to look up each in the source. */
   readonly goneOrMoved: number;

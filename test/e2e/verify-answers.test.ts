@@ -207,7 +207,12 @@ describe('strays', () => {
     // Only an interval that a run of this place writes is left out.
     await pool.query(makeLive, [id, hour.start, 'Starting']);
     const live = await verify(['--export', id]);
-    expect(live.out).toMatch(/3 objects of intervals that a run is writing/);
+    expect(live.out).toMatch(/: 1 breach\./);
+    expect(live.out).toContain(`${keys[0]} is in no current manifest`);
+    await s3.remove(bucket, keys[0] ?? '');
+    const written = await verify(['--export', id]);
+    expect(written.code).toBe(0);
+    expect(written.out).toMatch(/; 2 objects of intervals that a run is writing$/m);
     await pool.query(makeLive, [id, hour.start, 'Completed']);
     await pool.query(makeLive, [there, nextHour.start, 'Completed']);
     for (const key of keys) await s3.remove(bucket, key);

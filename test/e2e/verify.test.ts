@@ -156,7 +156,7 @@ describe('an operator', () => {
     await pool.query('delete from outbox');
   });
 
-  test('is told of an ended run in the outbox, and not of ticks that retention has deleted', async () => {
+  test('is warned of an ended run in the outbox, and not of ticks that retention has deleted', async () => {
     const { pool, tenant } = installation;
     const id = await side.exportHour();
     const insertTick = `insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate, decided_at)

@@ -26,7 +26,7 @@ describe('the answers for rows', () => {
     ['a doubled row that is gone', ['a'], ['a', 'b', 'b'], false, [0, 1, 1, 0, 0]],
     ['a row gone, one moved', ['a'], ['a', 'g', 'm'], true, [0, 0, 1, 1, 0]],
     ['rows of a view that shared a key', ['a'], ['a', 'a', 'b', 'b'], true, [0, 0, 3, 0, 0]],
-    ['a doubled row in the place of a missing one', ['a', 'b'], ['a', 'a'], true, [1, 1, 0, 0, 0]],
+    ['a doubled row instead of a missing one', ['a', 'b'], ['a', 'a'], true, [1, 1, 0, 0, 0]],
   ])('of %s', (_, source, files, isWhole, expected) => {
     expect(answer(source, files, isWhole)).toEqual(expected);
   });
