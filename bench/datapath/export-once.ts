@@ -65,6 +65,7 @@ async function exportUntil(end: number) {
       purpose: 'whole',
       dropsMissing: false,
       readRows: connectors.readRows,
+      withoutRows: connectors.withoutRows,
       interval: part,
       chain,
       request: {

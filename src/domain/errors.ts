@@ -68,6 +68,10 @@ export const errorCatalogue = {
     'Another export or program wrote the file at this key.',
     'Give the export its own prefix, for example {batch_export_id}, then retry the run.',
   ),
+  'destination.files_differ': customer(
+    'The delivered files of the interval are not as they were delivered, so nothing was changed.',
+    'Run `sluice verify`, which names what is missing or different. Retry the newest run of the interval, then run the same command again.',
+  ),
   'destination.table_conflict': customer(
     'The rows do not match the columns of the Iceberg table.',
     'Cast the column to its earlier type in dsl_query, or create an export with another prefix. Then retry the run.',

@@ -1,6 +1,6 @@
 import { readFileSettings } from '../domain/file-settings.ts';
 import { Grouped } from '../domain/grouped.ts';
-import { idleWorkerBytes, smallRunBytes } from '../pipeline/memory-budget.ts';
+import { idleWorkerBytes, readBackBytes, smallRunBytes } from '../pipeline/memory-budget.ts';
 import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { JobData, JobHandlers } from '../queue/catalogue.ts';
 import type { Producer } from '../queue/producer.ts';
@@ -271,8 +271,9 @@ async function enterSmall(
 /** Bytes that a large run needs, by the number of its steps with an own plugin. */
 function memoryOf(
   { connectors }: ExecutorOptions,
-  { type, config, transformations }: RunNeeds,
+  { type, config, transformations, purpose }: RunNeeds,
 ): (ownSteps: number) => number {
   const files = readFileSettings(config);
-  return (ownSteps) => connectors.memoryOf(type, files, transformations, ownSteps);
+  const reading = purpose === 'whole' ? 0 : readBackBytes;
+  return (ownSteps) => reading + connectors.memoryOf(type, files, transformations, ownSteps);
 }

@@ -95,6 +95,7 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     prefix: 'p',
     encoding: encodingOf({ file_format: 'JSONLines' }),
     chain: null,
+    withoutRows: plugins.withoutRows,
     maxFileBytes: null,
     writesManifest: true,
     onRejected: 'warn',
