@@ -57,7 +57,7 @@ const lanes = 2;
  * Runs the `sample` jobs that users have started: applies the chain up to a step to some of the newest
  * rows, and records the errors and rates of its steps. A job whose worker dies is taken again.
  *
- * Organizations take turns, and one has at most one job at a time here: nobody waits behind all jobs of another.
+ * Organizations take turns, and one has at most one job at a time here. So an organization does not wait behind all jobs of another.
  *
  * @returns what each call does: it begins jobs until none waits
  */

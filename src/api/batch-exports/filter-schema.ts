@@ -24,7 +24,7 @@ const shape = Type.Object({
       maxLength: Value.maxLength,
       items: Value,
       maxItems: 100,
-      description: 'One value, or a list of which one must match.',
+      description: 'One value, or a list. One of them must match.',
     }),
   ),
   label: Type.Optional(Type.String({ maxLength: 400, description: 'A text for people.' })),

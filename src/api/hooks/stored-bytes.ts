@@ -17,7 +17,7 @@ interface Budget {
 
 /**
  * Limits what the changes of an organization store in a day, over all API processes. What they delete is kept for
- * a while, so it counts too. What is stored is counted where it is sent to the database: the change, its record in the
+ * a while, so it counts too. The values that the database gets are counted: the change, its record in the
  * activity, the answer that an Idempotency-Key keeps. Each process takes a MiB at a time.
  *
  * @param perDay bytes
