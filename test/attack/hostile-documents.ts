@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { sendXml } from '../support/hostile-store.ts';
 
-/** Documents of a few MiB of which millions of things could be made. */
+/** Documents of a few MiB that could become millions of objects. */
 const names = `{"files": {${Array.from({ length: 600_000 }, (_, n) => `"${n.toString(36)}":1`).join()}}}`;
 const objects = `{"files": [${'{},'.repeat(2_000_000)}{}]}`;
 const elements = '<b/>'.repeat(200_000);

@@ -182,7 +182,7 @@ describe('a manifest list of Iceberg', () => {
   });
 });
 
-/** JSON of which millions of things could be made. */
+/** JSON that could become millions of things. */
 const hostileJson: readonly (readonly [string, () => string])[] = [
   [
     'names',

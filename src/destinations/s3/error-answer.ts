@@ -91,6 +91,7 @@ const codePaths = new Map([
 /**
  * The code that an error document names.
  *
+ * @internal for its tests
  * @returns null unless `text` is a whole, well-formed document of S3's or STS's form
  */
 export function findErrorCode(text: string): string | null {

@@ -162,7 +162,7 @@ it('mails that ask count among the e-mails of the organization', async () => {
 });
 
 it.each(['', '?token=', '?token=abc', `?token=${'a'.repeat(400)}`, `?token=${'a'.repeat(3_000)}`])(
-  'a link that nobody was sent (%s) confirms nothing',
+  'a link that Sluice did not send (%s) confirms nothing',
   async (search) => {
     const { status } = await visit(`https://x.example/confirm-address${search}`, 'POST');
     expect(status).toBe(400);

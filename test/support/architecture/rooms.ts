@@ -21,7 +21,7 @@ const interfaces = [
 
 /** The table of `src/README.md`: rooms under `src` and what each may import. */
 export const rooms: Readonly<Record<string, Room>> = {
-  domain: { from: [], packages: [], packageTypes: ['luxon'] },
+  domain: { from: [], packages: ['node:timers/promises'], packageTypes: ['luxon'] },
   failpoints: { from: [], packages: [] },
   scheduling: { from: ['domain'], packages: ['luxon'] },
   // The models file says what the domain calls a model.
@@ -69,12 +69,12 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   destinations: {
     from: ['domain', 'failpoints'],
-    packages: ['@aws-sdk/client-s3', '@aws-sdk/client-sts', 'typebox', 'node:*'],
+    packages: ['@aws-sdk/client-s3', '@aws-sdk/client-sts', 'sax', 'typebox', 'node:*'],
   },
   // Its objects are the caller's: no I/O. Of timers the waits between tries.
   'table-formats': {
     from: ['domain', 'failpoints'],
-    packages: ['node:crypto', 'node:timers/promises', 'node:zlib'],
+    packages: ['node:crypto', 'node:timers/promises', 'node:util', 'node:zlib'],
   },
   // Of timers the turns of the event loop, no time.
   pipeline: {

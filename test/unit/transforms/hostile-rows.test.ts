@@ -91,7 +91,7 @@ function kindAndRow(outcome: ReturnType<ReturnType<typeof chainFor>['apply']>) {
   return [outcome.kind, outcome.kind === 'kept' ? canonical(outcome.row) : null];
 }
 
-describe('a row of which a step would make too much is an error of that row', () => {
+describe('a row with too much JSON for a step is an error of that row', () => {
   const tooMuch =
     /^The row has (?:more JSON than a step may read|too many values for the names of this step)\.$/;
   const flatten = transforms.find(({ name }) => name === 'Flatten properties');
