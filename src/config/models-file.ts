@@ -156,6 +156,9 @@ function modelOf(entry: ModelEntry): Model {
     intervalColumn: entry.interval_column,
     keyColumns: entry.key_columns,
     eventColumn: entry.event_column ?? null,
+    // The schema allows no other values.
+    rowSecurity: (entry.row_security as Model['rowSecurity']) ?? null,
+    onSchemaChange: (entry.on_schema_change as Model['onSchemaChange']) ?? 'fail',
     columns: entry.columns.map((column): ModelColumn => {
       const sourceType = fullTypeName(column.type);
       return {

@@ -57,7 +57,7 @@ export function outputsOf(model: Model, query: ParsedQuery | null): readonly Out
 /**
  * A statement whose columns the server is asked to describe. Even if it were run, it would find no row.
  *
- * Like every statement here it needs a session with `search_path = pg_catalog` and `TimeZone = UTC`.
+ * Like every statement here it needs a session whose `search_path` begins with pg_catalog, and `TimeZone = UTC`.
  *
  * @param keys key columns that follow the outputs
  */

@@ -218,7 +218,7 @@ function planOf(column: Column, sql: string): RequestPlan {
     findRowSql: () => null,
   };
   return {
-    relation: 'pg_catalog.pg_class',
+    relation: { name: 'pg_catalog.pg_class', isFiltered: false },
     describeSql: 'SELECT 1',
     ...counts,
     select: () => ({

@@ -2,11 +2,12 @@ import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { Model } from '../../domain/model.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
-import { describeSql, explainSql, relationOf } from '../../query/select.ts';
+import { describeSql, explainSql } from '../../query/select.ts';
 import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
 import { closeConnection, connect, describeColumns, query } from './connection.ts';
 import { findHidden } from './hidden-rows.ts';
+import { readRelationOf } from './plan.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
 import { beginSnapshot } from './snapshot.ts';
@@ -175,8 +176,7 @@ async function checkStatement(
   const signal = new AbortController().signal;
   const client = await beginSnapshot({ ...options, connectionString }, teamId, signal);
   try {
-    const relation = relationOf(model);
-    const hidden = await findHidden(client, relation, signal);
+    const hidden = await findHidden(client, readRelationOf(model), signal);
     if (hidden) tell('error', `${hidden.detail}.`);
     const described = await describeColumns(client, describeSql(model, null), signal);
     for (const [index, column] of model.columns.entries()) {

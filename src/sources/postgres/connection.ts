@@ -186,9 +186,14 @@ export async function nameColumns(
   if (unknown.length > 0) {
     const found = await query<{ name: string; composite: boolean | null }>(
       client,
-      `SELECT format_type(t, m) AS name, y.typtype = 'c' AS composite
-         FROM unnest($1::oid[], $2::int[]) WITH ORDINALITY AS f (t, m, position)
-         LEFT JOIN pg_catalog.pg_type y ON y.oid = t ORDER BY position`,
+      // With its schema, whatever the search path is.
+      `SELECT CASE WHEN n.nspname <> 'pg_catalog'
+                    AND pg_catalog.pg_type_is_visible(CASE y.typcategory WHEN 'A' THEN y.typelem ELSE y.oid END)
+                   THEN pg_catalog.quote_ident(n.nspname) || '.' ELSE '' END || pg_catalog.format_type(t, m) AS name,
+              y.typtype = 'c' AS composite
+         FROM ROWS FROM (pg_catalog.unnest($1::oid[]), pg_catalog.unnest($2::int[])) WITH ORDINALITY AS f (t, m, position)
+         LEFT JOIN pg_catalog.pg_type y ON y.oid = t
+         LEFT JOIN pg_catalog.pg_namespace n ON n.oid = y.typnamespace ORDER BY position`,
       signal,
       [unknown.map((field) => field.dataTypeID), unknown.map((field) => field.dataTypeModifier)],
     );

@@ -4,6 +4,7 @@ import type { SourceRequest } from '../source.ts';
 import { closeConnection, describeColumns, query, serverVersionOf } from './connection.ts';
 import { toSourceError } from './errors.ts';
 import { nameFailingRow, searchOptions } from './failing-row.ts';
+import { findHidden } from './hidden-rows.ts';
 import type { PlanSelect } from './plan.ts';
 import { beginSnapshot, type SnapshotOptions } from './snapshot.ts';
 
@@ -32,7 +33,7 @@ async function explain(
   request: SourceRequest,
   signal: AbortSignal,
 ): Promise<readonly Column[]> {
-  const { describeSql, select } = plan(request);
+  const { describeSql, relation, select } = plan(request);
   const client = await beginSnapshot(options, request.teamId, signal);
   try {
     const planned = select(
@@ -40,6 +41,8 @@ async function explain(
       serverVersionOf(client),
     );
     await query(client, planned.explainSql(request.interval), signal);
+    const hidden = await findHidden(client, relation, signal);
+    if (hidden) throw hidden;
     return planned.columns;
   } finally {
     await closeConnection(client);

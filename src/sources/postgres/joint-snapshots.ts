@@ -99,7 +99,7 @@ export class JointSnapshots {
     const plans = all.map((asked) => tryPlan(this.#plan, asked.request));
     const planned = plans.filter((plan) => plan !== null);
     const shapes = [...new Set(planned.map(({ describeSql }) => describeSql))];
-    const relations = [...new Set(planned.map(({ relation }) => relation))];
+    const relations = [...new Map(planned.map(({ relation }) => [relation.name, relation])).values()];
     const counts = all.flatMap(({ request: { interval } }, index) => {
       const plan = plans[index];
       return plan ? [{ sql: plan.countSql(interval, mostRows) }] : [];
@@ -123,14 +123,16 @@ export class JointSnapshots {
       const next = () => answers.next().value;
       const described = new Map(shapes.map((sql) => [sql, next()?.fields ?? []]));
       const counted = plans.map((plan) => (plan ? Number(next()?.rows[0]?.[0]) : null));
-      const plain = new Set(relations.filter(() => isPlain(next()?.rows[0])));
+      const plain = new Set(
+        relations.filter(() => isPlain(next()?.rows[0])).map(({ name }) => name),
+      );
       const small: Small[] = [];
       for (const [index, { request, maxBytes }] of all.entries()) {
         const plan = plans[index];
         const rows = counted[index];
         const slices = sliceInterval(request.interval, this.#options.sliceMs, rows ?? 0);
         const isSmall = rows !== undefined && rows !== null && rows < mostRows && slices.length < 2;
-        if (!plan || !isSmall || !plain.has(plan.relation)) continue;
+        if (!plan || !isSmall || !plain.has(plan.relation.name)) continue;
         const fields = described.get(plan.describeSql) ?? [];
         const named = await nameColumns(client, fields, signal);
         const select = plan.select(named, serverVersionOf(client));

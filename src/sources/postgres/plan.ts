@@ -26,6 +26,7 @@ import {
 } from '../../query/select.ts';
 import type { Projection, SourceRequest } from '../source.ts';
 import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
+import type { ReadRelation } from './hidden-rows.ts';
 import type { JsonDecoder } from './json-decoder.ts';
 import { decoderOf, keptNumeric, numericDecoder } from './json-decoders.ts';
 import { type TieFields, type TieKeyType, tieKeyTypes } from './tie-order.ts';
@@ -71,8 +72,7 @@ export interface TiedPlan extends Pick<SelectPlan, 'copySql' | 'hidden'> {
 
 /** A plan that lacks the types of its columns, which only the server knows. */
 export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
-  /** Whose rows it reads: the qualified name, quoted. */
-  readonly relation: string;
+  readonly relation: ReadRelation;
   /** A SELECT whose columns the server is asked to describe; it need not run. */
   readonly describeSql: string;
   /**
@@ -190,12 +190,17 @@ export function planModels(models: readonly Model[]): PlanSelect {
     };
     const described = [...hiddenKeys, model.intervalColumn];
     return {
-      relation: relationOf(model),
+      relation: readRelationOf(model),
       describeSql: describeSql(model, query, described),
       select,
       ...counts,
     };
   };
+}
+
+/** The model's relation, and whether policies may leave out rows of it. */
+export function readRelationOf(model: Model): ReadRelation {
+  return { name: relationOf(model), isFiltered: model.rowSecurity === 'filtered' };
 }
 
 /** Types of at most 16 bytes, as they come: a block has many rows of these. */

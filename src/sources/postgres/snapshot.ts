@@ -16,7 +16,7 @@ import {
 } from './connection.ts';
 import { toSourceError } from './errors.ts';
 import { nameFailingRow, searchOptions } from './failing-row.ts';
-import { findHiddenBehind, isViewSql, rowsHidden, rowsHiddenSql } from './hidden-rows.ts';
+import { findHidden, isViewSql, type ReadRelation, rowsHidden, rowsHiddenSql } from './hidden-rows.ts';
 import type { KeptConnections } from './kept-connections.ts';
 import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
@@ -96,9 +96,9 @@ async function takeSnapshot(
       await closeConnection(client);
       return null;
     }
-    if (hidden !== 'f') throw rowsHidden(relation);
-    const behind = view === 'f' ? null : await findHiddenBehind(client, relation, signal);
-    if (behind) throw behind;
+    const isPlain = hidden === 'f' && view === 'f';
+    const behind = isPlain ? null : await findHidden(client, relation, signal);
+    if (behind ?? hidden !== 'f') throw behind ?? rowsHidden(relation);
     const rows = Number(count);
     if (!Number.isSafeInteger(rows)) {
       throw noCount();
@@ -129,7 +129,7 @@ async function takeSnapshot(
 }
 
 /** SQL of three columns: whether a table was replaced, whether rows are hidden, and whether it is a view. */
-export const checksSql = (relation: string): string =>
+export const checksSql = (relation: ReadRelation): string =>
   `${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${isViewSql(relation)} AS "view"`;
 
 interface Opened {
@@ -376,7 +376,7 @@ async function beginOn(
     if (position !== null && !(await hasReplayed(client, position, signal))) {
       throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
     }
-    const statements = [...before, { sql: setUpSql(options, teamId) }, ...more];
+    const statements = [...before, { sql: setUpSql(options, teamId, serverVersionOf(client)) }, ...more];
     const answers = await runBatch(client, statements, signal, answerMs ?? silenceMs);
     const [snapshot, serverStart] = answers[before.length]?.rows[0] ?? [];
     if (!snapshot || !serverStart) {
