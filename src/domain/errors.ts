@@ -118,6 +118,10 @@ export const errorCatalogue = {
     'Sluice cannot read the model as it is defined.',
     'Ask your operator to run sluice models check and to correct the key, tenant, interval or other columns of the model. Then retry the run.',
   ),
+  'source.schema_changed': customer(
+    'A column has another type in the source database than in the model.',
+    'Ask your operator to correct type in the model, or to set on_schema_change of the model to follow or widen. Then retry the run.',
+  ),
   'source.permission_denied': customer(
     'The source database refused access to the relation.',
     'Grant SELECT on the relation to the database role that Sluice uses, then retry the run.',

@@ -129,6 +129,7 @@ async function copySettled(
   const { chain } = job;
   const request = requestOf(job);
   const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
+  for (const change of snapshot.typeChanges) ports.log('WARNING', change);
   const transformer =
     chain && openTransformer(steps, snapshot, job.encoding.toJson, threadOf(job), signal);
   const { columns } = transformer ?? snapshot;

@@ -14,6 +14,7 @@ export function readThrough(
     slices: snapshot.slices,
     projection: snapshot.projection,
     keyPlaces: snapshot.keyPlaces,
+    typeChanges: snapshot.typeChanges,
     countRows: (signal) => snapshot.countRows(signal),
     keySet: () => snapshot.keySet(),
     close: () => snapshot.close(),

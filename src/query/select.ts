@@ -1,9 +1,9 @@
 import { SluiceError } from '../domain/errors.ts';
-import type { Model } from '../domain/model.ts';
+import type { Model, ModelColumn } from '../domain/model.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { Timestamp } from '../domain/time.ts';
 import { BoundedMap } from './bounded-map.ts';
-import type { Expression } from './expression.ts';
+import { type Expression, operandsOf } from './expression.ts';
 import type { Output, ParsedQuery } from './parse-query.ts';
 import {
   type Dialect,
@@ -22,6 +22,8 @@ export interface SentColumn extends Pick<Column, 'name' | 'type'> {
    * prints for them. `binary`: as they are, whatever their type.
    */
   readonly sentAs?: 'text' | 'binary';
+  /** The type that it is cast to, as SQL prints it. */
+  readonly castTo?: string;
 }
 
 /** The rows that a statement reads. */
@@ -135,7 +137,8 @@ function rowsSql(
     throw new Error('The described columns are not those of the query.');
   }
   const targets = outputs.map((output, index) => {
-    const { type, sentAs } = columns[index] ?? {};
+    const { type, sentAs, castTo } = columns[index] ?? {};
+    if (castTo !== undefined) return castTarget(output, castTo);
     if (sentAs === 'text') return textTarget(output);
     return type === 'as_json' && sentAs !== 'binary' ? jsonTarget(output) : plainTarget(output);
   });
@@ -204,6 +207,20 @@ export function findRowSql(selection: Selection, text: string): string | null {
   return `${checkStatement(select, selection)} LIMIT 1`;
 }
 
+/** The columns of the model that a query reads; all of them without a query. */
+export function usedColumns(model: Model, query: ParsedQuery | null): readonly ModelColumn[] {
+  if (query === null) return model.columns;
+  const used = new Set<string>();
+  const note = (expression: Expression): void => {
+    if (expression.kind === 'column') used.add(expression.name);
+    if (expression.kind === 'json') used.add(expression.column);
+    operandsOf(expression).forEach(note);
+  };
+  for (const { expression } of query.outputs) note(expression);
+  if (query.where) note(query.where);
+  return model.columns.filter(({ name }) => used.has(name));
+}
+
 /** The columns and JSON paths that are cast somewhere in a part of a query. */
 function castOperands(part: unknown): readonly Expression[] {
   if (typeof part !== 'object' || part === null) return [];
@@ -250,10 +267,12 @@ const jsonTarget =
     return `CAST(${json} AS pg_catalog.text) AS ${quoteName(name)}`;
   };
 
-const textTarget =
-  ({ name, expression }: Output): Target =>
+const castTarget =
+  ({ name, expression }: Output, type: string): Target =>
   (dialect) =>
-    `CAST(${printExpression(expression, dialect)} AS pg_catalog.text) AS ${quoteName(name)}`;
+    `CAST(${printExpression(expression, dialect)} AS ${type}) AS ${quoteName(name)}`;
+
+const textTarget = (output: Output): Target => castTarget(output, 'pg_catalog.text');
 
 /** A key column of the model, or its interval column, whether or not the query selects it. */
 function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {

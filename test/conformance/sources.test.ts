@@ -11,6 +11,7 @@ import {
   sourceServers,
 } from '../support/source-cases.ts';
 
+const never = new AbortController().signal;
 const relation = (name: string): Partial<Model> => ({ relation: { schema: 'shop', name } });
 
 describe.each(sourceServers)('%s', (_, start) => {
@@ -85,11 +86,102 @@ describe.each(sourceServers)('%s', (_, start) => {
         plainColumn('c', 'public.mood[]'),
       ];
       const source = shop.source({ ...relation('moods'), columns });
-      const described = await source.describe(caseRequest(), new AbortController().signal);
+      const described = await source.describe(caseRequest(), never);
       expect(described.map(({ sourceType }) => sourceType)).toEqual(
         columns.map(({ sourceType }) => sourceType),
       );
       await shop.run(`alter role ${shop.reader} reset search_path`);
+    });
+  });
+
+  describe('a column that has another type than in the model', () => {
+    const columnsOf = (type: string) => [plainColumn('id', 'bigint'), plainColumn('v', type)];
+    const retyped = relation('retyped');
+    const words = (found: string, declared: string) =>
+      `column v is ${found} in the database, but ${declared} in the model rows`;
+
+    test('stops run, form and check in the same words', async () => {
+      await shop.create(`create table shop.retyped (like shop.base including all);
+        insert into shop.retyped select id, team, at, id::text from shop.base`);
+      expect(await shop.read(retyped)).toHaveLength(100);
+      await shop.run('alter table shop.retyped alter column v type int using v::int');
+      const refused = { code: 'source.schema_changed', detail: words('integer', 'text') };
+      await expect(shop.read(retyped)).rejects.toMatchObject(refused);
+      const describing = shop.source(retyped).describe(caseRequest(), never);
+      await expect(describing).rejects.toMatchObject(refused);
+      const small = shop.source(retyped).openSmall(caseRequest(), never, 1_000_000);
+      await expect(small).rejects.toMatchObject(refused);
+      expect(await shop.check(retyped)).toContainEqual(
+        expect.stringContaining(`error: ${refused.detail}`),
+      );
+      // A query that does not read the column is not concerned.
+      const dslQuery = 'SELECT id FROM rows WHERE id = 3';
+      expect(await shop.read(retyped, { dslQuery })).toEqual([{ id: 3 }]);
+      const uses = { dslQuery: `SELECT id FROM rows WHERE v = '3'` };
+      await expect(shop.read(retyped, uses)).rejects.toMatchObject(refused);
+    });
+
+    test('is followed if the model says so, and the log of the run says it', async () => {
+      const changes = { ...retyped, onSchemaChange: 'follow' } as const;
+      expect((await shop.read(changes))[6]).toEqual({ id: 7, v: 7 });
+      const snapshot = await shop.source(changes).open(caseRequest(), never);
+      await snapshot.close();
+      expect(snapshot.typeChanges).toEqual([
+        'The type of column v has changed: it is integer in the database, and text in the model. on_schema_change allows it.',
+      ]);
+      expect(snapshot.columns[1]).toMatchObject({ type: 'int4', sourceType: 'integer' });
+      expect(await shop.check(changes)).toEqual([
+        'warning: The type of column v has changed: it is integer in the database, and text in the model. on_schema_change allows it.',
+      ]);
+    });
+
+    test.each([
+      ['bigint', 'integer', 'bigint'],
+      ['smallint', 'integer', 'integer'],
+      ['integer', 'integer', 'integer'],
+      ['double precision', 'real', 'double precision'],
+      ['numeric(12,2)', 'numeric(10,2)', 'numeric(12,2)'],
+      ['numeric(8,2)', 'numeric(10,2)', 'numeric(10,2)'],
+      ['text', 'varchar(30)', 'character varying(30)'],
+      ['numeric(10,3)', 'numeric(10,2)', null],
+      ['text', 'integer', null],
+      ['bigint', 'numeric', null],
+    ])('widen: a model with %s and a database with %s give %s', async (declared, real, written) => {
+      await shop.create(`drop table if exists shop.widened;
+        create table shop.widened (id bigint primary key, team int, at timestamptz not null, v ${real});
+        insert into shop.widened values (1, 1, '2024-03-01 00:10Z', 1.5)`);
+      const columns = columnsOf(declared);
+      const changes = { ...relation('widened'), columns, onSchemaChange: 'widen' } as const;
+      if (written === null) {
+        const refused = {
+          code: 'source.schema_changed',
+          detail: expect.stringMatching(/, and neither type is wider$/),
+        };
+        await expect(shop.read(changes)).rejects.toMatchObject(refused);
+        return;
+      }
+      const snapshot = await shop.source(changes).open(caseRequest(), never);
+      await snapshot.close();
+      expect(snapshot.columns[1]?.sourceType).toBe(written);
+      const [row] = await shop.read(changes);
+      const { v } = row as { v: unknown };
+      expect(Number(v)).toBe(/int/.test(real) ? 2 : 1.5);
+    });
+
+    test('other spellings and domains are the same type', async () => {
+      await shop.create(`create domain shop.amount as numeric(10,2);
+        create table shop.spelled (id bigint primary key, team int, at timestamptz not null, a shop.amount, b varchar(9), c timestamp(3), d shop.amount[])`);
+      const columns = [
+        plainColumn('a', 'shop.amount'),
+        plainColumn('a', 'numeric'),
+        plainColumn('b', 'varchar(9)'),
+        plainColumn('b', 'character varying'),
+        plainColumn('c', 'timestamp without time zone'),
+        plainColumn('d', 'shop.amount[]'),
+      ];
+      for (const column of columns) {
+        expect(await shop.read({ ...relation('spelled'), columns: [column] })).toEqual([]);
+      }
     });
   });
 });

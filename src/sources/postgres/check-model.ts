@@ -10,6 +10,7 @@ import { findHidden } from './hidden-rows.ts';
 import { readRelationOf } from './plan.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
+import { describeTypeChange, describeTypeFault, findTypeChanges } from './schema-changes.ts';
 import { beginSnapshot } from './snapshot.ts';
 
 export interface ModelFinding {
@@ -181,12 +182,14 @@ async function checkStatement(
     const described = await describeColumns(client, describeSql(model, null), signal);
     for (const [index, column] of model.columns.entries()) {
       const real = described[index];
-      const oid = await typeOidOf(client, column.sourceType);
-      if (oid === null) {
+      if ((await typeOidOf(client, column.sourceType, signal)) === null) {
         tell('error', `${column.name}: there is no type ${column.sourceType}. Correct type.`);
-      } else if (oid !== real?.typeOid) {
-        const detail = `${column.name} is ${real?.sourceType}, not ${column.sourceType}`;
-        tell('error', `${detail}. Correct type.`);
+      } else if (real) {
+        for (const change of await findTypeChanges(client, [column], [real], signal)) {
+          const fault = describeTypeFault(model, change);
+          if (fault === null) tell('warning', describeTypeChange(change));
+          else tell('error', `${fault}. Correct type, or set on_schema_change.`);
+        }
       }
     }
     const [clock] = await query<{ ms: string }>(

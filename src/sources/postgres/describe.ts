@@ -6,6 +6,7 @@ import { toSourceError } from './errors.ts';
 import { nameFailingRow, searchOptions } from './failing-row.ts';
 import { findHidden } from './hidden-rows.ts';
 import type { PlanSelect } from './plan.ts';
+import { applyTypeChanges, findTypeChanges } from './schema-changes.ts';
 import { beginSnapshot, type SnapshotOptions } from './snapshot.ts';
 
 /**
@@ -33,13 +34,14 @@ async function explain(
   request: SourceRequest,
   signal: AbortSignal,
 ): Promise<readonly Column[]> {
-  const { describeSql, relation, select } = plan(request);
+  const { model, describeSql, relation, used, select } = plan(request);
   const client = await beginSnapshot(options, request.teamId, signal);
   try {
-    const planned = select(
-      await describeColumns(client, describeSql, signal),
-      serverVersionOf(client),
-    );
+    const described = await describeColumns(client, describeSql, signal);
+    const { describeSql: usedSql, columns } = used;
+    const found = usedSql === null ? described : await describeColumns(client, usedSql, signal);
+    const changes = await findTypeChanges(client, columns, found, signal);
+    const planned = select(described, serverVersionOf(client), applyTypeChanges(model, changes));
     await query(client, planned.explainSql(request.interval), signal);
     const hidden = await findHidden(client, relation, signal);
     if (hidden) throw hidden;

@@ -7,7 +7,9 @@ import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from
 import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect, RequestPlan, SelectPlan } from './plan.ts';
 import { readSlices, type SliceReading } from './read-slice.ts';
-import { begin, checksSql, type SnapshotOptions } from './snapshot.ts';
+import { findTypeChanges } from './schema-changes.ts';
+import { begin, type SnapshotOptions } from './snapshot.ts';
+import { checksSql } from './open-snapshot.ts';
 import { sliceInterval } from './slices.ts';
 
 /** A request with as many rows, or more, is opened alone. */
@@ -98,7 +100,9 @@ export class JointSnapshots {
   ): Promise<readonly Answer[]> {
     const plans = all.map((asked) => tryPlan(this.#plan, asked.request));
     const planned = plans.filter((plan) => plan !== null);
-    const shapes = [...new Set(planned.map(({ describeSql }) => describeSql))];
+    const shapes = [
+      ...new Set(planned.flatMap((plan) => [plan.describeSql, plan.used.describeSql ?? []].flat())),
+    ];
     const relations = [...new Map(planned.map(({ relation }) => [relation.name, relation])).values()];
     const counts = all.flatMap(({ request: { interval } }, index) => {
       const plan = plans[index];
@@ -133,8 +137,12 @@ export class JointSnapshots {
         const slices = sliceInterval(request.interval, this.#options.sliceMs, rows ?? 0);
         const isSmall = rows !== undefined && rows !== null && rows < mostRows && slices.length < 2;
         if (!plan || !isSmall || !plain.has(plan.relation.name)) continue;
-        const fields = described.get(plan.describeSql) ?? [];
-        const named = await nameColumns(client, fields, signal);
+        const { used } = plan;
+        const nameShape = (sql: string) => nameColumns(client, described.get(sql) ?? [], signal);
+        const named = await nameShape(plan.describeSql);
+        const found = used.describeSql === null ? named : await nameShape(used.describeSql);
+        // What has changed is for the one that is opened alone, which says so.
+        if ((await findTypeChanges(client, used.columns, found, signal)).length > 0) continue;
         const select = plan.select(named, serverVersionOf(client));
         const keys = new KeyDigest();
         const reading = { options: this.#options, model: request.model, select, keys };
@@ -216,6 +224,7 @@ interface Held {
 /** The rows of a request in memory. Its transaction has ended. */
 class MemorySnapshot implements SourceSnapshot {
   readonly columns;
+  readonly typeChanges: readonly string[] = [];
   readonly keyPlaces: readonly number[];
   readonly totalCount: number;
   readonly snapshot: string;

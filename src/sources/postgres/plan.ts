@@ -1,6 +1,6 @@
 import { isExactNumeric } from '../../domain/decimal-columns.ts';
 import { SluiceError } from '../../domain/errors.ts';
-import type { Model } from '../../domain/model.ts';
+import type { Model, ModelColumn } from '../../domain/model.ts';
 import type { Column, ColumnType } from '../../domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
@@ -23,12 +23,14 @@ import {
   relationOf,
   type Selection,
   type SentColumn,
+  usedColumns,
 } from '../../query/select.ts';
 import type { Projection, SourceRequest } from '../source.ts';
 import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
 import type { ReadRelation } from './hidden-rows.ts';
 import type { JsonDecoder } from './json-decoder.ts';
 import { decoderOf, keptNumeric, numericDecoder } from './json-decoders.ts';
+import type { WiderType } from './schema-changes.ts';
 import { type TieFields, type TieKeyType, tieKeyTypes } from './tie-order.ts';
 
 /**
@@ -73,13 +75,21 @@ export interface TiedPlan extends Pick<SelectPlan, 'copySql' | 'hidden'> {
 /** A plan that lacks the types of its columns, which only the server knows. */
 export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
   readonly relation: ReadRelation;
+  readonly model: Model;
   /** A SELECT whose columns the server is asked to describe; it need not run. */
   readonly describeSql: string;
+  /** The columns of the model that the request reads, and a SELECT of them to be described; null if `describeSql` begins with them. */
+  readonly used: { readonly columns: readonly ModelColumn[]; readonly describeSql: string | null };
   /**
    * @param described the columns of `describeSql`, in their order
    * @param serverVersion major; null if it is not known
+   * @param wider columns that are sent with a wider type than their own
    */
-  select(described: readonly DescribedColumn[], serverVersion: number | null): SelectPlan;
+  select(
+    described: readonly DescribedColumn[],
+    serverVersion: number | null,
+    wider?: ReadonlyMap<string, WiderType>,
+  ): SelectPlan;
 }
 
 /** Plans a request. Throws SluiceError `query.*` or `source.*`. */
@@ -111,9 +121,15 @@ export function planModels(models: readonly Model[]): PlanSelect {
     const isKey = (output: Output | undefined) =>
       output?.expression.kind === 'column' && model.keyColumns.includes(output.expression.name);
     const select = (
-      described: readonly DescribedColumn[],
+      given: readonly DescribedColumn[],
       serverVersion: number | null,
+      wider: ReadonlyMap<string, WiderType> = new Map(),
     ): SelectPlan => {
+      const widerAt = (place: number): WiderType | undefined => {
+        const expression = outputs[place]?.expression;
+        return expression?.kind === 'column' ? wider.get(expression.name) : undefined;
+      };
+      const described = given.map((column, place) => ({ ...column, ...widerAt(place) }));
       const sendsRows = (request.select ?? 'rows') === 'rows';
       const sendsText = request.nested === 'text' && sendsRows;
       const sendsNumerics = request.numerics === 'binary' && sendsRows;
@@ -132,6 +148,8 @@ export function planModels(models: readonly Model[]): PlanSelect {
         const isKept =
           sendsNumerics && decoder === numericDecoder && isExactNumeric(column.sourceType);
         const type = isKept ? 'numeric' : columnTypeOf(typeOid);
+        const castTo = widerAt(place)?.sql;
+        if (castTo !== undefined) return { name, type, sourceType, sentAs: 'binary', castTo };
         return decoder ? { name, type, sourceType, sentAs: 'binary' } : { name, type, sourceType };
       });
       const columns = all.slice(0, outputs.length);
@@ -191,12 +209,30 @@ export function planModels(models: readonly Model[]): PlanSelect {
     const described = [...hiddenKeys, model.intervalColumn];
     return {
       relation: readRelationOf(model),
+      model,
       describeSql: describeSql(model, query, described),
+      used: usedBy(request, model, query),
       select,
       ...counts,
     };
   };
 }
+
+/** Keys alone have no types that a reader sees. */
+function usedBy(
+  { select }: SourceRequest,
+  model: Model,
+  query: ParsedQuery | null,
+): RequestPlan['used'] {
+  const columns = select === 'keys' ? [] : usedColumns(model, query);
+  const isShown = query === null || columns.length === 0;
+  return { columns, describeSql: isShown ? null : describeSql(model, selectionOfColumns(columns)) };
+}
+
+const selectionOfColumns = (columns: readonly ModelColumn[]): ParsedQuery => {
+  const outputs = columns.map(({ name }): Output => ({ name, expression: { kind: 'column', name } }));
+  return { outputs, where: null, star: false, limits: new Map() };
+};
 
 /** The model's relation, and whether policies may leave out rows of it. */
 export function readRelationOf(model: Model): ReadRelation {

@@ -62,6 +62,8 @@ export const pinnedSettings: Readonly<Record<string, string | number>> = {
   transform_null_equals: 'off',
   // Which rows are seen: `hidden-rows.ts` says whether policies leave out some.
   row_security: 'on',
+  // Any other value lets an index leave out rows.
+  gin_fuzzy_search_limit: 0,
   // Statements have a limit of their own; a lock is waited for as long.
   lock_timeout: 0,
   // A slice is read by its index, in order; other plans hold the rows back to sort them all. These

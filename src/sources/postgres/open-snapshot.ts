@@ -1,0 +1,264 @@
+import type pg from 'pg';
+import { SluiceError } from '../../domain/errors.ts';
+import type { RowBlock } from '../../domain/row-block.ts';
+import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import {
+  closeConnection,
+  destroyConnection,
+  nameColumns,
+  query,
+  serverVersionOf,
+} from './connection.ts';
+import { nameFailingRow, searchOptions } from './failing-row.ts';
+import { findHidden, isViewSql, type ReadRelation, rowsHidden, rowsHiddenSql } from './hidden-rows.ts';
+import { KeyDigest } from './key-digest.ts';
+import type { PlanSelect, SelectPlan } from './plan.ts';
+import { readSlice } from './read-slice.ts';
+import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
+import { nameLargeRow } from './row-too-large.ts';
+import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
+import { countLimit, sliceInterval } from './slices.ts';
+import { begin, beginSnapshot, type SettledAt, type SnapshotOptions } from './snapshot.ts';
+
+/** Tables may be replaced while a snapshot is taken: then another one is taken. Maximum of all. */
+const maxSnapshots = 5;
+
+/**
+ * Opens the transaction, describes and counts, in one round trip. Throws SluiceError.
+ *
+ * @param settled the server at which its interval settled
+ */
+export async function openSnapshot(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  settled: SettledAt,
+  signal: AbortSignal,
+): Promise<SourceSnapshot> {
+  for (let taken = 1; taken <= maxSnapshots; taken += 1) {
+    const opened = await takeSnapshot(options, plan, request, settled, signal);
+    if (opened) return new PostgresSnapshot(opened, request);
+  }
+  throw tablesReplaced();
+}
+
+/** @returns null if a table was replaced meanwhile, so that the snapshot may lack rows */
+async function takeSnapshot(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  settled: SettledAt,
+  signal: AbortSignal,
+): Promise<Opened | null> {
+  const { model, relation, describeSql, countSql, used, select } = plan(request);
+  // Keys are compared in number, and may not be read at all.
+  const limit = request.select === 'keys' ? null : countLimit(request.interval, options.sliceMs);
+  const statements = [
+    { sql: describeSql, describeOnly: true },
+    { sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${checksSql(relation)}` },
+    ...(used.describeSql === null ? [] : [{ sql: used.describeSql, describeOnly: true }]),
+  ];
+  const { client, snapshot, serverStart, answers } = await begin(
+    options,
+    request.teamId,
+    settled,
+    statements,
+    signal,
+  );
+  try {
+    const [described, counted, types] = answers;
+    const [count, replaced, hidden, view] = counted?.rows[0] ?? [];
+    if (replaced === 't') {
+      await closeConnection(client);
+      return null;
+    }
+    const isPlain = hidden === 'f' && view === 'f';
+    const behind = isPlain ? null : await findHidden(client, relation, signal);
+    if (behind ?? hidden !== 'f') throw behind ?? rowsHidden(relation);
+    const rows = Number(count);
+    if (!Number.isSafeInteger(rows)) {
+      throw noCount();
+    }
+    const named = await nameColumns(client, described?.fields ?? [], signal);
+    const found = types ? await nameColumns(client, types.fields, signal) : named;
+    const changes = await findTypeChanges(client, used.columns, found, signal);
+    const planned = select(named, serverVersionOf(client), applyTypeChanges(model, changes));
+    const slices = sliceInterval(request.interval, options.sliceMs, rows);
+    const isCounted = rows !== limit;
+    // A name costs the server a file, and only a second connection needs it.
+    const isShared = slices.length > 1 || !isCounted;
+    const exported = isShared ? await exportSnapshot(client, signal) : null;
+    return {
+      options,
+      client,
+      select: planned,
+      typeChanges: changes.map(describeTypeChange),
+      counted: isCounted ? rows : null,
+      countSql: countSql(request.interval, null),
+      slices,
+      exported,
+      // Transaction ids are compared at the same start of the server only.
+      snapshot: `${snapshot}@${serverStart}`,
+      serverStart,
+    };
+  } catch (error) {
+    destroyConnection(client);
+    throw error;
+  }
+}
+
+/** SQL of three columns: whether a table was replaced, whether rows are hidden, and whether it is a view. */
+export const checksSql = (relation: ReadRelation): string =>
+  `${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${isViewSql(relation)} AS "view"`;
+
+interface Opened {
+  readonly options: SnapshotOptions;
+  readonly client: pg.Client;
+  readonly select: SelectPlan;
+  readonly typeChanges: readonly string[];
+  /** All rows of the interval; null if they were too many to be counted first. */
+  readonly counted: number | null;
+  /** Counts them. */
+  readonly countSql: string;
+  readonly slices: readonly Slice[];
+  /** The name of the snapshot for other connections; null if none is needed. */
+  readonly exported: string | null;
+  readonly snapshot: string;
+  readonly serverStart: string;
+}
+
+/** Holds the transaction. Parallel reads get their own connections, which share its snapshot. */
+class PostgresSnapshot implements SourceSnapshot {
+  readonly columns;
+  readonly typeChanges;
+  readonly keyPlaces: readonly number[];
+  readonly snapshot: string;
+  readonly slices: readonly Slice[];
+  readonly projection;
+  readonly #opened: Opened;
+  readonly #request: SourceRequest;
+  readonly #idle: pg.Client[];
+  readonly #clients: Set<pg.Client>;
+  readonly #keys = new KeyDigest();
+  #totalCount: number | null;
+  /** Slices that were not read to their end. */
+  readonly #unread: Set<Slice>;
+  /** Ends a count that nothing waits for. */
+  readonly #closed = new AbortController();
+
+  constructor(opened: Opened, request: SourceRequest) {
+    const { columns, keys } = opened.select;
+    this.columns = columns;
+    this.typeChanges = opened.typeChanges;
+    this.keyPlaces = keys?.places.filter((place) => place < columns.length) ?? [];
+    this.projection = opened.select.projection;
+    this.snapshot = opened.snapshot;
+    this.slices = opened.slices;
+    this.#opened = opened;
+    this.#request = request;
+    this.#totalCount = opened.counted;
+    this.#unread = new Set(opened.slices);
+    this.#idle = [opened.client];
+    this.#clients = new Set(this.#idle);
+  }
+
+  get totalCount(): number | null {
+    return this.#totalCount;
+  }
+
+  async countRows(asked: AbortSignal): Promise<number> {
+    if (this.#totalCount !== null) return this.#totalCount;
+    const signal = AbortSignal.any([asked, this.#closed.signal]);
+    // The idle connection is that of the reader.
+    const client = await (this.#unread.size > 0 ? this.#connect(signal) : this.#acquire(signal));
+    try {
+      const [row] = await query<{ count: string }>(client, this.#opened.countSql, signal);
+      const count = Number(row?.count ?? Number.NaN);
+      if (!Number.isSafeInteger(count)) throw noCount();
+      this.#totalCount = count;
+      return count;
+    } finally {
+      this.#clients.delete(client);
+      await closeConnection(client);
+    }
+  }
+
+  keySet(): KeySet | null {
+    if (this.#opened.select.keys === null) return null;
+    return { digest: this.#keys.read(), count: this.#keys.count };
+  }
+
+  async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
+    const { options, select } = this.#opened;
+    const client = await this.#acquire(signal);
+    let whole = false;
+    try {
+      const { model } = this.#request;
+      const reading = { options, model, select, keys: this.#keys };
+      yield* readSlice(client, reading, slice, signal);
+      this.#unread.delete(slice);
+      whole = true;
+    } catch (error) {
+      // The search has the connection's place.
+      this.#drop(client);
+      signal.throwIfAborted();
+      throw await this.#nameRow(nameLargeRow(error, select, options.maxRowBytes), signal);
+    } finally {
+      // A slice that was not read to its end leaves a running statement: its connection is lost.
+      if (whole) this.#idle.push(client);
+      else this.#drop(client);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+    const { kept } = this.#opened.options;
+    const busy = [...this.#clients].filter((client) => !this.#idle.includes(client));
+    const idle = this.#idle.splice(0);
+    this.#clients.clear();
+    await Promise.all([
+      ...busy.map(closeConnection),
+      ...idle.map((client) => (kept ? kept.give(client) : closeConnection(client))),
+    ]);
+  }
+
+  async #acquire(signal: AbortSignal): Promise<pg.Client> {
+    return this.#idle.pop() ?? this.#connect(signal);
+  }
+
+  /** Another connection to the same snapshot. */
+  async #connect(signal: AbortSignal): Promise<pg.Client> {
+    const { options, exported, serverStart: server } = this.#opened;
+    if (exported === null) throw new Error('the only slice is read a second time');
+    const { client } = await begin(
+      options,
+      this.#request.teamId,
+      { snapshot: exported, server },
+      [],
+      signal,
+    );
+    this.#clients.add(client);
+    return client;
+  }
+
+  #nameRow(error: unknown, signal: AbortSignal): Promise<unknown> {
+    const { options, select } = this.#opened;
+    const { teamId, interval } = this.#request;
+    const begin = () => beginSnapshot(searchOptions(options), teamId, signal);
+    return nameFailingRow(error, (value) => select.findRowSql(interval, value), begin, signal);
+  }
+
+  #drop(client: pg.Client): void {
+    this.#clients.delete(client);
+    destroyConnection(client);
+  }
+}
+
+const noCount = () => new SluiceError('source.unavailable', 'the server gave no count');
+
+async function exportSnapshot(client: pg.Client, signal: AbortSignal): Promise<string> {
+  const sql = 'SELECT pg_catalog.pg_export_snapshot() AS name';
+  const [row] = await query<{ name: string }>(client, sql, signal);
+  if (!row) throw new SluiceError('source.unavailable', 'the server gave no snapshot');
+  return row.name;
+}
