@@ -14,6 +14,9 @@ export interface SourcedModel {
   readonly sourceUrl: string | null;
   /** The primary of a standby. Null: SOURCE_PRIMARY_URL if the source is SOURCE_DATABASE_URL, else none. */
   readonly primaryUrl: string | null;
+  /** The variables that they are from. */
+  readonly sourceName?: string | undefined;
+  readonly primaryName?: string | undefined;
 }
 
 export interface ModelsFileOptions {
@@ -122,6 +125,8 @@ function checkEntry(
     model: modelOf(entry),
     sourceUrl: readAddress(entry.source, [...path, 'source'], report, env),
     primaryUrl: readAddress(entry.settle_url, [...path, 'settle_url'], report, env),
+    sourceName: entry.source,
+    primaryName: entry.settle_url,
   };
 }
 

@@ -52,6 +52,7 @@ export function joinSources(
     const source = createPostgresSource({
       connectionString: first.sourceUrl ?? sourceUrl,
       primaryUrl: primaryUrlOf(config, first),
+      ...addressNamesOf(first),
       allowUnsettledStandby: config.ALLOW_UNSETTLED_STANDBY,
       plan: planModels(inside),
       settleTimeoutMs: config.SETTLE_TIMEOUT_SECONDS * 1_000,
@@ -65,6 +66,14 @@ export function joinSources(
     const source = sources.get(places.get(model) ?? '');
     if (!source) throw new SluiceError('source.unknown_model', model);
     return source;
+  };
+}
+
+/** The settings that the addresses of a model are from. */
+export function addressNamesOf({ sourceName, primaryName }: SourcedModel) {
+  return {
+    addressName: sourceName ?? 'SOURCE_DATABASE_URL',
+    primaryName: primaryName ?? 'SOURCE_PRIMARY_URL',
   };
 }
 

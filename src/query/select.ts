@@ -117,9 +117,17 @@ export function copyKeySetSql(selection: Selection, keys: readonly SentColumn[])
   return `COPY (${checkStatement(select, selection)}) TO STDOUT (FORMAT binary)`;
 }
 
-/** Makes the server explain, as JSON, how it would find and sort the rows of `copySql`; reads no row. */
-export function explainSql(selection: Selection, columns: readonly SentColumn[]): string {
-  return `EXPLAIN (FORMAT JSON) ${rowsSql(selection, columns, [], 'interval and keys')}`;
+/**
+ * Makes the server explain, as JSON, how it finds and sorts the rows of `copySql`.
+ *
+ * @param runs whether it computes all rows, and throws them away; default: it reads no row
+ */
+export function explainSql(
+  selection: Selection,
+  columns: readonly SentColumn[],
+  runs = false,
+): string {
+  return `EXPLAIN (${runs ? 'ANALYZE, TIMING OFF, ' : ''}FORMAT JSON) ${rowsSql(selection, columns, [], 'interval and keys')}`;
 }
 
 function rowsSql(

@@ -57,16 +57,15 @@ const nameOf = (table: string): string =>
      WHERE n.oid = ${table}.relnamespace)`;
 
 /**
- * The relation and the tables that a view reads, through other views too, each with the role whose policies apply: the owner of
+ * The CTE `viewed`: the relation and what a view reads, through other views too, each with the role whose policies apply: the owner of
  * the view that names it, or with `security_invoker` the caller. A materialized view has the rows that its owner saw.
- * A superuser, a role with BYPASSRLS and the owner of a table without FORCE see all rows. Gives those whose policies leave out
- * rows: the policies as JSON, none if no policy lets the role read.
+ * A superuser, a role with BYPASSRLS and the owner of a table without FORCE see all rows.
  *
  * `pg_class` shows the moment of the snapshot. For tables that this role itself would be held back from,
  * `row_security_active` shows the present. A view that is replaced while its statement waits is checked as it was; the next
  * run or look-back checks the new one. What a function within a view reads cannot be known.
  */
-function guardedSql({ name }: ReadRelation): string {
+export function viewedRelationsSql({ name }: ReadRelation): string {
   return `WITH RECURSIVE viewed (id, reader, caller, view) AS (
     SELECT c.oid, me.oid, me.oid, c.oid FROM pg_catalog.pg_class AS c, pg_catalog.pg_roles AS me
      WHERE c.oid = ${ofRelation(name)} AND me.rolname = current_user
@@ -82,7 +81,12 @@ function guardedSql({ name }: ReadRelation): string {
       JOIN pg_catalog.pg_class AS v ON v.oid = viewed.id AND v.relkind IN ('v', 'm')
       JOIN pg_catalog.pg_rewrite AS w ON w.ev_class = v.oid AND w.ev_type = '1'
       JOIN pg_catalog.pg_depend AS d ON d.classid = ${ofClass('pg_rewrite')} AND d.objid = w.oid
-                                    AND d.refclassid = ${ofClass('pg_class')} AND d.refobjid <> v.oid)
+                                    AND d.refclassid = ${ofClass('pg_class')} AND d.refobjid <> v.oid)`;
+}
+
+/** Those whose policies leave out rows: the policies as JSON, none if no policy lets the role read. */
+function guardedSql(relation: ReadRelation): string {
+  return `${viewedRelationsSql(relation)}
   SELECT ${nameOf('t')} AS "table", CASE WHEN viewed.view <> t.oid THEN ${nameOf('v')} END AS view, u.rolname AS reader,
          f.policies
     FROM viewed

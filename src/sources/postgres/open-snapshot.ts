@@ -9,7 +9,7 @@ import {
   query,
   serverVersionOf,
 } from './connection.ts';
-import { nameFailingRow, searchOptions } from './failing-row.ts';
+import { findCulprit } from './culprit.ts';
 import { findHidden, isViewSql, type ReadRelation, rowsHidden, rowsHiddenSql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
@@ -18,7 +18,7 @@ import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
 import { nameLargeRow } from './row-too-large.ts';
 import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
 import { countLimit, sliceInterval } from './slices.ts';
-import { begin, beginSnapshot, type SettledAt, type SnapshotOptions } from './snapshot.ts';
+import { begin, type SettledAt, type SnapshotOptions } from './snapshot.ts';
 
 /** Tables may be replaced while a snapshot is taken: then another one is taken. Maximum of all. */
 const maxSnapshots = 5;
@@ -90,6 +90,7 @@ async function takeSnapshot(
     const exported = isShared ? await exportSnapshot(client, signal) : null;
     return {
       options,
+      plan,
       client,
       select: planned,
       typeChanges: changes.map(describeTypeChange),
@@ -113,6 +114,7 @@ export const checksSql = (relation: ReadRelation): string =>
 
 interface Opened {
   readonly options: SnapshotOptions;
+  readonly plan: PlanSelect;
   readonly client: pg.Client;
   readonly select: SelectPlan;
   readonly typeChanges: readonly string[];
@@ -202,7 +204,8 @@ class PostgresSnapshot implements SourceSnapshot {
       // The search has the connection's place.
       this.#drop(client);
       signal.throwIfAborted();
-      throw await this.#nameRow(nameLargeRow(error, select, options.maxRowBytes), signal);
+      const named = nameLargeRow(error, select, options.maxRowBytes);
+      throw await findCulprit(named, options, this.#opened.plan, this.#request, signal);
     } finally {
       // A slice that was not read to its end leaves a running statement: its connection is lost.
       if (whole) this.#idle.push(client);
@@ -239,13 +242,6 @@ class PostgresSnapshot implements SourceSnapshot {
     );
     this.#clients.add(client);
     return client;
-  }
-
-  #nameRow(error: unknown, signal: AbortSignal): Promise<unknown> {
-    const { options, select } = this.#opened;
-    const { teamId, interval } = this.#request;
-    const begin = () => beginSnapshot(searchOptions(options), teamId, signal);
-    return nameFailingRow(error, (value) => select.findRowSql(interval, value), begin, signal);
   }
 
   #drop(client: pg.Client): void {

@@ -41,8 +41,8 @@ export interface SelectPlan {
   readonly columns: readonly Column[];
   /** `COPY (SELECT …) TO STDOUT (FORMAT binary)`; its columns are `columns`, in their order. */
   copySql(range: DataInterval): string;
-  /** Explains, without running it, how the server would read the rows. */
-  explainSql(range: DataInterval): string;
+  /** Explains how the server reads the rows. @param runs whether it reads them, and throws them away; default false */
+  explainSql(range: DataInterval, runs?: boolean): string;
   /** One row, one column: how many rows `copySql` gives; `limit` if they are more, unless it is null. */
   countSql(range: DataInterval, limit: number | null): string;
   /** One row, one column: rows of the range written by transactions at or after `xmin`. */
@@ -169,7 +169,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
           hidden: [],
           keys: null,
           copySql: (range) => copyKeysSql(selectionOf(range), keys),
-          explainSql: (range) => explainSql(selectionOf(range), columns),
+          explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
           ...counts,
         };
       }
@@ -197,7 +197,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
           copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
         },
         copySql: (range) => copySql(selectionOf(range), columns, hidden),
-        explainSql: (range) => explainSql(selectionOf(range), columns),
+        explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
         tied: fields && {
           hidden: tiedHidden,
           fields,
