@@ -11,13 +11,17 @@ import { maxRowMib } from './row-limit.ts';
  * Every model of this installation: those of MODELS_FILE, and first `events`, unless the file has a model
  * with that name.
  *
+ * @param keepsFaultyAddresses whether a model with an address that is not valid is kept, with its fault
  * @throws ConfigError with every fault of the file
  */
-export function loadModels({ MODELS_FILE }: Config): readonly SourcedModel[] {
+export function loadModels(
+  { MODELS_FILE }: Config,
+  keepsFaultyAddresses = false,
+): readonly SourcedModel[] {
   const listed =
     MODELS_FILE === null
       ? []
-      : readModelsFile(MODELS_FILE, { checkExpression: checkModelExpression });
+      : readModelsFile(MODELS_FILE, { checkExpression: checkModelExpression, keepsFaultyAddresses });
   const hasEvents = listed.some(({ model }) => model.name === eventsModel.name);
   return hasEvents
     ? listed

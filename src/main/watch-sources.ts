@@ -68,7 +68,8 @@ export function watchSources({
   };
 }
 
-/** Internal addresses and names are not shown. */
+/** The detail names no host. */
 function codeOf(error: unknown): string {
-  return error instanceof SluiceError ? ` (${error.code})` : '';
+  if (!(error instanceof SluiceError)) return '';
+  return error.detail === undefined ? ` (${error.code})` : ` (${error.code}: ${error.detail})`;
 }

@@ -129,6 +129,7 @@ async function copySettled(
   const { chain } = job;
   const request = requestOf(job);
   const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
+  if (snapshot.hasDays) await refuseParts(job.interval, snapshot);
   for (const change of snapshot.typeChanges) ports.log('WARNING', change);
   const transformer =
     chain && openTransformer(steps, snapshot, job.encoding.toJson, threadOf(job), signal);
@@ -225,6 +226,25 @@ function recipeOf({ chain, encoding, maxFileBytes, request }: IntervalJob): Reci
     excludeEvents,
     ...(chain && { chain: chain.recipe, maxFileBytes }),
   };
+}
+
+/** A day that daylight saving makes short. */
+const shortestDayMs = 23 * 3_600_000;
+
+/**
+ * A row with a day and no time is in the part of the day that begins at midnight, whenever it arrives.
+ *
+ * @throws SluiceError `source.model_invalid` if the interval is a part of a day
+ */
+async function refuseParts(
+  { start, end }: IntervalJob['interval'],
+  snapshot: SourceSnapshot,
+): Promise<void> {
+  if (end - start >= shortestDayMs) return;
+  await snapshot.close();
+  const detail =
+    'the interval column is a date, so an interval shorter than a day would lose the rows that arrive after the first one of the day. Name a timestamptz as interval_column, or export by day or week';
+  throw new SluiceError('source.model_invalid', detail);
 }
 
 /** Before rows are read: @throws SluiceError `destination.decimal_mismatch` if a chosen column is not one of numeric */

@@ -15,6 +15,7 @@ export function readThrough(
     projection: snapshot.projection,
     keyPlaces: snapshot.keyPlaces,
     typeChanges: snapshot.typeChanges,
+    hasDays: snapshot.hasDays,
     countRows: (signal) => snapshot.countRows(signal),
     keySet: () => snapshot.keySet(),
     close: () => snapshot.close(),

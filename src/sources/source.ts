@@ -54,6 +54,8 @@ export const manyRows = 20_000;
  */
 export interface SourceSnapshot {
   readonly columns: readonly Column[];
+  /** Whether the interval column has days, not times: all rows of a day are in the interval with its midnight. */
+  readonly hasDays: boolean;
   /** Columns whose type is not that of the model, in words for the run's log; exports of the model allow it. */
   readonly typeChanges: readonly string[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */

@@ -103,5 +103,8 @@ export async function typeOidOf(
     if (!(error instanceof SluiceError) || error.code !== 'query.invalid') throw error;
     await query(client, 'ROLLBACK TO SAVEPOINT name', signal);
     return null;
+  } finally {
+    // A subtransaction can export no snapshot.
+    await query(client, 'RELEASE SAVEPOINT name', signal);
   }
 }

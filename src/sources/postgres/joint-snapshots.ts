@@ -224,6 +224,7 @@ interface Held {
 /** The rows of a request in memory. Its transaction has ended. */
 class MemorySnapshot implements SourceSnapshot {
   readonly columns;
+  readonly hasDays: boolean;
   readonly typeChanges: readonly string[] = [];
   readonly keyPlaces: readonly number[];
   readonly totalCount: number;
@@ -235,6 +236,7 @@ class MemorySnapshot implements SourceSnapshot {
 
   constructor({ select, slices, blocks, rows, keys, snapshot }: Held) {
     this.columns = select.columns;
+    this.hasDays = select.momentType === 'date';
     this.keyPlaces = select.keys?.places.filter((place) => place < this.columns.length) ?? [];
     this.projection = select.projection;
     this.totalCount = rows;

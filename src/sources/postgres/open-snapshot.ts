@@ -132,6 +132,7 @@ interface Opened {
 /** Holds the transaction. Parallel reads get their own connections, which share its snapshot. */
 class PostgresSnapshot implements SourceSnapshot {
   readonly columns;
+  readonly hasDays: boolean;
   readonly typeChanges;
   readonly keyPlaces: readonly number[];
   readonly snapshot: string;
@@ -151,6 +152,7 @@ class PostgresSnapshot implements SourceSnapshot {
   constructor(opened: Opened, request: SourceRequest) {
     const { columns, keys } = opened.select;
     this.columns = columns;
+    this.hasDays = opened.select.momentType === 'date';
     this.typeChanges = opened.typeChanges;
     this.keyPlaces = keys?.places.filter((place) => place < columns.length) ?? [];
     this.projection = opened.select.projection;

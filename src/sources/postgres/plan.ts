@@ -53,6 +53,8 @@ export interface SelectPlan {
   readonly projection: Projection | null;
   /** For each of `columns` how its fields become what its type says; null: they are sent so. */
   readonly decoders: readonly (JsonDecoder | null)[];
+  /** The type of the interval column; null for a request of keys. */
+  readonly momentType?: ColumnType | null;
   /** Columns that `copySql` sends after `columns`. */
   readonly hidden: readonly Column[];
   /** A way to read the same rows that costs the server less; null if they cannot be sorted here. */
@@ -191,6 +193,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
         decoders,
         projection,
         hidden,
+        momentType: moment?.type ?? null,
         keys: {
           places,
           columns: keyColumns,
