@@ -142,6 +142,11 @@ export const errorCatalogue = {
     'The standby ended the statement because it had to replay changes of its primary.',
     'Sluice retries automatically. If it persists, set hot_standby_feedback to on or raise max_standby_streaming_delay on the standby.',
   ),
+  'source.lock_released': transient(
+    'source',
+    'The run gave up the table that it was reading, because it held the table or its snapshot for too long.',
+    'No action needed: Sluice retries automatically. If it persists, use a faster destination, or raise SOURCE_LOCK_WAIT_SECONDS or MAX_SNAPSHOT_HOURS.',
+  ),
   'source.out_of_resources': transient(
     'source',
     'The source database has reached a limit.',

@@ -123,6 +123,8 @@ export interface SourceState {
   readonly findings: readonly { readonly severity: 'error' | 'warning'; readonly detail: string }[];
   /** The clock of the server that gives rows their time. */
   readonly clockMs: number;
+  /** How long the oldest run has read from its snapshot; 0 if no run reads now. */
+  readonly oldestSnapshotSeconds: number;
   /** How far a standby is behind its primary; null on a primary. */
   readonly replayLagSeconds: number | null;
 }

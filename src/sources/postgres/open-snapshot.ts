@@ -58,7 +58,7 @@ async function takeSnapshot(
     { sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${checksSql(relation)}` },
     ...(used.describeSql === null ? [] : [{ sql: used.describeSql, describeOnly: true }]),
   ];
-  const { client, snapshot, serverStart, answers } = await begin(
+  const { client, pid, snapshot, serverStart, answers } = await begin(
     options,
     request.teamId,
     settled,
@@ -92,6 +92,7 @@ async function takeSnapshot(
       options,
       plan,
       client,
+      pid,
       select: planned,
       typeChanges: changes.map(describeTypeChange),
       counted: isCounted ? rows : null,
@@ -116,6 +117,7 @@ interface Opened {
   readonly options: SnapshotOptions;
   readonly plan: PlanSelect;
   readonly client: pg.Client;
+  readonly pid: number;
   readonly select: SelectPlan;
   readonly typeChanges: readonly string[];
   /** All rows of the interval; null if they were too many to be counted first. */
@@ -142,6 +144,10 @@ class PostgresSnapshot implements SourceSnapshot {
   readonly #request: SourceRequest;
   readonly #idle: pg.Client[];
   readonly #clients: Set<pg.Client>;
+  readonly #pids = new Map<pg.Client, number>();
+  readonly #endWatch: () => void;
+  /** Why the connections were given up; null if they were not. */
+  #excess: SluiceError | null = null;
   readonly #keys = new KeyDigest();
   #totalCount: number | null;
   /** Slices that were not read to their end. */
@@ -164,6 +170,21 @@ class PostgresSnapshot implements SourceSnapshot {
     this.#unread = new Set(opened.slices);
     this.#idle = [opened.client];
     this.#clients = new Set(this.#idle);
+    this.#pids.set(opened.client, opened.pid);
+    const watch = opened.options.watchHeld ?? (() => () => {});
+    this.#endWatch = watch({
+      pids: () => [...this.#clients].flatMap((client) => this.#pids.get(client) ?? []),
+      onExcess: (error) => this.#release(error),
+    });
+  }
+
+  /** Ends the transactions at once. Rows that are still to be read fail with the error. */
+  #release(error: SluiceError): void {
+    this.#excess = error;
+    this.#closed.abort(error);
+    this.#idle.length = 0;
+    for (const client of this.#clients) destroyConnection(client);
+    this.#clients.clear();
   }
 
   get totalCount(): number | null {
@@ -206,16 +227,18 @@ class PostgresSnapshot implements SourceSnapshot {
       // The search has the connection's place.
       this.#drop(client);
       signal.throwIfAborted();
+      if (this.#excess) throw this.#excess;
       const named = nameLargeRow(error, select, options.maxRowBytes);
       throw await findCulprit(named, options, this.#opened.plan, this.#request, signal);
     } finally {
       // A slice that was not read to its end leaves a running statement: its connection is lost.
-      if (whole) this.#idle.push(client);
+      if (whole && !this.#excess) this.#idle.push(client);
       else this.#drop(client);
     }
   }
 
   async close(): Promise<void> {
+    this.#endWatch();
     this.#closed.abort();
     const { kept } = this.#opened.options;
     const busy = [...this.#clients].filter((client) => !this.#idle.includes(client));
@@ -235,7 +258,8 @@ class PostgresSnapshot implements SourceSnapshot {
   async #connect(signal: AbortSignal): Promise<pg.Client> {
     const { options, exported, serverStart: server } = this.#opened;
     if (exported === null) throw new Error('the only slice is read a second time');
-    const { client } = await begin(
+    if (this.#excess) throw this.#excess;
+    const { client, pid } = await begin(
       options,
       this.#request.teamId,
       { snapshot: exported, server },
@@ -243,6 +267,7 @@ class PostgresSnapshot implements SourceSnapshot {
       signal,
     );
     this.#clients.add(client);
+    this.#pids.set(client, pid);
     return client;
   }
 

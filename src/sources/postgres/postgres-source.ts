@@ -7,6 +7,7 @@ import type { ConnectionLimit } from './connection-limit.ts';
 import { findCulprit } from './culprit.ts';
 import { describeRequest } from './describe.ts';
 import { findExcessRights } from './excess-rights.ts';
+import { type HeldSessions, watchHeldLocks } from './held-locks.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
 import { JointSnapshots } from './joint-snapshots.ts';
 import { KeptConnections } from './kept-connections.ts';
@@ -59,6 +60,10 @@ export interface PostgresSourceOptions {
   readonly silenceMs?: number;
   /** Maximum pause between two statements of a run; 10 minutes. */
   readonly idleTimeoutMs?: number;
+  /** How long a session may wait for a table that a run reads; 5 seconds. */
+  readonly lockWaitMs?: number;
+  /** Maximum age of a snapshot; 24 hours. */
+  readonly snapshotMs?: number;
 }
 
 /** Maximum number of idle connections that are kept for snapshots. */
@@ -80,6 +85,8 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     connectTimeoutMs: 10_000,
     statementTimeoutMs: 3_600_000,
     idleTimeoutMs: 600_000,
+    lockWaitMs: 5_000,
+    snapshotMs: 86_400_000,
     plan: planModels([eventsModel]),
     manyTies: new Set<string>(),
     ...given,
@@ -139,6 +146,7 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     ...options,
     kept: new KeptConnections(options.keepConnectionMs, mostKept),
     settledAt: () => servers.source.serverStart,
+    watchHeld: (sessions: HeldSessions) => watchHeldLocks(servers.source, options, sessions),
   };
   const joint = new JointSnapshots(reading, options.plan);
   const open: Source['open'] = async (request, signal, position = null, server = null) => {

@@ -8,7 +8,7 @@ interface Timeouts {
 }
 
 /**
- * One statement for all settings of a transaction. It gives the snapshot, and when the server was started.
+ * One statement for all settings of a transaction. It gives the snapshot, when the server was started, and the session's pid.
  *
  * @param serverVersion major; null if it is not known
  */
@@ -24,7 +24,8 @@ export function setUpSql(options: Timeouts, teamId: number, serverVersion: numbe
     ([name, value]) => `pg_catalog.set_config('${name}', '${value}', true)`,
   );
   return `SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text,
-    pg_catalog.extract('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text, ${markOwnTransaction}, ${ownPath}, ${settings.join(', ')}`;
+    pg_catalog.extract('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text,
+    pg_catalog.pg_backend_pid(), ${markOwnTransaction}, ${ownPath}, ${settings.join(', ')}`;
 }
 
 /**

@@ -10,6 +10,7 @@ import {
   serverVersionOf,
 } from './connection.ts';
 import { toSourceError } from './errors.ts';
+import type { HeldSessions } from './held-locks.ts';
 import type { KeptConnections } from './kept-connections.ts';
 import type { SliceOptions } from './read-slice.ts';
 import { hasReplayed } from './replay.ts';
@@ -29,6 +30,8 @@ export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
   readonly sliceMs: number;
   /** Where the connections of snapshots come from and go to; default: a new one each. */
   readonly kept?: KeptConnections;
+  /** Watches an open snapshot; default: it is not watched. It returns what ends the watch. */
+  readonly watchHeld?: (sessions: HeldSessions) => () => void;
   /** The start of the server that settled last; null if it is not known. */
   readonly settledAt?: () => string | null;
 }
@@ -60,6 +63,8 @@ interface Begun {
   readonly client: pg.Client;
   readonly snapshot: string;
   readonly serverStart: string;
+  /** Of the session. A pooler gives its client another one. */
+  readonly pid: number;
   /** To `more`, in its order. */
   readonly answers: readonly BatchAnswer[];
 }
@@ -130,11 +135,11 @@ async function beginOn(
     }
     const statements = [...before, { sql: setUpSql(options, teamId, serverVersionOf(client)) }, ...more];
     const answers = await runBatch(client, statements, signal, answerMs ?? silenceMs);
-    const [snapshot, serverStart] = answers[before.length]?.rows[0] ?? [];
+    const [snapshot, serverStart, pid] = answers[before.length]?.rows[0] ?? [];
     if (!snapshot || !serverStart) {
       throw new SluiceError('source.unavailable', 'the server gave no snapshot');
     }
-    return { client, snapshot, serverStart, answers: answers.slice(before.length + 1) };
+    return { client, snapshot, serverStart, pid: Number(pid), answers: answers.slice(before.length + 1) };
   } catch (error) {
     destroyConnection(client);
     throw error;
