@@ -1,5 +1,6 @@
 /** What a real PostgreSQL does: each case on each server that this machine has. */
 
+import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SluiceError } from '../../src/domain/errors.ts';
 import type { Model } from '../../src/domain/model.ts';
@@ -11,6 +12,7 @@ import {
   type SourceServer,
   sourceServers,
 } from '../support/source-cases.ts';
+import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
 const relation = (name: string): Partial<Model> => ({ relation: { schema: 'shop', name } });
@@ -324,5 +326,117 @@ describe.each(sourceServers)('%s', (_, start) => {
         expect.stringMatching(/^warning: day is timestamp without time zone/),
       );
     });
+  });
+
+  describe('an exporter with a slow destination', () => {
+    test('lets go of a table that somebody waits for, and says so', async () => {
+      await shop.create(`create table shop.busy (like shop.base including all);
+        insert into shop.busy select g, 1, timestamptz '2024-03-01 00:00Z' + g * interval '20 ms', repeat('x', 900)
+          from generate_series(1, 100000) g`);
+      const snapshot = await shop
+        .source(relation('busy'), { lockWaitMs: 300, sliceMs: 60_000 })
+        .open(caseRequest(), never);
+      const [slice] = snapshot.slices;
+      if (!slice) throw new Error('there is no slice');
+      const rows = snapshot.read(slice, never)[Symbol.asyncIterator]();
+      // The destination takes no more than the first block.
+      expect((await rows.next()).done).toBe(false);
+      const started = performance.now();
+      await shop.run('alter table shop.busy add x int');
+      await shop.run(`insert into shop.busy values (0, 1, now(), 'new')`);
+      expect(performance.now() - started).toBeLessThan(20_000);
+      const rest = async () => {
+        for (let next = await rows.next(); !next.done; ) next = await rows.next();
+        for (const other of snapshot.slices) {
+          for await (const block of snapshot.read(other, never)) expect(block.rowCount).toBeGreaterThan(0);
+        }
+      };
+      await expect(rest()).rejects.toMatchObject({
+        code: 'source.lock_released',
+        detail: expect.stringMatching(/^another session had waited for \d+ seconds/),
+      });
+      await snapshot.close();
+    });
+
+    test('gives up a snapshot that is too old', async () => {
+      const source = shop.source({}, { snapshotMs: 100, lockWaitMs: 300 });
+      const snapshot = await source.open(caseRequest(), never);
+      const [slice] = snapshot.slices;
+      if (!slice) throw new Error('there is no slice');
+      await until(async () => (await source.inspect(never)).oldestSnapshotSeconds === 0);
+      const reading = snapshot.read(slice, never)[Symbol.asyncIterator]().next();
+      await expect(reading).rejects.toMatchObject({
+        code: 'source.lock_released',
+        detail: expect.stringMatching(/^the run had held its snapshot for/),
+      });
+      await snapshot.close();
+    });
+
+    test('shows for how long it has read', async () => {
+      const source = shop.source({}, { applicationName: 'sluice-export' });
+      expect((await source.inspect(never)).oldestSnapshotSeconds).toBe(0);
+      const snapshot = await source.open(caseRequest(), never);
+      expect((await source.inspect(never)).oldestSnapshotSeconds).toBeGreaterThan(0);
+      await snapshot.close();
+    });
+  });
+
+  describe('a database in another encoding', () => {
+    let other: SourceCase;
+    let otherServer: SourceServer;
+    const name = `encoded_${process.pid}`;
+
+    beforeAll(async () => {
+      await shop.run(`create database ${name} template template0 encoding 'WIN1252' locale 'C'`);
+      const url = new URL(server.url);
+      url.pathname = `/${name}`;
+      otherServer = { url: url.href, stop: async () => {} };
+      other = await openSourceCase(otherServer);
+    });
+
+    afterAll(async () => {
+      await other?.close();
+      await shop.run(`drop database ${name} with (force)`);
+    });
+
+    test('is exported as UTF-8', async () => {
+      await other.run(`update shop.base set v = 'größe €' where id = 1`);
+      expect((await other.read())[0]).toEqual({ id: 1, v: 'größe €' });
+    });
+
+    test('names the byte that UTF-8 does not have, and blames no query', async () => {
+      await other.run(`set client_encoding = 'WIN1252'`);
+      const admin = new Client({ connectionString: otherServer.url });
+      await admin.connect();
+      await admin.query(`update shop.base set v = convert_from('\\x41811a', 'WIN1252') where id = 1`);
+      await admin.end();
+      await other.run('reset client_encoding');
+      const refused = {
+        code: 'source.unsupported',
+        detail: expect.stringMatching(/0x81 .*WIN1252.* no equivalent in encoding "UTF8"/),
+      };
+      await expect(other.read()).rejects.toMatchObject(refused);
+      await expect(other.read({}, { dslQuery: 'SELECT v FROM rows' })).rejects.toMatchObject(refused);
+    });
+  });
+
+  test('a VACUUM is not waited for', async () => {
+    const vacuum = new Client({ connectionString: server.url });
+    await vacuum.connect();
+    await vacuum.query(`set vacuum_cost_delay = '100ms'; set vacuum_cost_limit = 1`);
+    await shop.create(`create table shop.swept as select g as id, repeat('x', 500) as v from generate_series(1, 5000) g;
+      delete from shop.swept where id % 2 = 0`);
+    const sweeping = vacuum.query('vacuum shop.swept');
+    sweeping.catch(() => {});
+    const admin = new Client({ connectionString: server.url });
+    await admin.connect();
+    await until(async () => (await admin.query('select from pg_stat_progress_vacuum')).rowCount === 1);
+    const { interval } = caseRequest();
+    const settled = await shop.source({}, { settleTimeoutMs: 60_000 }).settle(interval, never);
+    expect(settled.settled).toBe(true);
+    expect((await admin.query('select from pg_stat_progress_vacuum')).rowCount).toBe(1);
+    await admin.query('select pg_cancel_backend(pid) from pg_stat_progress_vacuum');
+    await sweeping.catch(() => {});
+    await Promise.all([vacuum.end(), admin.end()]);
   });
 });
