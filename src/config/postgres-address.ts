@@ -7,7 +7,7 @@ const files = ['sslrootcert', 'sslcert', 'sslkey'];
 const unsupported: Readonly<Record<string, string>> = {
   target_session_attrs: 'Name the address of one server, or of a proxy that leads to the right one',
   load_balance_hosts: 'Name the address of one server, or of a proxy',
-  hostaddr: 'Put the IP address in the place of the host',
+  hostaddr: 'Use the IP address as the host',
   service: 'Write the address in full',
   passfile: 'Put the password into the address',
   sslcrl: 'Sluice reads no revocation list',
@@ -80,7 +80,9 @@ function findParameterFault(parameters: URLSearchParams): string | null {
     }
   }
   const hasOne = parameters.has('sslcert') !== parameters.has('sslkey');
-  return hasOne ? 'has only one of sslcert and sslkey: a certificate of the client needs both' : null;
+  return hasOne
+    ? 'has only one of sslcert and sslkey: a certificate of the client needs both'
+    : null;
 }
 
 function isReadable(file: string): boolean {

@@ -28,7 +28,9 @@ export function checkSourceOf(
       return { step: 'source', passed: true, error: null, warning };
     } catch (error) {
       const found = toSluiceError(error);
-      return failed(found.code.startsWith('source.') ? found : new SluiceError('source.unavailable'));
+      return failed(
+        found.code.startsWith('source.') ? found : new SluiceError('source.unavailable'),
+      );
     }
   };
 }

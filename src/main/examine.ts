@@ -45,7 +45,11 @@ export async function examineInstallation(
     const rest = [await examineQueue(config, url), await examineClock(db)];
     const found = [database, migrations, ...rest];
     return migrations.result === 'ok'
-      ? [...found, ...(await examineDestinations(config, db)), ...(await examineModels(config, db, url))]
+      ? [
+          ...found,
+          ...(await examineDestinations(config, db)),
+          ...(await examineModels(config, db, url)),
+        ]
       : found;
   } finally {
     await db.close();

@@ -21,7 +21,10 @@ export function loadModels(
   const listed =
     MODELS_FILE === null
       ? []
-      : readModelsFile(MODELS_FILE, { checkExpression: checkModelExpression, keepsFaultyAddresses });
+      : readModelsFile(MODELS_FILE, {
+          checkExpression: checkModelExpression,
+          keepsFaultyAddresses,
+        });
   const hasEvents = listed.some(({ model }) => model.name === eventsModel.name);
   return hasEvents
     ? listed

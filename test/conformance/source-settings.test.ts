@@ -55,7 +55,12 @@ const harmless: Readonly<Record<string, readonly string[]>> = {
     'vacuum_multixact_freeze_table_age',
     'wal_consistency_checking',
   ],
-  'only messages': ['client_min_messages', 'escape_string_warning', 'lc_messages', 'application_name'],
+  'only messages': [
+    'client_min_messages',
+    'escape_string_warning',
+    'lc_messages',
+    'application_name',
+  ],
   'which files a server loads': [
     'dynamic_library_path',
     'extension_control_path',
@@ -94,7 +99,10 @@ const harmless: Readonly<Record<string, readonly string[]>> = {
   'random numbers are random': ['seed'],
   'the role reads with its own rights': ['role', 'session_authorization', 'is_superuser'],
   'refuses relations, with an error': ['restrict_nonsystem_relation_kind'],
-  'only a superuser may set it; models check warns': ['ignore_checksum_failure', 'zero_damaged_pages'],
+  'only a superuser may set it; models check warns': [
+    'ignore_checksum_failure',
+    'zero_damaged_pages',
+  ],
 };
 
 const decided = new Set([
@@ -182,7 +190,10 @@ describe.each(sourceServers)('%s', (_, start) => {
       idle_session_timeout: '600000',
     };
     const flipped = others.filter(({ value }) => value !== null);
-    const all: (string | null)[][] = [...flipped.map(({ name, value }) => [name, value]), ...Object.entries(texts)];
+    const all: (string | null)[][] = [
+      ...flipped.map(({ name, value }) => [name, value]),
+      ...Object.entries(texts),
+    ];
     expect(all.length).toBeGreaterThan(60);
     for (const [name, value] of all) {
       await shop.run(`alter role ${shop.reader} set ${name} = '${value}'`);

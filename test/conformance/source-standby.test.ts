@@ -2,11 +2,7 @@
 
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  caseRequest,
-  openSourceCase,
-  type SourceCase,
-} from '../support/source-cases.ts';
+import { caseRequest, openSourceCase, type SourceCase } from '../support/source-cases.ts';
 import { type Replication, startReplication } from '../support/standby.ts';
 import { until } from '../support/until.ts';
 
@@ -32,7 +28,9 @@ afterAll(async () => {
 });
 
 test('a statement that replay ends is a conflict to retry, and names the two settings', async () => {
-  await shop.create(`create view shop.slow as select id, team, at, pg_sleep(0.5)::text as v from shop.base`);
+  await shop.create(
+    `create view shop.slow as select id, team, at, pg_sleep(0.5)::text as v from shop.base`,
+  );
   await replication.untilReplayed();
   const url = new URL(replication.standbyUrl);
   url.username = shop.reader;
@@ -44,7 +42,8 @@ test('a statement that replay ends is a conflict to retry, and names the two set
   const snapshot = await source.open(caseRequest(), never);
   const read = async () => {
     for (const slice of snapshot.slices) {
-      for await (const block of snapshot.read(slice, never)) expect(block.rowCount).toBeGreaterThan(0);
+      for await (const block of snapshot.read(slice, never))
+        expect(block.rowCount).toBeGreaterThan(0);
     }
   };
   const reading = read();

@@ -73,7 +73,9 @@ beforeAll(async () => {
     up.on('error', () => socket.destroy());
   });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
-  await until(async () => (await openWith({ sslmode: 'disable' })).code === 'source.access_refused');
+  await until(
+    async () => (await openWith({ sslmode: 'disable' })).code === 'source.access_refused',
+  );
 });
 
 afterAll(async () => {
@@ -109,7 +111,10 @@ async function openWith(
   database = 'postgres',
 ) {
   try {
-    const snapshot = await sourceWith(parameters, host, 'base', database).open(caseRequest(), never);
+    const snapshot = await sourceWith(parameters, host, 'base', database).open(
+      caseRequest(),
+      never,
+    );
     await snapshot.close();
     return { rows: snapshot.totalCount };
   } catch (error) {
@@ -126,7 +131,9 @@ describe('an address', () => {
     expect(await openWith({ sslmode: 'no-verify' })).toEqual({ rows: 100 });
     const untrusted = {
       code: 'source.access_refused',
-      detail: expect.stringMatching(/^TLS_URL: the certificate of the server is not trusted .* Set sslrootcert/),
+      detail: expect.stringMatching(
+        /^TLS_URL: the certificate of the server is not trusted .* Set sslrootcert/,
+      ),
     };
     expect(await openWith({ sslmode: 'verify-full' })).toEqual(untrusted);
     expect(await openWith({ sslmode: 'require' })).toEqual(untrusted);
@@ -151,23 +158,26 @@ describe('an address', () => {
   });
 });
 
-test.each(['postgres', 'direct'])('a statement is cancelled by TLS too (%s)', async (sslnegotiation) => {
-  const trusted = { sslmode: 'verify-full', sslrootcert: file('caCertificate'), sslnegotiation };
-  const aborted = new AbortController();
-  const opening = sourceWith(trusted, 'localhost', 'slow').open(caseRequest(), aborted.signal);
-  opening.catch(() => {});
-  const working = async () => {
-    const { rowCount } = await admin.query(
-      `select from pg_stat_activity where usename = 'tls_reader' and wait_event = 'PgSleep'`,
-    );
-    return rowCount;
-  };
-  await until(async () => (await working()) === 1);
-  openings.length = 0;
-  aborted.abort(new Error('enough'));
-  await expect(opening).rejects.toThrow('enough');
-  await until(async () => (await working()) === 0);
-  expect(openings.length).toBeGreaterThan(0);
-  const cancelRequest = Buffer.from([4, 210, 22, 46]);
-  expect(openings.filter((bytes) => bytes.subarray(4, 8).equals(cancelRequest))).toEqual([]);
-});
+test.each(['postgres', 'direct'])(
+  'a statement is cancelled by TLS too (%s)',
+  async (sslnegotiation) => {
+    const trusted = { sslmode: 'verify-full', sslrootcert: file('caCertificate'), sslnegotiation };
+    const aborted = new AbortController();
+    const opening = sourceWith(trusted, 'localhost', 'slow').open(caseRequest(), aborted.signal);
+    opening.catch(() => {});
+    const working = async () => {
+      const { rowCount } = await admin.query(
+        `select from pg_stat_activity where usename = 'tls_reader' and wait_event = 'PgSleep'`,
+      );
+      return rowCount;
+    };
+    await until(async () => (await working()) === 1);
+    openings.length = 0;
+    aborted.abort(new Error('enough'));
+    await expect(opening).rejects.toThrow('enough');
+    await until(async () => (await working()) === 0);
+    expect(openings.length).toBeGreaterThan(0);
+    const cancelRequest = Buffer.from([4, 210, 22, 46]);
+    expect(openings.filter((bytes) => bytes.subarray(4, 8).equals(cancelRequest))).toEqual([]);
+  },
+);

@@ -63,7 +63,11 @@ it.each<[string, Partial<Model>, RegExp]>([
     /relation public\.thing does not/,
   ],
   ['columns', { keyColumns: ['nr'], tenantColumn: 'tenant' }, /no column tenant, nr\. Correct/],
-  ['type', { columns: [column('id', 'integer')] }, /^column id is bigint in the database, but integer in the model things\. Correct type/],
+  [
+    'type',
+    { columns: [column('id', 'integer')] },
+    /^column id is bigint in the database, but integer in the model things\. Correct type/,
+  ],
   ['type by its name', { columns: [column('id', 'big int')] }, /^id: there is no type big int/],
   ['expression', { columns: [column('x', 'text', 'nothing + 1')] }, /column "nothing" does not/],
   ['project', { tenantColumn: 'owner' }, /owner is uuid, which cannot contain a project's ID/],

@@ -32,7 +32,12 @@ export const sourceServers: readonly (readonly [string, () => Promise<SourceServ
   ...[findPostgresPrograms()].flatMap((bin) =>
     bin === null
       ? []
-      : [[`the PostgreSQL at ${bin}`, () => startPostgresOf(bin)] as [string, () => Promise<SourceServer>]],
+      : [
+          [`the PostgreSQL at ${bin}`, () => startPostgresOf(bin)] as [
+            string,
+            () => Promise<SourceServer>,
+          ],
+        ],
   ),
 ];
 

@@ -203,7 +203,9 @@ async function findNewestRow(
   const signal = new AbortController().signal;
   const column = (name: string) => `source.${quoteName(name)}`;
   const moment = `CAST(${column(model.intervalColumn)} AS pg_catalog.timestamptz)`;
-  const rowSql = (rest: string) => `SELECT t.team, pg_catalog.floor(pg_catalog.date_part('epoch', t.at) OPERATOR(pg_catalog.*) 1000) AS at
+  const rowSql = (
+    rest: string,
+  ) => `SELECT t.team, pg_catalog.floor(pg_catalog.date_part('epoch', t.at) OPERATOR(pg_catalog.*) 1000) AS at
     FROM (SELECT CAST(${column(model.tenantColumn)} AS pg_catalog.text) AS team, ${moment} AS at FROM ${relationOf(model)} AS source
            WHERE pg_catalog.isfinite(${moment}) ${rest}) AS t`;
   const ofProject = `AND ${column(model.tenantColumn)} = '${Number(teamId)}' ORDER BY ${column(model.intervalColumn)} DESC LIMIT 1`;
@@ -211,7 +213,8 @@ async function findNewestRow(
   try {
     for (const rest of [ofProject, 'LIMIT 1']) {
       const [row] = await query<{ team: string; at: number }>(client, rowSql(rest), signal);
-      if (row && /^\d{1,15}$/.test(row.team)) return { teamId: Number(row.team), at: Number(row.at) };
+      if (row && /^\d{1,15}$/.test(row.team))
+        return { teamId: Number(row.team), at: Number(row.at) };
     }
     return null;
   } catch (error) {

@@ -48,7 +48,11 @@ export async function connect(options: ConnectionOptions, signal: AbortSignal): 
 }
 
 /** The error of a connection that was not opened: which setting a person must correct. */
-function nameAddress(error: SluiceError, { user, database }: pg.Client, name?: string): SluiceError {
+function nameAddress(
+  error: SluiceError,
+  { user, database }: pg.Client,
+  name?: string,
+): SluiceError {
   const state = serverErrorOf(error)?.code;
   const setting = name === undefined ? '' : `${name}: `;
   if (state === '42501') {
@@ -110,7 +114,8 @@ export function destroyConnection(client: pg.Client): void {
   cancels.set(client, new Promise((resolve) => socket.once('close', () => resolve())));
   const { ssl, sslNegotiation } = client as unknown as TlsChoice;
   if (!ssl) socket.end(request);
-  else if (sslNegotiation === 'direct') socket.once('connect', () => encrypt(socket, client, ssl, request));
+  else if (sslNegotiation === 'direct')
+    socket.once('connect', () => encrypt(socket, client, ssl, request));
   else {
     socket.write(SSL_REQUEST);
     socket.once('data', (answer) => {
@@ -138,7 +143,14 @@ function encrypt(
   const name = isIP(host) === 0 ? { servername: host } : {};
   // The key of a client's certificate is not enumerable there.
   const key = 'key' in choice ? { key: choice.key } : {};
-  const encrypted = connectTls({ ...choice, ...key, ...name, socket, host, ALPNProtocols: ['postgresql'] });
+  const encrypted = connectTls({
+    ...choice,
+    ...key,
+    ...name,
+    socket,
+    host,
+    ALPNProtocols: ['postgresql'],
+  });
   encrypted.on('error', () => socket.destroy());
   encrypted.once('secureConnect', () => encrypted.end(request));
 }

@@ -53,8 +53,11 @@ export async function findCulprit(
   return nameFailingRow(error, sqlOf, begin, signal);
 }
 
-const ofThis = (code: 'source.model_invalid' | 'query.invalid_events', of: SluiceError, cause: unknown) =>
-  new SluiceError(code, of.detail, cause);
+const ofThis = (
+  code: 'source.model_invalid' | 'query.invalid_events',
+  of: SluiceError,
+  cause: unknown,
+) => new SluiceError(code, of.detail, cause);
 
 /** Data exceptions, cardinality, and limits of a value's size. */
 const isOfRow = (error: SluiceError): boolean => {

@@ -84,7 +84,8 @@ const rights: Readonly<Record<string, string>> = {
 
 /** The GRANT for a message of the server; null if it is in another language or about another right. */
 export function grantFor(message: string, role: string): string | null {
-  const [, kind = '', name = ''] = /permission denied for ([a-z ]+?) ("?[^\s]+"?)$/.exec(message) ?? [];
+  const [, kind = '', name = ''] =
+    /permission denied for ([a-z ]+?) ("?[^\s]+"?)$/.exec(message) ?? [];
   const right = rights[kind];
   return right === undefined ? null : `GRANT ${right} ${name.replace(/^"(.*)"$/, '$1')} TO ${role}`;
 }

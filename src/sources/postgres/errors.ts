@@ -180,12 +180,17 @@ const clientRefusals: readonly {
   },
   {
     test: /does not support SSL/,
-    detail: () => 'the address asks for TLS, but the server offers none. Correct sslmode, or turn on ssl in the server',
+    detail: () =>
+      'the address asks for TLS, but the server offers none. Correct sslmode, or turn on ssl in the server',
   },
-  { test: /ERR_SSL|ERR_OSSL|EPROTO/, detail: (code) => `the server and Sluice agree on no TLS (${code})` },
+  {
+    test: /ERR_SSL|ERR_OSSL|EPROTO/,
+    detail: (code) => `the server and Sluice agree on no TLS (${code})`,
+  },
   {
     test: /SASL|password must be a string/,
-    detail: () => 'the server asks for a password in a way that does not fit the address. Correct the password',
+    detail: () =>
+      'the server asks for a password in a way that does not fit the address. Correct the password',
   },
 ];
 
@@ -237,6 +242,7 @@ function describeRefusal(state: string, message: string): string {
 export function describeForOperator(error: SluiceError): string {
   const { message } = serverErrorOf(error) ?? (error.cause as Error | undefined) ?? {};
   const detail = error.detail ?? '';
-  const words = message === undefined || detail.includes(message) ? detail : `${detail}: ${message}`;
+  const words =
+    message === undefined || detail.includes(message) ? detail : `${detail}: ${message}`;
   return `${error.code}: ${words.replace(/^: /, '') || error.spec.means}`;
 }

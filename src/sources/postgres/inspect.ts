@@ -63,7 +63,11 @@ function findLongSnapshot(ageSeconds: number): readonly Finding[] {
   if (ageSeconds < longSnapshotSeconds) return [];
   const hours = Math.round(ageSeconds / 360) / 10;
   const effect = 'VACUUM of the source removes no newer rows meanwhile';
-  return [warning(`A run has read from one snapshot for ${hours} hours: ${effect}. MAX_SNAPSHOT_HOURS bounds it.`)];
+  return [
+    warning(
+      `A run has read from one snapshot for ${hours} hours: ${effect}. MAX_SNAPSHOT_HOURS bounds it.`,
+    ),
+  ];
 }
 
 /** The runs of all workers have the name and the role of this session's source. */

@@ -103,7 +103,9 @@ export class JointSnapshots {
     const shapes = [
       ...new Set(planned.flatMap((plan) => [plan.describeSql, plan.used.describeSql ?? []].flat())),
     ];
-    const relations = [...new Map(planned.map(({ relation }) => [relation.name, relation])).values()];
+    const relations = [
+      ...new Map(planned.map(({ relation }) => [relation.name, relation])).values(),
+    ];
     const counts = all.flatMap(({ request: { interval } }, index) => {
       const plan = plans[index];
       return plan ? [{ sql: plan.countSql(interval, mostRows) }] : [];

@@ -10,7 +10,13 @@ import {
   serverVersionOf,
 } from './connection.ts';
 import { findCulprit } from './culprit.ts';
-import { findHidden, isViewSql, type ReadRelation, rowsHidden, rowsHiddenSql } from './hidden-rows.ts';
+import {
+  findHidden,
+  isViewSql,
+  type ReadRelation,
+  rowsHidden,
+  rowsHiddenSql,
+} from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
 import { readSlice } from './read-slice.ts';

@@ -233,7 +233,9 @@ function usedBy(
 }
 
 const selectionOfColumns = (columns: readonly ModelColumn[]): ParsedQuery => {
-  const outputs = columns.map(({ name }): Output => ({ name, expression: { kind: 'column', name } }));
+  const outputs = columns.map(
+    ({ name }): Output => ({ name, expression: { kind: 'column', name } }),
+  );
   return { outputs, where: null, star: false, limits: new Map() };
 };
 

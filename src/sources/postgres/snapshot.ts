@@ -133,13 +133,23 @@ async function beginOn(
     if (position !== null && !(await hasReplayed(client, position, signal))) {
       throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
     }
-    const statements = [...before, { sql: setUpSql(options, teamId, serverVersionOf(client)) }, ...more];
+    const statements = [
+      ...before,
+      { sql: setUpSql(options, teamId, serverVersionOf(client)) },
+      ...more,
+    ];
     const answers = await runBatch(client, statements, signal, answerMs ?? silenceMs);
     const [snapshot, serverStart, pid] = answers[before.length]?.rows[0] ?? [];
     if (!snapshot || !serverStart) {
       throw new SluiceError('source.unavailable', 'the server gave no snapshot');
     }
-    return { client, snapshot, serverStart, pid: Number(pid), answers: answers.slice(before.length + 1) };
+    return {
+      client,
+      snapshot,
+      serverStart,
+      pid: Number(pid),
+      answers: answers.slice(before.length + 1),
+    };
   } catch (error) {
     destroyConnection(client);
     throw error;

@@ -124,7 +124,9 @@ test.each([
   } else {
     const named = {
       code: 'source.unsupported',
-      detail: expect.stringMatching(/the policy some may leave out rows\. .*row_security: filtered/),
+      detail: expect.stringMatching(
+        /the policy some may leave out rows\. .*row_security: filtered/,
+      ),
     };
     await expect(countRows()).rejects.toMatchObject(named);
     await expect(described).rejects.toMatchObject(named);
@@ -143,9 +145,7 @@ test.each([
       detail: expect.stringContaining('the policy narrower may'),
     });
   }
-  await database.pool.query(
-    `drop policy narrower on ${table}; drop policy everything on ${table}`,
-  );
+  await database.pool.query(`drop policy narrower on ${table}; drop policy everything on ${table}`);
 });
 
 test('a policy that is dropped while the rows are looked for is not taken for one that shows them', async () => {

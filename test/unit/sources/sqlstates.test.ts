@@ -11,9 +11,11 @@ const list = readFileSync(
   path.join(locatePackage().native, 'share', 'postgresql', 'errcodes.txt'),
   'utf8',
 );
-const errors = [...list.matchAll(/^([0-9A-Z]{5})\s+E\s+(\S+)/gm)].map(([, code = '', name = '']) => {
-  return { code, name };
-});
+const errors = [...list.matchAll(/^([0-9A-Z]{5})\s+E\s+(\S+)/gm)].map(
+  ([, code = '', name = '']) => {
+    return { code, name };
+  },
+);
 
 const serverError = (code: string, message: string, more = {}) =>
   Object.assign(new Error(message), { code, severity: 'ERROR', ...more });
@@ -23,9 +25,11 @@ test('each error of PostgreSQL has a meaning on purpose', () => {
   expect(errors.filter(({ code }) => meaningOf(code) === null)).toEqual([]);
 });
 
-test('only errors of a server that is away, or that has a conflict, count as an outage', () => {
-  const away = errors.filter(({ code }) => meaningOf(code) === 'source.unavailable');
-  expect(away.map(({ code }) => code).filter((code) => !/^(08|40|57|55006|HV00N)/.test(code))).toEqual([]);
+test('only errors of a server that is unreachable, or that has a conflict, count as an outage', () => {
+  const outages = errors.filter(({ code }) => meaningOf(code) === 'source.unavailable');
+  expect(
+    outages.map(({ code }) => code).filter((code) => !/^(08|40|57|55006|HV00N)/.test(code)),
+  ).toEqual([]);
 });
 
 test('an error that is not on the list is no outage', () => {
