@@ -262,9 +262,9 @@ class PostgresSnapshot implements SourceSnapshot {
 
   /** Another connection to the same snapshot. */
   async #connect(signal: AbortSignal): Promise<pg.Client> {
+    if (this.#excess) throw this.#excess;
     const { options, exported, serverStart: server } = this.#opened;
     if (exported === null) throw new Error('the only slice is read a second time');
-    if (this.#excess) throw this.#excess;
     const { client, pid } = await begin(
       options,
       this.#request.teamId,
