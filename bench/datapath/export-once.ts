@@ -62,6 +62,9 @@ async function exportUntil(end: number) {
       exportId: 'bench',
       runId: 'bench',
       attempt: 1,
+      purpose: 'whole',
+      dropsMissing: false,
+      readRows: connectors.readRows,
       interval: part,
       chain,
       request: {

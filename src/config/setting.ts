@@ -1,9 +1,9 @@
-import { findAddressFault, isPostgresAddress } from './postgres-address.ts';
 import {
   parseRedisAddress,
   type RedisAddress,
   redisAddressForms,
 } from '../domain/redis-address.ts';
+import { findAddressFault, isPostgresAddress } from './postgres-address.ts';
 
 /** An environment variable: how to read its text, and its documentation. */
 export interface Setting<T> {

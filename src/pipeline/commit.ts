@@ -119,17 +119,25 @@ async function isThere(
   return !file.etag || found.etag === file.etag;
 }
 
+/** What a commit is made of. */
+export interface Commit {
+  readonly destination: Destination;
+  readonly job: IntervalJob;
+  /** Those that the attempt has made. */
+  readonly files: FileSet;
+  /** What the interval consists of afterwards: a supplement also names files of earlier commits. */
+  readonly intent: CommitIntent;
+  /** Of the rows. */
+  readonly columns: readonly Column[];
+  /** The manifest that is replaced. */
+  readonly found: FoundManifest;
+  readonly ports: RunPorts;
+  readonly signal: AbortSignal;
+}
+
 /** Makes the files readable, adds them to the export's table, then puts the manifest that names them. */
-export async function commitFiles(
-  destination: Destination,
-  job: IntervalJob,
-  files: FileSet,
-  intent: CommitIntent,
-  columns: readonly Column[],
-  found: FoundManifest,
-  ports: RunPorts,
-  signal: AbortSignal,
-): Promise<IntervalResult> {
+export async function commitFiles(commit: Commit): Promise<IntervalResult> {
+  const { destination, job, files, intent, columns, found, ports, signal } = commit;
   await failpoint('before_complete');
   const { manifestKey: key } = intent;
   const tags = await files.complete((writer) =>
@@ -139,7 +147,10 @@ export async function commitFiles(
       : completeNew(destination, writer, ports.lease, signal),
   );
   await failpoint('after_complete');
-  const withTag = (file: ManifestFile) => ({ ...file, etag: tags.get(file.key) ?? null });
+  const withTag = (file: CommittedFile) => ({
+    ...file,
+    etag: tags.get(file.key) ?? file.etag ?? null,
+  });
   const committed = {
     ...intent,
     files: intent.files.map(withTag),

@@ -1,9 +1,9 @@
 import { SluiceError } from '../domain/errors.ts';
-import type { Model, ModelColumn } from '../domain/model.ts';
+import type { Model } from '../domain/model.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { Timestamp } from '../domain/time.ts';
 import { BoundedMap } from './bounded-map.ts';
-import { type Expression, operandsOf } from './expression.ts';
+import type { Expression } from './expression.ts';
 import type { Output, ParsedQuery } from './parse-query.ts';
 import {
   type Dialect,
@@ -183,14 +183,23 @@ export function copyKeysSql(selection: Selection, columns: readonly SentColumn[]
  */
 export function countLateSql(selection: Selection, xmin: string): string {
   const { model } = selection;
+  const target = () =>
+    `pg_catalog.count(*) FILTER (WHERE ${isWrittenSince(`${sourceName}.xmin`, xmin)}) AS "late"`;
+  return checkStatement(printSelect(model, null, [target], rowFilter(selection), null), selection);
+}
+
+/**
+ * SQL of whether a row was written by a transaction at or after `xmin`, as `countLateSql` has it.
+ *
+ * @param column the row's `xmin`
+ */
+export function isWrittenSince(column: string, xmin: string): string {
   if (!/^\d+$/.test(xmin)) throw new Error('A transaction id is a whole number.');
   const newest =
     'CAST(CAST(pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) AS pg_catalog.text) AS pg_catalog.int8)';
-  const half = `CAST(CAST(${sourceName}.xmin AS pg_catalog.text) AS pg_catalog.int8)`;
+  const half = `CAST(CAST(${column} AS pg_catalog.text) AS pg_catalog.int8)`;
   const full = `${newest} - ((${newest} & 4294967295) - ${half} + 4294967296) % 4294967296`;
-  const target = () =>
-    `pg_catalog.count(*) FILTER (WHERE ${full} >= ${xmin} OR ${newest} < ${xmin}) AS "late"`;
-  return checkStatement(printSelect(model, null, [target], rowFilter(selection), null), selection);
+  return `(${full} >= ${xmin} OR ${newest} < ${xmin})`;
 }
 
 /**
@@ -213,20 +222,6 @@ export function findRowSql(selection: Selection, text: string): string | null {
   const found = { ...query, where: conjunction('OR', isCast) };
   const select = printSelect(model, found, targets, rowFilter(selection), 'interval and keys');
   return `${checkStatement(select, selection)} LIMIT 1`;
-}
-
-/** The columns of the model that a query reads; all of them without a query. */
-export function usedColumns(model: Model, query: ParsedQuery | null): readonly ModelColumn[] {
-  if (query === null) return model.columns;
-  const used = new Set<string>();
-  const note = (expression: Expression): void => {
-    if (expression.kind === 'column') used.add(expression.name);
-    if (expression.kind === 'json') used.add(expression.column);
-    operandsOf(expression).forEach(note);
-  };
-  for (const { expression } of query.outputs) note(expression);
-  if (query.where) note(query.where);
-  return model.columns.filter(({ name }) => used.has(name));
 }
 
 /** The columns and JSON paths that are cast somewhere in a part of a query. */

@@ -36,7 +36,7 @@ const completeSql = prepared(`with recursive asked as materialized (
        select * from jsonb_to_recordset($1::jsonb) as a (
          run_id uuid, fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz, destination_version int,
          total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
-         steps jsonb, snapshot text, settled boolean, pending text[], key_digest text,
+         steps jsonb, snapshot text, settled boolean, pending text[], key_digest text, key_count bigint, delivered_digest text,
          generation int, era uuid, manifest_key text, manifest_etag text, files jsonb, rejected_files jsonb, recipe jsonb,
          rows bigint, bytes bigint, named text[], replaced jsonb)
      ), locked as materialized (
@@ -60,10 +60,10 @@ const completeSql = prepared(`with recursive asked as materialized (
      ), received as (
        insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
               files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
-              snapshot, settled, pending_transactions, key_digest, key_count, pending_checked_at, looked_back_at)
+              snapshot, settled, pending_transactions, key_digest, key_count, delivered_digest, pending_checked_at, looked_back_at)
        select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
               files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
-              snapshot, settled, pending, key_digest, total_rows, clock_timestamp(), clock_timestamp() from completed
+              snapshot, settled, pending, key_digest, key_count, delivered_digest, clock_timestamp(), clock_timestamp() from completed
        on conflict (export_id, data_interval_start, data_interval_end) do update
           set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
               files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
@@ -71,6 +71,7 @@ const completeSql = prepared(`with recursive asked as materialized (
               generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp(),
               snapshot = excluded.snapshot, settled = excluded.settled, pending_transactions = excluded.pending_transactions,
               key_digest = excluded.key_digest, key_count = excluded.key_count,
+              delivered_digest = excluded.delivered_digest, late_rows_wait = null,
               pending_checked_at = excluded.pending_checked_at, looked_back_at = excluded.looked_back_at
      ), forgotten as (
        delete from leftover_files l using completed c where ${ofInterval('c')} and l.key = any (c.named)
@@ -136,6 +137,8 @@ function recordOf({ lease, result, receipt, replaced }: CompletedRun) {
     settled: result.settled,
     pending: result.pending,
     key_digest: result.keyDigest,
+    key_count: result.keyCount,
+    delivered_digest: receipt.deliveredDigest,
     generation: receipt.generation,
     era: receipt.era,
     manifest_key: receipt.manifestKey,

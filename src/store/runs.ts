@@ -1,5 +1,5 @@
 import type { StepCount } from '../domain/recipe.ts';
-import { type RunStatus, runStatuses } from '../domain/run.ts';
+import { type RunPurpose, type RunStatus, runStatuses } from '../domain/run.ts';
 import { type DataInterval, type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import type { Lease } from './lease.ts';
@@ -21,6 +21,10 @@ export interface NewRun {
   readonly teamId: number;
   readonly interval: DataInterval;
   readonly backfillId: string | null;
+  /** Default `whole`. */
+  readonly purpose?: RunPurpose;
+  /** Whether delivered rows may go that the new files lack; default false. A run of a backfill also takes what that says. */
+  readonly dropsMissing?: boolean;
 }
 
 /** A run as the API and the command line show it. */
@@ -82,18 +86,19 @@ export async function findRun(sql: Sql, exportId: string, runId: string): Promis
 }
 
 /**
- * SQL, without its `with`, that makes runs of the table `made` with their outbox rows. $1 to $5 are the values
+ * SQL, without its `with`, that makes runs of the table `made` with their outbox rows. $1 to $7 are the values
  * of `valuesOf`.
  *
  * @param condition of a wanted run `w`; otherwise it is not made
  */
 export const makeRuns = (condition = 'true') => `wanted as (
-       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[])
-         as w (export_id, team_id, interval_start, interval_end, backfill_id)
+       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[], $6::text[], $7::boolean[])
+         as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
         ${anyNumber}
      ), made as (
-       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, traceparent, generation)
-       select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id,
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, traceparent, generation)
+       select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
+              w.drops_missing or coalesce((select b.drops_missing from backfills b where b.id = w.backfill_id), false),
               (select b.traceparent from backfills b where b.id = w.backfill_id),
               coalesce((select max(r.generation) + 1 from runs r
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
@@ -111,6 +116,8 @@ export const valuesOf = (runs: readonly NewRun[]) => [
   runs.map((run) => toTimestamp(run.interval.start)),
   runs.map((run) => toTimestamp(run.interval.end)),
   runs.map((run) => run.backfillId),
+  runs.map((run) => run.purpose ?? 'whole'),
+  runs.map((run) => run.dropsMissing ?? false),
 ];
 
 /**
@@ -166,8 +173,10 @@ export interface RunResult extends RunProgress {
   readonly snapshot: string;
   readonly settled: boolean;
   readonly pending: readonly string[];
-  /** Of the keys of all rows, for the receipt; null if there is none. */
+  /** Of the keys that the source has for the interval, for the receipt; null if there is none. */
   readonly keyDigest: string | null;
+  /** How many rows these are. */
+  readonly keyCount: number;
 }
 
 /** Ends a run permanently with an error. @returns false if the lease is lost */

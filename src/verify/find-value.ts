@@ -3,11 +3,12 @@ import { SluiceError } from '../domain/errors.ts';
 import { readFileSettings } from '../domain/file-settings.ts';
 import { settingsOfRecipe } from '../domain/format-settings.ts';
 import type { DataInterval } from '../domain/time.ts';
+import { joinKeys } from '../pipeline/key-values.ts';
 import type { Sql } from '../store/database.ts';
 import { listReceipts, type Receipt } from '../store/receipts.ts';
 import type { VerifiedExport } from '../store/verify-queries.ts';
-import { joinKeys } from './key-values.ts';
-import { type ReadRows, verifyFiles } from './verify-files.ts';
+import type { ReadRows } from '../pipeline/read-back.ts';
+import { verifyFiles } from './verify-files.ts';
 
 /** A value of one column, as the files have it. */
 export interface WantedValue {

@@ -1,7 +1,7 @@
 import { textOfJson } from '../domain/row-block.ts';
 import type { ReadColumn } from '../encoders/encoder.ts';
+import { canonicalKey, joinKeys } from '../pipeline/key-values.ts';
 import type { Source, SourceRequest } from '../sources/source.ts';
-import { canonicalKey, joinKeys } from './key-values.ts';
 
 export interface SourceRows {
   /** The key columns; none if the export does not include them. */

@@ -4,7 +4,7 @@ import type { RenderedInterval } from '../pipeline/render-interval.ts';
 import type { Source, SourceRequest } from '../sources/source.ts';
 import type { Receipt } from '../store/receipts.ts';
 import type { VerifiedExport } from '../store/verify-queries.ts';
-import type { ReadRows } from './verify-files.ts';
+import type { ReadRows } from '../pipeline/read-back.ts';
 
 /** What an interval is verified with. */
 export interface VerifiedInterval {

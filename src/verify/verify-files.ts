@@ -4,29 +4,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../destinations/destination.ts';
-import type { FormatSettings } from '../domain/format-settings.ts';
-import type { ReadColumn, ReadRow } from '../encoders/encoder.ts';
+import type { ReadColumn } from '../encoders/encoder.ts';
+import { keyOfRow } from '../pipeline/key-values.ts';
 import {
   decodeManifest,
+  entryOf,
   generationOf,
   type Manifest,
   maxManifestBytes,
 } from '../pipeline/manifest.ts';
+import type { MadeBy, ReadRows } from '../pipeline/read-back.ts';
 import type { Receipt } from '../store/receipts.ts';
-import { keyOfRow } from './key-values.ts';
-
-/** How a file was made; `rejected` is a file of rows that the format could not store. */
-type Made = MadeBy | 'rejected';
-
-/** Only the recipe says the format's settings, not the manifest. */
-interface MadeBy extends Pick<Manifest, 'format' | 'compression'>, Partial<FormatSettings> {}
-
-/** Reads columns of a local file with the reader of its encoder. */
-export type ReadRows = (
-  path: string,
-  made: Made,
-  columns: readonly ReadColumn[],
-) => AsyncIterable<ReadRow>;
 
 /**
  * I4: each entry of the receipt and of the manifest exists with its bytes, checksum and rows. One file at a
@@ -103,8 +91,6 @@ function describeAhead(manifest: Manifest, { manifestKey, generation, era }: Rec
 }
 
 type Entry = Receipt['files'][number];
-
-const entryOf = ({ key, rows, bytes, sha256 }: Entry) => ({ key, rows, bytes, sha256 });
 
 /** Downloads a file to `path`. @returns what is wrong with its bytes */
 async function findFault(

@@ -1,10 +1,10 @@
 import { readFileSettings } from '../domain/file-settings.ts';
 import { settingsOfRecipe } from '../domain/format-settings.ts';
 import { describeInterval } from '../domain/time.ts';
+import { bucketsToName, KeyDifference, type KeySink, KeyTally } from '../pipeline/key-tally.ts';
+import { showKeys } from '../pipeline/key-values.ts';
 import type { Receipt } from '../store/receipts.ts';
 import { breachesOf, type Finding } from './finding.ts';
-import { bucketsToName, KeyDifference, type KeySink, KeyTally } from './key-tally.ts';
-import { showKeys } from './key-values.ts';
 import { readSourceKeys, type SourceRows } from './source-keys.ts';
 import type { VerifiedInterval } from './verified-interval.ts';
 import { verifyFiles } from './verify-files.ts';

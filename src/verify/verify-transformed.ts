@@ -5,11 +5,11 @@ import { describeError, SluiceError } from '../domain/errors.ts';
 import { settingsOfRecipe } from '../domain/format-settings.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import { describeInterval } from '../domain/time.ts';
+import { KeyTally } from '../pipeline/key-tally.ts';
+import { joinKeys, keyOfRow } from '../pipeline/key-values.ts';
 import type { RenderedInterval } from '../pipeline/render-interval.ts';
 import type { Receipt } from '../store/receipts.ts';
 import type { Finding } from './finding.ts';
-import { KeyTally } from './key-tally.ts';
-import { joinKeys, keyOfRow } from './key-values.ts';
 import type { VerifiedInterval } from './verified-interval.ts';
 import { verifyFiles } from './verify-files.ts';
 

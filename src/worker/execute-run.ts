@@ -10,6 +10,7 @@ import { inSpan } from '../domain/traces.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
 import type { Encoding, IntervalResult, LeftoverFile } from '../pipeline/interval-job.ts';
+import type { ReadRows } from '../pipeline/read-back.ts';
 import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { Settlement, Source } from '../sources/source.ts';
 import { recordStepError } from '../store/chains.ts';
@@ -55,6 +56,8 @@ export interface Connectors {
   encodingOf(
     files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,
   ): Encoding;
+  /** Reads delivered files. */
+  readonly readRows: ReadRows;
   /** Whether files that a run makes at such a destination can be read again. */
   keepsFiles(type: string): boolean;
   /** Where files go, without secrets; null if such a destination keeps none. */
@@ -264,13 +267,13 @@ function record(
       steps: result.steps ?? [],
       recordsRejected: result.rejectedRows,
       bytesExported: result.bytes,
-      files: result.files.length,
+      files: result.madeFiles,
       cursor: null,
       snapshot: result.snapshot,
       settled: result.settled,
       pending: result.pending,
-      // An intent of an earlier build has none.
-      keyDigest: result.keyDigest ?? null,
+      keyDigest: result.keyDigest,
+      keyCount: result.keyCount,
     },
     {
       exportId: run.exportId,
@@ -284,14 +287,18 @@ function record(
       recipe: result.recipe,
       files: result.files,
       rejectedFiles: result.rejectedFiles,
-      rows: result.rows,
-      bytes: result.bytes,
+      deliveredDigest: result.deliveredDigest,
+      rows: sum(result.files, ({ rows }) => rows),
+      bytes: sum(result.files, ({ bytes }) => bytes),
     },
     replaced,
     entries,
     joint?.completions,
   );
 }
+
+const sum = <T>(items: readonly T[], value: (item: T) => number): number =>
+  items.reduce((total, item) => total + value(item), 0);
 
 /** Sources and destinations throw SluiceErrors, so a bare database error is from our own database. */
 function nameFault(thrown: unknown): SluiceError {

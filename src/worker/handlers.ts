@@ -89,6 +89,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     lookBack(context, {
       slow,
       sourceOf: executor.connectors.sourceOf,
+      keepsFiles: executor.connectors.keepsFiles,
       onError: executor.onLookBackError,
       // If it fails, the next tick dispatches the run.
       onMade: () => void dispatch().catch(() => {}),

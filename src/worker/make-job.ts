@@ -1,6 +1,8 @@
 import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
+import { settingsOfRecipe } from '../domain/format-settings.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import type { CommitIntent, Encoding, IntervalJob } from '../pipeline/interval-job.ts';
+import type { ReadRows } from '../pipeline/read-back.ts';
 import type { ClaimedRun } from '../store/leases.ts';
 import type { LineageUpload } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
@@ -14,6 +16,7 @@ export async function makeJob(
     readonly context: Pick<Context, 'db' | 'secrets'>;
     readonly connectors: {
       encodingOf(files: FileSettings): Encoding;
+      readonly readRows: ReadRows;
       readonly uriOf: UriOf;
       /** Whether files that a run makes at such a destination can be read again. */
       keepsFiles(type: string): boolean;
@@ -21,17 +24,30 @@ export async function makeJob(
   },
   run: ClaimedRun,
 ): Promise<IntervalJob> {
-  const files = readFileSettings(run.destination.config);
   const { interval, receipt } = run;
+  const stored = readFileSettings(run.destination.config);
+  // Files at a place that the export has left stay there.
+  const keepsFiles = options.connectors.keepsFiles(run.destination.type);
+  const isHere = keepsFiles && receipt?.destinationVersion === run.destinationVersion;
+  const current = isHere ? receipt : null;
+  // What is added to files is made as they were.
+  const recipe = run.purpose === 'whole' ? null : (current?.recipe ?? null);
+  const files = recipe ? { ...stored, ...recipe, ...settingsOfRecipe(recipe) } : stored;
+  const writesManifest = recipe && current ? current.manifestKey !== null : files.writesManifest;
   const isOwn = ({ generation }: LineageUpload) => generation === run.fileGeneration;
   return {
     exportId: run.exportId,
     runId: run.runId,
     attempt: run.attempt,
+    purpose: run.purpose,
+    dropsMissing: run.dropsMissing,
     interval,
     chain: await openChain(options.context, run.teamId, run.chain),
     request: {
-      ...sourceRequestOf({ ...run, ...files }, interval),
+      ...sourceRequestOf(
+        { ...run, ...files, ...(recipe && { dslQuery: recipe.dslQuery }) },
+        interval,
+      ),
       ...(files.csvArrays === 'postgres' && { nested: 'text' as const }),
     },
     prefix: renderKeyTemplate(files.prefix, {
@@ -40,14 +56,14 @@ export async function makeJob(
       batchExportId: run.exportId,
     }),
     encoding: options.connectors.encodingOf(files),
+    readRows: options.connectors.readRows,
     maxFileBytes: files.maxFileBytes,
-    writesManifest: files.writesManifest && options.connectors.keepsFiles(run.destination.type),
+    writesManifest: writesManifest && keepsFiles,
     onRejected: files.onRejected,
     table: tableOf(options.connectors, run),
     generation: run.fileGeneration,
     era: run.era,
-    // Files at a place that the export has left stay there.
-    current: receipt?.destinationVersion === run.destinationVersion ? receipt : null,
+    current,
     intent: run.commitIntent as CommitIntent | null,
     uploads: run.uploads.filter(isOwn),
     mayBeOvertaken: run.mayBeOvertaken,

@@ -5,6 +5,7 @@ import { type DataInterval, toTimestamp } from '../../domain/time.ts';
 import { quoteName } from '../../query/print.ts';
 import { describeSql, explainSql, relationOf } from '../../query/select.ts';
 import type { Source } from '../source.ts';
+import { beginSnapshot } from './begin-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
 import { closeConnection, connect, describeColumns, query } from './connection.ts';
@@ -14,7 +15,6 @@ import { planModels, readRelationOf } from './plan.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
 import { describeTypeChange, describeTypeFault, findTypeChanges } from './schema-changes.ts';
-import { beginSnapshot } from './snapshot.ts';
 
 export interface ModelFinding {
   /** `error`: exports of the model fail. `warning`: they are slow, or may miss rows. */

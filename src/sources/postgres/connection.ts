@@ -1,5 +1,5 @@
 import { createConnection, isIP, type Socket } from 'node:net';
-import { connect as connectTls, type ConnectionOptions as ConnectionOptionsOfTls } from 'node:tls';
+import { type ConnectionOptions as ConnectionOptionsOfTls, connect as connectTls } from 'node:tls';
 import type { Connection, FieldDef } from 'pg';
 import pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';

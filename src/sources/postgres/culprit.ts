@@ -1,12 +1,12 @@
 import { SluiceError } from '../../domain/errors.ts';
 import type { SourceRequest } from '../source.ts';
+import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection } from './connection.ts';
 import { nameDeniedRight } from './denied-right.ts';
 import { serverErrorOf, toSourceError } from './errors.ts';
 import { explain } from './explain.ts';
 import { nameFailingRow, searchOptions } from './failing-row.ts';
 import type { PlanSelect } from './plan.ts';
-import { beginSnapshot, type SnapshotOptions } from './snapshot.ts';
 
 /**
  * The error of a request with the name of what is at fault. A statement that fails has three authors: the customer's

@@ -1,9 +1,9 @@
 import type { Column } from '../../domain/row-block.ts';
 import type { SourceRequest } from '../source.ts';
+import type { SnapshotOptions } from './begin-snapshot.ts';
 import { findCulprit } from './culprit.ts';
 import { explain } from './explain.ts';
 import type { PlanSelect } from './plan.ts';
-import type { SnapshotOptions } from './snapshot.ts';
 
 /**
  * The columns of a request's rows. The server parses and plans the statement that would read them, and checks

@@ -1,10 +1,10 @@
 import type { Column } from '../../domain/row-block.ts';
 import type { SourceRequest } from '../source.ts';
+import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, describeColumns, query, serverVersionOf } from './connection.ts';
 import { findHidden } from './hidden-rows.ts';
 import type { PlanSelect } from './plan.ts';
 import { applyTypeChanges, findTypeChanges } from './schema-changes.ts';
-import { beginSnapshot, type SnapshotOptions } from './snapshot.ts';
 
 /** @param runs whether the rows are read too, and thrown away; throws what the server says */
 export async function explain(

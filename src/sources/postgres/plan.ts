@@ -9,6 +9,7 @@ import {
   type Output,
   type ParsedQuery,
   parseQuery,
+  usedColumns,
 } from '../../query/parse-query.ts';
 import {
   copyKeySetSql,
@@ -23,7 +24,6 @@ import {
   relationOf,
   type Selection,
   type SentColumn,
-  usedColumns,
 } from '../../query/select.ts';
 import type { Projection, SourceRequest } from '../source.ts';
 import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
@@ -73,6 +73,10 @@ export interface SelectPlan {
 export interface TiedPlan extends Pick<SelectPlan, 'copySql' | 'hidden'> {
   readonly fields: TieFields;
 }
+
+/** Whether the rows of a plan have all keys of the model. */
+export const showsKeys = ({ columns, keys }: Pick<SelectPlan, 'columns' | 'keys'>): boolean =>
+  keys === null ? columns.length > 0 : keys.places.every((place) => place < columns.length);
 
 /** A plan that lacks the types of its columns, which only the server knows. */
 export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
@@ -325,7 +329,7 @@ function placeOf(key: string, model: Model, query: ParsedQuery | null): number {
   );
 }
 
-/** The keys, if the file has each of them unchanged under its own name; else none. */
+/** The keys as the file names them, if it has each of them unchanged; else none. */
 function keyColumnsOf(
   model: Model,
   query: ParsedQuery | null,
@@ -337,8 +341,7 @@ function keyColumnsOf(
   const outputs = outputsOf(model, query);
   const keys = model.keyColumns.flatMap((key) => {
     const place = outputs.findIndex(
-      ({ name, expression }) =>
-        name === key && expression.kind === 'column' && expression.name === key,
+      ({ expression }) => expression.kind === 'column' && expression.name === key,
     );
     const column = columns[place];
     return column && plain.has(key) ? [column] : [];

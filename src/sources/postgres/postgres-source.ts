@@ -1,6 +1,6 @@
 import type pg from 'pg';
-import { eventsModel } from '../../domain/events-model.ts';
 import { SluiceError } from '../../domain/errors.ts';
+import { eventsModel } from '../../domain/events-model.ts';
 import type { Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
@@ -11,12 +11,12 @@ import { type HeldSessions, watchHeldLocks } from './held-locks.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
 import { JointSnapshots } from './joint-snapshots.ts';
 import { KeptConnections } from './kept-connections.ts';
-import { findLateRows, haveRowsChanged } from './late-rows.ts';
+import { haveRowsChanged, lookAgain } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
 import type { HoldRow } from './read-slice.ts';
 import { recallSettled, recheckInterval, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
-import { openSnapshot } from './open-snapshot.ts';
+import { openSnapshot } from './snapshot.ts';
 
 export interface PostgresSourceOptions {
   readonly connectionString: string;
@@ -166,8 +166,8 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     recall: (interval, requestedAt) => recallSettled(servers, interval, requestedAt),
     recheck: (interval, pending, signal) =>
       withReason(signal, recheckInterval(servers, interval, pending, times, signal)),
-    hasLateRows: (request, earlier, position, signal, server = null) =>
-      findLateRows(options, options.plan, request, earlier, { position, server }, signal),
+    lookAgain: (request, earlier, position, signal, server = null) =>
+      lookAgain(options, options.plan, request, earlier, { position, server }, signal),
     hasChanged: (request, earlier, signal) =>
       haveRowsChanged(options, options.plan, request, earlier, signal),
     open,

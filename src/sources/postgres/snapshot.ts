@@ -1,157 +1,323 @@
 import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
+import type { RowBlock } from '../../domain/row-block.ts';
+import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import { begin, type SnapshotOptions, type View } from './begin-snapshot.ts';
 import {
-  type ConnectionOptions,
-  connect,
+  closeConnection,
   destroyConnection,
-  encodingOf,
-  limitWork,
-  runBatch,
+  nameColumns,
+  query,
   serverVersionOf,
 } from './connection.ts';
+import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
-import type { HeldSessions } from './held-locks.ts';
-import type { KeptConnections } from './kept-connections.ts';
-import type { SliceOptions } from './read-slice.ts';
-import { hasReplayed } from './replay.ts';
-import { setUpSql } from './session-settings.ts';
-import { watchSilence } from './silence.ts';
-import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
+import {
+  findHidden,
+  isViewSql,
+  type ReadRelation,
+  rowsHidden,
+  rowsHiddenSql,
+} from './hidden-rows.ts';
+import { KeyDigest } from './key-digest.ts';
+import { readKeySet } from './key-set.ts';
+import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
+import { readSlice } from './read-slice.ts';
+import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
+import { nameLargeRow } from './row-too-large.ts';
+import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
+import { countLimit, sliceInterval } from './slices.ts';
 
-export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
-  readonly statementTimeoutMs: number;
-  readonly idleTimeoutMs: number;
-  /**
-   * How long a server may be silent although it has nothing to do; 150 seconds: a pooler may wait 120 for a server.
-   * A statement without an answer ends so much later than by the server's own limit, or earlier if the server
-   * answers no new connection either.
-   */
-  readonly silenceMs?: number;
-  readonly sliceMs: number;
-  /** Where the connections of snapshots come from and go to; default: a new one each. */
-  readonly kept?: KeptConnections;
-  /** Watches an open snapshot; default: it is not watched. It returns what ends the watch. */
-  readonly watchHeld?: (sessions: HeldSessions) => () => void;
-  /** The start of the server that settled last; null if it is not known. */
-  readonly settledAt?: () => string | null;
-}
-
-/** A connection in a transaction with its own snapshot; `settled` as for `openSnapshot`. */
-export async function beginSnapshot(
-  options: SnapshotOptions,
-  teamId: number,
-  signal: AbortSignal,
-  settled: SettledAt = nowhere,
-): Promise<pg.Client> {
-  return (await begin(options, teamId, settled, [], signal)).client;
-}
-
-/** The server at which an interval settled: its rows are read there, or at a standby that has them all. */
-export interface SettledAt {
-  /** What a standby must have replayed before; one address may lead to several standbys. */
-  readonly position: string | null;
-  /** The start of the server that was waited for; null if it is not known, or is not the one that is read. */
-  readonly server: string | null;
-}
-
-const nowhere: SettledAt = { position: null, server: null };
-
-/** Its own snapshot, or an exported one. */
-type View = SettledAt | { readonly snapshot: string; readonly server: string };
-
-interface Begun {
-  readonly client: pg.Client;
-  readonly snapshot: string;
-  readonly serverStart: string;
-  /** Of the session. A pooler gives its client another one. */
-  readonly pid: number;
-  /** To `more`, in its order. */
-  readonly answers: readonly BatchAnswer[];
-}
+/** Tables may be replaced while a snapshot is taken: then another one is taken. Maximum of all. */
+const maxSnapshots = 5;
 
 /**
- * Begins a transaction. Its settings, its snapshot and `more` are one round trip. A kept connection is
- * replaced if it is lost, or leads to another server than the one that settled: it may be from before a
- * failover. If a new one leads to another server too, nothing is known of its transactions, and a standby may
- * show rows late.
+ * Opens the transaction, describes and counts, in one round trip. Throws SluiceError.
  *
- * @throws SluiceError `source.unavailable` if another server answers than the one that settled
+ * @param settled the server at which its interval settled
  */
-export async function begin(
+export async function openSnapshot(
   options: SnapshotOptions,
-  teamId: number,
-  view: View,
-  more: readonly BatchStatement[],
+  plan: PlanSelect,
+  request: SourceRequest,
+  settled: View,
   signal: AbortSignal,
-): Promise<Begun> {
-  const kept = 'snapshot' in view ? null : (options.kept?.take() ?? null);
-  const { server } = view;
-  if (kept) {
-    const { connectTimeoutMs } = options;
-    const begun = await beginOn(kept, options, teamId, view, more, signal, connectTimeoutMs).catch(
-      (error) => {
-        if (toSourceError(error).code !== 'source.unavailable' || signal.aborted) throw error;
-        return null;
-      },
-    );
-    const last = server ?? options.settledAt?.() ?? null;
-    if (begun && (last === null || begun.serverStart === last)) return begun;
-    destroyConnection(kept);
+): Promise<SourceSnapshot> {
+  for (let taken = 1; taken <= maxSnapshots; taken += 1) {
+    const opened = await takeSnapshot(options, plan, request, settled, signal);
+    if (opened) return new PostgresSnapshot(opened, request);
   }
-  const begun = await beginOn(await connect(options, signal), options, teamId, view, more, signal);
-  if (server === null || begun.serverStart === server) return begun;
-  destroyConnection(begun.client);
-  throw new SluiceError('source.unavailable', 'another server answers than the one that settled');
+  throw tablesReplaced();
 }
 
-async function beginOn(
-  client: pg.Client,
+/** @returns null if a table was replaced meanwhile, so that the snapshot may lack rows */
+async function takeSnapshot(
   options: SnapshotOptions,
-  teamId: number,
-  view: View,
-  more: readonly BatchStatement[],
+  plan: PlanSelect,
+  request: SourceRequest,
+  settled: View,
   signal: AbortSignal,
-  answerMs: number | null = null,
-): Promise<Begun> {
-  const { silenceMs = 150_000 } = options;
-  limitWork(client, options.statementTimeoutMs + silenceMs, (onSilent) =>
-    watchSilence(options, { silenceMs, lookEveryMs: silenceMs / 5 }, onSilent),
-  );
-  const before = [
-    { sql: 'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY' },
-    ...('snapshot' in view ? [{ sql: `SET TRANSACTION SNAPSHOT '${view.snapshot}'` }] : []),
+): Promise<Opened | null> {
+  const { model, relation, describeSql, countSql, used, select } = plan(request);
+  // Keys are compared in number, and may not be read at all.
+  const limit = request.select === 'keys' ? null : countLimit(request.interval, options.sliceMs);
+  const statements = [
+    { sql: describeSql, describeOnly: true },
+    { sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${checksSql(relation)}` },
+    ...(used.describeSql === null ? [] : [{ sql: used.describeSql, describeOnly: true }]),
   ];
-  const position = 'position' in view ? view.position : null;
+  const { client, pid, snapshot, serverStart, answers } = await begin(
+    options,
+    request.teamId,
+    settled,
+    statements,
+    signal,
+  );
   try {
-    if (encodingOf(client) === 'SQL_ASCII') {
-      throw new SluiceError(
-        'source.unsupported',
-        'its encoding is SQL_ASCII, so the encoding of its text is unknown',
-      );
+    const [described, counted, types] = answers;
+    const [count, replaced, hidden, view] = counted?.rows[0] ?? [];
+    if (replaced === 't') {
+      await closeConnection(client);
+      return null;
     }
-    // By itself: a statement's snapshot is older than anything that the statement finds out.
-    if (position !== null && !(await hasReplayed(client, position, signal))) {
-      throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
+    const isPlain = hidden === 'f' && view === 'f';
+    const behind = isPlain ? null : await findHidden(client, relation, signal);
+    if (behind ?? hidden !== 'f') throw behind ?? rowsHidden(relation);
+    const rows = Number(count);
+    if (!Number.isSafeInteger(rows)) {
+      throw noCount();
     }
-    const statements = [
-      ...before,
-      { sql: setUpSql(options, teamId, serverVersionOf(client)) },
-      ...more,
-    ];
-    const answers = await runBatch(client, statements, signal, answerMs ?? silenceMs);
-    const [snapshot, serverStart, pid] = answers[before.length]?.rows[0] ?? [];
-    if (!snapshot || !serverStart) {
-      throw new SluiceError('source.unavailable', 'the server gave no snapshot');
-    }
+    const named = await nameColumns(client, described?.fields ?? [], signal);
+    const found = types ? await nameColumns(client, types.fields, signal) : named;
+    const changes = await findTypeChanges(client, used.columns, found, signal);
+    const planned = select(named, serverVersionOf(client), applyTypeChanges(model, changes));
+    const slices = sliceInterval(request.interval, options.sliceMs, rows);
+    const isCounted = rows !== limit;
+    // A name costs the server a file, and only a second connection needs it.
+    const isShared = slices.length > 1 || !isCounted;
+    const exported = isShared ? await exportSnapshot(client, signal) : null;
     return {
+      options,
+      plan,
       client,
-      snapshot,
+      pid,
+      select: planned,
+      typeChanges: changes.map(describeTypeChange),
+      counted: isCounted ? rows : null,
+      countSql: countSql(request.interval, null),
+      slices,
+      exported,
+      // Transaction ids are compared at the same start of the server only.
+      snapshot: `${snapshot}@${serverStart}`,
       serverStart,
-      pid: Number(pid),
-      answers: answers.slice(before.length + 1),
     };
   } catch (error) {
     destroyConnection(client);
     throw error;
   }
+}
+
+/** SQL of three columns: whether a table was replaced, whether rows are hidden, and whether it is a view. */
+export const checksSql = (relation: ReadRelation): string =>
+  `${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${isViewSql(relation)} AS "view"`;
+
+interface Opened {
+  readonly options: SnapshotOptions;
+  readonly plan: PlanSelect;
+  readonly client: pg.Client;
+  readonly pid: number;
+  readonly select: SelectPlan;
+  readonly typeChanges: readonly string[];
+  /** All rows of the interval; null if they were too many to be counted first. */
+  readonly counted: number | null;
+  /** Counts them. */
+  readonly countSql: string;
+  readonly slices: readonly Slice[];
+  /** The name of the snapshot for other connections; null if none is needed. */
+  readonly exported: string | null;
+  readonly snapshot: string;
+  readonly serverStart: string;
+}
+
+/** Holds the transaction. Parallel reads get their own connections, which share its snapshot. */
+class PostgresSnapshot implements SourceSnapshot {
+  readonly columns;
+  readonly hasDays: boolean;
+  readonly typeChanges;
+  readonly keyPlaces: readonly number[];
+  readonly showsKeys: boolean;
+  readonly snapshot: string;
+  readonly slices: readonly Slice[];
+  readonly projection;
+  readonly #opened: Opened;
+  readonly #request: SourceRequest;
+  readonly #idle: pg.Client[];
+  readonly #clients: Set<pg.Client>;
+  readonly #pids = new Map<pg.Client, number>();
+  readonly #endWatch: () => void;
+  /** Why the connections were given up; null if they were not. */
+  #excess: SluiceError | null = null;
+  readonly #keys = new KeyDigest();
+  #totalCount: number | null;
+  /** Slices that were not read to their end. */
+  readonly #unread: Set<Slice>;
+  /** Ends a count that nothing waits for. */
+  readonly #closed = new AbortController();
+
+  constructor(opened: Opened, request: SourceRequest) {
+    const { columns, keys } = opened.select;
+    this.columns = columns;
+    this.showsKeys = showsKeys(opened.select);
+    this.hasDays = opened.select.momentType === 'date';
+    this.typeChanges = opened.typeChanges;
+    this.keyPlaces = keys?.places.filter((place) => place < columns.length) ?? [];
+    this.projection = opened.select.projection;
+    this.snapshot = opened.snapshot;
+    this.slices = opened.slices;
+    this.#opened = opened;
+    this.#request = request;
+    this.#totalCount = opened.counted;
+    this.#unread = new Set(opened.slices);
+    this.#idle = [opened.client];
+    this.#clients = new Set(this.#idle);
+    this.#pids.set(opened.client, opened.pid);
+    const watch = opened.options.watchHeld ?? (() => () => {});
+    this.#endWatch = watch({
+      pids: () => [...this.#clients].flatMap((client) => this.#pids.get(client) ?? []),
+      onExcess: (error) => this.#release(error),
+    });
+  }
+
+  /** Ends the transactions at once. Rows that are still to be read fail with the error. */
+  #release(error: SluiceError): void {
+    this.#excess = error;
+    this.#closed.abort(error);
+    this.#idle.length = 0;
+    for (const client of this.#clients) destroyConnection(client);
+    this.#clients.clear();
+  }
+
+  get totalCount(): number | null {
+    return this.#totalCount;
+  }
+
+  async countRows(asked: AbortSignal): Promise<number> {
+    if (this.#totalCount !== null) return this.#totalCount;
+    const signal = AbortSignal.any([asked, this.#closed.signal]);
+    // The idle connection is that of the reader.
+    const client = await (this.#unread.size > 0 ? this.#connect(signal) : this.#acquire(signal));
+    try {
+      const [row] = await query<{ count: string }>(client, this.#opened.countSql, signal);
+      const count = Number(row?.count ?? Number.NaN);
+      if (!Number.isSafeInteger(count)) throw noCount();
+      this.#totalCount = count;
+      return count;
+    } finally {
+      this.#clients.delete(client);
+      await closeConnection(client);
+    }
+  }
+
+  keySet(): KeySet | null {
+    if (this.#opened.select.keys === null) return null;
+    return { digest: this.#keys.read(), count: this.#keys.count };
+  }
+
+  async readKeySet(signal: AbortSignal): Promise<KeySet> {
+    const { options, select } = this.#opened;
+    const client = await this.#acquire(signal);
+    const found = await readKeySet(
+      client,
+      select,
+      this.#request.interval,
+      options.blockBytes,
+      signal,
+    ).catch((error: unknown) => {
+      this.#drop(client);
+      signal.throwIfAborted();
+      throw this.#excess ?? toSourceError(error);
+    });
+    this.#idle.push(client);
+    return found;
+  }
+
+  async share(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot> {
+    const { options, plan, serverStart: server } = this.#opened;
+    const client = await this.#acquire(signal);
+    const snapshot = await exportSnapshot(client, signal);
+    this.#idle.push(client);
+    return openSnapshot(options, plan, request, { snapshot, server }, signal);
+  }
+
+  async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
+    const { options, select } = this.#opened;
+    const client = await this.#acquire(signal);
+    let whole = false;
+    try {
+      const { model } = this.#request;
+      const reading = { options, model, select, keys: this.#keys };
+      yield* readSlice(client, reading, slice, signal);
+      this.#unread.delete(slice);
+      whole = true;
+    } catch (error) {
+      // The search has the connection's place.
+      this.#drop(client);
+      signal.throwIfAborted();
+      if (this.#excess) throw this.#excess;
+      const named = nameLargeRow(error, select, options.maxRowBytes);
+      throw await findCulprit(named, options, this.#opened.plan, this.#request, signal);
+    } finally {
+      // A slice that was not read to its end leaves a running statement: its connection is lost.
+      if (whole && !this.#excess) this.#idle.push(client);
+      else this.#drop(client);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#endWatch();
+    this.#closed.abort();
+    const { kept } = this.#opened.options;
+    const busy = [...this.#clients].filter((client) => !this.#idle.includes(client));
+    const idle = this.#idle.splice(0);
+    this.#clients.clear();
+    await Promise.all([
+      ...busy.map(closeConnection),
+      ...idle.map((client) => (kept ? kept.give(client) : closeConnection(client))),
+    ]);
+  }
+
+  async #acquire(signal: AbortSignal): Promise<pg.Client> {
+    return this.#idle.pop() ?? this.#connect(signal);
+  }
+
+  /** Another connection to the same snapshot. */
+  async #connect(signal: AbortSignal): Promise<pg.Client> {
+    if (this.#excess) throw this.#excess;
+    const { options, exported, serverStart: server } = this.#opened;
+    if (exported === null) throw new Error('the only slice is read a second time');
+    const { client, pid } = await begin(
+      options,
+      this.#request.teamId,
+      { snapshot: exported, server },
+      [],
+      signal,
+    );
+    this.#clients.add(client);
+    this.#pids.set(client, pid);
+    return client;
+  }
+
+  #drop(client: pg.Client): void {
+    this.#clients.delete(client);
+    destroyConnection(client);
+  }
+}
+
+const noCount = () => new SluiceError('source.unavailable', 'the server gave no count');
+
+async function exportSnapshot(client: pg.Client, signal: AbortSignal): Promise<string> {
+  const sql = 'SELECT pg_catalog.pg_export_snapshot() AS name';
+  const [row] = await query<{ name: string }>(client, sql, signal);
+  if (!row) throw new SluiceError('source.unavailable', 'the server gave no snapshot');
+  return row.name;
 }

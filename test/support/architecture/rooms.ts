@@ -106,6 +106,8 @@ export const rooms: Readonly<Record<string, Room>> = {
       'domain',
       'store',
       'security',
+      'pipeline/key-tally.ts',
+      'pipeline/key-values.ts',
       'pipeline/manifest.ts',
       'pipeline/table.ts',
       'table-formats',
