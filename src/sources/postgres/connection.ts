@@ -59,6 +59,8 @@ function nameAddress(
     const detail = `${setting}the role ${user} may not connect to the database. GRANT CONNECT ON DATABASE ${database} TO ${user}`;
     return new SluiceError('source.access_refused', detail, error);
   }
+  // The database accepts no connections for now.
+  if (state === '55000') return new SluiceError('source.unavailable', `SQLSTATE ${state}`, error);
   // A pooler that knows no such user.
   const isRefused = error.code === 'source.access_refused' || state === 'XX000';
   if (!isRefused) return error;

@@ -116,7 +116,7 @@ export function toSourceError(error: unknown): SluiceError {
   if (!(error instanceof Error)) return new SluiceError('internal.unexpected', undefined, error);
   const found = serverErrorOf(error);
   if (found === null) return ofConnection(error);
-  const { code: state, message, severity } = found;
+  const { code: state, message } = found;
   // A standby that replays; on a primary 40001 is a conflict of writers, which a reader does not have.
   if (state === '40001') {
     return new SluiceError('source.recovery_conflict', `SQLSTATE ${state}: ${message}`, error);
@@ -130,7 +130,7 @@ export function toSourceError(error: unknown): SluiceError {
     return new SluiceError('source.model_invalid', message, error);
   }
   const code = meaningOf(state) ?? 'source.failed';
-  if (isRaised(found) && severity === 'ERROR' && raisedCodes.has(code)) {
+  if (isRaised(found) && raisedCodes.has(code)) {
     return new SluiceError('source.function_failed', `${message}, ${placeOf(found)}`, error);
   }
   return new SluiceError(code, detailOf(code, found), error);
