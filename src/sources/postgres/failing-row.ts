@@ -55,7 +55,10 @@ export function quotedValues(message: string): readonly string[] {
   const [, whole] = lastQuoted.exec(message) ?? [];
   const all = [...message.matchAll(quoted)].map(([, ...groups]) => {
     const value = groups.find((group) => group !== undefined) ?? '';
-    return value.replace(/^\u00a0|\u00a0$/g, '').replace(refusedTime, '').trim();
+    return value
+      .replace(/^\u00a0|\u00a0$/g, '')
+      .replace(refusedTime, '')
+      .trim();
   });
   const values = [(whole ?? '').replace(refusedTime, ''), ...all.reverse()];
   const known = values.filter((value) => value !== '' && value.length <= longestValue);
