@@ -68,7 +68,8 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
         and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
                            and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
                            and l.key in (${namedKeys}))
-        and not exists (select from uploads u where u.key = l.key and u.destination_version = l.destination_version)
+        and not exists (select from uploads u join runs r on r.id = u.run_id where u.key = l.key and u.destination_version = l.destination_version
+                           and r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
         and not exists (select from runs r where r.export_id = l.export_id and r.status in ${live}
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
       order by l.generation, l.key`,

@@ -1,4 +1,5 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
+import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { live } from './run-moves.ts';
@@ -97,23 +98,71 @@ export async function findInconsistentRuns(
   );
 }
 
-/** Every key that some receipt names, under any export. */
-export async function listKnownKeys(sql: Sql): Promise<ReadonlySet<string>> {
+/** A version of an export's destination. */
+export interface PlaceVersion {
+  readonly exportId: string;
+  readonly destinationVersion: number;
+}
+
+/** Where files of an export are or were. Only the registry of destinations knows which of them are one place. */
+export interface KnownPlace extends PlaceVersion {
+  readonly type: string;
+  /** Without secrets. */
+  readonly config: DestinationConfig;
+}
+
+/** Every place of every export, also of deleted ones: the one that it has, and those that it has left. */
+export async function listPlaces(sql: Sql): Promise<KnownPlace[]> {
+  return sql.query<KnownPlace>(
+    `select id as "exportId", destination_version as "destinationVersion", destination_type as type, destination_config as config
+       from batch_exports
+     union all
+     select f.export_id, f.version, e.destination_type, f.destination_config
+       from former_destinations f join batch_exports e on e.id = f.export_id`,
+  );
+}
+
+/** SQL of the versions of $1 and $2. */
+const asked = `unnest($1::uuid[], $2::int[]) as a (export_id, destination_version)`;
+
+const valuesOf = (places: readonly PlaceVersion[]) => [
+  places.map(({ exportId }) => exportId),
+  places.map(({ destinationVersion }) => destinationVersion),
+];
+
+/** Every key that some receipt at these versions names. The caller passes all versions of one place. */
+export async function listKnownKeys(
+  sql: Sql,
+  places: readonly PlaceVersion[],
+): Promise<ReadonlySet<string>> {
   const rows = await sql.query<{ key: string }>(
-    `select manifest_key as key from receipts where manifest_key is not null
-     union select file->>'key' from receipts, jsonb_array_elements(files || rejected_files) as file`,
+    `with there as (
+       select c.manifest_key, c.files || c.rejected_files as files from ${asked} join receipts c using (export_id, destination_version)
+     )
+     select manifest_key as key from there where manifest_key is not null
+     union select file->>'key' from there, jsonb_array_elements(files) as file`,
+    valuesOf(places),
   );
   return new Set(rows.map((row) => row.key));
 }
 
-/** Keys of files that may be removed because of a later commit. */
-export async function listLeftoverKeys(sql: Sql): Promise<ReadonlySet<string>> {
-  const rows = await sql.query<{ key: string }>(`select key from leftover_files`);
+/** Keys at these versions that may be removed because of a later commit. */
+export async function listLeftoverKeys(
+  sql: Sql,
+  places: readonly PlaceVersion[],
+): Promise<ReadonlySet<string>> {
+  const rows = await sql.query<{ key: string }>(
+    `select l.key from ${asked} join leftover_files l using (export_id, destination_version)`,
+    valuesOf(places),
+  );
   return new Set(rows.map((row) => row.key));
 }
 
-/** Whether any run may be writing now. */
-export async function hasLiveRuns(sql: Sql): Promise<boolean> {
-  const rows = await sql.query(`select 1 from runs where status in ${live} limit 1`);
+/** Whether a run of these exports may be writing now. */
+export async function hasLiveRuns(sql: Sql, exportIds: readonly string[]): Promise<boolean> {
+  const rows = await sql.query(
+    `select 1 from runs where export_id = any ($1::uuid[]) and status in ${live} limit 1`,
+    [exportIds],
+  );
   return rows.length > 0;
 }

@@ -26,9 +26,17 @@ export interface VerifyOptions extends VerifiedInterval {
   readonly keepsFiles: boolean;
   /** The export's table; null: it has none. */
   readonly table: IntervalTable | null;
-  /** Every key that a receipt of any export names. */
-  readonly knownKeys: ReadonlySet<string>;
-  /** Files of any export that may be removed, because of a later commit. */
+  /** What our database knows of the export's present place, under any export. */
+  readonly here: KnownHere;
+}
+
+/** What our database knows of a place. */
+export interface KnownHere {
+  /** The exports that have or had files there. */
+  readonly exportIds: readonly string[];
+  /** Every key that a receipt names. */
+  readonly keys: ReadonlySet<string>;
+  /** Files that may be removed, because of a later commit. */
   readonly leftoverKeys: ReadonlySet<string>;
 }
 
@@ -89,7 +97,7 @@ export async function verifyExport(
     if (!last || receipts.length < page) break;
     after = last.interval;
   }
-  if (table && !(await hasLiveRuns(sql))) {
+  if (table && !(await hasLiveRuns(sql, [batchExport.id]))) {
     const breach = breachesOf(batchExport.id);
     const { destination } = options;
     for (const fault of await verifyTable(destination, batchExport.id, table, tableFiles)) {
@@ -126,16 +134,17 @@ const ourKey = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ[
 async function findOrphans(
   options: VerifyOptions,
 ): Promise<{ readonly orphans: readonly Finding[]; readonly leftovers: number }> {
-  const { sql, batchExport, destination, keepsFiles, knownKeys, leftoverKeys } = options;
+  const { sql, batchExport, destination, keepsFiles, here } = options;
   const breach = breachesOf(batchExport.id);
   const findings: Finding[] = [];
   let leftovers = 0;
-  if (!keepsFiles || (await hasLiveRuns(sql))) return { orphans: findings, leftovers };
+  if (!keepsFiles || (await hasLiveRuns(sql, here.exportIds)))
+    return { orphans: findings, leftovers };
   const isNamedThere = findNamed(destination);
   const folder = literalFolder(readFileSettings(batchExport.destination.config).prefix);
   for await (const { key } of destination.listFiles(folder)) {
-    if (!ourKey.test(key) || knownKeys.has(key)) continue;
-    if (leftoverKeys.has(key)) leftovers += 1;
+    if (!ourKey.test(key) || here.keys.has(key)) continue;
+    if (here.leftoverKeys.has(key)) leftovers += 1;
     else if (!(await isNamedThere(key))) {
       findings.push(breach('I4', `${key} is in no current manifest`));
     }

@@ -1,13 +1,20 @@
 import { describeError, SluiceError } from '../domain/errors.ts';
+import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Sql } from '../store/database.ts';
 import {
   listKnownKeys,
   listLeftoverKeys,
+  listPlaces,
   listVerifiedExports,
   type VerifiedExport,
 } from '../store/verify-queries.ts';
 import type { Finding } from './finding.ts';
-import { type Verified, type VerifyOptions, verifyExport } from './verify-export.ts';
+import {
+  type KnownHere,
+  type Verified,
+  type VerifyOptions,
+  verifyExport,
+} from './verify-export.ts';
 
 /** What was found of one export. */
 export interface VerifiedExportReport extends Verified {
@@ -33,6 +40,9 @@ export type OpenExport = (
   'destination' | 'keepsFiles' | 'table' | 'source' | 'readRows' | 'renderAgain'
 >;
 
+/** Identifies the place of a config's files, without the prefix. */
+export type PlaceOf = (type: string, config: DestinationConfig) => string;
+
 /**
  * Checks every export, or one, against the promises: reads our tables, the source and every current file. Goes
  * on with the next export after a breach, and if a destination, a source or a secret cannot be read.
@@ -43,17 +53,16 @@ export async function verifyExports(
   sql: Sql,
   exportId: string | null,
   open: OpenExport,
+  placeOf: PlaceOf,
 ): Promise<VerifyReport> {
-  const knownKeys = await listKnownKeys(sql);
-  const leftoverKeys = await listLeftoverKeys(sql);
+  const findKnown = knownPlaces(sql, placeOf);
   const { signal } = new AbortController();
   const results: VerifiedExportReport[] = [];
   for (const batchExport of await listVerifiedExports(sql, exportId)) {
     const { id, name } = batchExport;
     const findings: Finding[] = [];
-    const shared = { sql, batchExport, knownKeys, leftoverKeys, signal };
-    const result = await verifyOne(sql, batchExport, open, findings, (connectors) => ({
-      ...shared,
+    const result = await verifyOne(sql, batchExport, open, findings, async (connectors) => ({
+      ...{ sql, batchExport, signal, here: await findKnown(batchExport) },
       ...connectors,
     }));
     results.push({ id, name, findings, ...result });
@@ -74,6 +83,26 @@ export async function verifyExports(
   };
 }
 
+/** Reads what our database knows of an export's present place, once for each place. */
+function knownPlaces(sql: Sql, placeOf: PlaceOf): (at: VerifiedExport) => Promise<KnownHere> {
+  const found = new Map<string, KnownHere>();
+  return async ({ destination: { type, config } }) => {
+    const place = placeOf(type, config);
+    const known = found.get(place);
+    if (known) return known;
+    const versions = (await listPlaces(sql)).filter(
+      (one) => placeOf(one.type, one.config) === place,
+    );
+    const here = {
+      exportIds: versions.map(({ exportId }) => exportId),
+      keys: await listKnownKeys(sql, versions),
+      leftoverKeys: await listLeftoverKeys(sql, versions),
+    };
+    found.set(place, here);
+    return here;
+  };
+}
+
 const nothing = { intervals: 0, files: 0, rows: 0, bytes: 0, elsewhere: 0, leftovers: 0 };
 
 /** @param findings gets what is found, also before a failure */
@@ -82,14 +111,13 @@ async function verifyOne(
   batchExport: VerifiedExport,
   open: OpenExport,
   findings: Finding[],
-  optionsOf: (connectors: ReturnType<OpenExport>) => VerifyOptions,
+  optionsOf: (connectors: ReturnType<OpenExport>) => Promise<VerifyOptions>,
 ): Promise<Verified & { readonly failure: string | null }> {
   try {
     const connectors = open(batchExport);
     try {
-      const verified = await verifyExport(optionsOf(connectors), (finding) =>
-        findings.push(finding),
-      );
+      const options = await optionsOf(connectors);
+      const verified = await verifyExport(options, (finding) => findings.push(finding));
       return { ...verified, failure: null };
     } finally {
       await connectors.destination.close();

@@ -10,7 +10,7 @@ import {
   takeOrphanedPlace,
 } from '../store/orphaned-uploads.ts';
 import {
-  findLiveUploadIds,
+  findLiveUploads,
   findUploadOwner,
   forgetNote,
   forgetUpload,
@@ -81,7 +81,7 @@ async function collectAt(
       ended.uploads += 1;
     }
     for (const key of await listNotedKeys(db, place)) {
-      if (await abortUnknown(db, destination, key, signal)) {
+      if (await abortUnknown(options, owner, destination, key, signal)) {
         await forgetNote(db, runId, key, noteLeases * policy.leaseMs);
       }
     }
@@ -110,7 +110,8 @@ async function giveUp(
  * @returns false if it is not known yet whose they are
  */
 async function abortUnknown(
-  db: Sql,
+  { context: { db }, connectors }: Pick<SweepOptions, 'context' | 'connectors'>,
+  { teamId, destination: { type, config } }: UploadOwner,
   destination: Destination,
   key: string,
   signal: AbortSignal,
@@ -129,10 +130,13 @@ async function abortUnknown(
     return true;
   }
   // Asked after the list: an upload begun before the list has its note or its id by now.
-  const live = await findLiveUploadIds(db, key);
-  if (live === null) return false;
+  const live = await findLiveUploads(db, teamId, key);
+  const place = connectors.placeOf(type, config)?.place;
+  const isHere = (one: (typeof live.waiting)[number]) =>
+    one.type === type && connectors.placeOf(type, one.config)?.place === place;
+  if (live.waiting.some(isHere)) return false;
   for (const upload of found) {
-    if (!live.some((id) => id.endsWith(upload.uploadId))) {
+    if (!live.ids.some((id) => id.endsWith(upload.uploadId))) {
       await destination.abortUpload(upload, signal);
     }
   }
