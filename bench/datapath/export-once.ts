@@ -89,6 +89,7 @@ async function exportUntil(end: number) {
     destination,
     {
       journal: { starting: nothing, started: nothing, progressed: nothing, ended: nothing },
+      withdraw: async () => {},
       readingBegins: nothing,
       progressed: nothing,
       confirmCommit: nothing,

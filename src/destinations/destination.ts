@@ -36,7 +36,7 @@ export interface FileOptions {
    * and the bytes would differ from the manifest.
    */
   readonly contentType: string;
-  /** The export, stored with the object if the store keeps metadata. */
+  /** The export, recorded with the object. */
   readonly owner?: string;
   /**
    * True if this file is the only one that was ever meant for its key. Then a store with If-None-Match gets a file
@@ -49,10 +49,7 @@ export interface FileOptions {
 export interface FileFacts {
   readonly bytes: number;
   readonly etag: string | null;
-  /**
-   * The export that made the object; null if the object does not say (earlier builds). Undefined if the
-   * destination keeps no metadata.
-   */
+  /** The export that made the object; null or missing if that is not known. */
   readonly owner?: string | null;
 }
 

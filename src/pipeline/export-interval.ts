@@ -25,6 +25,7 @@ import type {
 } from './interval-job.ts';
 import { replacedBy } from './leftovers.ts';
 import { type FoundManifest, generationOf } from './manifest.ts';
+import { cleanAfterRefusal } from './refused-commit.ts';
 import { describeRejections } from './rejection-tally.ts';
 import { checkColumns, findTableState, isInTable } from './table.ts';
 import {
@@ -191,7 +192,9 @@ async function copySettled(
     }
     return await ports.step('commit', async () => {
       await ports.confirmCommit(withManifestDigest(job, intent, columns));
-      return commitFiles(destination, job, files, intent, columns, found, ports, signal);
+      return commitFiles(destination, job, files, intent, columns, found, ports, signal).catch(
+        (error) => cleanAfterRefusal(destination, job, intent, error, ports, signal),
+      );
     });
   } catch (error) {
     await (leavesUploads(error, signal) ? files.suspend() : endUploads(files, ports));

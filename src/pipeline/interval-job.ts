@@ -119,6 +119,8 @@ export interface LeftoverFile {
   readonly key: string;
   readonly generation: number;
   readonly manifestKey: string | null;
+  /** The tag that the store gave it; null if no receipt ever named it, or if the tag was not kept. */
+  readonly etag: string | null;
   /** Whether it was made, or replaced, within a day. */
   readonly isRecent: boolean;
 }
@@ -169,6 +171,8 @@ export interface RunPorts {
   /** The time of our database. Only exports with a table ask for it. */
   readNow(): Promise<Instant>;
   log(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
+  /** The store refused to put objects at these keys, and what is there is not ours: they are no leftovers. */
+  withdraw(keys: readonly string[]): Promise<void>;
   /** Measures a step of the attempt, if traces are on. */
   step<T>(name: 'source' | 'write' | 'commit', work: () => Promise<T>): Promise<T>;
 }

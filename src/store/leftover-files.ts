@@ -1,6 +1,7 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
 import { type DataInterval, type Instant, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import type { Lease } from './lease.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, intervalOf } from './times.ts';
 
@@ -20,6 +21,8 @@ export interface LeftoverFile {
   readonly generation: number;
   /** Of its commit; null if the export wrote none. */
   readonly manifestKey: string | null;
+  /** The tag that the store gave it; null if no receipt ever named it, or if the tag was not kept. */
+  readonly etag: string | null;
   /** Whether it was made, or replaced, within a day. */
   readonly isRecent: boolean;
 }
@@ -61,7 +64,7 @@ const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_i
  */
 export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise<ListedFile[]> {
   return sql.query<ListedFile>(
-    `select l.key, l.generation, l.manifest_key as "manifestKey",
+    `select l.key, l.generation, l.manifest_key as "manifestKey", l.etag,
             l.noted_at > now() - interval '1 day' as "isRecent", l.deleted_at is not null as "wasDeleted"
        from leftover_files l
       where ${ofInterval} and ${isDeletable}
@@ -74,6 +77,21 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
       order by l.generation, l.key`,
     [place.exportId, ...boundsOf(place.interval), place.destinationVersion],
+  );
+}
+
+/** Deletes the records of files that a run noted and that the store refused to put. */
+export async function withdrawFiles(
+  sql: Sql,
+  { runId, fence, destinationVersion }: Lease & { readonly destinationVersion: number },
+  keys: readonly string[],
+): Promise<void> {
+  await sql.query(
+    `delete from leftover_files l using runs r
+      where r.id = $1 and r.fence = $2 and l.export_id = r.export_id and l.destination_version = $3
+        and l.data_interval_start = r.data_interval_start and l.data_interval_end = r.data_interval_end
+        and l.key = any ($4::text[]) and l.uncommitted`,
+    [runId, fence, destinationVersion, keys],
   );
 }
 
@@ -99,7 +117,7 @@ export async function forgetLeftoverFiles(
   );
 }
 
-/** Files of these intervals that were not deleted yet and that no current receipt names. */
+/** Files of these intervals at the export's present place that were not deleted yet and that no current receipt names. */
 export async function countLeftovers(
   sql: Sql,
   exportId: string,
@@ -107,6 +125,7 @@ export async function countLeftovers(
 ): Promise<number> {
   const [row] = await sql.query<{ count: number }>(
     `select count(*) from leftover_files l
+       join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
        join unnest($2::timestamptz[], $3::timestamptz[]) as i (starts, ends)
          on l.data_interval_start = i.starts and l.data_interval_end = i.ends
       where l.export_id = $1 and l.deleted_at is null`,

@@ -141,7 +141,8 @@ export function listObjects(
     }));
     const token = page.IsTruncated ? page.NextContinuationToken : undefined;
     if (page.IsTruncated && !token) {
-      const detail = 'ListObjectsV2: the store says that there are more keys, but not how to ask for them';
+      const detail =
+        'ListObjectsV2: the store says that there are more keys, but not how to ask for them';
       throw new SluiceError('destination.invalid_answer', detail);
     }
     const lastKey = items.at(-1)?.key ?? marker?.lastKey ?? '';

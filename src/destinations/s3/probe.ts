@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { SluiceError } from '../../domain/errors.ts';
+import { markerPrefix } from '../../domain/object-keys.ts';
 import type { StoreTraits, UploadJournal, UploadPart, UploadRef } from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
@@ -16,9 +17,6 @@ import {
   signsParts,
   uploadPart,
 } from './uploads.ts';
-
-/** Begins the name of each object that a test or a probe writes. */
-export const markerPrefix = '.sluice-test-';
 
 /** For removing marker objects and uploads, also after the probe was stopped. */
 const cleanupMs = 5_000;

@@ -300,7 +300,9 @@ describe('a bucket that denies DeleteObject', () => {
         `select message from log_entries where export_id = $1 and level = 'WARNING'`,
         [exportId],
       );
-      return /could not be removed.*permission to delete/.test(String(warnings[0]?.message));
+      return /could not be removed.*permission to read and delete/.test(
+        String(warnings[0]?.message),
+      );
     });
     await installation.s3.faults.clear();
     await installation.pool.query('update leftover_files set tried_at = null');

@@ -57,7 +57,7 @@ describe('two exports without a manifest at one prefix', () => {
     const { result } = await attempt(bench, destination, bare).exported;
     const keys = result.files.map(({ key }) => key);
     const leftovers = keys.map((key) => ({
-      ...{ key, generation: 1, manifestKey: null, isRecent: false },
+      ...{ key, generation: 1, manifestKey: null, etag: null, isRecent: false },
     }));
     const commit = { ...other, generation: 2, lineage: 2, manifestKey: null };
     const remove = (current: typeof commit) =>
