@@ -61,7 +61,7 @@ export async function exportInterval(
   ports: RunPorts,
   signal: AbortSignal,
 ): Promise<ExportedInterval> {
-  const found = await findManifest(destination, given, signal);
+  const found = await findManifest(destination, given, ports, signal);
   const adopted = findAdoptable(given, found);
   if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, found) };
   const table = await findTableState(destination, given, signal);

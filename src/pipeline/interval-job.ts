@@ -9,7 +9,7 @@ import type { FileEncoder, FormatOptions } from '../encoders/encoder.ts';
 import type { Settlement, SourceRequest } from '../sources/source.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
 import type { StepDefinition } from '../transforms/step.ts';
-import type { ManifestFile } from './manifest.ts';
+import type { Manifest, ManifestFile } from './manifest.ts';
 
 /** How rows become bytes. */
 export interface Encoding {
@@ -171,6 +171,11 @@ export interface RunPorts {
   /** The time of our database. Only exports with a table ask for it. */
   readNow(): Promise<Instant>;
   log(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
+  /**
+   * Whether a run of our database's history has begun to put this manifest at the key. If not, a copy of the database may be
+   * in use, or ours was restored and no operator has accepted that yet.
+   */
+  knowsCommit(manifest: Manifest, key: string): Promise<boolean>;
   /** The store refused to put objects at these keys, and what is there is not ours: they are no leftovers. */
   withdraw(keys: readonly string[]): Promise<void>;
   /** Measures a step of the attempt, if traces are on. */

@@ -1,7 +1,7 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import type { DataInterval } from '../domain/time.ts';
-import type { IntervalJob, IntervalResult, LeftoverFile } from './interval-job.ts';
+import type { IntervalJob, IntervalResult, LeftoverFile, RunPorts } from './interval-job.ts';
 import {
   buildTombstone,
   encodeManifest,
@@ -98,6 +98,7 @@ export function namedBy(commit: {
  *
  * @param keepsRecent whether files stay for a day: without conditional writes a late manifest could still
  *   name them
+ * @param knows whether a manifest is of our database's history; another's is left alone
  * @param confirm called right before files are removed, and before an unconditional tombstone: returns
  *   those that may still be removed
  */
@@ -106,6 +107,7 @@ export async function removeLeftovers(
   commit: CurrentCommit,
   leftovers: readonly LeftoverFile[],
   keepsRecent: boolean,
+  knows: RunPorts['knowsCommit'],
   confirm: (keys: readonly string[]) => Promise<readonly string[]>,
   signal: AbortSignal,
 ): Promise<Removal> {
@@ -116,7 +118,7 @@ export async function removeLeftovers(
     const fenced = new Set<string | null>([null, commit.manifestKey]);
     for (const key of new Set(leftovers.map(({ manifestKey }) => manifestKey))) {
       if (key === null || fenced.has(key)) continue;
-      if (!(await entomb(destination, commit, key, confirm, signal))) continue;
+      if (!(await entomb(destination, commit, key, knows, confirm, signal))) continue;
       fenced.add(key);
       removed.push(key);
     }
@@ -180,6 +182,7 @@ async function entomb(
   destination: Destination,
   commit: CurrentCommit,
   key: string,
+  knows: RunPorts['knowsCommit'],
   confirm: (keys: readonly string[]) => Promise<readonly string[]>,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -200,6 +203,7 @@ async function entomb(
       const isOurs = manifest.batch_export_id === commit.exportId;
       if (!isOurs || generationOf(manifest) > generation) return false;
       if (isTombstone(manifest) && generationOf(manifest) === generation) return true;
+      if (!(await knows(manifest, key))) return false;
     } else if (found !== null) {
       return false;
     }

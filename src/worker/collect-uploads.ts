@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
+import { isMarkerKey } from '../domain/object-keys.ts';
 import type { Sql } from '../store/database.ts';
 import { appendLogEntries } from '../store/log-entries.ts';
 import {
@@ -81,6 +82,7 @@ async function collectAt(
       ended.uploads += 1;
     }
     for (const key of await listNotedKeys(db, place)) {
+      if (isMarkerKey(key)) await removeMarker(destination, key, signal);
       if (await abortUnknown(options, owner, destination, key, signal)) {
         await forgetNote(db, runId, key, noteLeases * policy.leaseMs);
       }
@@ -88,6 +90,18 @@ async function collectAt(
   } finally {
     await destination.close();
   }
+}
+
+/** Of a probe whose process was killed. */
+async function removeMarker(
+  destination: Destination,
+  key: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await destination.deleteFiles([key], signal).catch((error: unknown) => {
+    // The permission to delete may be missing.
+    if (toSluiceError(error).spec.retryable) throw error;
+  });
 }
 
 async function giveUp(

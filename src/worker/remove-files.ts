@@ -11,6 +11,7 @@ import {
   listLeftoverFiles,
 } from '../store/leftover-files.ts';
 import type { LogLevel } from '../store/log-entries.ts';
+import { knowsCommit } from '../store/known-commits.ts';
 import { readNow } from '../store/ticks.ts';
 import { forgetUpload, listAbortableUploads } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
@@ -68,6 +69,7 @@ export async function removeFiles(
     commit,
     leftovers,
     keepsRecent,
+    (manifest, key) => knowsCommit(db, current, manifest, key),
     async (keys) => {
       const left = new Set((await listLeftoverFiles(db, current)).map(({ key }) => key));
       return keys.filter((key) => left.has(key));

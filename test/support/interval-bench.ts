@@ -154,6 +154,7 @@ export function attempt(
         return floor + 1;
       },
       readNow: async () => Date.now(),
+      knowsCommit: async () => true,
       withdraw: async (keys) => void asked.push(`withdraw ${keys.join()}`),
       log: () => {},
       step: (_name, work) => work(),

@@ -36,6 +36,8 @@ export async function probeStore(
   const base = markerKey(folder);
   const keys = [`${base}-put`, `${base}-upload`] as const;
   const trial = trialOf(connection, signal);
+  // If this process is killed, the sweep removes them.
+  for (const key of keys) await journal?.starting(key);
   try {
     const puts = await probePuts(trial, keys[0], signal);
     const form = puts.ifMatch === 'none' ? 'quoted' : puts.ifMatch;
@@ -43,7 +45,9 @@ export async function probeStore(
     return { ...puts, ...(await uploads.run(form)) };
   } finally {
     // The permission to delete may be missing. This failure is not the result.
-    await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs)).catch(() => {});
+    await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs))
+      .then(() => Promise.all(keys.map((key) => journal?.ended({ key, uploadId: '' }))))
+      .catch(() => {});
   }
 }
 

@@ -11,7 +11,7 @@ const key = 'old/a_manifest.json';
 const job = firstJob();
 
 /** Takes the manifest at the former prefix away, at a store without conditional puts. */
-async function leave(confirmed: readonly string[]) {
+async function leave(confirmed: readonly string[], knows = true) {
   store = await openStore({ quirks: { ifNoneMatch: 'ignore', ifMatch: 'ignore' } });
   const { destination } = store;
   await destination.probe(AbortSignal.timeout(30_000));
@@ -24,6 +24,7 @@ async function leave(confirmed: readonly string[]) {
     commit,
     left,
     true,
+    async () => knows,
     async () => confirmed,
     AbortSignal.timeout(30_000),
   );
@@ -34,11 +35,15 @@ async function leave(confirmed: readonly string[]) {
 describe('a tombstone at a store without conditions', () => {
   it('is put if the key is still left over', async () => {
     expect(await leave([key])).toEqual({
-      ...{ removed: [key], fault: null, movedTo: 'new/a_manifest.json' },
+      ...{ removed: [key], foreign: [], fault: null, movedTo: 'new/a_manifest.json' },
     });
   });
 
   it('is not put over the manifest of a run that has begun since', async () => {
-    expect(await leave([])).toEqual({ removed: [], fault: null, movedTo: 'before' });
+    expect(await leave([])).toMatchObject({ removed: [], movedTo: 'before' });
+  });
+
+  it('is not put over the manifest of a database with another history', async () => {
+    expect(await leave([key], false)).toMatchObject({ removed: [], movedTo: 'before' });
   });
 });
