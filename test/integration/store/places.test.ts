@@ -86,6 +86,23 @@ describe('a commit that a bucket shows', () => {
     expect(await knows(run, seen(run, { era: randomUUID() }))).toBe(false);
   });
 
+  it('is known at a place that the export has left, also if its run is no longer on record', async () => {
+    const run = await firstAttempt();
+    await complete(side.context, run);
+    await side.db.query(`update receipts set manifest_key = 'm.json' where export_id = $1`, [
+      run.exportId,
+    ]);
+    await side.db.transaction((tx) => retireDestination(tx, run.exportId));
+    const ended = await findRun(side.db, run.exportId, run.runId);
+    if (!ended) throw new Error('the run is gone');
+    const again = await claim(side, await retryRun(side.context, ended));
+    await complete(side.context, again);
+    const forgotten = seen(run, { run_id: randomUUID() });
+    expect(await knows(run, forgotten)).toBe(true);
+    expect(await knows(again, forgotten)).toBe(false);
+    expect(await knows(again, { ...forgotten, moved_to: 'x' })).toBe(true);
+  });
+
   it('of a run that was live at a failover is known only if it had begun by then', async () => {
     const run = await firstAttempt();
     const committed = await firstAttempt(1);
@@ -102,22 +119,5 @@ describe('a commit that a bucket shows', () => {
     await acceptCurrentEra(side.db);
     expect(await knows(next, seen(run))).toBe(true);
     expect(await knows(next, seen(run, { era: randomUUID() }))).toBe(true);
-  });
-
-  it('is known at a place that the export has left, also if its run is no longer on record', async () => {
-    const run = await firstAttempt();
-    await complete(side.context, run);
-    await side.db.query(`update receipts set manifest_key = 'm.json' where export_id = $1`, [
-      run.exportId,
-    ]);
-    await side.db.transaction((tx) => retireDestination(tx, run.exportId));
-    const ended = await findRun(side.db, run.exportId, run.runId);
-    if (!ended) throw new Error('the run is gone');
-    const again = await claim(side, await retryRun(side.context, ended));
-    await complete(side.context, again);
-    const forgotten = seen(run, { run_id: randomUUID() });
-    expect(await knows(run, forgotten)).toBe(true);
-    expect(await knows(again, forgotten)).toBe(false);
-    expect(await knows(again, { ...forgotten, moved_to: 'x' })).toBe(true);
   });
 });

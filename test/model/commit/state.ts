@@ -2,6 +2,7 @@
 
 /** What an attempt would write: where, and which bytes. The files' extension follows from the bytes. */
 export interface Config {
+  /** With its place before it, if that is not the first one: `B:p`; `a:` is the first one by another address. */
   readonly prefix: string;
   /** `gzip`, `plain`; a star stands for other rows under the same recipe. */
   readonly bytes: string;
@@ -86,8 +87,6 @@ export interface Attempt {
   readonly config: Config;
   readonly step: Step;
   readonly generation: number;
-  /** The run's first, of an interval that was never exported: it may assume that there is no manifest. */
-  readonly isFirst?: boolean;
   /** Of its upload; empty if it has none. */
   readonly upload: string;
   /** The current manifest as it was when the attempt began. */
@@ -120,6 +119,8 @@ export interface State {
     damaged: string[];
     /** How many runs there were then: a later one repairs it. */
     damagedAt: number;
+    /** Keys of whose commit another's manifest has refused the manifest. */
+    refused: string[];
     restored: boolean;
     /** Since the restore, no run has committed. */
     astray: boolean;
@@ -136,6 +137,8 @@ export interface Budget {
   sweeps: number;
   restores: number;
   outsiders: number;
+  /** Objects that another program puts at keys of ours. */
+  foreigners: number;
 }
 
 export function keyOf({ prefix, bytes }: Config, generation: number): string {
@@ -156,6 +159,23 @@ export function prefixOf(key: string): string {
   return key.slice(0, key.indexOf('/'));
 }
 
+/** Where a prefix or a key is by our records: they know places by their addresses. */
+export function placeOf(key: string): string {
+  return /^(\w+):/.exec(key)?.[1] ?? 'A';
+}
+
+/** What is really there: two addresses can be one place. */
+export function really(key: string): string {
+  return key.replace(/^a:/, '');
+}
+
+/** Of objects that are not this export's. */
+export const foreign = 'foreign';
+
+export function isForeign(manifest: Manifest | null): boolean {
+  return manifest?.tag === foreign;
+}
+
 export function lastRun(db: Database): Run | null {
   return db.runs.at(-1) ?? null;
 }
@@ -174,7 +194,12 @@ export function copyOf(state: State): State {
     workers: [...workers],
     late: [...late],
     budget: { ...budget },
-    seen: { ...seen, given: [...seen.given], damaged: [...seen.damaged] },
+    seen: {
+      ...seen,
+      given: [...seen.given],
+      damaged: [...seen.damaged],
+      refused: [...seen.refused],
+    },
   };
 }
 
@@ -217,6 +242,7 @@ export function keyOfState(state: State): string {
     Object.values(budget).join(),
     seen.given.join(),
     seen.damaged.join(),
+    seen.refused.join(),
     `${seen.damagedAt}${seen.restored}${seen.astray}`,
   ].join('|');
 }
