@@ -60,7 +60,6 @@ export function mergePlaces(db: Database, here: string): void {
   for (const set of ['leftovers', 'uncommitted', 'deleted'] as const) {
     db[set] = [...new Set(db[set].map(moved))].filter((key) => key !== named);
   }
-  db.uploads = db.uploads.map(moved);
   // An attempt that was claimed before knows another receipt.
   const run = lastRun(db);
   if (run?.status === 'Running') run.fence += 1;
@@ -68,7 +67,7 @@ export function mergePlaces(db: Database, here: string): void {
 
 /** Whether the records know the present place by another address too. */
 export function hasAlias({ db }: State, here: string): boolean {
-  const known = [...(db.receipt ? [db.receipt.prefix] : []), ...db.leftovers, ...db.uploads];
+  const known = [...(db.receipt ? [db.receipt.prefix] : []), ...db.leftovers];
   return known.some(
     (key) => placeOf(key) !== placeOf(here) && placeOf(really(key)) === placeOf(really(here)),
   );

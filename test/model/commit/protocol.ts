@@ -1,14 +1,11 @@
-/**
- * The commit protocol of docs/guarantees.md, step by step. Each step is one transaction of our
- * database or one request to the store; anything may happen between two steps.
- */
+/** The commit protocol of docs/guarantees.md. Each step is one transaction or one request; anything may happen in between. */
 
 import { Violation } from '../explore.ts';
 import { cleaning, forgetLeftovers, formerPlaces, removable } from './cleaning.ts';
 import type { Mutant } from './mutants.ts';
+import { noteUpload, openFile } from './uploads.ts';
 import {
   type Attempt,
-  type Config,
   type Database,
   foreign,
   generationOf,
@@ -118,7 +115,7 @@ export function take(state: State, attempt: Attempt, rules: Rules): Attempt | nu
   }
 }
 
-/** The fence: no other attempt has claimed the run since, it is live, and the database is the same. */
+/** The fence: no other attempt has claimed the run since, and the database is the same. */
 export function holds(db: Database, attempt: Attempt, { mutant }: Rules): boolean {
   const run = db.runs[attempt.run];
   return (
@@ -144,30 +141,6 @@ export function give(state: State, generation: number): number {
   const run = lastRun(state.db);
   if (run) run.generation = generation;
   return generation;
-}
-
-/** The upload of the attempt's file; empty if it has none, because it is small. */
-export function openFile(db: Database, attempt: Omit<Attempt, 'upload'>, rules: Rules): string {
-  const { config, generation, run } = attempt;
-  const open = db.uploads.some((id) => id.startsWith(lineageOf(config, generation, run)));
-  const isPut = config.isSmall === true && rules.store.ifNoneMatch && !open;
-  return isPut ? '' : noteUpload(db, attempt);
-}
-
-const lineageOf = (config: Config, generation: number, run: number) =>
-  `${keyOf(config, generation)} of run ${run + 1}`;
-
-/** An upload of this lineage at this key is resumed; else a new one is noted. */
-function noteUpload(
-  db: Database,
-  { config, generation, run, fence, era }: Omit<Attempt, 'upload'>,
-): string {
-  const lineage = lineageOf(config, generation, run);
-  const open = db.uploads.find((id) => id.startsWith(lineage));
-  if (open !== undefined) return open;
-  const id = `${lineage} by ${era}.${fence}`;
-  db.uploads.push(id);
-  return id;
 }
 
 function readManifest({ db, bucket }: State, attempt: Attempt, rules: Rules): Attempt | null {
