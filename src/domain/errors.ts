@@ -68,6 +68,10 @@ export const errorCatalogue = {
     'Another export or program wrote the file at this key.',
     'Give the export its own prefix, for example {batch_export_id}, then retry the run.',
   ),
+  'destination.files_differ': customer(
+    'The delivered files of the interval are not as they were delivered, so nothing was changed.',
+    'Run `sluice verify`, which names what is missing or different. Retry the newest run of the interval, then run the same command again.',
+  ),
   'destination.table_conflict': customer(
     'The rows do not match the columns of the Iceberg table.',
     'Cast the column to its earlier type in dsl_query, or create an export with another prefix. Then retry the run.',
@@ -204,6 +208,14 @@ export const errorCatalogue = {
       'The worker crashed repeatedly on this run, even in a separate process, so Sluice stopped retrying it.',
     remedy: 'Report this to your operator with the run id. Retry the run once the cause is fixed.',
   },
+  'source.rows_missing': customer(
+    'Delivered rows are missing from the rows that would replace them, so the files stay as they are.',
+    'Check why the source no longer has these rows: retention, another query, a policy, a table that was emptied. To keep the files, do nothing. To replace them all the same, start a backfill of the interval with missing_rows drop.',
+  ),
+  'run.late_rows_wait': customer(
+    'Rows may have arrived late in this interval, and Sluice cannot add them by itself.',
+    'Nothing was changed. Start a backfill of the interval: it makes the files anew, and refuses if delivered rows would go. Or accept the interval as it is.',
+  ),
   'run.rows_rejected': customer(
     'Rows were rejected, and on_rejected of the export is fail. Nothing was committed.',
     'Correct the rows in the source, exclude them with dsl_query, or set on_rejected to warn. For infinite dates, set infinity to null or limit. Then retry the run.',

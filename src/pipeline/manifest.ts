@@ -7,6 +7,8 @@ import { toTimestamp } from '../domain/time.ts';
 /** One file of an interval, as the manifest lists it. */
 export interface ManifestFile {
   readonly key: string;
+  /** Of the commit that wrote it: one that is later than a reader has seen is new to it. */
+  readonly generation: number;
   readonly rows: number;
   readonly bytes: number;
   /** Of the object's bytes, lower-case hexadecimal. */
@@ -71,11 +73,20 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     schema: facts.columns.map(({ name, sourceType }) => ({ name, type: sourceType })),
     total_rows: sum(facts.files, (file) => file.rows),
     total_bytes: sum(facts.files, (file) => file.bytes),
-    files: facts.files,
+    files: facts.files.map(entryOf),
     rejected_rows: sum(facts.rejectedFiles, (file) => file.rows),
-    rejected_files: facts.rejectedFiles,
+    rejected_files: facts.rejectedFiles.map(entryOf),
   };
 }
+
+/** A file as the manifest lists it, without what only our record has. */
+export const entryOf = ({ key, generation, rows, bytes, sha256 }: ManifestFile): ManifestFile => ({
+  key,
+  generation,
+  rows,
+  bytes,
+  sha256,
+});
 
 /**
  * Replaces a manifest whose interval has moved to another key. It is never deleted: a worker that is about

@@ -9,10 +9,12 @@ import { type ClaimedRun, confirmLease, ownsUploads, raiseGeneration } from '../
 import { knowsCommit } from '../store/known-commits.ts';
 import { withdrawFiles } from '../store/leftover-files.ts';
 import { type RunProgress, recordProgress } from '../store/runs.ts';
+import { countStoredBytes } from '../store/stored-bytes.ts';
 import { readNow } from '../store/ticks.ts';
 import { forgetUpload, noteUpload, recordUpload, recordUploadParts } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { KnownLease } from './known-lease.ts';
+import { PluginLines } from './plugin-lines.ts';
 import type { RunLog } from './run-log.ts';
 
 const progressEveryMs = 2_000;
@@ -28,6 +30,8 @@ export interface OpenPorts {
    * @throws SluiceError `run.lease_lost`
    */
   writeProgress(): Promise<void>;
+  /** Resolves when the lines of own plugins are in the log, or left out. */
+  endPluginLines(): Promise<void>;
 }
 
 /**
@@ -58,6 +62,8 @@ export function openPorts(
     writtenAt = performance.now();
     if (!(await recordProgress(db, run, progress))) throw lost();
   };
+  const perDay = policy.maxStoredBytesPerDay;
+  const lines = new PluginLines(log, (bytes) => countStoredBytes(db, run.teamId, bytes, perDay));
   const ports: RunPorts = {
     journal: {
       async starting(key) {
@@ -122,7 +128,8 @@ export function openPorts(
     knowsCommit: (manifest, key) => knowsCommit(db, run, manifest, key),
     withdraw: (keys) => withdrawFiles(db, run, keys),
     log: (level, message) => log.add(level, message),
+    logOfPlugin: (level, message) => lines.add(level, message),
     step: (name, work) => inSpan(traces, name, {}, work),
   };
-  return { ports, writeProgress };
+  return { ports, writeProgress, endPluginLines: () => lines.end() };
 }

@@ -47,6 +47,7 @@ const toyEncoder: EncoderDefinition = {
   async *read(path) {
     yield [`read from ${path}`];
   },
+  without: (path, isDropped) => jsonLines.without(path, isDropped, null),
 };
 
 /** A shelf is a folder below the root. */

@@ -241,7 +241,7 @@ function putFile(state: State, attempt: Attempt, rules: Rules): boolean {
   return true;
 }
 
-/** What another has put at a key is none of ours: the note of the key is withdrawn. */
+/** The object at the key belongs to another: the note of the key is withdrawn. */
 function refused({ db, bucket }: State, attempt: Attempt, rules: Rules): false {
   const key = keyIn(attempt, rules);
   if (bucket.objects[really(key)] === foreign && holds(db, attempt, rules)) withdraw(db, key);
