@@ -60,6 +60,7 @@ export function mergePlaces(db: Database, here: string): void {
   for (const set of ['leftovers', 'uncommitted', 'deleted'] as const) {
     db[set] = [...new Set(db[set].map(moved))].filter((key) => key !== named);
   }
+  db.isMerged = true;
   // An attempt that was claimed before knows another receipt.
   const run = lastRun(db);
   if (run?.status === 'Running') run.fence += 1;

@@ -9,6 +9,7 @@ import {
   type Database,
   foreign,
   generationOf,
+  isAt,
   isForeign,
   keyNamedBy,
   keyOf,
@@ -354,7 +355,7 @@ function record(state: State, attempt: Attempt, committed: Manifest, rules: Rule
   db.uncommitted = db.uncommitted.filter((key) => key !== named);
   db.receipt = committed;
   state.seen.astray = false;
-  const isHere = (id: string) => placeOf(id) === placeOf(committed.prefix);
+  const isHere = (id: string) => isAt(db, id, committed.prefix);
   const abort = db.uploads.filter((id) => isHere(id) && generationOf(id) <= generation);
   const work = { former: places, remove: removable(db, rules) };
   const done = { found: null, committed: null, generation: committed.generation };

@@ -45,6 +45,8 @@ export interface Database {
   deleted: string[];
   /** `uploads`: noted before the store is asked. */
   uploads: string[];
+  /** Two addresses were found to be one place: uploads that were begun by the other one are here too. */
+  isMerged?: boolean;
 }
 
 export interface Upload {
@@ -169,6 +171,12 @@ export function really(key: string): string {
   return key.replace(/^a:/, '');
 }
 
+/** Whether an upload was begun at the place of a prefix, as far as our records know. */
+export function isAt({ isMerged = false }: Database, upload: string, prefix: string): boolean {
+  const name = (key: string) => placeOf(isMerged ? really(key) : key);
+  return name(upload) === name(prefix);
+}
+
 /** Of objects that are not this export's. */
 export const foreign = 'foreign';
 
@@ -248,13 +256,13 @@ export function keyOfState(state: State): string {
 }
 
 function textOfDatabase(db: Database): string {
-  const { era, runs, receipt, leftovers, uncommitted, deleted, uploads } = db;
+  const { era, runs, receipt, leftovers, uncommitted, deleted, uploads, isMerged = false } = db;
   const rows = runs.map(
     ({ status, fence, generation, intent, bytes }) =>
       `${status} ${fence} ${generation} ${textOf(intent)} ${bytes}`,
   );
   const sets = [leftovers, uncommitted, deleted, uploads].map((set) => [...set].sort());
-  return `${era}/${rows.join()}/${textOf(receipt)}/${sets.join('/')}`;
+  return `${era}${isMerged}/${rows.join()}/${textOf(receipt)}/${sets.join('/')}`;
 }
 
 function textOfEntries<T>(entries: Record<string, T>, text: (value: T) => string): string {

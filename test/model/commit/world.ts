@@ -13,11 +13,11 @@ import {
   copyOfDatabase,
   foreign,
   generationOf,
+  isAt,
   keyNamedBy,
   keyOf,
   keyOfState,
   lastRun,
-  placeOf,
   really,
   type State,
 } from './state.ts';
@@ -297,7 +297,7 @@ export function sweep(state: State, rules: Rules): Attempt {
     committed: null,
     there: null,
     abort: db.uploads.filter(
-      (id) => isDone(id) || (placeOf(id) === placeOf(prefix) && generationOf(id) < generation),
+      (id) => isDone(id) || (isAt(db, id, prefix) && generationOf(id) < generation),
     ),
   };
 }
