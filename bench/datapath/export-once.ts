@@ -93,6 +93,8 @@ async function exportUntil(end: number) {
     destination,
     {
       journal: { starting: nothing, started: nothing, progressed: nothing, ended: nothing },
+      withdraw: async () => {},
+      knowsCommit: async () => true,
       readingBegins: nothing,
       progressed: nothing,
       confirmCommit: nothing,

@@ -230,6 +230,14 @@ export const errorCatalogue = {
     remedy:
       'Disable a transformation config with one of your own plugins, or ask your operator to raise WORKER_MEMORY_MB. Then retry the run.',
   },
+  'run.unknown_history': {
+    fault: 'internal',
+    retryable: false,
+    means:
+      "The bucket has files of this interval from a run that is not in Sluice's database. Sluice paused the export.",
+    remedy:
+      "Ask your operator to check that no other copy of Sluice's database is in use, and then to run `sluice eras accept`. Then unpause the export and retry the run.",
+  },
   'run.crashed': {
     fault: 'internal',
     retryable: false,

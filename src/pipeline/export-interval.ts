@@ -23,6 +23,7 @@ import { KeySpool } from './key-spool.ts';
 import { replacedBy } from './leftovers.ts';
 import { type FoundManifest, generationOf } from './manifest.ts';
 import { checkMissing, findDelivered } from './missing-rows.ts';
+import { cleanAfterRefusal } from './refused-commit.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
 import { findTableState, isInTable } from './table.ts';
@@ -49,7 +50,7 @@ export async function exportInterval(
   ports: RunPorts,
   signal: AbortSignal,
 ): Promise<ExportedInterval> {
-  const found = await findManifest(destination, given, signal);
+  const found = await findManifest(destination, given, ports, signal);
   const adopted = findAdoptable(given, found);
   if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, found) };
   const table = await findTableState(destination, given, signal);
@@ -170,7 +171,9 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
     return await ports.step('commit', async () => {
       const confirmed = withManifestDigest(job, intent, columns);
       await ports.confirmCommit(confirmed);
-      return commitFiles({ destination, job, files, intent, columns, found, ports, signal });
+      return commitFiles({ destination, job, files, intent, columns, found, ports, signal }).catch(
+        (error) => cleanAfterRefusal(destination, job, intent, error, ports, signal),
+      );
     });
   };
   try {

@@ -22,6 +22,7 @@ import { SlowExports } from '../use-cases/runs/slow-exports.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
+import { comparePlaces } from './compare-places.ts';
 import type { CpuUse } from './cpu-use.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import { openJointPages } from './joint-statements.ts';
@@ -82,6 +83,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
   });
   const collect = skipWhileBusy(async () => {
     await collectUploads(executor);
+    await comparePlaces(executor);
     await collectFiles(executor);
   });
   const slow = new SlowExports();

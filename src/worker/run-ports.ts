@@ -6,6 +6,8 @@ import { namedBy } from '../pipeline/leftovers.ts';
 import { beginCommit, beginReading } from '../store/attempt-steps.ts';
 import type { JointStatements } from './joint-statements.ts';
 import { type ClaimedRun, confirmLease, ownsUploads, raiseGeneration } from '../store/leases.ts';
+import { knowsCommit } from '../store/known-commits.ts';
+import { withdrawFiles } from '../store/leftover-files.ts';
 import { type RunProgress, recordProgress } from '../store/runs.ts';
 import { countStoredBytes } from '../store/stored-bytes.ts';
 import { readNow } from '../store/ticks.ts';
@@ -123,6 +125,8 @@ export function openPorts(
       return generation;
     },
     readNow: () => readNow(db),
+    knowsCommit: (manifest, key) => knowsCommit(db, run, manifest, key),
+    withdraw: (keys) => withdrawFiles(db, run, keys),
     log: (level, message) => log.add(level, message),
     logOfPlugin: (level, message) => lines.add(level, message),
     step: (name, work) => inSpan(traces, name, {}, work),

@@ -158,6 +158,8 @@ export function attempt(
         return floor + 1;
       },
       readNow: async () => Date.now(),
+      knowsCommit: async () => true,
+      withdraw: async (keys) => void asked.push(`withdraw ${keys.join()}`),
       log: () => {},
       logOfPlugin: () => {},
       step: (_name, work) => work(),

@@ -72,8 +72,9 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     expect(result.generation).toBe(2);
     expect(result.rows).toBeLessThan(rows);
     expect(replaced).toEqual(
-      first.result.files.map(({ key }) => ({
+      first.result.files.map(({ key, etag }) => ({
         key,
+        etag,
         generation: 1,
         manifestKey: manifestPath,
         isRecent: true,

@@ -12,7 +12,7 @@ import {
 import { enqueueRuns } from '../../../src/store/outbox.ts';
 import { handBackRun, recordProgress } from '../../../src/store/runs.ts';
 import {
-  findLiveUploadIds,
+  findLiveUploads,
   listNotedKeys,
   noteUpload,
   recordUpload,
@@ -314,12 +314,17 @@ describe('the note of an upload that a store is asked for', () => {
     expect(await noteUpload(side.db, run, 'note 1')).toBe('kept');
     expect(await listNotedKeys(side.db, run)).toEqual(['note 1']);
     expect(await listUploads(side.db, run)).toEqual([]);
-    expect(await findLiveUploadIds(side.db, 'note 1')).toBeNull();
+    const live = () => findLiveUploads(side.db, side.teamId, 'note 1');
+    expect(await live()).toMatchObject({ ids: [], waiting: [{ type: 'NoOp' }] });
+    // Another team's run holds up nothing.
+    expect(await findLiveUploads(side.db, side.teamId + 1, 'note 1')).toMatchObject({
+      waiting: [],
+    });
     await recordUpload(side.db, run, { key: 'note 1', uploadId: 'u1' }, true);
     expect(await listNotedKeys(side.db, run)).toEqual([]);
-    expect(await findLiveUploadIds(side.db, 'note 1')).toEqual(['u1']);
+    expect(await live()).toEqual({ ids: ['u1'], waiting: [] });
     await complete(side.context, run);
-    expect(await findLiveUploadIds(side.db, 'note 1')).toEqual([]);
+    expect(await live()).toEqual({ ids: [], waiting: [] });
   });
 
   it('stays if the store may have begun another upload than the one in its answer', async () => {
