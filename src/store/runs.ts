@@ -257,25 +257,19 @@ export async function cancelRuns(
   tx: Sql,
   scope: { readonly exportId: string; readonly runId?: string; readonly backfillId?: string },
 ): Promise<string[]> {
-  // Locked first: a run's holder may have added it to the outbox, and the next statement must see that.
-  const locked = await tx.query<{ id: string }>(
-    `select id from runs
-      where export_id = $1 and ${canMove('cancelled')} and committing_at is null
-        and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
-      order by id for no key update`,
+  const rows = await tx.query<{ id: string }>(
+    `with locked as materialized (
+       select id from runs
+        where export_id = $1 and ${canMove('cancelled')} and committing_at is null
+          and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
+        order by id for no key update
+     )
+     -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
+     update runs set ${move('cancelled')}, finished_at = now(), last_updated_at = now(), lease_holder = null
+       from locked where runs.id = locked.id returning runs.id`,
     [scope.exportId, scope.runId ?? null, scope.backfillId ?? null],
   );
-  const ids = locked.map((row) => row.id);
-  await tx.query(
-    `with cancelled as (
-       -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
-       update runs set ${move('cancelled')}, finished_at = now(), last_updated_at = now(), lease_holder = null
-        where id = any ($1::uuid[])
-     )
-     delete from outbox where run_id = any ($1::uuid[])`,
-    [ids],
-  );
-  return ids;
+  return rows.map((row) => row.id);
 }
 
 /** Whether an attempt of a run has begun to commit: if the run is not completed, its manifest may be current. */
