@@ -1,3 +1,4 @@
+-- Contracts: 0.1.0 stopped using runs.reading_since
 -- Up Migration
 
 -- A run that has ended waits for nothing. A trigger, because it is true for every statement that ends a run, and because
@@ -13,7 +14,20 @@ create trigger runs_leave_outbox after update of status on runs for each row
 -- When runs were last enqueued: the readiness of the service shows a dispatcher that makes no progress.
 alter table dispatch_turn add column taken_at timestamptz not null default now();
 
+-- A death counts from the claim on, so it need not be known whether the attempt had begun to read.
+alter table runs
+  drop column reading_since,
+  -- The fence of the last attempt whose own process died: it counts once, however often that is recorded.
+  add column died_at_fence bigint,
+  -- The most that one lineage of the run has sent: only who comes further makes progress.
+  add column furthest_bytes bigint not null default 0;
+
 -- Down Migration
+
+alter table runs
+  drop column furthest_bytes,
+  drop column died_at_fence,
+  add column reading_since timestamptz;
 
 alter table dispatch_turn drop column taken_at;
 drop trigger runs_leave_outbox on runs;

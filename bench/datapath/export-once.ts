@@ -89,7 +89,6 @@ async function exportUntil(end: number) {
     destination,
     {
       journal: { starting: nothing, started: nothing, progressed: nothing, ended: nothing },
-      readingBegins: nothing,
       progressed: nothing,
       confirmCommit: nothing,
       confirmLease: nothing,

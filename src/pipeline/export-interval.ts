@@ -124,7 +124,6 @@ async function copySettled(
   found: FoundCommit,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
-  await ports.readingBegins();
   await failpoint('before_open');
   const { chain } = job;
   const request = requestOf(job);

@@ -50,7 +50,7 @@ export async function returnToPlace(
   // An attempt that was claimed at one of these versions would go on to write under it: it loses its lease, and
   // the next one has the new version. Also a run without an attempt: its claim may be in progress.
   await tx.query(
-    `update runs set fence = fence + 1, lease_holder = null, reading_since = null,
+    `update runs set fence = fence + 1, lease_holder = null,
             lease_expires_at = case when lease_expires_at is null then null else now() end
       where export_id = $1 and status in ${live}`,
     [exportId],

@@ -144,7 +144,6 @@ export function attempt(
     destination,
     {
       journal: uploads.journal,
-      readingBegins: async () => void asked.push('reading'),
       progressed: async () => {},
       confirmLease: async () => void asked.push('lease'),
       lease: { holds: () => true, extend: async () => {} },
@@ -155,7 +154,10 @@ export function attempt(
       },
       readNow: async () => Date.now(),
       log: () => {},
-      step: (_name, work) => work(),
+      step: (name, work) => {
+        if (name === 'source' && !asked.includes('reading')) asked.push('reading');
+        return work();
+      },
       ...ports,
       confirmCommit: async (intent) => {
         asked.push('commit');
