@@ -22,8 +22,30 @@ alter table runs
   -- The most that one lineage of the run has sent: only who comes further makes progress.
   add column furthest_bytes bigint not null default 0;
 
+-- The current intervals of an export never overlap. An exclusion constraint over (export_id, range) needs btree_gist, which
+-- not every server has. The lock makes insertions of an export wait for each other, so the neighbours are enough; whatever
+-- completes a run has it already.
+create function refuse_overlap() returns trigger language plpgsql as $$
+begin
+  perform from batch_exports where id = new.export_id for no key update;
+  if exists (
+       select from receipts c where c.export_id = new.export_id
+          and c.data_interval_start >= new.data_interval_start and c.data_interval_start < new.data_interval_end
+          and (c.data_interval_start, c.data_interval_end) <> (new.data_interval_start, new.data_interval_end))
+     or (select c.data_interval_end from receipts c
+          where c.export_id = new.export_id and c.data_interval_start < new.data_interval_start
+          order by c.data_interval_start desc limit 1) > new.data_interval_start then
+    raise exclusion_violation using message = 'the interval overlaps a current one of its export',
+      detail = format('%s: %s to %s', new.export_id, new.data_interval_start, new.data_interval_end);
+  end if;
+  return new;
+end $$;
+create trigger receipts_do_not_overlap before insert on receipts for each row execute function refuse_overlap();
+
 -- Down Migration
 
+drop trigger receipts_do_not_overlap on receipts;
+drop function refuse_overlap;
 alter table runs
   drop column furthest_bytes,
   drop column died_at_fence,

@@ -82,6 +82,18 @@ export async function findRun(sql: Sql, exportId: string, runId: string): Promis
 }
 
 /**
+ * SQL that is true if a wanted run `w` overlaps no interval of `table` but its own. The intervals there do not overlap
+ * each other, so the neighbours of its start are enough.
+ */
+const fitsInto = (table: string, more: string): string => `not exists (
+    select from ${table} t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and ${more})
+  and coalesce((select t.data_interval_end <= w.interval_start from ${table} t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and ${more}
+                 order by t.data_interval_start desc limit 1), true)`;
+
+/**
  * SQL, without its `with`, that makes runs of the table `made` with their outbox rows. $1 to $5 are the values
  * of `valuesOf`.
  *
@@ -99,6 +111,8 @@ export const makeRuns = (condition = 'true') => `wanted as (
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
          from wanted w where ${condition}
+          -- Its bounds may be those of other zone data.
+          and ${fitsInto('receipts', 'true')} and ${fitsInto('runs', `t.status in ${live}`)}
        on conflict do nothing
        returning id, team_id, export_id, backfill_id, data_interval_start
      ), enqueued as (
@@ -114,8 +128,8 @@ export const valuesOf = (runs: readonly NewRun[]) => [
 ];
 
 /**
- * Makes runs with their outbox rows. An interval with a live run gets none; one that ran before gets the
- * next generation.
+ * Makes runs with their outbox rows. An interval with a live run gets none, nor does one that overlaps an interval with
+ * other bounds that is current or has a live run. One that ran before gets the next generation.
  *
  * @returns the ids of the new runs
  */
