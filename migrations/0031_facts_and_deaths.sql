@@ -42,8 +42,15 @@ begin
 end $$;
 create trigger receipts_do_not_overlap before insert on receipts for each row execute function refuse_overlap();
 
+-- Where the high-water mark began: the gap check needs it after the first ticks were deleted.
+alter table batch_exports add column mark_began_at timestamptz;
+-- When retention first found that nothing uses a version.
+alter table transformation_versions add column unused_since timestamptz;
+
 -- Down Migration
 
+alter table transformation_versions drop column unused_since;
+alter table batch_exports drop column mark_began_at;
 drop trigger receipts_do_not_overlap on receipts;
 drop function refuse_overlap;
 alter table runs

@@ -76,7 +76,7 @@ export async function returnToPlace(
 }
 
 /**
- * Deletes former destinations without uploads, unless a worker may still begin one. If files remain, only
+ * Deletes former destinations without uploads, unless a worker may still begin one. If files remain, or may remain, only
  * the secrets are deleted, because the export may come back.
  */
 export async function deleteSpentDestinations(sql: Sql): Promise<void> {
@@ -85,8 +85,10 @@ export async function deleteSpentDestinations(sql: Sql): Promise<void> {
                          where r.export_id = f.export_id and u.destination_version = f.version)
         and not exists (select 1 from runs r
                          where r.export_id = f.export_id and r.status = ${running} and r.started_at <= f.replaced_at)`;
-  const holdsFiles = `exists (select 1 from receipts c
-                         where c.export_id = f.export_id and c.destination_version = f.version)`;
+  const holdsFiles = `(exists (select 1 from receipts c
+                          where c.export_id = f.export_id and c.destination_version = f.version)
+         or exists (select 1 from leftover_files l
+                     where l.export_id = f.export_id and l.destination_version = f.version))`;
   await sql.query(`delete from former_destinations f where ${spent} and not ${holdsFiles}`);
   await sql.query(
     `update former_destinations f set destination_secrets = null

@@ -113,7 +113,7 @@ describe('backfill ranges', () => {
     );
   });
 
-  test('P20 what was decided keeps its bounds, and the time between is cut to fit', () => {
+  test('P19 what was decided keeps its bounds, and the time between is cut to fit', () => {
     fc.assert(
       fc.property(anyPast, ({ timeline, asked }) => {
         const intervals = [...intervalsIn(timeline, asked, 'oldest_first')];
@@ -131,7 +131,7 @@ describe('backfill ranges', () => {
     );
   });
 
-  test('P20 a backfill covers exactly its range, also if the zone data changes while it runs', () => {
+  test('P19 a backfill covers exactly its range, also if the zone data changes while it runs', () => {
     fc.assert(
       fc.property(anyPast, ({ timeline, asked }) => {
         const intervals = [...intervalsIn(withRange(timeline, asked), asked, 'oldest_first')];

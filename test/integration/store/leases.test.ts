@@ -300,6 +300,16 @@ describe('handing back', () => {
     expect(await state(exportId)).toMatchObject({ faults: 4, crashes: 0, status: 'Running' });
   });
 
+  it('after a fault of our own database counts nothing, however often it happens', async () => {
+    const { exportId, runId } = await waitingRun();
+    const { maxAttempts } = side.context.policy.retry;
+    const error = new SluiceError('internal.database_unavailable');
+    for (let fault = 0; fault <= maxAttempts; fault += 1) {
+      await failAttempt(side, side.context, runId, error);
+    }
+    expect(await state(exportId)).toMatchObject({ status: 'Running', faults: 0, waits: true });
+  });
+
   it('ends in FailedRetryable once the attempts are used up, shutdowns and crashes not counted', async () => {
     const { exportId, runId } = await waitingRun();
     const { maxAttempts } = side.context.policy.retry;
