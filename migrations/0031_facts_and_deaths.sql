@@ -19,7 +19,7 @@ alter table runs
   drop column reading_since,
   -- The fence of the last attempt whose own process died: it counts once, however often that is recorded.
   add column died_at_fence bigint,
-  -- The most that one lineage of the run has sent: only who comes further makes progress.
+  -- The most that one lineage of the run has sent: only an attempt that sends more makes progress.
   add column furthest_bytes bigint not null default 0;
 
 -- The current intervals of an export never overlap. An exclusion constraint over (export_id, range) needs btree_gist, which

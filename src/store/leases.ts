@@ -92,7 +92,7 @@ const claimSql = prepared(`with asked as materialized (
              from outbox o where o.run_id = run.id for update skip locked) entry on true
      ), claimed as (
        update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
-              -- Whoever hands a run back, or takes its lease away, clears the holder.
+              -- A hand-back clears the holder, and so does every statement that takes the lease away.
               crashes = crashes + coalesce(lease_holder <> locked.holder, false)::int,
               lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
               started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${pinnedChainOf('runs')}, file_generation = ${nextGeneration},

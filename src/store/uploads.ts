@@ -87,7 +87,7 @@ export async function recordUpload(
 }
 
 /**
- * Records parts that no attempt had sent before. If the run has come further than ever, it is not what crashes the
+ * Records parts that no attempt had sent before. If the run has sent more than ever before, it is not what crashes the
  * worker, so its crash count starts again. An attempt that begins anew and dies at the same place has not. The disk is
  * not waited for: an attempt that does not find the record sends the parts again.
  *

@@ -229,7 +229,7 @@ async function perform(world: World, action: Action): Promise<void> {
     case 'zone_data':
       // For an export it is the same if its zone has other offsets from now on, also in the past.
       await db.query(
-        `update batch_exports set schedule = regexp_replace(schedule::text, 'America/\w+', $2, 'g')::jsonb where id = $1`,
+        `update batch_exports set schedule = regexp_replace(schedule::text, 'America/[A-Za-z_]+', $2, 'g')::jsonb where id = $1`,
         [world.exportIds[action.export], action.zone],
       );
       return;

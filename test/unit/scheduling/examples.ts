@@ -48,7 +48,7 @@ export function scheduleFrom(createdAt: string, settings: Partial<Settings> = {}
   );
 }
 
-/** The bounds of a history of which nothing was decided by other zone data. */
+/** The bounds of a history without intervals that other zone data decided. */
 export function on(cadences: CadenceHistory): Timeline {
   return { cadences, decided: [] };
 }
