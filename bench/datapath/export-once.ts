@@ -62,6 +62,10 @@ async function exportUntil(end: number) {
       exportId: 'bench',
       runId: 'bench',
       attempt: 1,
+      purpose: 'whole',
+      dropsMissing: false,
+      readRows: connectors.readRows,
+      withoutRows: connectors.withoutRows,
       interval: part,
       chain,
       request: {
@@ -97,6 +101,7 @@ async function exportUntil(end: number) {
       raiseGeneration: async (floor) => floor + 1,
       readNow: async () => Date.now(),
       log: () => {},
+      logOfPlugin: () => {},
       step: (_name, work) => work(),
     },
     new AbortController().signal,

@@ -1,3 +1,5 @@
+import { cutText } from './one-line.ts';
+
 /**
  * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and
  * what to do. `latest_error`, logs, the API and the documentation share this text. Only `retryable`
@@ -67,6 +69,10 @@ export const errorCatalogue = {
   'destination.key_taken': customer(
     'Another export or program wrote the file at this key.',
     'Give the export its own prefix, for example {batch_export_id}, then retry the run.',
+  ),
+  'destination.files_differ': customer(
+    'The delivered files of the interval are not as they were delivered, so nothing was changed.',
+    'Run `sluice verify`, which names what is missing or different. Retry the newest run of the interval, then run the same command again.',
   ),
   'destination.table_conflict': customer(
     'The rows do not match the columns of the Iceberg table.',
@@ -196,6 +202,14 @@ export const errorCatalogue = {
       'The worker crashed repeatedly on this run, even in a separate process, so Sluice stopped retrying it.',
     remedy: 'Report this to your operator with the run id. Retry the run once the cause is fixed.',
   },
+  'source.rows_missing': customer(
+    'Delivered rows are missing from the rows that would replace them, so the files stay as they are.',
+    'Check why the source no longer has these rows: retention, another query, a policy, a table that was emptied. To keep the files, do nothing. To replace them all the same, start a backfill of the interval with missing_rows drop.',
+  ),
+  'run.late_rows_wait': customer(
+    'Rows may have arrived late in this interval, and Sluice cannot add them by itself.',
+    'Nothing was changed. Start a backfill of the interval: it makes the files anew, and refuses if delivered rows would go. Or accept the interval as it is.',
+  ),
   'run.rows_rejected': customer(
     'Rows were rejected, and on_rejected of the export is fail. Nothing was committed.',
     'Correct the rows in the source, exclude them with dsl_query, or set on_rejected to warn. For infinite dates, set infinity to null or limit. Then retry the run.',
@@ -294,6 +308,6 @@ const maxDetail = 1_000;
 /** The text of `latest_error`: `code: what happened and what to do`. */
 export function describeError(error: SluiceError, remedy: string = error.spec.remedy): string {
   const { means } = error.spec;
-  const detail = error.detail ? ` (${error.detail.slice(0, maxDetail)})` : '';
+  const detail = error.detail ? ` (${cutText(error.detail, maxDetail)})` : '';
   return `${error.code}: ${means}${detail} ${remedy}`;
 }

@@ -2,6 +2,9 @@
 
 import type { Instant } from './time.ts';
 
+/** What a run does: make its interval anew, add late rows to its files, or remove a person's rows from them. */
+export type RunPurpose = 'whole' | 'supplement' | 'erase';
+
 export const runStatuses = [
   'Starting',
   'Running',

@@ -12,14 +12,16 @@ import type { Column, RowBlock } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
 import type { BlockTransformer } from '../transforms/block-transformer.ts';
-import type { TransformedRows } from '../transforms/transform-rows.ts';
+import type { StepRejection, TransformedRows } from '../transforms/transform-rows.ts';
 import { HashedFile } from './hashed-file.ts';
 import type { Encoding } from './interval-job.ts';
+import type { KeySpool } from './key-spool.ts';
 import type { ManifestFile } from './manifest.ts';
 import { encodeRejectedRows, encodeRejections } from './rejected-rows.ts';
 import { type Rejections, RejectionTally } from './rejection-tally.ts';
 import { InfiniteValues } from './replace-infinite.ts';
 import { JsonValues } from './replace-json.ts';
+import { RowKeys } from './row-keys.ts';
 
 export interface FileSetOptions {
   readonly exportId: string;
@@ -43,6 +45,8 @@ export interface FileSetOptions {
    * @throws SluiceError `run.lease_lost`
    */
   readonly confirm: () => Promise<void>;
+  /** Gets the keys of all rows, if they are to be compared with those of other files. */
+  readonly keys?: KeySpool | null;
   /** Stops what the writers wait for. */
   readonly signal: AbortSignal;
 }
@@ -66,6 +70,7 @@ export class FileSet {
   readonly #rejections: RejectionTally;
   readonly #infinite: InfiniteValues;
   readonly #json: JsonValues;
+  readonly #rowKeys: RowKeys | null;
   readonly #columnMetrics = new Map<string, readonly ColumnMetrics[]>();
   #open: OpenFile | null = null;
   /** Of the file that ended last: at most one waits for the destination, besides the open one. */
@@ -79,6 +84,7 @@ export class FileSet {
     this.#rejections = new RejectionTally(columns, keyPlaces, encoding.toJson);
     this.#infinite = new InfiniteValues(columns, keyPlaces, encoding.settings.infinity);
     this.#json = new JsonValues(columns, encoding.settings);
+    this.#rowKeys = options.keys ? new RowKeys(columns, keyPlaces, encoding.toJson) : null;
     this.#uploads = new Map(options.uploads.map((upload) => [upload.key, upload]));
   }
 
@@ -127,6 +133,7 @@ export class FileSet {
       if (rejected.length > 0) {
         this.#open ??= await this.#begin();
         this.#rejections.addSteps(rejected);
+        await this.#noteRejections(rejected);
         await this.#reject(this.#open, encodeRejections(rejected), rejected.length);
       }
       await this.write(block);
@@ -137,6 +144,7 @@ export class FileSet {
 
   async write(given: RowBlock): Promise<void> {
     if (given.rowCount === 0) return;
+    await this.#noteKeys(given);
     let block = this.#json.replaceIn(this.#infinite.replaceIn(given));
     while (block.rowCount > 0) {
       const taken = await this.#writeToFile(block);
@@ -144,6 +152,21 @@ export class FileSet {
       await this.#end();
       block = rowsFrom(block, taken);
     }
+  }
+
+  async #noteKeys(block: RowBlock): Promise<void> {
+    const { keys } = this.#options;
+    if (!keys || !this.#rowKeys) return;
+    for (let row = 0; row < block.rowCount; row += 1) {
+      const waits = keys.add(this.#rowKeys.keyOf(block, row));
+      if (waits) await waits;
+    }
+  }
+
+  async #noteRejections(rejected: readonly StepRejection[]): Promise<void> {
+    const { keys } = this.#options;
+    if (!keys || !this.#rowKeys) return;
+    for (const rejection of rejected) await keys.add(this.#rowKeys.keyOfRejection(rejection));
   }
 
   /** @returns how many rows the open file took */
@@ -266,7 +289,8 @@ export class FileSet {
     const { exportId: owner, writesManifest } = this.#options;
     // A file that is put at once stays in memory until the commit: the others of the interval have uploads.
     const isNewKey = writesManifest && this.#ended.length === 0;
-    return new HashedFile(key, await this.#openWriter({ key, contentType, owner, isNewKey }));
+    const writer = await this.#openWriter({ key, contentType, owner, isNewKey });
+    return new HashedFile(key, this.#options.generation, writer);
   }
 
   async #openWriter(options: FileOptions): Promise<FileWriter> {

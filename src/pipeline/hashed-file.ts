@@ -9,13 +9,15 @@ const turnBytes = 1 << 20;
 /** A file that is counted and hashed while it is written. */
 export class HashedFile {
   readonly key: string;
+  readonly #generation: number;
   readonly #writer: FileWriter;
   readonly #hash = createHash('sha256');
   #rows = 0;
   #bytes = 0;
 
-  constructor(key: string, writer: FileWriter) {
+  constructor(key: string, generation: number, writer: FileWriter) {
     this.key = key;
+    this.#generation = generation;
     this.#writer = writer;
   }
 
@@ -46,6 +48,7 @@ export class HashedFile {
   entry(): ManifestFile {
     return {
       key: this.key,
+      generation: this.#generation,
       rows: this.#rows,
       bytes: this.#bytes,
       sha256: this.#hash.copy().digest('hex'),

@@ -1,7 +1,9 @@
 import type { PutLease, UploadJournal, UploadProgress } from '../destinations/destination.ts';
 import type { OnRejected } from '../domain/file-settings.ts';
 import type { FormatSettings } from '../domain/format-settings.ts';
+import type { ErasedValue } from '../domain/erased-value.ts';
 import type { Recipe, RecipeStep, StepCount } from '../domain/recipe.ts';
+import type { RunPurpose } from '../domain/run.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { TableField } from '../domain/table-field.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
@@ -10,6 +12,7 @@ import type { Settlement, SourceRequest } from '../sources/source.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
 import type { StepDefinition } from '../transforms/step.ts';
 import type { ManifestFile } from './manifest.ts';
+import type { ReadRows, WithoutRows } from './read-back.ts';
 
 /** How rows become bytes. */
 export interface Encoding {
@@ -42,6 +45,9 @@ export interface IntervalJob {
   readonly exportId: string;
   readonly runId: string;
   readonly attempt: number;
+  readonly purpose: RunPurpose;
+  /** Whether delivered rows may go that the new files lack: a person asked for it. */
+  readonly dropsMissing: boolean;
   readonly interval: DataInterval;
   readonly request: SourceRequest;
   /** The transformation chain that the run pinned; null if it has no step. */
@@ -49,6 +55,12 @@ export interface IntervalJob {
   /** The rendered prefix of the object keys; `''`: no prefix. */
   readonly prefix: string;
   readonly encoding: Encoding;
+  /** Reads delivered files. */
+  readonly readRows: ReadRows;
+  /** Makes delivered files again without some of their rows. */
+  readonly withoutRows: WithoutRows;
+  /** The rows to remove from the current files, instead of all else; null or missing: none. */
+  readonly erased?: ErasedValue | null;
   /** A file ends once it has this many bytes; null: one file. */
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
@@ -106,6 +118,21 @@ export interface CurrentReceipt {
   readonly manifestEtag: string | null;
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
+  /** How the files were made; null if it is not known. */
+  readonly recipe: Recipe | null;
+  /** Of the keys in the files, rejected rows included; null if it is not known. */
+  readonly deliveredDigest: string | null;
+  /** What the source had when it was last looked at; absent or null if it is not known. */
+  readonly proof?: ReceiptProof | null;
+}
+
+/** The rows that a source had, by their keys. */
+export interface ReceiptProof {
+  readonly snapshot: string;
+  readonly digest: string | null;
+  readonly count: number;
+  readonly settled: boolean;
+  readonly pending: readonly string[];
 }
 
 /** A file that a commit made readable. */
@@ -163,6 +190,8 @@ export interface RunPorts {
   /** The time of our database. Only exports with a table ask for it. */
   readNow(): Promise<Instant>;
   log(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
+  /** The same for lines that own plugins write, which are bounded for each organization. */
+  logOfPlugin(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
   /** Measures a step of the attempt, if traces are on. */
   step<T>(name: 'source' | 'write' | 'commit', work: () => Promise<T>): Promise<T>;
 }
@@ -182,8 +211,9 @@ export interface CommitIntent {
   /** What became of the rows in each step; missing without a chain. */
   readonly steps?: readonly StepCount[];
   readonly bytes: number;
-  readonly files: readonly ManifestFile[];
-  readonly rejectedFiles: readonly ManifestFile[];
+  /** All files of the interval. */
+  readonly files: readonly CommittedFile[];
+  readonly rejectedFiles: readonly CommittedFile[];
   /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly recipe: Recipe;
@@ -191,8 +221,14 @@ export interface CommitIntent {
   readonly settled: boolean;
   /** Transactions that may still add rows to the interval, if it is not settled. */
   readonly pending: readonly string[];
-  /** Digest of the set of all keys read; null if there is none. */
+  /** Digest of the set of all keys that the source has for the interval; null if there is none. */
   readonly keyDigest: string | null;
+  /** How many rows these are. A supplement has fewer in `totalRows`: the late ones. */
+  readonly keyCount: number;
+  /** Digest of the keys in all files of the interval, rejected rows included; null if it is not known. */
+  readonly deliveredDigest: string | null;
+  /** How many files the run itself has made. */
+  readonly madeFiles: number;
   /**
    * MD5 digests of this commit's manifest and of those that may be at the key; earlier builds kept none.
    */

@@ -1,9 +1,9 @@
 import type { SourceSnapshot } from '../sources/source.ts';
 
-/** The same snapshot, whose rows are read by `read`. */
+/** The same snapshot, whose rows are read by what `reads` makes of it. */
 export function readThrough(
   snapshot: SourceSnapshot,
-  read: SourceSnapshot['read'],
+  reads: (snapshot: SourceSnapshot) => SourceSnapshot['read'],
 ): SourceSnapshot {
   return {
     columns: snapshot.columns,
@@ -14,9 +14,12 @@ export function readThrough(
     slices: snapshot.slices,
     projection: snapshot.projection,
     keyPlaces: snapshot.keyPlaces,
+    showsKeys: snapshot.showsKeys,
     countRows: (signal) => snapshot.countRows(signal),
     keySet: () => snapshot.keySet(),
+    readKeySet: (signal) => snapshot.readKeySet(signal),
+    share: async (request, signal) => readThrough(await snapshot.share(request, signal), reads),
     close: () => snapshot.close(),
-    read,
+    read: reads(snapshot),
   };
 }

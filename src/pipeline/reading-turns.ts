@@ -89,27 +89,31 @@ export class ReadingTurns {
     let bytes = 0;
     const turns = this;
     const { cpuMs } = this.#options;
-    return readThrough(snapshot, async function* (slice, signal) {
-      const blocks = snapshot.read(slice, signal)[Symbol.asyncIterator]();
-      try {
-        for (;;) {
-          let before = 0;
-          const take = () => {
-            before = cpuMs();
-            return blocks.next();
-          };
-          const isFree = bytes < freeBytes;
-          const next = await (isFree ? take() : turns.#take(organizationId, 'read', signal, take));
-          if (next.done) return;
-          bytes += next.value.bytes.length;
-          yield next.value;
-          // What is done with a block takes more than to read it.
-          turns.#noteWork(organizationId, cpuMs() - before);
+    const reads = (inner: SourceSnapshot): SourceSnapshot['read'] =>
+      async function* (slice, signal) {
+        const blocks = inner.read(slice, signal)[Symbol.asyncIterator]();
+        try {
+          for (;;) {
+            let before = 0;
+            const take = () => {
+              before = cpuMs();
+              return blocks.next();
+            };
+            const isFree = bytes < freeBytes;
+            const next = await (isFree
+              ? take()
+              : turns.#take(organizationId, 'read', signal, take));
+            if (next.done) return;
+            bytes += next.value.bytes.length;
+            yield next.value;
+            // What is done with a block takes more than to read it.
+            turns.#noteWork(organizationId, cpuMs() - before);
+          }
+        } finally {
+          await blocks.return?.();
         }
-      } finally {
-        await blocks.return?.();
-      }
-    });
+      };
+    return readThrough(snapshot, reads);
   }
 
   #noteWork(organizationId: string, workMs: number): void {

@@ -56,6 +56,8 @@ export interface SourceSnapshot {
   readonly columns: readonly Column[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
   readonly keyPlaces: readonly number[];
+  /** Whether these are all keys of the model. */
+  readonly showsKeys: boolean;
   /**
    * Rows of the interval in this snapshot. Null if they are `manyRows` or more, until `countRows` has counted them.
    * A request of keys always has it.
@@ -73,6 +75,10 @@ export interface SourceSnapshot {
   readonly projection: Projection | null;
   /** The keys of the rows that were read so far; null for a request of keys. */
   keySet(): KeySet | null;
+  /** The keys of all rows, without the rows; not for a request of keys, or for rows in memory. */
+  readKeySet(signal: AbortSignal): Promise<KeySet>;
+  /** Another request over the same state of the source; not for rows in memory. */
+  share(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot>;
   /**
    * Pull-based: reads no further ahead than the consumer asks. A block may be read until the next one is
    * asked for; then its memory is reused. Throws SluiceError `source.*`.
@@ -111,6 +117,16 @@ export interface EarlierExport {
   readonly count: number;
 }
 
+/** What a look at an interval found that was looked at before. */
+export interface SecondLook {
+  readonly now: EarlierExport;
+  /**
+   * Whether rows may have come that the earlier look did not see. False is certain. True is not: the set of keys has changed,
+   * and rows do not show when they were written, or other rows were only changed.
+   */
+  readonly mayHaveLateRows: boolean;
+}
+
 /** The state of a source's server, for operators. */
 export interface SourceState {
   /**
@@ -147,23 +163,34 @@ export interface Source {
     signal: AbortSignal,
   ): Promise<Settlement>;
   /**
-   * Whether the interval has rows that an earlier export did not see. Removed rows do not count.
+   * Compares the keys that the interval has now with those of an earlier look.
    *
    * @param position of the settlement
    * @param server of the settlement: no other one is read
    */
-  hasLateRows(
+  lookAgain(
     request: SourceRequest,
     earlier: EarlierExport,
     position: string | null,
     signal: AbortSignal,
     server?: string | null,
-  ): Promise<boolean>;
+  ): Promise<SecondLook>;
   /**
    * Whether a row of the interval was written, or is gone, since an earlier export. If the rows do not show
    * their writer (a view), always true.
    */
   hasChanged(request: SourceRequest, earlier: EarlierExport, signal: AbortSignal): Promise<boolean>;
+  /**
+   * The tenant's rows with one of these keys that are in another interval than the request's, whatever its query: their
+   * keys. All keys are as a request of `keys` gives them.
+   *
+   * @throws SluiceError `query.invalid` if a key's type cannot be compared with a text
+   */
+  findElsewhere(
+    request: SourceRequest,
+    keys: readonly (readonly (string | null)[])[],
+    signal: AbortSignal,
+  ): Promise<readonly (readonly (string | null)[])[]>;
   /**
    * @param position of the settlement: the snapshot shows all that was written before it
    * @param server of the settlement: no other one is read

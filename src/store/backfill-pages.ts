@@ -55,7 +55,7 @@ export interface PlannedPage {
 const planPages = (locks: string) =>
   prepared(`with held as materialized (
        select b.id, page.planned_to, page.intervals
-         from unnest($6::uuid[], $7::timestamptz[], $8::timestamptz[], $9::int[]) as page (backfill_id, after, planned_to, intervals)
+         from unnest($8::uuid[], $9::timestamptz[], $10::timestamptz[], $11::int[]) as page (backfill_id, after, planned_to, intervals)
          join backfills b on b.id = page.backfill_id join batch_exports e on e.id = b.export_id
         where b.status = 'Running' and b.planned_to is not distinct from page.after and ${unflushed} ${locks}
      ), ${makeRuns('w.backfill_id in (select id from held)')}, planned as (

@@ -32,11 +32,14 @@ const ofInterval = (
 ) => `l.export_id = ${run}.export_id and l.data_interval_start = ${run}.data_interval_start
   and l.data_interval_end = ${run}.data_interval_end and l.destination_version = ${run}.destination_version`;
 
+/** SQL: whether rows of the source were exported. What only changes the files says nothing of the source. */
+const isOfSchedule = `exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase')`;
+
 const completeSql = prepared(`with recursive asked as materialized (
        select * from jsonb_to_recordset($1::jsonb) as a (
          run_id uuid, fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz, destination_version int,
          total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
-         steps jsonb, snapshot text, settled boolean, pending text[], key_digest text,
+         steps jsonb, snapshot text, settled boolean, pending text[], key_digest text, key_count bigint, delivered_digest text,
          generation int, era uuid, manifest_key text, manifest_etag text, files jsonb, rejected_files jsonb, recipe jsonb,
          rows bigint, bytes bigint, named text[], replaced jsonb)
      ), locked as materialized (
@@ -56,14 +59,14 @@ const completeSql = prepared(`with recursive asked as materialized (
               finished_at = now(), last_updated_at = now()
          from free
         where runs.id = free.run_id and runs.fence = free.fence and ${canMove('completed')}
-       returning free.*
+       returning free.*, runs.purpose
      ), received as (
        insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
               files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
-              snapshot, settled, pending_transactions, key_digest, key_count, pending_checked_at, looked_back_at)
+              snapshot, settled, pending_transactions, key_digest, key_count, delivered_digest, pending_checked_at, looked_back_at)
        select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
               files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
-              snapshot, settled, pending, key_digest, total_rows, clock_timestamp(), clock_timestamp() from completed
+              snapshot, settled, pending, key_digest, key_count, delivered_digest, clock_timestamp(), clock_timestamp() from completed
        on conflict (export_id, data_interval_start, data_interval_end) do update
           set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
               files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
@@ -71,6 +74,7 @@ const completeSql = prepared(`with recursive asked as materialized (
               generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp(),
               snapshot = excluded.snapshot, settled = excluded.settled, pending_transactions = excluded.pending_transactions,
               key_digest = excluded.key_digest, key_count = excluded.key_count,
+              delivered_digest = excluded.delivered_digest, late_rows_wait = null,
               pending_checked_at = excluded.pending_checked_at, looked_back_at = excluded.looked_back_at
      ), forgotten as (
        delete from leftover_files l using completed c where ${ofInterval('c')} and l.key = any (c.named)
@@ -80,7 +84,9 @@ const completeSql = prepared(`with recursive asked as materialized (
          from completed c, jsonb_to_recordset(c.replaced) as f (key text, generation int, manifest_key text)
        on conflict do nothing
      ), ${prefixOf({ exportIds: 'select export_id from completed', completing: 'completed' })}, marked as (
-       update batch_exports e set failure_streak = 0, last_success_at = now(), ${moveMark}
+       update batch_exports e set ${moveMark},
+              failure_streak = case when ${isOfSchedule} then 0 else e.failure_streak end,
+              last_success_at = case when ${isOfSchedule} then now() else e.last_success_at end
          from ${walked} where e.id = m.export_id
      ), logged as (
        ${insertEntries(2, 'completed')}
@@ -136,6 +142,8 @@ function recordOf({ lease, result, receipt, replaced }: CompletedRun) {
     settled: result.settled,
     pending: result.pending,
     key_digest: result.keyDigest,
+    key_count: result.keyCount,
+    delivered_digest: receipt.deliveredDigest,
     generation: receipt.generation,
     era: receipt.era,
     manifest_key: receipt.manifestKey,

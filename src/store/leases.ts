@@ -1,6 +1,7 @@
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { PinnedStep } from '../domain/recipe.ts';
+import type { RunPurpose } from '../domain/run.ts';
 import { readTraits, type StoreTraits, traitsValidDays } from '../domain/store-traits.ts';
 import type { DataInterval } from '../domain/time.ts';
 import { pinnedChainOf } from './chains.ts';
@@ -21,6 +22,11 @@ export interface ClaimedRun extends Lease {
   readonly exportId: string;
   readonly teamId: number;
   readonly backfillId: string | null;
+  readonly purpose: RunPurpose;
+  /** The rows to erase, sealed; null unless that is its purpose. */
+  readonly erases: Buffer | null;
+  /** Whether delivered rows may go that the new files lack: a person asked for it. */
+  readonly dropsMissing: boolean;
   readonly attempt: number;
   /** 0 for the first run of the interval. */
   readonly generation: number;
@@ -74,6 +80,11 @@ const nextGeneration = `case when file_generation is not null and committing_gen
   (select max(l.generation) from leftover_files l where l.export_id = runs.export_id
       and l.data_interval_start = runs.data_interval_start and l.data_interval_end = runs.data_interval_end)) end`;
 
+/** What is added to files, or taken from them, is made by the chain that made them. */
+const chainOf = `case when purpose = 'whole' then ${pinnedChainOf('runs')} else coalesce(runs.chain,
+  (select c.recipe->'chain' from receipts c where c.export_id = runs.export_id
+      and c.data_interval_start = runs.data_interval_start and c.data_interval_end = runs.data_interval_end), '[]') end`;
+
 /**
  * Claims runs and reads what their attempts need. An attempt ends as it began: nothing of its interval can change
  * under its lease but by itself.
@@ -95,7 +106,7 @@ const claimSql = prepared(`with asked as materialized (
               -- A hand-back clears the holder, and so does every statement that takes the lease away.
               crashes = crashes + coalesce(lease_holder <> locked.holder, false)::int,
               lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
-              started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${pinnedChainOf('runs')}, file_generation = ${nextGeneration},
+              started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${chainOf}, file_generation = ${nextGeneration},
               small = coalesce(locked.was_small, false)
          from locked
         where runs.id = locked.id and locked.is_fresh and (status = 'Starting'
@@ -106,7 +117,7 @@ const claimSql = prepared(`with asked as materialized (
        delete from outbox o using claimed where o.run_id = claimed.id
      )
      select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
-            c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
+            c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
             c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
             e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId", c.chain,
             (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
@@ -308,7 +319,7 @@ export async function raiseGeneration(
 export async function sweepExpiredLeases(sql: Sql): Promise<number> {
   const rows = await sql.query(
     `with lost as (
-       select id, team_id, export_id, backfill_id, data_interval_start from runs
+       select id, team_id, export_id, backfill_id, data_interval_start, purpose from runs
         where status = ${running} and lease_expires_at < now() for no key update skip locked
      )
      ${enqueueRuns('lost')}

@@ -2,6 +2,7 @@ import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import type { ReadSnapshot } from './receipts.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, intervalOf } from './times.ts';
 
@@ -11,7 +12,7 @@ export interface LookBack {
   readonly teamId: number;
   readonly organizationId: string;
   readonly interval: DataInterval;
-  /** What the last run of the interval saw. */
+  /** What the source had when it was last looked at. */
   readonly snapshot: string;
   readonly keyDigest: string | null;
   readonly keyCount: number;
@@ -23,7 +24,10 @@ export interface LookBack {
   /** How its rows were selected; null if that was not kept: then the export's current settings. */
   readonly recipe: Recipe | null;
   readonly dslQuery: string | null;
+  readonly destinationType: string;
   readonly config: DestinationConfig;
+  /** Whether the export has another destination now than the files. */
+  readonly hasMoved: boolean;
 }
 
 /** Whether a receipt is unsettled; for receipts of earlier builds their run says it. */
@@ -87,6 +91,8 @@ export async function takeLookBacks(
         where c.ctid = any (array(select place from candidates))
           and coalesce(c.snapshot, r.snapshot) is not null
           and (c.export_id = any ($4)) = $5
+          -- What waits for a person is looked at again after the export was changed.
+          and (c.late_rows_wait is null or e.last_updated_at > c.pending_checked_at)
           and ${isRested}
           and (${unsettledSql} and coalesce(c.pending_checked_at, c.committed_at) < now() -
                  case when c.pending_transactions && '{standby}' then interval '1 hour'
@@ -117,7 +123,8 @@ export async function takeLookBacks(
        coalesce(c.snapshot, r.snapshot) as snapshot, c.key_digest as "keyDigest",
        coalesce(c.key_count, r.records_total_count) as "keyCount", not (${unsettledSql}) as settled,
        case when c.settled is null then r.pending_transactions else c.pending_transactions end as pending,
-       t.due as "isDue", e.model, c.recipe, e.dsl_query as "dslQuery", e.destination_config as config`,
+       t.due as "isDue", e.model, c.recipe, e.dsl_query as "dslQuery",
+       e.destination_type as "destinationType", e.destination_config as config, c.destination_version <> e.destination_version as "hasMoved"`,
     [hours, limit, without, slow, isLong],
   );
 }
@@ -132,9 +139,8 @@ export async function stampLookBack(sql: Sql, item: LookBack): Promise<void> {
 }
 
 /**
- * Records the check of an interval, unless another run has read the interval meanwhile.
+ * Records the check of an interval, unless another run or check has looked at the interval meanwhile.
  *
- * @param compared whether it was compared with its source, and had no late rows
  * @returns whether it was recorded
  */
 export async function recordLookBack(
@@ -143,18 +149,30 @@ export async function recordLookBack(
   found: {
     readonly settled: boolean;
     readonly pending: readonly string[];
-    readonly compared: boolean;
+    /** What the source has now, without late rows; null if it was not compared. */
+    readonly seen: ReadSnapshot | null;
   },
 ): Promise<boolean> {
   const at = [item.exportId, ...boundsOf(item.interval)];
   const rows = await tx.query(
     `update receipts c set settled = $5, pending_transactions = $6, pending_checked_at = now(),
-            looked_back_at = case when $7 then now() else c.looked_back_at end
+            looked_back_at = case when $7 then now() else c.looked_back_at end, late_rows_wait = null,
+            snapshot = coalesce($8, c.snapshot), key_digest = case when $7 then $9 else c.key_digest end,
+            key_count = coalesce($10, c.key_count)
        from runs r
       where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3
         and r.id = c.run_id and coalesce(c.snapshot, r.snapshot) = $4
       returning c.export_id`,
-    [...at, item.snapshot, found.settled, found.pending, found.compared],
+    [
+      ...at,
+      item.snapshot,
+      found.settled,
+      found.pending,
+      found.seen !== null,
+      found.seen?.snapshot ?? null,
+      found.seen?.digest ?? null,
+      found.seen?.count ?? null,
+    ],
   );
   if (rows.length === 0) return false;
   if (found.settled && !item.settled) {
@@ -166,4 +184,23 @@ export async function recordLookBack(
     );
   }
   return true;
+}
+
+/** Notes that late rows of an interval cannot be added without a person. @returns whether that is news */
+export async function noteLateRowsWait(
+  tx: Sql,
+  exportId: string,
+  interval: DataInterval,
+  why: string,
+): Promise<boolean> {
+  const rows = await tx.query<{ isNew: boolean }>(
+    `with before as (
+       select late_rows_wait from receipts where export_id = $1 and data_interval_start = $2 and data_interval_end = $3 for update
+     )
+     update receipts c set late_rows_wait = $4, pending_checked_at = now() from before
+      where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
+      returning before.late_rows_wait is distinct from $4 as "isNew"`,
+    [exportId, ...boundsOf(interval), why],
+  );
+  return rows[0]?.isNew ?? false;
 }

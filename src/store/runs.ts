@@ -1,5 +1,5 @@
 import type { StepCount } from '../domain/recipe.ts';
-import { type RunStatus, runStatuses } from '../domain/run.ts';
+import { type RunPurpose, type RunStatus, runStatuses } from '../domain/run.ts';
 import { type DataInterval, type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import type { Lease } from './lease.ts';
@@ -21,6 +21,10 @@ export interface NewRun {
   readonly teamId: number;
   readonly interval: DataInterval;
   readonly backfillId: string | null;
+  /** Default `whole`. */
+  readonly purpose?: RunPurpose;
+  /** Whether delivered rows may go that the new files lack; default false. A run of a backfill also takes what that says. */
+  readonly dropsMissing?: boolean;
 }
 
 /** A run as the API and the command line show it. */
@@ -94,18 +98,19 @@ const fitsInto = (table: string, more: string): string => `not exists (
                  order by t.data_interval_start desc limit 1), true)`;
 
 /**
- * SQL, without its `with`, that makes runs of the table `made` with their outbox rows. $1 to $5 are the values
+ * SQL, without its `with`, that makes runs of the table `made` with their outbox rows. $1 to $7 are the values
  * of `valuesOf`.
  *
  * @param condition of a wanted run `w`; otherwise it is not made
  */
 export const makeRuns = (condition = 'true') => `wanted as (
-       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[])
-         as w (export_id, team_id, interval_start, interval_end, backfill_id)
+       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[], $6::text[], $7::boolean[])
+         as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
         ${anyNumber}
      ), made as (
-       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, traceparent, generation)
-       select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id,
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, traceparent, generation)
+       select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
+              w.drops_missing or coalesce((select b.drops_missing from backfills b where b.id = w.backfill_id), false),
               (select b.traceparent from backfills b where b.id = w.backfill_id),
               coalesce((select max(r.generation) + 1 from runs r
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
@@ -114,7 +119,7 @@ export const makeRuns = (condition = 'true') => `wanted as (
           -- Its bounds may be those of other zone data.
           and ${fitsInto('receipts', 'true')} and ${fitsInto('runs', `t.status in ${live}`)}
        on conflict do nothing
-       returning id, team_id, export_id, backfill_id, data_interval_start
+       returning id, team_id, export_id, backfill_id, data_interval_start, purpose
      ), enqueued as (
        ${enqueueRuns('made')}
      )`;
@@ -125,6 +130,8 @@ export const valuesOf = (runs: readonly NewRun[]) => [
   runs.map((run) => toTimestamp(run.interval.start)),
   runs.map((run) => toTimestamp(run.interval.end)),
   runs.map((run) => run.backfillId),
+  runs.map((run) => run.purpose ?? 'whole'),
+  runs.map((run) => run.dropsMissing ?? false),
 ];
 
 /**
@@ -139,6 +146,11 @@ export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<stri
     valuesOf(runs),
   );
   return rows.map((row) => row.id);
+}
+
+/** Gives a live run the rows that it erases. They leave the run when it ends (`run-moves.ts`). */
+export async function sealErased(tx: Sql, runId: string, sealed: Buffer): Promise<void> {
+  await tx.query(`update runs set erases = $2 where id = $1`, [runId, sealed]);
 }
 
 export interface RunProgress {
@@ -180,8 +192,10 @@ export interface RunResult extends RunProgress {
   readonly snapshot: string;
   readonly settled: boolean;
   readonly pending: readonly string[];
-  /** Of the keys of all rows, for the receipt; null if there is none. */
+  /** Of the keys that the source has for the interval, for the receipt; null if there is none. */
   readonly keyDigest: string | null;
+  /** How many rows these are. */
+  readonly keyCount: number;
 }
 
 /** Ends a run permanently with an error. @returns false if the lease is lost */
@@ -240,7 +254,7 @@ async function handBack(
               faults = faults + $6::boolean::int,
               error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
         where id = $1 and fence = $2 and ${canMove('handed_back')}
-        returning id, team_id, export_id, backfill_id, data_interval_start
+        returning id, team_id, export_id, backfill_id, data_interval_start, purpose
      )
      ${enqueueRuns('handed_back', `now() + $3 * interval '1 ms'`)}
      on conflict (run_id) do update

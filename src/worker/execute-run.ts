@@ -10,6 +10,7 @@ import { inSpan } from '../domain/traces.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
 import type { Encoding, IntervalResult, LeftoverFile } from '../pipeline/interval-job.ts';
+import type { ReadRows, WithoutRows } from '../pipeline/read-back.ts';
 import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { Settlement, Source } from '../sources/source.ts';
 import { recordStepError } from '../store/chains.ts';
@@ -55,6 +56,10 @@ export interface Connectors {
   encodingOf(
     files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,
   ): Encoding;
+  /** Reads delivered files. */
+  readonly readRows: ReadRows;
+  /** Makes delivered files again without some of their rows. */
+  readonly withoutRows: WithoutRows;
   /** Whether files that a run makes at such a destination can be read again. */
   keepsFiles(type: string): boolean;
   /** Where files go, without secrets; null if such a destination keeps none. */
@@ -172,6 +177,7 @@ export async function executeClaimed(
     await releaseUploads(context.db, run).catch((caught: unknown) => options.onError(caught, run));
     return { ...nothing, end, fault: end === 'failed' ? error.code : null };
   } finally {
+    await open.endPluginLines();
     await log.close();
   }
 }
@@ -212,7 +218,8 @@ async function attempt(
     );
   };
   try {
-    checkMemory(options, run);
+    // An erasure runs no plugin and reads no source.
+    if (run.purpose !== 'erase') checkMemory(options, run);
     const job = { ...(await makeJob(options, run)), settlement: admission?.settlement ?? null };
     const shared = connectors.sourceOf(run.model);
     const read = admission?.small?.of(shared) ?? shared;
@@ -264,13 +271,13 @@ function record(
       steps: result.steps ?? [],
       recordsRejected: result.rejectedRows,
       bytesExported: result.bytes,
-      files: result.files.length,
+      files: result.madeFiles,
       cursor: null,
       snapshot: result.snapshot,
       settled: result.settled,
       pending: result.pending,
-      // An intent of an earlier build has none.
-      keyDigest: result.keyDigest ?? null,
+      keyDigest: result.keyDigest,
+      keyCount: result.keyCount,
     },
     {
       exportId: run.exportId,
@@ -284,14 +291,18 @@ function record(
       recipe: result.recipe,
       files: result.files,
       rejectedFiles: result.rejectedFiles,
-      rows: result.rows,
-      bytes: result.bytes,
+      deliveredDigest: result.deliveredDigest,
+      rows: sum(result.files, ({ rows }) => rows),
+      bytes: sum(result.files, ({ bytes }) => bytes),
     },
     replaced,
     entries,
     joint?.completions,
   );
 }
+
+const sum = <T>(items: readonly T[], value: (item: T) => number): number =>
+  items.reduce((total, item) => total + value(item), 0);
 
 /** Sources and destinations throw SluiceErrors, so a bare database error is from our own database. */
 function nameFault(thrown: unknown): SluiceError {

@@ -72,8 +72,10 @@ export class SmallRun {
   }
 
   #watch(snapshot: SourceSnapshot): SourceSnapshot {
-    return readThrough(snapshot, (slice, signal) =>
-      this.#count(snapshot.read(slice, signal), ({ bytes }) => bytes.length),
+    return readThrough(
+      snapshot,
+      (inner) => (slice, signal) =>
+        this.#count(inner.read(slice, signal), ({ bytes }) => bytes.length),
     );
   }
 }

@@ -4,13 +4,9 @@ import { isTerminal, type RunStatus } from '../../src/domain/run.ts';
 import type { Instant } from '../../src/domain/time.ts';
 import type { Sql } from '../../src/store/database.ts';
 import { listRunningBackfills } from '../../src/store/backfills.ts';
-import {
-  findGaps,
-  findLostRuns,
-  findOverlaps,
-  findTornTicks,
-} from '../../src/store/verify-queries.ts';
+import { findGaps, findOverlaps, findTornTicks } from '../../src/store/verify-queries.ts';
 import { advanceBackfill } from '../../src/use-cases/backfills/advance-backfill.ts';
+import { findLostRuns } from '../support/lost-runs.ts';
 import { keyOf } from './attempt.ts';
 import { advanceHighWaterMark } from './high-water-mark.ts';
 import { act, passTime, type World } from './world.ts';
@@ -217,7 +213,7 @@ export async function checkSettled(
     const sql = sqlOf(world);
     const breaches = [
       ...(await findGaps(sql, id)),
-      ...(await findTornTicks(sql, id)),
+      ...(await findTornTicks(sql, id, 1_000)),
       ...(await findOverlaps(sql, id)),
     ];
     must(breaches.length === 0, `I1 I2: ${JSON.stringify(breaches)}`);

@@ -96,6 +96,7 @@ const rules: ExportRules = {
   secretProperties: () => [],
   ownProperties: () => [],
   checkQuery: () => ({ ok: true, schema: null }),
+  applyFilters: (dslQuery) => ({ ok: true, dslQuery }),
 };
 
 export async function createWorld(
@@ -121,6 +122,7 @@ export async function createWorld(
       model: 'events',
       dslQuery: null,
       querySchema: null,
+      filters: null,
       transformations: false,
       paused: one.paused,
       lastPausedAt: null,

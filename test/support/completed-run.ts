@@ -19,6 +19,7 @@ export function completedRun(run: ClaimedRun, manifestKey = 'm.json'): Completed
       settled: true,
       pending: [],
       keyDigest: null,
+      keyCount: 0,
     },
     receipt: {
       ...{ exportId, interval, runId, destinationVersion, manifestKey },
@@ -28,6 +29,7 @@ export function completedRun(run: ClaimedRun, manifestKey = 'm.json'): Completed
       files: [],
       rejectedFiles: [],
       recipe: null,
+      deliveredDigest: null,
       rows: 0,
       bytes: 0,
     },

@@ -87,11 +87,15 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     exportId: '00000000-0000-4000-8000-000000000001',
     runId: randomUUID(),
     attempt: 1,
+    purpose: 'whole',
+    dropsMissing: true,
+    readRows: plugins.readRows,
     interval: request.interval,
     request,
     prefix: 'p',
     encoding: encodingOf({ file_format: 'JSONLines' }),
     chain: null,
+    withoutRows: plugins.withoutRows,
     maxFileBytes: null,
     writesManifest: true,
     onRejected: 'warn',
@@ -154,6 +158,7 @@ export function attempt(
       },
       readNow: async () => Date.now(),
       log: () => {},
+      logOfPlugin: () => {},
       step: (name, work) => {
         if (name === 'source' && !asked.includes('reading')) asked.push('reading');
         return work();
@@ -178,7 +183,9 @@ export function attempt(
 }
 
 export async function readManifest(destination: Destination): Promise<Manifest> {
-  const manifest = decodeManifest((await readAll(destination, manifestPath)) ?? Buffer.alloc(0));
+  const manifest = await decodeManifest(
+    (await readAll(destination, manifestPath)) ?? Buffer.alloc(0),
+  );
   if (!manifest) throw new Error('there is no manifest');
   return manifest;
 }

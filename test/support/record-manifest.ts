@@ -24,6 +24,7 @@ export async function recordManifest(
       settled: true,
       pending: [],
       keyDigest: null,
+      keyCount: 0,
     },
     {
       ...put,
@@ -34,6 +35,7 @@ export async function recordManifest(
       generation: run.fileGeneration,
       era: null,
       recipe: null,
+      deliveredDigest: null,
       files: [],
       rejectedFiles: [],
       bytes: 0,

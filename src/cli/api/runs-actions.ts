@@ -1,8 +1,8 @@
 import { readList } from '../arguments.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { count, paintFor, shortTime, tableLines } from '../text.ts';
-import { print } from './exports-actions.ts';
 import { runLines } from './export-text.ts';
+import { print } from './exports-actions.ts';
 import { findExport } from './find-export.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import type { QueryOf, Run } from './types.ts';

@@ -3,12 +3,13 @@ import { Grouped } from '../../domain/grouped.ts';
 import { KeyedGroups } from '../../domain/keyed-groups.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import { begin, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
 import { KeyDigest } from './key-digest.ts';
-import type { PlanSelect, RequestPlan, SelectPlan } from './plan.ts';
+import { type PlanSelect, type RequestPlan, type SelectPlan, showsKeys } from './plan.ts';
 import { readSlices, type SliceReading } from './read-slice.ts';
-import { begin, checksSql, type SnapshotOptions } from './snapshot.ts';
 import { sliceInterval } from './slices.ts';
+import { checksSql } from './snapshot.ts';
 
 /** A request with as many rows, or more, is opened alone. */
 const mostRows = 1_000;
@@ -215,6 +216,7 @@ interface Held {
 class MemorySnapshot implements SourceSnapshot {
   readonly columns;
   readonly keyPlaces: readonly number[];
+  readonly showsKeys: boolean;
   readonly totalCount: number;
   readonly snapshot: string;
   readonly slices: readonly Slice[];
@@ -225,6 +227,7 @@ class MemorySnapshot implements SourceSnapshot {
   constructor({ select, slices, blocks, rows, keys, snapshot }: Held) {
     this.columns = select.columns;
     this.keyPlaces = select.keys?.places.filter((place) => place < this.columns.length) ?? [];
+    this.showsKeys = showsKeys(select);
     this.projection = select.projection;
     this.totalCount = rows;
     this.snapshot = snapshot;
@@ -239,6 +242,14 @@ class MemorySnapshot implements SourceSnapshot {
 
   keySet(): KeySet | null {
     return this.#keys && { digest: this.#keys.read(), count: this.#keys.count };
+  }
+
+  readKeySet(): Promise<KeySet> {
+    throw new Error('the rows are in memory, without their transaction');
+  }
+
+  share(): Promise<SourceSnapshot> {
+    throw new Error('the rows are in memory, without their transaction');
   }
 
   async *read(_: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {

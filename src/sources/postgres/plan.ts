@@ -4,6 +4,7 @@ import type { Model } from '../../domain/model.ts';
 import type { Column, ColumnType } from '../../domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
+import { elsewhereSql, type KeyTexts } from '../../query/elsewhere.ts';
 import {
   describeComputed,
   type Output,
@@ -54,6 +55,8 @@ export interface SelectPlan {
   readonly hidden: readonly Column[];
   /** A way to read the same rows that costs the server less; null if they cannot be sorted here. */
   readonly tied?: TiedPlan | null;
+  /** Finds rows with one of these keys outside the range; only for a request of keys. */
+  elsewhereSql?(range: DataInterval, keys: readonly KeyTexts[]): string;
   /** The model's keys; null for a request of keys. */
   readonly keys: {
     /** The index of each key column in a row of `copySql`; `hidden` columns follow `columns`. */
@@ -68,6 +71,10 @@ export interface SelectPlan {
 export interface TiedPlan extends Pick<SelectPlan, 'copySql' | 'hidden'> {
   readonly fields: TieFields;
 }
+
+/** Whether the rows of a plan have all keys of the model. */
+export const showsKeys = ({ columns, keys }: Pick<SelectPlan, 'columns' | 'keys'>): boolean =>
+  keys === null ? columns.length > 0 : keys.places.every((place) => place < columns.length);
 
 /** A plan that lacks the types of its columns, which only the server knows. */
 export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
@@ -151,6 +158,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
           hidden: [],
           keys: null,
           copySql: (range) => copyKeysSql(selectionOf(range), keys),
+          elsewhereSql: (range, wanted) => elsewhereSql(selectionOf(range), keys, wanted),
           explainSql: (range) => explainSql(selectionOf(range), columns),
           ...counts,
         };
@@ -279,7 +287,7 @@ function placeOf(key: string, model: Model, query: ParsedQuery | null): number {
   );
 }
 
-/** The keys, if the file has each of them unchanged under its own name; else none. */
+/** The keys as the file names them, if it has each of them unchanged; else none. */
 function keyColumnsOf(
   model: Model,
   query: ParsedQuery | null,
@@ -291,8 +299,7 @@ function keyColumnsOf(
   const outputs = outputsOf(model, query);
   const keys = model.keyColumns.flatMap((key) => {
     const place = outputs.findIndex(
-      ({ name, expression }) =>
-        name === key && expression.kind === 'column' && expression.name === key,
+      ({ expression }) => expression.kind === 'column' && expression.name === key,
     );
     const column = columns[place];
     return column && plain.has(key) ? [column] : [];

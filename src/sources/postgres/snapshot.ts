@@ -2,48 +2,24 @@ import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import { begin, beginSnapshot, type SnapshotOptions, type View } from './begin-snapshot.ts';
 import {
-  type ConnectionOptions,
   closeConnection,
-  connect,
   destroyConnection,
-  encodingOf,
-  limitWork,
   nameColumns,
   query,
-  runBatch,
   serverVersionOf,
 } from './connection.ts';
 import { toSourceError } from './errors.ts';
 import { nameFailingRow, searchOptions } from './failing-row.ts';
 import { findHiddenBehind, isViewSql, rowsHidden, rowsHiddenSql } from './hidden-rows.ts';
-import type { KeptConnections } from './kept-connections.ts';
 import { KeyDigest } from './key-digest.ts';
-import type { PlanSelect, SelectPlan } from './plan.ts';
-import { readSlice, type SliceOptions } from './read-slice.ts';
+import { readKeySet } from './key-set.ts';
+import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
+import { readSlice } from './read-slice.ts';
 import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
-import { hasReplayed } from './replay.ts';
 import { nameLargeRow } from './row-too-large.ts';
-import { setUpSql } from './session-settings.ts';
-import { watchSilence } from './silence.ts';
 import { countLimit, sliceInterval } from './slices.ts';
-import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
-
-export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
-  readonly statementTimeoutMs: number;
-  readonly idleTimeoutMs: number;
-  /**
-   * How long a server may be silent although it has nothing to do; 150 seconds: a pooler may wait 120 for a server.
-   * A statement without an answer ends so much later than by the server's own limit, or earlier if the server
-   * answers no new connection either.
-   */
-  readonly silenceMs?: number;
-  readonly sliceMs: number;
-  /** Where the connections of snapshots come from and go to; default: a new one each. */
-  readonly kept?: KeptConnections;
-  /** The start of the server that settled last; null if it is not known. */
-  readonly settledAt?: () => string | null;
-}
 
 /** Tables may be replaced while a snapshot is taken: then another one is taken. Maximum of all. */
 const maxSnapshots = 5;
@@ -57,12 +33,12 @@ export async function openSnapshot(
   options: SnapshotOptions,
   plan: PlanSelect,
   request: SourceRequest,
-  settled: SettledAt,
+  settled: View,
   signal: AbortSignal,
 ): Promise<SourceSnapshot> {
   for (let taken = 1; taken <= maxSnapshots; taken += 1) {
     const opened = await takeSnapshot(options, plan, request, settled, signal);
-    if (opened) return new PostgresSnapshot(opened, request);
+    if (opened) return new PostgresSnapshot(opened, plan, request);
   }
   throw tablesReplaced();
 }
@@ -72,7 +48,7 @@ async function takeSnapshot(
   options: SnapshotOptions,
   plan: PlanSelect,
   request: SourceRequest,
-  settled: SettledAt,
+  settled: View,
   signal: AbortSignal,
 ): Promise<Opened | null> {
   const { relation, describeSql, countSql, select } = plan(request);
@@ -151,10 +127,12 @@ interface Opened {
 class PostgresSnapshot implements SourceSnapshot {
   readonly columns;
   readonly keyPlaces: readonly number[];
+  readonly showsKeys: boolean;
   readonly snapshot: string;
   readonly slices: readonly Slice[];
   readonly projection;
   readonly #opened: Opened;
+  readonly #plan: PlanSelect;
   readonly #request: SourceRequest;
   readonly #idle: pg.Client[];
   readonly #clients: Set<pg.Client>;
@@ -165,9 +143,11 @@ class PostgresSnapshot implements SourceSnapshot {
   /** Ends a count that nothing waits for. */
   readonly #closed = new AbortController();
 
-  constructor(opened: Opened, request: SourceRequest) {
+  constructor(opened: Opened, plan: PlanSelect, request: SourceRequest) {
     const { columns, keys } = opened.select;
     this.columns = columns;
+    this.showsKeys = showsKeys(opened.select);
+    this.#plan = plan;
     this.keyPlaces = keys?.places.filter((place) => place < columns.length) ?? [];
     this.projection = opened.select.projection;
     this.snapshot = opened.snapshot;
@@ -204,6 +184,32 @@ class PostgresSnapshot implements SourceSnapshot {
   keySet(): KeySet | null {
     if (this.#opened.select.keys === null) return null;
     return { digest: this.#keys.read(), count: this.#keys.count };
+  }
+
+  async readKeySet(signal: AbortSignal): Promise<KeySet> {
+    const { options, select } = this.#opened;
+    const client = await this.#acquire(signal);
+    const found = await readKeySet(
+      client,
+      select,
+      this.#request.interval,
+      options.blockBytes,
+      signal,
+    ).catch((error: unknown) => {
+      this.#drop(client);
+      signal.throwIfAborted();
+      throw toSourceError(error);
+    });
+    this.#idle.push(client);
+    return found;
+  }
+
+  async share(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot> {
+    const { options, serverStart: server } = this.#opened;
+    const client = await this.#acquire(signal);
+    const snapshot = await exportSnapshot(client, signal);
+    this.#idle.push(client);
+    return openSnapshot(options, this.#plan, request, { snapshot, server }, signal);
   }
 
   async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
@@ -272,16 +278,6 @@ class PostgresSnapshot implements SourceSnapshot {
   }
 }
 
-/** A connection in a transaction with its own snapshot; `settled` as for `openSnapshot`. */
-export async function beginSnapshot(
-  options: SnapshotOptions,
-  teamId: number,
-  signal: AbortSignal,
-  settled: SettledAt = nowhere,
-): Promise<pg.Client> {
-  return (await begin(options, teamId, settled, [], signal)).client;
-}
-
 const noCount = () => new SluiceError('source.unavailable', 'the server gave no count');
 
 async function exportSnapshot(client: pg.Client, signal: AbortSignal): Promise<string> {
@@ -289,102 +285,4 @@ async function exportSnapshot(client: pg.Client, signal: AbortSignal): Promise<s
   const [row] = await query<{ name: string }>(client, sql, signal);
   if (!row) throw new SluiceError('source.unavailable', 'the server gave no snapshot');
   return row.name;
-}
-
-/** The server at which an interval settled: its rows are read there, or at a standby that has them all. */
-export interface SettledAt {
-  /** What a standby must have replayed before; one address may lead to several standbys. */
-  readonly position: string | null;
-  /** The start of the server that was waited for; null if it is not known, or is not the one that is read. */
-  readonly server: string | null;
-}
-
-const nowhere: SettledAt = { position: null, server: null };
-
-/** Its own snapshot, or an exported one. */
-type View = SettledAt | { readonly snapshot: string; readonly server: string };
-
-interface Begun {
-  readonly client: pg.Client;
-  readonly snapshot: string;
-  readonly serverStart: string;
-  /** To `more`, in its order. */
-  readonly answers: readonly BatchAnswer[];
-}
-
-/**
- * Begins a transaction. Its settings, its snapshot and `more` are one round trip. A kept connection is
- * replaced if it is lost, or leads to another server than the one that settled: it may be from before a
- * failover. If a new one leads to another server too, nothing is known of its transactions, and a standby may
- * show rows late.
- *
- * @throws SluiceError `source.unavailable` if another server answers than the one that settled
- */
-export async function begin(
-  options: SnapshotOptions,
-  teamId: number,
-  view: View,
-  more: readonly BatchStatement[],
-  signal: AbortSignal,
-): Promise<Begun> {
-  const kept = 'snapshot' in view ? null : (options.kept?.take() ?? null);
-  const { server } = view;
-  if (kept) {
-    const { connectTimeoutMs } = options;
-    const begun = await beginOn(kept, options, teamId, view, more, signal, connectTimeoutMs).catch(
-      (error) => {
-        if (toSourceError(error).code !== 'source.unavailable' || signal.aborted) throw error;
-        return null;
-      },
-    );
-    const last = server ?? options.settledAt?.() ?? null;
-    if (begun && (last === null || begun.serverStart === last)) return begun;
-    destroyConnection(kept);
-  }
-  const begun = await beginOn(await connect(options, signal), options, teamId, view, more, signal);
-  if (server === null || begun.serverStart === server) return begun;
-  destroyConnection(begun.client);
-  throw new SluiceError('source.unavailable', 'another server answers than the one that settled');
-}
-
-async function beginOn(
-  client: pg.Client,
-  options: SnapshotOptions,
-  teamId: number,
-  view: View,
-  more: readonly BatchStatement[],
-  signal: AbortSignal,
-  answerMs: number | null = null,
-): Promise<Begun> {
-  const { silenceMs = 150_000 } = options;
-  limitWork(client, options.statementTimeoutMs + silenceMs, (onSilent) =>
-    watchSilence(options, { silenceMs, lookEveryMs: silenceMs / 5 }, onSilent),
-  );
-  const before = [
-    { sql: 'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY' },
-    ...('snapshot' in view ? [{ sql: `SET TRANSACTION SNAPSHOT '${view.snapshot}'` }] : []),
-  ];
-  const position = 'position' in view ? view.position : null;
-  try {
-    if (encodingOf(client) === 'SQL_ASCII') {
-      throw new SluiceError(
-        'source.unsupported',
-        'its encoding is SQL_ASCII, so the encoding of its text is unknown',
-      );
-    }
-    // By itself: a statement's snapshot is older than anything that the statement finds out.
-    if (position !== null && !(await hasReplayed(client, position, signal))) {
-      throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
-    }
-    const statements = [...before, { sql: setUpSql(options, teamId) }, ...more];
-    const answers = await runBatch(client, statements, signal, answerMs ?? silenceMs);
-    const [snapshot, serverStart] = answers[before.length]?.rows[0] ?? [];
-    if (!snapshot || !serverStart) {
-      throw new SluiceError('source.unavailable', 'the server gave no snapshot');
-    }
-    return { client, snapshot, serverStart, answers: answers.slice(before.length + 1) };
-  } catch (error) {
-    destroyConnection(client);
-    throw error;
-  }
 }

@@ -10,7 +10,6 @@ import {
   type FoundInterval,
   findInterval,
   generationIn,
-  isOf,
   liveOf,
   type LiveFile,
   type ManifestContext,
@@ -91,7 +90,7 @@ const maxWaitMs = 2_000;
 
 /**
  * Makes the files those of the interval, in place of all others: one snapshot, or none if the table has them
- * already. May be repeated.
+ * already. Files that the table has stay as they are, so a supplement is an append. May be repeated.
  *
  * @throws SluiceError `destination.table_conflict`, `destination.table_damaged`, `destination.key_taken`;
  *   `destination.conflict` if the table has a later generation of the interval, or too many writers; what
@@ -271,13 +270,15 @@ async function addSnapshot(
   );
   checkGeneration(found, change);
   const table = change.files.length > 0 ? withFields(before, change.fields) : before;
-  if (haveSameFiles(found.own, wanted)) return { table: before, isChanged: change.isSealed };
+  const removed = without(found.own, wanted);
+  const added = without(wanted, found.own);
+  if (removed.length + added.length === 0) return { table: before, isChanged: change.isSealed };
   const snapshotId = newSnapshotId();
   const sequence = table['last-sequence-number'] + 1;
   const schema = schemaOf(table);
   const mark = { version, snapshotId };
   const context: ManifestContext = { place, objects, schema, ...mark, sequence, written };
-  const manifests = await writeManifests(context, found, change, wanted);
+  const manifests = await writeManifests(context, found, change, { removed, added });
   const listKey = `${metadataFolder(place)}s_${ownerMark(mark)}.avro`;
   written.push(listKey);
   const parentId = parent?.['snapshot-id'] ?? null;
@@ -289,7 +290,7 @@ async function addSnapshot(
     'sequence-number': sequence,
     'timestamp-ms': now,
     'manifest-list': place.uri(listKey),
-    summary: summarize(found, change, wanted, manifests),
+    summary: summarize(found, change, { removed, added }, manifests),
     'schema-id': schema['schema-id'],
   };
   return { table: withSnapshot(table, snapshot), isChanged: true };
@@ -308,12 +309,23 @@ function checkGeneration({ own }: FoundInterval, { stem, generation }: IntervalF
 
 /** Two files with one name have the same columns. */
 export function haveSameFiles(one: readonly FileFacts[], other: readonly FileFacts[]): boolean {
-  const list = (files: readonly FileFacts[]) =>
-    files
-      .map(({ path, rows, bytes }) => `${path} ${rows} ${bytes}`)
-      .toSorted()
-      .join('\n');
-  return list(one) === list(other);
+  return without(one, other).length + without(other, one).length === 0;
+}
+
+/** The files of `some` that are not among `others`. */
+function without<T extends FileFacts>(
+  some: readonly T[],
+  others: readonly FileFacts[],
+): readonly T[] {
+  const facts = ({ path, rows, bytes }: FileFacts) => `${path} ${rows} ${bytes}`;
+  const known = new Set(others.map(facts));
+  return some.filter((file) => !known.has(facts(file)));
+}
+
+/** What a snapshot changes in an interval. */
+interface FileChange {
+  readonly removed: readonly LiveFile[];
+  readonly added: readonly WantedFile[];
 }
 
 /** The manifests of the new snapshot; those without files only say what it has removed. */
@@ -321,45 +333,44 @@ async function writeManifests(
   context: ManifestContext,
   { manifests, near }: FoundInterval,
   change: IntervalFiles,
-  wanted: readonly WantedFile[],
+  { removed, added }: FileChange,
 ): Promise<readonly ManifestInfo[]> {
-  const { place, snapshotId } = context;
+  const { snapshotId } = context;
+  const gone = new Set(removed.map(({ path }) => path));
   const rewritten = new Map<ManifestInfo, ManifestInfo>();
   for (const { info, files } of near) {
-    if (!files.some((file) => isOf(place, change, file))) continue;
+    if (!files.some(({ path }) => gone.has(path))) continue;
     const entries = files.map((file) =>
-      isOf(place, change, file)
-        ? { ...file, status: entryStatus.deleted, snapshotId }
-        : asExisting(file),
+      gone.has(file.path) ? { ...file, status: entryStatus.deleted, snapshotId } : asExisting(file),
     );
     rewritten.set(info, await rewriteManifest(context, info, entries));
   }
   const kept = manifests.map((info) => rewritten.get(info) ?? info);
-  if (wanted.length > 0) {
+  if (added.length > 0) {
     const facts = { status: entryStatus.added, snapshotId, sequence: null };
-    const entries = wanted.map((file) => ({ ...file, ...facts }));
+    const entries = added.map((file) => ({ ...file, ...facts }));
     kept.push(await writeManifest(context, change, entries));
   }
   return mergeManifests(context, kept);
 }
 
 function summarize(
-  { listed, own }: FoundInterval,
+  { listed }: FoundInterval,
   { stem, generation }: IntervalFiles,
-  wanted: readonly WantedFile[],
+  { removed, added }: FileChange,
   manifests: readonly ManifestInfo[],
 ): Readonly<Record<string, string>> {
   const kept = new Set(manifests.map(({ path }) => path));
   const dropped = listed.map(({ path }) => path).filter((path) => !kept.has(path));
   const live = manifests.map(liveOf);
-  const operation = own.length === 0 ? 'append' : wanted.length === 0 ? 'delete' : 'overwrite';
+  const operation = removed.length === 0 ? 'append' : added.length === 0 ? 'delete' : 'overwrite';
   const numbers = {
-    'added-data-files': wanted.length,
-    'added-records': sum(wanted.map(({ rows }) => rows)),
-    'added-files-size': sum(wanted.map(({ bytes }) => bytes)),
-    'deleted-data-files': own.length,
-    'deleted-records': sum(own.map(({ rows }) => rows)),
-    'removed-files-size': sum(own.map(({ bytes }) => bytes)),
+    'added-data-files': added.length,
+    'added-records': sum(added.map(({ rows }) => rows)),
+    'added-files-size': sum(added.map(({ bytes }) => bytes)),
+    'deleted-data-files': removed.length,
+    'deleted-records': sum(removed.map(({ rows }) => rows)),
+    'removed-files-size': sum(removed.map(({ bytes }) => bytes)),
     'total-data-files': sum(live.map(({ files }) => files)),
     'total-records': sum(live.map(({ rows }) => rows)),
     'total-delete-files': 0,
@@ -367,13 +378,13 @@ function summarize(
     'total-equality-deletes': 0,
   };
   const counted = Object.entries(numbers).map(([name, count]) => [name, String(count)]);
-  const replaced = own[0] && String(generationIn(own[0].path));
+  const replaced = [...new Set(removed.map(({ path }) => generationIn(path)))];
   return {
     operation,
     ...Object.fromEntries(counted),
     [ownNames.interval]: stem,
     [ownNames.generation]: String(generation),
-    ...(replaced !== undefined && { [ownNames.replaced]: replaced }),
+    ...(replaced.length > 0 && { [ownNames.replaced]: replaced.join(',') }),
     ...(dropped.length > 0 && { [ownNames.dropped]: JSON.stringify(dropped.map(nameOf)) }),
   };
 }

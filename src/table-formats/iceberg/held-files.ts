@@ -42,7 +42,7 @@ export async function findHeld(
     table.snapshots
       .slice(1)
       .filter(({ summary }) => summary[ownNames.interval] === interval.stem)
-      .map(({ summary }) => Number(summary[ownNames.replaced] ?? 0)),
+      .flatMap(({ summary }) => (summary[ownNames.replaced] ?? '0').split(',').map(Number)),
   );
   return keys.filter((key) => live.has(place.uri(key)) || generations.has(generationIn(key)));
 }

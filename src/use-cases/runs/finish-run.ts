@@ -5,6 +5,7 @@ import type { Sql } from '../../store/database.ts';
 import { lockExport, recordFailure } from '../../store/exports.ts';
 import type { ClaimedRun } from '../../store/leases.ts';
 import { appendLogEntries, type LogLevel } from '../../store/log-entries.ts';
+import { noteLateRowsWait } from '../../store/look-backs.ts';
 import { hasReceiptAt } from '../../store/receipts.ts';
 import { failRun, findErrorCode, handBackOutgrown, handBackRun } from '../../store/runs.ts';
 import { readNow, storeSchedules } from '../../store/ticks.ts';
@@ -55,7 +56,11 @@ export async function recordFault(
     const text = isFinal ? shown.text : describeError(error, retriesExhausted);
     if (!(await failRun(tx, run, decision.outcome, { code: error.code, text }))) return;
     await log(tx, run, 'ERROR', text);
-    if (isFinal) await countFailure(tx, context, run, text);
+    if (error.code === 'run.late_rows_wait') {
+      await noteLateRowsWait(tx, run.exportId, run.interval, text);
+    }
+    // Nothing is missing that the schedule should have exported.
+    if (isFinal && run.purpose === 'whole') await countFailure(tx, context, run, text);
   });
 }
 

@@ -1,13 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { describeError, SluiceError } from '../../domain/errors.ts';
 import { readFileSettings } from '../../domain/file-settings.ts';
 import { describeInterval } from '../../domain/time.ts';
 import type { Settlement, Source } from '../../sources/source.ts';
-import type { Transactor } from '../../store/database.ts';
+import type { Sql, Transactor } from '../../store/database.ts';
 import { lockExport } from '../../store/exports.ts';
 import { advanceHighWaterMark } from '../../store/high-water-mark.ts';
-import { appendLogEntries } from '../../store/log-entries.ts';
+import { appendLogEntries, type LogLevel } from '../../store/log-entries.ts';
 import {
   type LookBack,
+  noteLateRowsWait,
   recordLookBack,
   stampLookBack,
   takeLookBacks,
@@ -36,6 +38,8 @@ export interface LookBackOptions {
   /** Throws SluiceError `source.unknown_model`. */
   readonly sourceOf: (model: string) => Source;
   readonly onError: (error: unknown, item: LookBack) => void;
+  /** Whether files that a run makes at such a destination can be read again. */
+  keepsFiles(type: string): boolean;
   /** A run was created. */
   readonly onMade: () => void;
   /** What earlier calls have found. */
@@ -57,8 +61,8 @@ interface Round {
 
 /**
  * Checks completed intervals for late rows: after the end of a transaction that a run did not wait for
- * and, with `LATE_LOOKBACK_HOURS`, regularly. An interval with late rows runs again, so each row is in
- * exactly one current manifest. An interval without late rows and without open transactions becomes
+ * and, with `LATE_LOOKBACK_HOURS`, regularly. If rows may have come, a run adds those that the files lack. Rows that left the
+ * source, and rows of which only the content changed, are no reason for anything. An interval without late rows and without open transactions becomes
  * settled, and the high-water mark may pass it.
  *
  * Goes on until no interval is due. Organizations take turns. A turn is short: a check that is not done by then is
@@ -118,7 +122,7 @@ async function serve(
   items: readonly LookBack[],
   isLong: boolean,
 ): Promise<void> {
-  const { sourceOf, onError, onMade, slow, stopping } = options;
+  const { onError, onMade, slow, stopping } = options;
   const shortMs = options.turnMs ?? turnMs;
   const startedAt = performance.now();
   for (const item of items) {
@@ -129,7 +133,7 @@ async function serve(
     const limit = AbortSignal.timeout(isLong ? longestMs : shortMs);
     try {
       const signal = AbortSignal.any([stopping, limit]);
-      if (await lookAt(db, sourceOf(item.model), item, signal)) onMade();
+      if (await lookAt(db, options, item, signal)) onMade();
     } catch (error) {
       if (stopping.aborted) break;
       // One that was cut short gets a longer turn.
@@ -149,51 +153,67 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
 /** @returns whether it created a run */
 async function lookAt(
   db: Transactor,
-  source: Source,
+  { sourceOf, keepsFiles }: Pick<LookBackOptions, 'sourceOf' | 'keepsFiles'>,
   item: LookBack,
   signal: AbortSignal,
 ): Promise<boolean> {
+  const source = sourceOf(item.model);
   const { interval } = item;
   const state: Pick<Settlement, 'settled' | 'pending' | 'position' | 'server'> = item.settled
     ? { settled: true, pending: [], position: null }
     : await source.recheck(interval, item.pending, signal);
   // A transaction that has ended may have added rows, even if others are still open.
   const hasEnded = item.pending.some((name) => !state.pending.includes(name));
-  const compared = item.isDue || hasEnded || state.settled;
+  const compares = item.isDue || hasEnded || state.settled;
   const { snapshot, keyDigest: digest, keyCount: count } = item;
-  const late =
-    compared &&
-    (await source.hasLateRows(
-      sourceRequestOf(choiceOf(item), interval),
-      { snapshot, digest, count },
-      state.position,
-      signal,
-      state.server,
-    ));
-  const { exportId, teamId } = item;
+  const look = compares
+    ? await source.lookAgain(
+        sourceRequestOf(choiceOf(item), interval),
+        { snapshot, digest, count },
+        state.position,
+        signal,
+        state.server,
+      )
+    : null;
+  const { exportId } = item;
   return db.transaction(async (tx) => {
     // Deleted meanwhile: it never runs again.
     if (!(await lockExport(tx, exportId))) return false;
-    if (!late) {
-      const { settled, pending } = state;
-      const recorded = await recordLookBack(tx, item, { settled, pending, compared });
-      if (recorded && settled && !item.settled) await advanceHighWaterMark(tx, exportId);
-      return false;
-    }
-    const runs = await insertRuns(tx, [{ exportId, teamId, interval, backfillId: null }]);
-    // The interval has a live run, which reads the late rows itself.
-    if (runs.length === 0) return false;
-    await appendLogEntries(tx, [
-      {
-        teamId,
-        exportId,
-        runId: null,
-        level: 'WARNING',
-        message: `Late rows found in ${describeInterval(interval)}. Sluice exports the interval again.`,
-      },
-    ]);
-    return true;
+    if (look?.mayHaveLateRows) return addLateRows(tx, item, keepsFiles(item.destinationType));
+    const { settled, pending } = state;
+    const recorded = await recordLookBack(tx, item, { settled, pending, seen: look?.now ?? null });
+    if (recorded && settled && !item.settled) await advanceHighWaterMark(tx, exportId);
+    return false;
   });
+}
+
+/**
+ * Makes a run that adds the late rows of an interval, if there are any. Without files there is nothing to add to: then the
+ * rows are counted again.
+ *
+ * @returns whether it made one: not if the interval has a live run, or its files are at a place that the export has left
+ */
+async function addLateRows(tx: Sql, item: LookBack, keepsFiles: boolean): Promise<boolean> {
+  const { exportId, teamId, interval, hasMoved } = item;
+  const log = (level: LogLevel, message: string) =>
+    appendLogEntries(tx, [{ teamId, exportId, runId: null, level, message }]);
+  if (hasMoved) {
+    const error = new SluiceError(
+      'run.late_rows_wait',
+      'the export has another destination now than the files of the interval',
+    );
+    const why = describeError(error);
+    if (await noteLateRowsWait(tx, exportId, interval, why)) {
+      await log('WARNING', `${describeInterval(interval)}: ${why}`);
+    }
+    return false;
+  }
+  const purpose = keepsFiles ? 'supplement' : 'whole';
+  const runs = await insertRuns(tx, [{ exportId, teamId, interval, backfillId: null, purpose }]);
+  if (runs.length === 0) return false;
+  const rows = `The rows of ${describeInterval(interval)} have changed in the source`;
+  await log('INFO', `${rows}, and some may have come late. A run looks for them and adds them.`);
+  return true;
 }
 
 /** The choice that the interval's files were made with; the export may have changed since. */

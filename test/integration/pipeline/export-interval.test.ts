@@ -209,12 +209,16 @@ function losingRows(countsAtEnd: boolean): Source {
     open: async (...asked) => {
       const snapshot = await bench.source.open(...asked);
       let isRead = false;
-      const losing = readThrough(snapshot, async function* (slice, signal) {
-        for await (const block of snapshot.read(slice, signal)) {
-          yield { ...block, rowCount: block.rowCount - 1 };
-        }
-        isRead = true;
-      });
+      const losing = readThrough(
+        snapshot,
+        (inner) =>
+          async function* (slice, signal) {
+            for await (const block of inner.read(slice, signal)) {
+              yield { ...block, rowCount: block.rowCount - 1 };
+            }
+            isRead = true;
+          },
+      );
       const countRows = async (signal: AbortSignal) => {
         if (countsAtEnd && !isRead) throw new SluiceError('source.unavailable');
         return snapshot.countRows(signal);

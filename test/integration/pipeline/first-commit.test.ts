@@ -70,7 +70,10 @@ describe('the first attempt of an interval that was never exported', () => {
   it.each<[string, Partial<IntervalJob>]>([
     ['is not its first attempt', { attempt: 2 }],
     ['has another generation', { generation: 2 }],
-    ['has a receipt', { current: { ...noFiles, generation: 1, era: null } }],
+    [
+      'has a receipt',
+      { current: { ...noFiles, generation: 1, era: null, recipe: null, deliveredDigest: null } },
+    ],
     ['may be overtaken', { mayBeOvertaken: true }],
     ['may find a manifest that was begun', { begunManifests: ['0'.repeat(32)] }],
   ])('looks for a manifest first if it %s', async (_, changes) => {

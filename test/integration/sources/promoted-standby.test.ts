@@ -5,6 +5,7 @@ import type { EarlierExport, Settlement, Source } from '../../../src/sources/sou
 import { createEvents, eventsRequest, readAll } from '../../support/source-tables.ts';
 import { type Replication, startReplication } from '../../support/standby.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
+import { mayHaveLateRows } from '../../support/late-rows.ts';
 
 const never = new AbortController().signal;
 /** Rows whose times their clients set. */
@@ -104,9 +105,9 @@ it('an interval that waited for a replay is looked at anew once its standby was 
   expect(last).toMatchObject({ settled: true });
   const nothing = { snapshot: '1:1:', digest: null, count: 0 };
   const { position, server } = last;
-  expect(await source.hasLateRows({ ...request, interval }, nothing, position, never, server)).toBe(
-    true,
-  );
+  expect(
+    await mayHaveLateRows(source, { ...request, interval }, nothing, position, never, server),
+  ).toBe(true);
 });
 
 it('a late row is found though the failover lost more rows, and its transaction has an id of before', async () => {
@@ -124,5 +125,5 @@ it('a late row is found though the failover lost more rows, and its transaction 
     );
     newest = Number(ids[0]?.id);
   }
-  expect(await primary.hasLateRows(request, earlier, null, never)).toBe(true);
+  expect(await mayHaveLateRows(primary, request, earlier, null, never)).toBe(true);
 });

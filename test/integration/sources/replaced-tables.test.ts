@@ -7,6 +7,7 @@ import { createEmptyDatabase, type TestDatabase } from '../../support/database.t
 import { endSessions, openSession } from '../../support/source-sessions.ts';
 import { eventsRequest, readAll } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
+import { mayHaveLateRows } from '../../support/late-rows.ts';
 
 const never = new AbortController().signal;
 const applicationName = 'beside a change';
@@ -118,7 +119,7 @@ test('a look-back that meets such a change finds out nothing, and the next one f
   const { digest, count } = seen.keySet() ?? { digest: null, count: -1 };
   await seen.close();
   const hasLateRows = () =>
-    source.hasLateRows(request, { snapshot: seen.snapshot, digest, count }, null, never);
+    mayHaveLateRows(source, request, { snapshot: seen.snapshot, digest, count }, null, never);
   const change = `truncate late; insert into late ${filled}; insert into late values (9, 1, '2024-03-01T00:31:00Z')`;
   await expect(beside(change, hasLateRows)).rejects.toMatchObject({ code: 'source.unavailable' });
   expect(await hasLateRows()).toBe(true);

@@ -7,7 +7,7 @@ import { sweepExpiredLeases } from '../../../src/store/leases.ts';
 import { findStalledDispatch, removeEndedEntries } from '../../../src/store/outbox.ts';
 import { findRun } from '../../../src/store/runs.ts';
 import { endSilentCommits } from '../../../src/store/tenant-rows.ts';
-import { findLostRuns } from '../../../src/store/verify-queries.ts';
+import { findLostRuns } from '../../support/lost-runs.ts';
 import { reportWorker } from '../../../src/store/workers.ts';
 import { deleteExport } from '../../../src/use-cases/exports/delete-export.ts';
 import { cancelRun } from '../../../src/use-cases/runs/cancel-work.ts';

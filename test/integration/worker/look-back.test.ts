@@ -54,6 +54,7 @@ describe('rows that come late', () => {
     worker = await startWorker(foundation);
   }
 
+  const nothing = { snapshot: '1:1:@1', digest: null, count: 0 };
   const lookingAt = (
     sourceOf: LookBackOptions['sourceOf'],
     more: Partial<LookBackOptions> = {},
@@ -62,6 +63,7 @@ describe('rows that come late', () => {
     onError: (error: unknown) => {
       throw error;
     },
+    keepsFiles: () => true,
     onMade: () => {},
     slow: new SlowExports(),
     stopping: new AbortController().signal,
@@ -186,8 +188,11 @@ describe('rows that come late', () => {
     await untilRuns(id, 1);
     await worker?.close();
     await letTimePass();
-    const hasLateRows = () => markBatchExportDeleted(side.db, id);
-    const sourceOf = () => ({ hasLateRows }) as Partial<Source> as Source;
+    const lookAgain = async () => {
+      await markBatchExportDeleted(side.db, id);
+      return { now: nothing, mayHaveLateRows: true };
+    };
+    const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
     const context = side.withPolicy({ lateLookbackHours: 3 });
     let made = 0;
     const onMade = () => {
@@ -214,12 +219,12 @@ describe('rows that come late', () => {
     );
     const stopping = new AbortController();
     const looked: number[] = [];
-    const hasLateRows: Source['hasLateRows'] = async ({ teamId }, _, __, signal) => {
+    const lookAgain: Source['lookAgain'] = async ({ teamId }, _, __, signal) => {
       looked.push(teamId);
       if (teamId === side.teamId) await once(signal, 'abort');
-      return false;
+      return { now: nothing, mayHaveLateRows: false };
     };
-    const sourceOf = () => ({ hasLateRows }) as Partial<Source> as Source;
+    const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
     const context = side.withPolicy({ lateLookbackHours: 6 });
     const ended = lookBack(context, lookingAt(sourceOf, { stopping: stopping.signal }));
     await until(() => looked.includes(other));
@@ -260,14 +265,14 @@ describe('rows that come late', () => {
       [quick],
     );
     let looked: number[] = [];
-    const hasLateRows: Source['hasLateRows'] = async ({ teamId }, _, __, signal) => {
+    const lookAgain: Source['lookAgain'] = async ({ teamId }, _, __, signal) => {
       looked.push(teamId);
       if (quick.includes(teamId) || looked.filter((each) => each === teamId).length > 1)
-        return false;
+        return { now: nothing, mayHaveLateRows: false };
       await once(signal, 'abort');
       throw signal.reason;
     };
-    const sourceOf = () => ({ hasLateRows }) as Partial<Source> as Source;
+    const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
     const context = side.withPolicy({ lateLookbackHours: 3 });
     const slow = new SlowExports();
     const options = lookingAt(sourceOf, { slow, turnMs: 100, stopping: stopping.signal });

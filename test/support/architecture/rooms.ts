@@ -55,7 +55,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     types: ['transforms/step.ts'],
     packages: ['sucrase', 'node:*'],
     // The sandbox's own process loads it.
-    packageTypes: ['acorn'],
+    packageTypes: ['acorn', 'astring'],
   },
   // The program of the thread reads fields as JSON Lines writes them.
   'chain-thread': {
@@ -106,12 +106,16 @@ export const rooms: Readonly<Record<string, Room>> = {
       'domain',
       'store',
       'security',
+      'pipeline/fetch-file.ts',
+      'pipeline/key-tally.ts',
+      'pipeline/key-values.ts',
       'pipeline/manifest.ts',
+      'pipeline/source-keys.ts',
       'pipeline/table.ts',
       'table-formats',
       ...interfaces,
     ],
-    types: ['pipeline/render-interval.ts', 'pipeline/interval-job.ts'],
+    types: ['pipeline/render-interval.ts', 'pipeline/interval-job.ts', 'pipeline/read-back.ts'],
     packages: ['node:*'],
   },
   api: {
@@ -153,7 +157,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'sources/index.ts',
       'verify/finding.ts',
     ],
-    types: ['verify/verify-export.ts', 'verify/verify-exports.ts'],
+    types: ['verify/sums.ts', 'verify/verified-interval.ts', 'verify/verify-exports.ts'],
     packages: ['commander', 'yaml', 'node:*'],
   },
   // Its binaries are a package for each platform.

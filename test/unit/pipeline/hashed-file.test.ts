@@ -16,7 +16,7 @@ function openFile() {
     abort: async () => {},
     suspend: async () => {},
   };
-  return { file: new HashedFile('a', writer), written };
+  return { file: new HashedFile('a', 1, writer), written };
 }
 
 it('counts and hashes what it passes on, in the same order', async () => {

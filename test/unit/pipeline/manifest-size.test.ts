@@ -7,7 +7,7 @@ const job = firstJob();
 
 /** What a run with so many files is about to commit. */
 function intentOf(files: number): CommitIntent {
-  const file = { rows: 1, bytes: 1, sha256: '0'.repeat(64) };
+  const file = { generation: 1, rows: 1, bytes: 1, sha256: '0'.repeat(64) };
   return {
     generation: 1,
     era: job.era,
@@ -23,6 +23,9 @@ function intentOf(files: number): CommitIntent {
     settled: true,
     pending: [],
     keyDigest: null,
+    keyCount: files,
+    deliveredDigest: null,
+    madeFiles: files,
   };
 }
 

@@ -8,7 +8,7 @@ import {
   KeyDifference,
   type KeySink,
   KeyTally,
-} from '../../../src/verify/key-tally.ts';
+} from '../../../src/pipeline/key-tally.ts';
 
 const everyBucket = Array.from({ length: bucketCount }, (_, bucket) => bucket);
 const keys = fc.array(

@@ -7,7 +7,7 @@ import type { ReadColumn, ReadRow } from '../../../src/encoders/encoder.ts';
 import { rawProperty } from '../../../src/encoders/jsonlines/raw-json.ts';
 import { textOfDays } from '../../../src/encoders/parquet/read-times.ts';
 import { readRowsBy, registry } from '../../../src/main/connectors.ts';
-import { joinKeys, keyOfRow } from '../../../src/verify/key-values.ts';
+import { joinKeys, keyOfRow } from '../../../src/pipeline/key-values.ts';
 
 const readRows = readRowsBy(registry);
 

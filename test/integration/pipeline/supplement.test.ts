@@ -1,0 +1,264 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Destination } from '../../../src/destinations/destination.ts';
+import { readFileSettings } from '../../../src/domain/file-settings.ts';
+import type { ExportedInterval } from '../../../src/pipeline/export-interval.ts';
+import type { IntervalJob } from '../../../src/pipeline/interval-job.ts';
+import { readDeliveredKeys } from '../../../src/pipeline/read-back.ts';
+import { SpoolFolder } from '../../../src/pipeline/spool-folder.ts';
+import { readByIcebird, snapshotsOf } from '../../support/icebird.ts';
+import {
+  attempt,
+  encodingOf,
+  firstJob,
+  type IntervalBench,
+  jobAfter,
+  openedBy,
+  openIntervalBench,
+  readableKeys,
+  readManifest,
+} from '../../support/interval-bench.ts';
+import { openStore } from '../../support/s3-destination.ts';
+
+const rows = 50;
+const signal = new AbortController().signal;
+const columns = [{ name: 'uuid', type: 'uuid' as const }];
+
+let bench: IntervalBench;
+beforeAll(async () => {
+  bench = await openIntervalBench(0);
+});
+afterAll(() => bench?.drop());
+
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+  await bench.database.pool.query('truncate events');
+});
+
+async function openPlain(): Promise<Destination> {
+  const opened = await openedBy.S3();
+  closing.push(opened.close);
+  return opened.destination;
+}
+
+/** The keys that the files of a result have, each as often as they have it. */
+async function deliveredKeys(
+  destination: Destination,
+  job: IntervalJob,
+  { files, rejectedFiles, recipe }: ExportedInterval['result'],
+): Promise<readonly string[]> {
+  const folder = new SpoolFolder();
+  const keys: string[] = [];
+  const reading = { destination, readRows: job.readRows, folder, signal };
+  const delivered = { files, rejectedFiles, recipe };
+  const fault = await readDeliveredKeys(reading, delivered, columns, (key) => {
+    keys.push(key);
+    return undefined;
+  });
+  await folder.remove();
+  expect(fault).toBeNull();
+  return keys;
+}
+
+const sourceKeys = async (): Promise<readonly string[]> => {
+  const found = await bench.database.pool.query<{ uuid: string }>('select uuid from events');
+  return found.rows.map(({ uuid }) => uuid);
+};
+
+/** Most rows leave the source, one of the others is changed, and one comes late. @returns its key */
+async function changeSource(): Promise<string> {
+  const { pool } = bench.database;
+  await pool.query(
+    `delete from events where uuid in (select uuid from events order by inserted_at limit ${rows - 5})`,
+  );
+  await pool.query(
+    `update events set event = 'changed' where uuid = (select max(uuid::text)::uuid from events)`,
+  );
+  const late = await pool.query<{ uuid: string }>(
+    `insert into events (uuid, team_id, event, inserted_at)
+     values (gen_random_uuid(), 1, 'late', '2024-03-01T00:59:59Z') returning uuid`,
+  );
+  return late.rows[0]?.uuid ?? '';
+}
+
+const formats = {
+  JSONLines: { file_format: 'JSONLines', compression: 'gzip' },
+  CSV: { file_format: 'CSV' },
+  Parquet: { file_format: 'Parquet', compression: 'zstd' },
+};
+
+describe('a supplement', () => {
+  it.each(Object.entries(formats))(
+    'adds the late row in %s, and takes nothing',
+    async (_, config) => {
+      await bench.addEvents(rows);
+      const destination = await openPlain();
+      const settings = readFileSettings({ ...config, max_file_size_mb: null });
+      const job = firstJob({ encoding: encodingOf(config), maxFileBytes: settings.maxFileBytes });
+      const first = await attempt(bench, destination, job).exported;
+      const before = await readManifest(destination);
+      const delivered = await sourceKeys();
+      const late = await changeSource();
+
+      const again = jobAfter(job, first, { purpose: 'supplement', dropsMissing: false });
+      const { result, replaced } = await attempt(bench, destination, again).exported;
+      expect(replaced).toEqual([]);
+      expect(result).toMatchObject({ totalRows: 1, rows: 1, madeFiles: 1, keyCount: 6 });
+      expect((await deliveredKeys(destination, job, result)).toSorted()).toEqual(
+        [...delivered, late].toSorted(),
+      );
+      const manifest = await readManifest(destination);
+      expect(manifest.files.slice(0, -1)).toEqual(before.files);
+      expect(manifest).toMatchObject({
+        generation: 2,
+        total_rows: rows + 1,
+        schema: before.schema,
+      });
+      expect(manifest.files.map(({ generation }) => generation)).toEqual([1, 2]);
+
+      // Nothing came since: nothing is written, and the second one sees what the first one added.
+      const third = jobAfter(again, { result, replaced });
+      const none = await attempt(bench, destination, third).exported;
+      expect(none.result).toMatchObject({ totalRows: 0, generation: 2, madeFiles: 0 });
+      expect(await readManifest(destination)).toEqual(manifest);
+    },
+  );
+
+  it('adds nothing if rows only left, and says so', async () => {
+    await bench.addEvents(rows);
+    const destination = await openPlain();
+    const job = firstJob();
+    const first = await attempt(bench, destination, job).exported;
+    const keys = await readableKeys(destination);
+    await bench.database.pool.query('truncate events');
+    const logged: string[] = [];
+    const log = (_: string, message: string) => void logged.push(message);
+    const again = jobAfter(job, first, { purpose: 'supplement' });
+    const { result } = await attempt(bench, destination, again, { log }).exported;
+    expect(result).toMatchObject({ totalRows: 0, keyCount: 0, files: first.result.files });
+    expect(await readableKeys(destination)).toEqual(keys);
+    expect(logged.join()).toContain(
+      `${rows} delivered rows are no longer in the source; they stay.`,
+    );
+  });
+
+  it('of an export without a manifest adds a file beside the others', async () => {
+    await bench.addEvents(rows);
+    const destination = await openPlain();
+    const job = firstJob({ writesManifest: false });
+    const first = await attempt(bench, destination, job).exported;
+    const delivered = await sourceKeys();
+    const late = await changeSource();
+    const again = jobAfter(job, first, { purpose: 'supplement', generation: 2 });
+    const added = await attempt(bench, destination, again).exported;
+    expect(await readableKeys(destination)).toEqual(
+      added.result.files.map(({ key }) => key).toSorted(),
+    );
+    expect((await deliveredKeys(destination, job, added.result)).toSorted()).toEqual(
+      [...delivered, late].toSorted(),
+    );
+    // A run of the whole interval replaces the first file in place, and the other one is left over.
+    const whole = jobAfter(job, added, { dropsMissing: true, generation: 3 });
+    const { result, replaced } = await attempt(bench, destination, whole).exported;
+    expect(result.files.map(({ key }) => key)).toEqual(first.result.files.map(({ key }) => key));
+    expect(replaced.map(({ key }) => key)).toEqual(
+      added.result.files.slice(1).map(({ key }) => key),
+    );
+  });
+
+  it('is an append to an Iceberg table', async () => {
+    await bench.addEvents(rows);
+    const store = await openStore();
+    closing.push(store.close);
+    await store.destination.probe(signal);
+    const config = { file_format: 'Parquet', compression: 'zstd', table_format: 'iceberg' };
+    const table = {
+      folder: 'p',
+      retentionMs: 86_400_000,
+      uri: (key: string) => `s3://exports/${key}`,
+    };
+    const job = firstJob({ encoding: encodingOf(config), table });
+    const first = await attempt(bench, store.destination, job).exported;
+    await changeSource();
+    const again = jobAfter(job, first, { purpose: 'supplement' });
+    await attempt(bench, store.destination, again).exported;
+    expect(await readByIcebird(store.destination, 'p')).toHaveLength(rows + 1);
+    const snapshots = await snapshotsOf(store.destination, 'p');
+    expect(snapshots).toHaveLength(2);
+  });
+
+  it.each(['splits', 'does not split'])(
+    'of an interval whose export %s its files keeps the order of parts',
+    async (how) => {
+      await bench.addEvents(rows);
+      const destination = await openPlain();
+      const job = firstJob({ maxFileBytes: how === 'splits' ? 2_000 : null });
+      const first = await attempt(bench, destination, job).exported;
+      const late = await changeSource();
+      const again = jobAfter(job, first, { purpose: 'supplement' });
+      const { result } = await attempt(bench, destination, again).exported;
+      const keys = await deliveredKeys(destination, job, result);
+      expect(keys).toHaveLength(rows + 1);
+      expect(keys.at(-1)).toBe(late);
+    },
+  );
+});
+
+describe('a run that makes an interval anew', () => {
+  it.each(Object.entries(formats))(
+    'is refused in %s if it lacks delivered rows, and nothing changes',
+    async (_, config) => {
+      await bench.addEvents(rows);
+      const destination = await openPlain();
+      const job = firstJob({ encoding: encodingOf(config), dropsMissing: false });
+      const first = await attempt(bench, destination, job).exported;
+      const before = await readManifest(destination);
+      const keys = await readableKeys(destination);
+      await changeSource();
+      const again = jobAfter(job, first);
+      const refused = attempt(bench, destination, again);
+      await expect(refused.exported).rejects.toMatchObject({
+        code: 'source.rows_missing',
+        message: expect.stringMatching(
+          /50 rows are delivered, 6 rows are in the new files, and 45 delivered rows are missing/,
+        ),
+      });
+      expect(refused.asked).not.toContain('commit');
+      expect(await readManifest(destination)).toEqual(before);
+      expect(await readableKeys(destination)).toEqual(keys);
+
+      const asked = jobAfter(job, first, { dropsMissing: true, generation: 3 });
+      const { result } = await attempt(bench, destination, asked).exported;
+      expect(result.rows).toBe(6);
+    },
+  );
+
+  it('goes on if rows only came or changed', async () => {
+    await bench.addEvents(rows);
+    const destination = await openPlain();
+    const job = firstJob({ dropsMissing: false });
+    const first = await attempt(bench, destination, job).exported;
+    await bench.addEvents(3);
+    await bench.database.pool.query(`update events set event = 'changed'`);
+    const { result } = await attempt(bench, destination, jobAfter(job, first)).exported;
+    expect(result.rows).toBe(rows + 3);
+  });
+
+  it('is refused if a delivered file cannot be read and the rows are others', async () => {
+    await bench.addEvents(rows);
+    const destination = await openPlain();
+    const job = firstJob({ dropsMissing: false });
+    const first = await attempt(bench, destination, job).exported;
+    await destination.deleteFiles(first.result.files.map(({ key }) => key));
+    // The same rows: a file that somebody deleted comes back.
+    const restored = await attempt(bench, destination, jobAfter(job, first)).exported;
+    expect(restored.result.rows).toBe(rows);
+    await destination.deleteFiles(restored.result.files.map(({ key }) => key));
+    await changeSource();
+    const other = attempt(bench, destination, jobAfter(job, restored));
+    await expect(other.exported).rejects.toMatchObject({
+      code: 'source.rows_missing',
+      message: expect.stringContaining('cannot be known: '),
+    });
+  });
+});
