@@ -95,7 +95,6 @@ async function exportUntil(end: number) {
       journal: { starting: nothing, started: nothing, progressed: nothing, ended: nothing },
       withdraw: async () => {},
       knowsCommit: async () => true,
-      readingBegins: nothing,
       progressed: nothing,
       confirmCommit: nothing,
       confirmLease: nothing,

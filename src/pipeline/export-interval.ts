@@ -99,7 +99,6 @@ async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
   const options = { intervalEndMs: job.interval.end, signal, log: ports.logOfPlugin };
   const copy = job.purpose === 'supplement' ? supplementInterval : remakeInterval;
   return withOpenSteps(job.chain?.steps ?? [], options, async (steps) => {
-    await ports.readingBegins();
     await failpoint('before_open');
     const folder = new SpoolFolder();
     try {

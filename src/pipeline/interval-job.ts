@@ -163,12 +163,6 @@ export interface Progress {
 /** What the pipeline reports and asks during a run. */
 export interface RunPorts {
   readonly journal: UploadJournal;
-  /**
-   * The attempt has settled and opens its snapshot: from here on a crash counts against the run.
-   *
-   * @throws SluiceError `run.lease_lost`
-   */
-  readingBegins(): Promise<void>;
   progressed(progress: Progress): Promise<void>;
   /**
    * Checks the fence once before anything becomes readable, and stores the intent.

@@ -51,7 +51,7 @@ export async function returnToPlace(
   // An attempt that was claimed at one of these versions would go on to write under it: it loses its lease, and
   // the next one has the new version. Also a run without an attempt: its claim may be in progress.
   await tx.query(
-    `update runs set fence = fence + 1, lease_holder = null, reading_since = null,
+    `update runs set fence = fence + 1, lease_holder = null,
             lease_expires_at = case when lease_expires_at is null then null else now() end
       where export_id = $1 and status in ${live}`,
     [exportId],
@@ -168,7 +168,7 @@ export async function recordComparison(
 }
 
 /**
- * Deletes former destinations without uploads, unless a worker may still begin one. If files remain, only
+ * Deletes former destinations without uploads, unless a worker may still begin one. If files remain, or may remain, only
  * the secrets are deleted, because the export may come back.
  */
 export async function deleteSpentDestinations(sql: Sql): Promise<void> {
@@ -178,9 +178,9 @@ export async function deleteSpentDestinations(sql: Sql): Promise<void> {
         and not exists (select 1 from runs r
                          where r.export_id = f.export_id and r.status = ${running} and r.started_at <= f.replaced_at)`;
   const holdsFiles = `(exists (select 1 from receipts c
-                         where c.export_id = f.export_id and c.destination_version = f.version)
-        or exists (select 1 from leftover_files l
-                         where l.export_id = f.export_id and l.destination_version = f.version))`;
+                          where c.export_id = f.export_id and c.destination_version = f.version)
+         or exists (select 1 from leftover_files l
+                     where l.export_id = f.export_id and l.destination_version = f.version))`;
   await sql.query(`delete from former_destinations f where ${spent} and not ${holdsFiles}`);
   await sql.query(
     `update former_destinations f set destination_secrets = null

@@ -87,19 +87,35 @@ export async function recordUpload(
 }
 
 /**
- * Records parts that no attempt had sent before. A run that makes progress is not what crashes the worker,
- * so its crash count starts again. The disk is not waited for: an attempt that does not find the record sends
- * the parts again.
+ * Records parts that no attempt had sent before. If the run has sent more than ever before, it is not what crashes the
+ * worker, so its crash count starts again. An attempt that begins anew and dies at the same place has not. The disk is
+ * not waited for: an attempt that does not find the record sends the parts again.
+ *
+ * @param sentBytes of all files of the run's lineage
  */
-export async function recordUploadParts(sql: Sql, lease: Lease, upload: OpenUpload): Promise<void> {
+export async function recordUploadParts(
+  sql: Sql,
+  lease: Lease,
+  upload: OpenUpload,
+  sentBytes: number,
+): Promise<void> {
   await sql.query(
     prepared(`with held as (
-       update runs set crashes = 0, deaths_alone = 0
+       update runs set crashes = case when $6 > furthest_bytes then 0 else crashes end,
+              deaths_alone = case when $6 > furthest_bytes then 0 else deaths_alone end,
+              furthest_bytes = greatest(furthest_bytes, $6)
         where id = $1 and fence = $2 and status = ${running} and ${unflushed} returning id
      )
      update uploads set parts = $5, fence = $2
       where run_id = (select id from held) and key = $3 and upload_id = $4`),
-    [lease.runId, lease.fence, upload.key, upload.uploadId, JSON.stringify(upload.parts)],
+    [
+      lease.runId,
+      lease.fence,
+      upload.key,
+      upload.uploadId,
+      JSON.stringify(upload.parts),
+      sentBytes,
+    ],
   );
 }
 

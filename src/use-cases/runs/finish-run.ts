@@ -27,7 +27,11 @@ export async function recordFault(
   await context.db.transaction(async (tx) => {
     const history = await readHistory(tx, run, error);
     const policy = { ...retry, secondOpinionMs };
-    const decision = decideAttempt(error, run.faults + 1, history, policy, random);
+    // Our own database failed: that is no reason to give the run up.
+    const isOurs = error.code === 'internal.database_unavailable';
+    const decision = isOurs
+      ? { outcome: 'retry' as const, delayMs: retry.baseMs * random }
+      : decideAttempt(error, run.faults + 1, history, policy, random);
     if (decision.outcome === 'doubted') {
       if (!(await handBackRun(tx, run, decision.delayMs, shown, false))) return;
       const seconds = Math.ceil(decision.delayMs / 1000);
@@ -36,7 +40,7 @@ export async function recordFault(
       return;
     }
     if (decision.outcome === 'retry') {
-      if (!(await handBackRun(tx, run, decision.delayMs, shown))) return;
+      if (!(await handBackRun(tx, run, decision.delayMs, shown, !isOurs))) return;
       const seconds = Math.ceil(decision.delayMs / 1000);
       const text = `Attempt ${run.attempt} failed. The next attempt starts in ${seconds} s. ${shown.text}`;
       await log(tx, run, 'WARNING', text);

@@ -128,7 +128,10 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     const stop = new AbortController();
     const stopped = attempt(bench, destination, firstJob(), {
       signal: stop.signal,
-      readingBegins: async () => stop.abort(new Error('stopped')),
+      step: (_name, work) => {
+        stop.abort(new Error('stopped'));
+        return work();
+      },
     });
     await expect(stopped.exported).rejects.toThrow();
     expect(await readableKeys(destination)).toEqual([]);
