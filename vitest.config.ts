@@ -39,7 +39,7 @@ const withProcesses = [
   'test/integration/{cli,client-package,embedded-postgres,generated-docs,postgres-standby,traces}.test.ts',
   'test/integration/cli/!(docs).test.ts',
   'test/integration/{queue,worker}/*.test.ts',
-  'test/security/{hostile-plugins,hostile-store-runs,links,metrics-port,slow-readers,source-role}.test.ts',
+  'test/security/{hostile-plugins,hostile-store-runs,links,metrics-port,slow-readers,source-role,unread-answers}.test.ts',
 ];
 
 /** One embedded Postgres serves the whole run; each file clones the migrated template database. */

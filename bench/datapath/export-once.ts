@@ -65,6 +65,7 @@ async function exportUntil(end: number) {
       purpose: 'whole',
       dropsMissing: false,
       readRows: connectors.readRows,
+      withoutRows: connectors.withoutRows,
       interval: part,
       chain,
       request: {
@@ -101,6 +102,7 @@ async function exportUntil(end: number) {
       raiseGeneration: async (floor) => floor + 1,
       readNow: async () => Date.now(),
       log: () => {},
+      logOfPlugin: () => {},
       step: (_name, work) => work(),
     },
     new AbortController().signal,

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import fastify, { type FastifyServerOptions, LogController } from 'fastify';
+import fastify, { type FastifyHttpOptions, LogController, type RawServerDefault } from 'fastify';
 import { notFound } from '../domain/problem.ts';
 import { findKnownHashes } from '../store/api-keys.ts';
 import type { Context } from '../use-cases/context.ts';
@@ -9,13 +9,14 @@ import { destinationRules } from './batch-exports/destination-rules.ts';
 import { batchExportRoutes } from './batch-exports/routes.ts';
 import { destinationSchemas } from './batch-exports/schema.ts';
 import { capabilityRoutes } from './capabilities/routes.ts';
+import { Connections, slowRequests, usualConnections } from './connections.ts';
 import { coverageRoutes } from './coverage/routes.ts';
 import { healthRoutes } from './health/routes.ts';
 import { requireAccess, requireKeys } from './hooks/authentication.ts';
 import { serveConsole } from './hooks/console-page.ts';
-import { endConnections } from './hooks/end-connections.ts';
 import { answerErrors, sendError } from './hooks/errors.ts';
 import { FailedKeys } from './hooks/failed-keys.ts';
+import { boundHeldBytes } from './hooks/held-bytes.ts';
 import { honourIdempotencyKeys } from './hooks/idempotency.ts';
 import { takeJsonBodies } from './hooks/json-body.ts';
 import { noteMethods, refuseOtherMethods } from './hooks/methods.ts';
@@ -27,8 +28,8 @@ import { createRequestLimit, limitRequests } from './hooks/rate-limit.ts';
 import { measureRequests } from './hooks/request-metrics.ts';
 import { sendHeaders } from './hooks/response-headers.ts';
 import { traceRequests } from './hooks/trace-requests.ts';
-import { boundUnsentAnswers } from './hooks/unsent-answers.ts';
-import { refuseUnknownFields, validateWithSchemas } from './hooks/schema-validation.ts';
+import { validateWithSchemas } from './hooks/schema-validation.ts';
+import { refuseUnknownFields } from './hooks/unknown-fields.ts';
 import { limitStoredBytes } from './hooks/stored-bytes.ts';
 import { PreviewSlots } from './insights/preview-slots.ts';
 import { insightRoutes } from './insights/routes.ts';
@@ -36,6 +37,7 @@ import { unsavedRoutes } from './insights/unsaved.ts';
 import { logRoutes } from './logs/routes.ts';
 import { logTailRoutes } from './logs/tail.ts';
 import { meRoutes } from './me/routes.ts';
+import { confirmationRoutes } from './notifications/confirm-page.ts';
 import { notificationRoutes } from './notifications/routes.ts';
 import { type Family, organizationFamily, projectFamily } from './operations.ts';
 import type { ApiOptions, Deps } from './options.ts';
@@ -63,12 +65,18 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     ...others,
     previews: new PreviewSlots(timeShare),
     tests: new PreviewSlots(),
+    searches: new PreviewSlots({ ...timeShare, perTenant: 1, inAll: 2 }),
     // Each may wait for a receiver. A mail server would take any number of them for spam.
     notificationTests: new PreviewSlots({ savedMs: 30_000, savedPerSecondMs: 100 }),
     // They compute in this process: two of them take half of its time.
     trials: new PreviewSlots({ ...timeShare, perTenant: 1, inAll: 2 }),
     sandboxes: new PreviewSlots({ perTenant: 1, inAll: 2, waitingPerTenant: 2, waitingInAll: 6 }),
-    rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
+    rules: {
+      models,
+      checkQuery,
+      applyFilters: options.applyFilters,
+      ...destinationRules(destinations, destinationContext),
+    },
   };
 
   const { db } = context;
@@ -81,20 +89,20 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
 
   const shared = destinationSchemas(destinations);
 
-  endConnections(api);
+  serveInTurn(api, options);
   answerErrors(api);
   sendHeaders(api);
   provideContext(api, context);
-  if (context.traces) traceRequests(api, context.traces, options.trustProxy);
+  if (context.traces) traceRequests(api, context.traces, options.trustProxy > 0);
   knowAddress(api, options);
   requireKeys(api, { db, failures });
+  boundHeldBytes(api, options.held);
   limitRequests(api, takeRequest);
   requireAccess(api, db);
   takeJsonBodies(api);
   validateWithSchemas(api, shared, atOnce);
   limitStoredBytes(api, db, options.storedBytesPerDay);
   honourIdempotencyKeys(api);
-  boundUnsentAnswers(api, options.answers);
   measureRequests(api, options.metrics);
   refuseUnknownFields(api);
   const methods = noteMethods(api);
@@ -102,6 +110,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   serveConsole(api, options.consoleDir);
 
   healthRoutes(api, options, operators);
+  confirmationRoutes(api);
   api.register(async (scope: Api) => {
     requireOperator(scope, operators);
     offboardingRoutes(scope);
@@ -140,6 +149,21 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   return api;
 }
 
+/** One request of a connection after the other. */
+function serveInTurn(api: Api, { connections: given, trustProxy }: ApiOptions): void {
+  const limits = given ?? usualConnections;
+  const connections = new Connections(
+    trustProxy > 0 ? { ...limits, perAddress: limits.inAll } : limits,
+  );
+  connections.watch(api.server);
+  api.addHook('onRequest', ({ raw }, reply, done) => connections.enter(raw, reply.raw, done));
+  api.addHook('onSend', ({ raw }, _reply, payload, done) => {
+    connections.sent(raw);
+    done(null, payload);
+  });
+  api.addHook('preClose', async () => connections.end());
+}
+
 function provideContext(api: Api, context: Context): void {
   // The hook sets it before anything reads it.
   api.decorateRequest('context', null as unknown as Context);
@@ -152,11 +176,12 @@ function provideContext(api: Api, context: Context): void {
 function fastifyOptions({ logger, trustProxy }: ApiOptions) {
   return {
     loggerInstance: logger,
-    trustProxy,
+    // The address of a client is the one that the outermost of these proxies saw.
+    trustProxy: trustProxy > 0 ? (_address: string, hop: number) => hop < trustProxy : false,
     bodyLimit: 1_048_576,
-    // Disconnects a client that sends its headers or body too slowly.
     connectionTimeout: 0,
-    requestTimeout: 30_000,
+    http: slowRequests,
+    requestTimeout: slowRequests.requestTimeout,
     keepAliveTimeout: 72_000,
     genReqId: () => randomUUID(),
     requestIdHeader: false as const,
@@ -168,5 +193,5 @@ function fastifyOptions({ logger, trustProxy }: ApiOptions) {
     },
     return503OnClosing: true,
     forceCloseConnections: 'idle' as const,
-  } satisfies FastifyServerOptions;
+  } satisfies FastifyHttpOptions<RawServerDefault>;
 }

@@ -15,7 +15,8 @@ import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { Readiness } from '../use-cases/installation/check-readiness.ts';
 import type { TrialRows } from '../use-cases/transformations/try-chain.ts';
-import type { UnsentLimits } from './hooks/unsent-answers.ts';
+import type { ConnectionLimits } from './connections.ts';
+import type { HeldLimits } from './hooks/held-bytes.ts';
 import type { PreviewSlots, TimeShare } from './insights/preview-slots.ts';
 
 /** What decides which rows an export has. */
@@ -110,6 +111,7 @@ export interface ApiOptions {
   /** Every model that can be exported. */
   readonly models: readonly Model[];
   readonly checkQuery: ExportRules['checkQuery'];
+  readonly applyFilters: ExportRules['applyFilters'];
   /** Throws SluiceError. */
   readonly previewRows: PreviewRows;
   readonly compareRows: CompareRows;
@@ -120,14 +122,15 @@ export interface ApiOptions {
   readonly findTable?: FindTable;
   readonly metrics: Registry;
   readonly logger: FastifyBaseLogger;
-  /** Whether to trust X-Forwarded-* headers. */
-  readonly trustProxy: boolean;
+  /** How many proxies set X-Forwarded-* headers that are trusted; 0: none. */
+  readonly trustProxy: number;
   /** Where clients reach the service, for links; null: not configured. */
   readonly publicUrl: string | null;
   /** Failed authentications of one address per minute. */
   readonly failedKeysPerMinute: number;
-  /** Of answers that clients do not read; default: those of production. */
-  readonly answers?: UnsentLimits;
+  /** Of what clients make the process keep; default: those of production. */
+  readonly held?: HeldLimits;
+  readonly connections?: ConnectionLimits;
   /** Of the previews and trials of one organization; default: that of production. */
   readonly timeShare?: TimeShare;
   /** What changes of one organization may store per day, deleted or not. */
@@ -158,6 +161,8 @@ export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly previews: PreviewSlots;
   /** The same for tests of destinations, which also connect to a source. */
   readonly tests: PreviewSlots;
+  /** For searches of logs. */
+  readonly searches: PreviewSlots;
   /** For tests of notification targets. */
   readonly notificationTests: PreviewSlots;
   /** For chains that are tried on rows. */

@@ -1,5 +1,5 @@
 import type { Command, Option } from 'commander';
-import { CliError, type CliDeps, exitCodes } from './deps.ts';
+import { type CliDeps, CliError, exitCodes } from './deps.ts';
 
 const shells = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof shells)[number];

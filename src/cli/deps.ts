@@ -27,7 +27,7 @@ export interface CliDeps {
   findDatabase(): Promise<string>;
   /** Opens Sluice's own database for `work` and closes it afterwards. */
   withDatabase<T>(work: (db: Database, url: string) => Promise<T>): Promise<T>;
-  /** Prints a line on standard output. */
+  /** Prints a line on standard output. Characters that a terminal acts on are escaped; see `visible`. */
   print(line: string): void;
 }
 

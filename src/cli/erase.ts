@@ -1,10 +1,11 @@
 import type { Command } from 'commander';
-import { type DataInterval, describeInterval, toTimestamp } from '../domain/time.ts';
-import type { OpenSearch, SearchedInterval, WantedValue } from '../main/erase.ts';
+import type { ErasedValue } from '../domain/erased-value.ts';
+import { type DataInterval, describeInterval, type Instant, toTimestamp } from '../domain/time.ts';
+import type { OpenSearch, SearchedInterval } from '../main/erase.ts';
 import type { Database } from '../store/database.ts';
 import { readInstant, readSeconds, readUuid } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
-import { type Found, rewriteFound } from './erase-rewrite.ts';
+import { type Found, type Rewritten, rewriteFound } from './erase-rewrite.ts';
 import { plain, plural } from './text.ts';
 
 interface Options {
@@ -19,13 +20,11 @@ interface Searched extends Found {
   readonly searchedIntervals: number;
 }
 
-/** `sluice erase …`: finds the rows of a person in current files, and makes these files anew. */
+/** `sluice erase …`: finds the rows of a person in current files, and makes these files again without them. */
 export function register(program: Command, deps: CliDeps): void {
   const erase = program
     .command('erase')
-    .description(
-      'Find a key in the current files of an export, and rewrite the files that have it',
-    );
+    .description('Find a key in the current files of an export, and remove its rows from them');
   const common = (command: Command) =>
     command
       .requiredOption('--export <id>', 'the export', readUuid)
@@ -40,15 +39,15 @@ export function register(program: Command, deps: CliDeps): void {
     )
     .action((options: Options) =>
       withSearch(deps, options, async (search, wanted) => {
-        const { doubts, ...found } = await find(deps, options, search, wanted, null);
+        const found = await find(deps, options, search, wanted, null);
         summarize(deps, options, wanted, found);
-        if (doubts > 0) throw doubtful(doubts);
+        if (found.doubtful.length > 0) throw new CliError(describeDoubts(found.doubtful));
       }),
     );
 
   common(erase.command('rewrite'))
     .description(
-      'run the intervals again whose files have the key, after its rows left the source; exits with 1 unless no current file has it then',
+      'make the files again that have the key, without its rows, after these left the source; exits with 1 unless no current file has it then',
     )
     .option('--timeout <seconds>', 'how long to wait for the runs', readSeconds, 3_600)
     .action((options: Options & { timeout: number }) =>
@@ -59,7 +58,7 @@ export function register(program: Command, deps: CliDeps): void {
 async function withSearch(
   deps: CliDeps,
   options: Options,
-  work: (search: OpenSearch, wanted: WantedValue, db: Database) => Promise<void>,
+  work: (search: OpenSearch, wanted: ErasedValue, db: Database) => Promise<void>,
 ): Promise<void> {
   const { searchExport } = await import('../main/erase.ts');
   const { readConfig } = await import('../config/config.ts');
@@ -83,12 +82,12 @@ async function find(
   deps: CliDeps,
   { json, after }: Options,
   search: OpenSearch,
-  wanted: WantedValue,
+  wanted: ErasedValue,
   only: ((interval: DataInterval) => boolean) | null,
-): Promise<Searched & { readonly doubts: number }> {
+): Promise<Searched> {
   const found: SearchedInterval[] = [];
+  const doubtful: DataInterval[] = [];
   const files = new Set<string>();
-  let doubts = 0;
   let searchedIntervals = 0;
   // No interval ends at or before its start.
   const last = after === undefined ? null : { start: after, end: after };
@@ -98,11 +97,11 @@ async function find(
     if (searched.rows > 0) found.push(searched);
     // Of a whole export these may be millions.
     if (only !== null) for (const key of searched.files) files.add(key);
-    if (searched.doubt !== null) doubts += 1;
+    if (searched.doubt !== null) doubtful.push(searched.interval);
     if (searched.rows === 0 && searched.doubt === null) continue;
     deps.print(json ? JSON.stringify(viewOf(searched)) : lineOf(searched));
   }
-  return { doubts, found, files, searchedIntervals };
+  return { doubtful, found, files, searchedIntervals };
 }
 
 function viewOf({ interval, rows, files, doubt }: SearchedInterval) {
@@ -120,7 +119,7 @@ function lineOf({ interval, rows, files, doubt }: SearchedInterval): string {
 function summarize(
   deps: CliDeps,
   { json, column }: Options,
-  wanted: WantedValue,
+  wanted: ErasedValue,
   { found, searchedIntervals }: Searched,
 ): void {
   const rows = found.reduce((sum, interval) => sum + interval.rows, 0);
@@ -145,34 +144,78 @@ async function rewrite(
   deps: CliDeps,
   options: Options & { timeout: number },
   search: OpenSearch,
-  wanted: WantedValue,
+  wanted: ErasedValue,
   db: Database,
 ): Promise<void> {
   const { json = false, timeout, after = null } = options;
-  const intervals = await rewriteFound({
+  const rewritten = await rewriteFound({
+    destination: search.destination,
+    secrets: search.secrets,
+    countInSource: (interval) => search.countInSource(interval, wanted, deps.terminal.signal),
     deps,
     db,
     exportId: options.export,
-    destination: search.destination,
+    erased: wanted,
     isQuiet: json,
     timeoutMs: timeout * 1_000,
     since: after,
     async find(only) {
-      const { doubts, ...found } = await find(deps, options, search, wanted, only);
+      const found = await find(deps, options, search, wanted, only);
       if (only === null) summarize(deps, options, wanted, found);
-      if (doubts > 0) throw doubtful(doubts);
       return found;
     },
   });
-  if (json) return;
-  const searched =
-    after === null ? '' : ` of an interval that starts at ${toTimestamp(after)} or later`;
-  deps.print(
-    intervals === 0
-      ? `No current file${searched} has the key: nothing to run again.`
-      : `Proven: of ${plural(intervals, 'interval')}, none has the key in a current file, and the replaced files are deleted.`,
+  const { countDeletedAgain } = await import('../store/unfinished-commits.ts');
+  const deletedAgain = await countDeletedAgain(db, options.export);
+  const proof = describeProof(rewritten, after, search.hasMoved, deletedAgain);
+  const { doubtful, unrecorded } = rewritten;
+  if (doubtful.length === 0 && unrecorded.length === 0) {
+    if (!json) deps.print(proof);
+    return;
+  }
+  throw new CliError(
+    [
+      proof,
+      ...(doubtful.length > 0 ? [describeDoubts(doubtful)] : []),
+      ...(unrecorded.length > 0 ? [describeUnrecorded(unrecorded)] : []),
+    ].join('\n'),
   );
 }
 
-const doubtful = (intervals: number) =>
-  new CliError(`${plural(intervals, 'interval')} could not be searched: see the lines above.`);
+/** What is proven, and in the same line what is not. */
+function describeProof(
+  { intervals, unasked }: Rewritten,
+  after: Instant | null,
+  hasMoved: boolean,
+  deletedAgain: number,
+): string {
+  const searched =
+    after === null ? '' : ` of an interval that starts at ${toTimestamp(after)} or later`;
+  const proven =
+    intervals === 0
+      ? `No current file${searched} has the key: nothing to rewrite.`
+      : `Proven: of ${plural(intervals, 'interval')}, none has the key in a current file, and the replaced files are deleted.`;
+  return [
+    proven,
+    ...(unasked === null
+      ? []
+      : [
+          `Not known: whether the source still has the rows, in which case a later run exports them again (${plain(unasked)}).`,
+        ]),
+    ...(deletedAgain === 0
+      ? []
+      : [
+          `In about an hour ${plural(deletedAgain, 'file')} of the export are deleted a second time, in case a late request brings them back.`,
+        ]),
+    ...(hasMoved ? ['Not searched: files at places that the export has left.'] : []),
+  ].join(' ');
+}
+
+const describeDoubts = (intervals: readonly DataInterval[]): string =>
+  `${plural(intervals.length, 'interval')} could not be searched: see the lines above.`;
+
+const describeUnrecorded = (intervals: readonly DataInterval[]): string =>
+  [
+    `${plural(intervals.length, 'interval')} may have files that no search reads, because a run ended while it committed them. Retry the newest run of each, then run the same command again.`,
+    ...intervals.map(describeInterval),
+  ].join('\n');

@@ -67,12 +67,14 @@ async function show(deps: CliDeps, json: boolean | undefined, id: string): Promi
     return;
   }
   printRecord(deps, json, { ...facts, waitsFor });
-  deps.print('\nRows deleted:');
+  deps.print('');
+  deps.print('Rows deleted:');
   printRecords(
     deps,
     json,
     Object.entries(deletedRows).map(([table, rows]) => ({ table, rows })),
   );
-  deps.print('\nFiles that stay at the destinations:');
+  deps.print('');
+  deps.print('Files that stay at the destinations:');
   printRecords(deps, json, remaining);
 }

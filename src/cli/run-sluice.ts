@@ -2,6 +2,7 @@ import { CommanderError } from 'commander';
 import { type Problem, Refusal } from '../domain/problem.ts';
 import { type CliDeps, CliError, exitCodes, type Terminal } from './deps.ts';
 import { createProgram } from './program.ts';
+import { hasColours, visible } from './text.ts';
 
 /**
  * Runs one command of `sluice`.
@@ -32,7 +33,7 @@ export async function runSluice(
         await db.close();
       }
     },
-    print: (line) => terminal.out(`${line}\n`),
+    print: (line) => terminal.out(`${visible(line, hasColours(terminal))}\n`),
   };
   try {
     await createProgram(deps, version).parseAsync(args, { from: 'user' });
@@ -40,7 +41,9 @@ export async function runSluice(
   } catch (error) {
     if (terminal.signal.aborted && !(error instanceof CliError)) return exitCodes.failed;
     const { code, message } = await explain(error);
-    if (message) terminal.err(`${message}\n`);
+    // A list of problems has a line for each.
+    const lines = message.split('\n').map((line) => visible(line, false));
+    if (message) terminal.err(`${lines.join('\n')}\n`);
     return code;
   }
 }

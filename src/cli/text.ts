@@ -9,20 +9,40 @@ const codes: Readonly<Record<Colour, number>> = { red: 31, green: 32, yellow: 33
 
 export type Paint = (text: string, colour: Colour) => string;
 
+export function hasColours({ isTerminal, env }: Pick<Terminal, 'isTerminal' | 'env'>): boolean {
+  return isTerminal && allowsColours(env);
+}
+
 /** Colours only on a terminal that wants them. */
-export function paintFor({ isTerminal, env }: Pick<Terminal, 'isTerminal' | 'env'>): Paint {
-  return isTerminal && allowsColours(env)
+export function paintFor(terminal: Pick<Terminal, 'isTerminal' | 'env'>): Paint {
+  return hasColours(terminal)
     ? (text, colour) => `\x1b[${codes[colour]}m${text}\x1b[0m`
     : (text) => text;
 }
 
-/** Control characters, and those that change the direction of the text. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is removed
-const unsafe = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+/** Control characters, and those that break a line or change the direction of the text. */
+const unsafe = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
 
 /** The text on one line, without characters that a terminal would act on. */
 export function plain(text: string): string {
   return text.replaceAll(/\s*\n\s*/g, ' ').replaceAll(unsafe, '\ufffd');
+}
+
+/** The same, or a code that `paintFor` makes. */
+const unsafeOrColour = new RegExp(`\\u001b\\[(?:[012]|3[123])m|${unsafe.source}`, 'gu');
+
+/**
+ * The last step of every printed line: what others wrote may have characters that a terminal acts on. They become escapes
+ * as JSON has them, so a line of JSON keeps its values.
+ *
+ * @param hasColours whether the codes of colours stay
+ */
+export function visible(line: string, hasColours: boolean): string {
+  return line.replaceAll(unsafeOrColour, (found) =>
+    hasColours && found.length > 1
+      ? found
+      : `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}${found.slice(1)}`,
+  );
 }
 
 export interface Cell {

@@ -51,6 +51,17 @@ export function optionalNumber(
   return { ...number, defaultText: byDefault, read };
 }
 
+/** `true` is 1, `false` is 0. */
+export function count(about: string, max: number): Setting<number> {
+  const facts = { about, defaultText: 'false', accepts: `true, false or 0 to ${max}` };
+  return setting(facts, 0, (text) => {
+    if (/^(true|yes|on)$/i.test(text)) return 1;
+    if (/^(false|no|off)$/i.test(text)) return 0;
+    if (/^\d+$/.test(text) && Number(text) <= max) return Number(text);
+    throw new Error(`must be true, false or a whole number from 0 to ${max}`);
+  });
+}
+
 export function flag(about: string, byDefault: boolean): Setting<boolean> {
   const facts = { about, defaultText: String(byDefault), accepts: 'true or false' };
   return setting(facts, byDefault, (text) => {

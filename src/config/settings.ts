@@ -1,5 +1,6 @@
 import {
   choice,
+  count,
   flag,
   list,
   optionalNumber,
@@ -113,9 +114,9 @@ export const settings = {
       mustBe: 'a number from 0 to 1',
     },
   ),
-  TRUST_PROXY: flag(
-    'Trust the X-Forwarded-* headers. Set it only behind a proxy that sets them.',
-    false,
+  TRUST_PROXY: count(
+    'Trust the X-Forwarded-* headers of a proxy, or of several proxies, each behind the other: their number. Set it only behind proxies that set or extend these headers. The address of a client is the one that the outermost of these proxies saw.',
+    9,
   ),
   DATABASE_POOL_SIZE: wholeNumber(
     'Maximum connections of one process to DATABASE_URL.',
@@ -215,6 +216,9 @@ export const settings = {
       matches: /^([^<>@\r\n]+ )?<?[^\s<>@]+@[^\s<>@]+>?$/,
       mustBe: 'an e-mail address, with or without a name',
     },
+  ),
+  MAIL_TRUSTED_DOMAINS: list(
+    'Domains of e-mail, such as `example.com`, whose addresses get notifications without a confirmation. All other addresses must confirm once, by a link below PUBLIC_URL.',
   ),
   MAX_EMAILS_PER_HOUR: wholeNumber(
     'Maximum e-mails of one organization per hour. Each recipient of each attempt counts as one. Further notifications by e-mail wait.',

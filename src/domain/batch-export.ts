@@ -1,5 +1,6 @@
 import type { Cadence } from './cadence.ts';
 import type { DestinationConfig } from './file-settings.ts';
+import type { PropertyFilter } from './property-filter.ts';
 import type { Schedule } from './schedule.ts';
 import type { Instant, Timestamp } from './time.ts';
 
@@ -20,6 +21,8 @@ export interface BatchExport {
   readonly model: string;
   readonly dslQuery: string | null;
   readonly querySchema: unknown;
+  /** Those whose conditions are in the query. */
+  readonly filters: readonly PropertyFilter[] | null;
   readonly transformations: boolean;
   readonly paused: boolean;
   readonly lastPausedAt: Timestamp | null;

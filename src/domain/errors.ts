@@ -1,3 +1,5 @@
+import { cutText } from './one-line.ts';
+
 /**
  * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and
  * what to do. `latest_error`, logs, the API and the documentation share this text. Only `retryable`
@@ -67,6 +69,10 @@ export const errorCatalogue = {
   'destination.key_taken': customer(
     'Another export or program wrote the file at this key.',
     'Give the export its own prefix, for example {batch_export_id}, then retry the run.',
+  ),
+  'destination.files_differ': customer(
+    'The delivered files of the interval are not as they were delivered, so nothing was changed.',
+    'Run `sluice verify`, which names what is missing or different. Retry the newest run of the interval, then run the same command again.',
   ),
   'destination.table_conflict': customer(
     'The rows do not match the columns of the Iceberg table.',
@@ -302,6 +308,6 @@ const maxDetail = 1_000;
 /** The text of `latest_error`: `code: what happened and what to do`. */
 export function describeError(error: SluiceError, remedy: string = error.spec.remedy): string {
   const { means } = error.spec;
-  const detail = error.detail ? ` (${error.detail.slice(0, maxDetail)})` : '';
+  const detail = error.detail ? ` (${cutText(error.detail, maxDetail)})` : '';
   return `${error.code}: ${means}${detail} ${remedy}`;
 }

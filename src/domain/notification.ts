@@ -79,6 +79,12 @@ export interface NotificationSender {
   readonly canEmail: boolean;
   /** Maximum e-mails of one organization per hour; each recipient of each attempt counts. */
   readonly emailsPerHour: number;
+  /** Whether this installation can ask an address for its confirmation. */
+  readonly canConfirm: boolean;
+  /** Whether the operator trusts the domain of an address: it needs no confirmation. */
+  trusts(address: string): boolean;
+  /** Asks an address for its confirmation, limited in time. @returns whether the mail server took it; never throws */
+  askToConfirm(address: string, token: string): Promise<boolean>;
   /** Whether the operator allows http:// to this host. */
   allowsPlainHttp(url: URL): boolean;
   /** One attempt, limited in time. Never throws. */

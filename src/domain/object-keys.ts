@@ -32,6 +32,11 @@ export function manifestKey(prefix: string, interval: DataInterval): string {
   return `${intervalStem(prefix, interval)}_manifest.json`;
 }
 
+/** The prefix that a manifest's key of an interval was made with. */
+export function prefixOfManifest(key: string, interval: DataInterval): string {
+  return key.slice(0, -manifestKey('', interval).length).replace(/\/$/, '');
+}
+
 /** The key of the manifest that belongs to the same interval as `key`, a file's or a manifest's. */
 export function manifestKeyOf(key: string): string {
   return key.replace(

@@ -93,7 +93,7 @@ export interface EncoderDefinition {
   ) => readonly TableField[];
   /**
    * Reads columns of a local file, in file order, with other code than the writer's. Holds at most a few
-   * MiB, a record, or a row group's columns in memory.
+   * MiB, a record, or a row group's columns in memory. Throws if the file does not have a column.
    */
   read(
     path: string,
@@ -101,4 +101,25 @@ export interface EncoderDefinition {
     compression: Compression,
     options?: FormatOptions,
   ): AsyncIterable<ReadRow>;
+  /**
+   * Makes a local file again without some of its rows: all other values stay as they are, and the records of a text
+   * format byte for byte. Holds as much memory as `read` and an open file.
+   */
+  without(
+    path: string,
+    isDropped: IsDropped,
+    compression: Compression,
+    options?: FormatOptions,
+  ): RemainingFile;
+}
+
+/** Says of each row whether it goes; asked in file order, with the number of the row from 0. */
+export type IsDropped = (row: number) => boolean;
+
+/** A file that is made again without some of its rows. */
+export interface RemainingFile {
+  /** The memory of a chunk may be used again once the next one is asked for. */
+  readonly bytes: AsyncIterable<Uint8Array>;
+  /** As an encoder's, once `bytes` has ended. */
+  readonly columnMetrics?: readonly ColumnMetrics[];
 }

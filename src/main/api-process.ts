@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { buildApi } from '../api/build-api.ts';
+import { applyFilters } from '../query/property-filters.ts';
 import { createDashboard } from '../queue/dashboard.ts';
 import { checkQueryOf, checkSourceOf } from './checks.ts';
 import { destinationContextOf, registry } from './connectors.ts';
@@ -36,6 +37,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     privateEndpoints: config.ALLOWED_PRIVATE_ENDPOINTS.length > 0,
     models,
     checkQuery: checkQueryOf(models),
+    applyFilters,
     previewRows: previews.previewRows,
     compareRows: previews.compareRows,
     sampleRows: previews.sampleRows,

@@ -20,7 +20,7 @@ import { memoryBudget } from '../pipeline/memory-budget.ts';
 import { createOutboundAgents } from '../security/outbound-filter.ts';
 import type { SecretBox } from '../security/secret-box.ts';
 import { openDestinationConfig } from '../use-cases/exports/destination.ts';
-import type { ReadRows } from '../pipeline/read-back.ts';
+import type { ReadRows, WithoutRows } from '../pipeline/read-back.ts';
 import type { Connectors } from '../worker/execute-run.ts';
 import type { SourceOf } from './models.ts';
 
@@ -92,6 +92,7 @@ export function joinConnectors(
     uriOf: (type, config, key) => destinationOf(known, type).uri(config, key) ?? key,
     sourceOf,
     readRows: readRowsBy(known),
+    withoutRows: withoutRowsBy(known),
     keepsFiles: (type) => destinationOf(known, type).keepsFiles,
     placeOf(type, config) {
       const { keepsFiles, place, uri } = destinationOf(known, type);
@@ -126,6 +127,14 @@ export function joinConnectors(
       };
     },
   };
+}
+
+/** How an erasure makes files again. */
+export function withoutRowsBy(known: Registry): WithoutRows {
+  return (path, made, isDropped) =>
+    made === 'rejected'
+      ? jsonLines.without(path, isDropped, null)
+      : encoderOf(known, made.format).without(path, isDropped, made.compression, made);
 }
 
 /** How `verify` reads files back. */

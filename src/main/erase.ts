@@ -1,13 +1,17 @@
 import type { Config } from '../config/config.ts';
+import type { ErasedValue } from '../domain/erased-value.ts';
+import { describeError, SluiceError } from '../domain/errors.ts';
+import { readFileSettings } from '../domain/file-settings.ts';
 import type { DataInterval } from '../domain/time.ts';
-import type { Sql } from '../store/database.ts';
-import { listVerifiedExports } from '../store/verify-queries.ts';
-import {
-  findValue,
-  type SearchedExport,
-  type SearchedInterval,
-  type WantedValue,
-} from '../verify/find-value.ts';
+import { countInSource } from '../pipeline/count-in-source.ts';
+import type { SecretBox } from '../security/secret-box.ts';
+import type { Database } from '../store/database.ts';
+import { listReceipts } from '../store/receipts.ts';
+import { listVerifiedExports, type VerifiedExport } from '../store/verify-queries.ts';
+import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
+import { openChain } from '../use-cases/transformations/open-chain.ts';
+import { findValue, type SearchedExport, type SearchedInterval } from '../verify/find-value.ts';
+import type { Connectors } from '../worker/execute-run.ts';
 import {
   destinationContextOf,
   destinationOf,
@@ -18,17 +22,26 @@ import {
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels } from './models.ts';
 
-export type { SearchedInterval, WantedValue };
+export type { SearchedInterval };
 
 export interface OpenSearch extends Pick<SearchedExport, 'destination'> {
   /** What identifies a row of its model. */
   readonly keyColumns: readonly string[];
+  /** Whether the export has left places at which it had files. */
+  readonly hasMoved: boolean;
+  readonly secrets: SecretBox;
   /** Reads the current files; see `findValue`. */
   find(
-    wanted: WantedValue,
+    wanted: ErasedValue,
     after: DataInterval | null,
     only: ((interval: DataInterval) => boolean) | null,
   ): AsyncIterable<SearchedInterval>;
+  /** How many rows with the value the source has for an interval now; a text says why that is not known. */
+  countInSource(
+    interval: DataInterval,
+    wanted: ErasedValue,
+    signal: AbortSignal,
+  ): Promise<number | string>;
 }
 
 /**
@@ -38,12 +51,12 @@ export interface OpenSearch extends Pick<SearchedExport, 'destination'> {
  */
 export async function searchExport<T>(
   config: Config,
-  sql: Sql,
+  db: Database,
   sourceUrl: string,
   exportId: string,
   work: (search: OpenSearch) => Promise<T>,
 ): Promise<T | null> {
-  const [batchExport] = await listVerifiedExports(sql, exportId);
+  const [batchExport] = await listVerifiedExports(db, exportId);
   if (!batchExport) return null;
   if (!destinationOf(registry, batchExport.destination.type).keepsFiles) return null;
   const models = loadModels(config);
@@ -55,9 +68,15 @@ export async function searchExport<T>(
   try {
     const destination = connectors.openDestination({ ...batchExport, exportId });
     try {
-      const search = { sql, batchExport, destination, readRows: readRowsBy(registry) };
-      const find: OpenSearch['find'] = (...asked) => findValue(search, ...asked);
-      return await work({ destination, keyColumns, find });
+      const search = { sql: db, batchExport, destination, readRows: readRowsBy(registry) };
+      return await work({
+        destination,
+        keyColumns,
+        secrets,
+        hasMoved: batchExport.destinationVersion > 0,
+        find: (...asked) => findValue(search, ...asked),
+        countInSource: (...asked) => countNow({ db, secrets, connectors, batchExport }, ...asked),
+      });
     } finally {
       await destination.close();
     }
@@ -65,5 +84,39 @@ export async function searchExport<T>(
     // Idle sockets would keep the process alive.
     context.httpAgent.destroy();
     context.httpsAgent.destroy();
+  }
+}
+
+interface Asked {
+  readonly db: Database;
+  readonly secrets: SecretBox;
+  readonly connectors: Connectors;
+  readonly batchExport: VerifiedExport;
+}
+
+async function countNow(
+  { db, secrets, connectors, batchExport }: Asked,
+  interval: DataInterval,
+  wanted: ErasedValue,
+  signal: AbortSignal,
+): Promise<number | string> {
+  const { id, teamId, model, dslQuery, destination } = batchExport;
+  const { start, end } = interval;
+  const [receipt] = await listReceipts(db, id, { start, end: end - 1 }, 1);
+  // As its files were made; the export may have changed since.
+  const files = { ...readFileSettings(destination.config), ...receipt?.recipe };
+  const asked = receipt?.recipe ?? { dslQuery };
+  try {
+    const chain = await openChain({ db, secrets }, teamId, receipt?.recipe?.chain ?? []);
+    const request = sourceRequestOf(
+      { model, teamId, ...files, dslQuery: asked.dslQuery },
+      interval,
+    );
+    const encoding = connectors.encodingOf(files);
+    const rendering = { interval, request, encoding, steps: chain?.steps ?? [] };
+    return await countInSource(rendering, wanted, connectors.sourceOf(model), signal);
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+    return describeError(error);
   }
 }

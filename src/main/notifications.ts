@@ -15,7 +15,12 @@ const attemptTimeoutMs = 15_000;
 export function openNotifications(
   config: Pick<
     Config,
-    'ALLOWED_PRIVATE_ENDPOINTS' | 'PUBLIC_URL' | 'SMTP_URL' | 'MAIL_FROM' | 'MAX_EMAILS_PER_HOUR'
+    | 'ALLOWED_PRIVATE_ENDPOINTS'
+    | 'PUBLIC_URL'
+    | 'SMTP_URL'
+    | 'MAIL_FROM'
+    | 'MAX_EMAILS_PER_HOUR'
+    | 'MAIL_TRUSTED_DOMAINS'
   >,
   timeoutMs = attemptTimeoutMs,
 ): NotificationSender {
@@ -29,6 +34,7 @@ export function openNotifications(
     mailServer: SMTP_URL !== null && MAIL_FROM !== null ? { url: SMTP_URL, from: MAIL_FROM } : null,
     publicUrl: config.PUBLIC_URL,
     emailsPerHour: config.MAX_EMAILS_PER_HOUR,
+    trustedDomains: config.MAIL_TRUSTED_DOMAINS.map((domain) => domain.toLowerCase()),
     timeoutMs,
   });
 }

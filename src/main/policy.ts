@@ -17,6 +17,7 @@ export function policyOf(config: Config): Policy {
     maxRunsPerExport: config.MAX_RUNS_PER_EXPORT,
     maxRunsPerTenant: config.MAX_RUNS_PER_TENANT,
     maxExportsPerProject: config.MAX_EXPORTS_PER_PROJECT,
+    maxStoredBytesPerDay: config.MAX_STORED_MIB_PER_DAY * 2 ** 20,
     backfillConcurrency: config.BACKFILL_CONCURRENCY,
     maxSharedCrashes: 2,
     maxDeathsAlone: 2,

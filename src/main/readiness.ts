@@ -2,8 +2,8 @@ import type { QueueConnection } from '../queue/connection.ts';
 import type { Producer } from '../queue/producer.ts';
 import type { Sql } from '../store/database.ts';
 import { findHold } from '../store/eras.ts';
-import { checkReadiness, type Readiness } from '../use-cases/installation/check-readiness.ts';
 import { sumCapacity } from '../store/workers.ts';
+import { checkReadiness, type Readiness } from '../use-cases/installation/check-readiness.ts';
 import type { Foundation } from './foundation.ts';
 
 /**

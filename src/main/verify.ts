@@ -1,8 +1,25 @@
 import type { Config } from '../config/config.ts';
+import { systemClock } from '../domain/clock.ts';
+import { readFileSettings } from '../domain/file-settings.ts';
 import { renderInterval } from '../pipeline/render-interval.ts';
 import type { Database } from '../store/database.ts';
+import {
+  listFormerPrefixes,
+  listLeftDestinations,
+  type VerifiedExport,
+} from '../store/verify-queries.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
-import { type VerifyReport, verifyExports } from '../verify/verify-exports.ts';
+import type { StrayPlace } from '../verify/find-strays.ts';
+import { folderOf, type Places } from '../verify/places.ts';
+import { lookUpFor } from '../verify/source-keys.ts';
+import type { RenderAgain } from '../verify/verified-interval.ts';
+import {
+  type OpenedExport,
+  type VerifyAll,
+  type VerifyReport,
+  verifyExports,
+} from '../verify/verify-exports.ts';
+import type { Connectors } from '../worker/execute-run.ts';
 import { tableOf } from '../worker/table-of.ts';
 import {
   destinationContextOf,
@@ -12,43 +29,132 @@ import {
   registry,
 } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
-import { joinSources, loadModels } from './models.ts';
+import { joinSources, loadModels, type SourceOf } from './models.ts';
+
+/** How long the rows of one export may be looked up in its source. */
+const lookUpMs = 60_000;
+
+type Choice = Pick<
+  VerifyAll,
+  'batchExport' | 'organization' | 'onResult' | 'onProgress' | 'patience'
+>;
 
 /** Joins sources, encoders and destinations for `sluice verify`. */
 export async function verifyInstallation(
   config: Config,
   db: Database,
   sourceUrl: string,
-  exportId: string | null,
+  choice: Choice = {},
 ): Promise<VerifyReport> {
   const context = destinationContextOf(config);
   const sourceOf = joinSources(config, loadModels(config), sourceUrl);
   const secrets = await openSecretBox(config);
   const connectors = joinConnectors(sourceOf, context, secrets);
+  const renderFor =
+    (batchExport: VerifiedExport): RenderAgain =>
+    async ({ exportId: id, interval }, recipe, request, folder, signal) => {
+      const chain = await openChain({ db, secrets }, batchExport.teamId, recipe.chain ?? []);
+      const { maxFileBytes = null } = recipe;
+      const encoding = connectors.encodingOf(recipe);
+      const steps = chain?.steps ?? [];
+      const job = { exportId: id, interval, request, encoding, maxFileBytes, steps };
+      const here = destinationOf(registry, 'File').open(
+        { directory: '' },
+        { ...context, fileDestinationRoot: folder },
+        { externalId: '' },
+      );
+      return renderInterval(job, sourceOf(batchExport.model), here, signal);
+    };
+  const settings = {
+    lookBackHours: config.LATE_LOOKBACK_HOURS,
+    retentionDays: config.RETENTION_DAYS,
+  };
   try {
-    return await verifyExports(db, exportId, (batchExport) => ({
-      destination: connectors.openDestination({ ...batchExport, exportId: batchExport.id }),
-      keepsFiles: destinationOf(registry, batchExport.destination.type).keepsFiles,
-      table: tableOf(connectors, { ...batchExport, exportId: batchExport.id }),
-      source: sourceOf(batchExport.model),
-      readRows: readRowsBy(registry),
-      async renderAgain({ exportId: id, interval }, recipe, request, folder, signal) {
-        const chain = await openChain({ db, secrets }, batchExport.teamId, recipe.chain ?? []);
-        const { maxFileBytes = null } = recipe;
-        const encoding = connectors.encodingOf(recipe);
-        const steps = chain?.steps ?? [];
-        const job = { exportId: id, interval, request, encoding, maxFileBytes, steps };
-        const here = destinationOf(registry, 'File').open(
-          { directory: '' },
-          { ...context, fileDestinationRoot: folder },
-          { externalId: '' },
-        );
-        return renderInterval(job, sourceOf(batchExport.model), here, signal);
-      },
-    }));
+    return await verifyExports({
+      ...choice,
+      sql: db,
+      placeOf: (type, place) => destinationOf(registry, type).place(place),
+      open: async (batchExport, places, signal) => ({
+        ...(await openPlaces(db, connectors, batchExport, places)),
+        ...openSource(sourceOf, batchExport, signal),
+        ...settings,
+        renderAgain: renderFor(batchExport),
+      }),
+    });
   } finally {
     // Idle sockets would keep the process alive.
     context.httpAgent.destroy();
     context.httpsAgent.destroy();
   }
+}
+
+function openSource(sourceOf: SourceOf, { model }: VerifiedExport, signal: AbortSignal) {
+  const source = sourceOf(model);
+  const lookUp = lookUpFor(source, signal, lookUpMs, systemClock.now);
+  return { source, lookUp, readRows: readRowsBy(registry) };
+}
+
+type OpenedPlaces = Pick<
+  OpenedExport,
+  'destination' | 'keepsFiles' | 'table' | 'strayPlaces' | 'formerPlaces' | 'leftOut' | 'close'
+>;
+
+/** Opens the destination of an export, and those that it has left and whose secrets are still kept. */
+async function openPlaces(
+  db: Database,
+  connectors: Connectors,
+  batchExport: VerifiedExport,
+  places: Places,
+): Promise<OpenedPlaces> {
+  const { id, model, externalId, destinationVersion } = batchExport;
+  const { type, config } = batchExport.destination;
+  const prefixes = [readFileSettings(config).prefix, ...(await listFormerPrefixes(db, id))];
+  const destination = connectors.openDestination({ ...batchExport, exportId: id });
+  const strayPlaces: StrayPlace[] = [
+    {
+      destination,
+      folders: topFolders(prefixes.map((prefix) => folderOf(prefix, id, model))),
+      ...places.ownersAt(id, type, config),
+    },
+  ];
+  const formerPlaces = new Map<number, { readonly destination: typeof destination }>();
+  const leftOut: string[] = [];
+  for (const left of await listLeftDestinations(db, id)) {
+    const owners = places.ownersAt(id, type, left.destination.config);
+    // The export is back at this place.
+    if (owners.own.some(({ version }) => version === destinationVersion)) continue;
+    if (left.isLocked) {
+      leftOut.push('a former destination was not looked at: its secrets are no longer kept');
+      continue;
+    }
+    const former = connectors.openDestination({
+      exportId: id,
+      externalId,
+      destination: left.destination,
+    });
+    formerPlaces.set(left.version, { destination: former });
+    const { prefix } = readFileSettings(left.destination.config);
+    const folders = [folderOf(prefix, id, model)];
+    strayPlaces.push({ destination: former, folders, ...owners });
+  }
+  return {
+    destination,
+    keepsFiles: destinationOf(registry, type).keepsFiles,
+    table: tableOf(connectors, { ...batchExport, exportId: id }),
+    strayPlaces,
+    formerPlaces,
+    leftOut: [...new Set(leftOut)],
+    async close() {
+      await Promise.all(strayPlaces.map((place) => place.destination.close()));
+    },
+  };
+}
+
+/** Without folders within others. */
+function topFolders(folders: readonly string[]): readonly string[] {
+  const unique = [...new Set(folders)];
+  return unique.filter(
+    (folder) =>
+      !unique.some((other) => other !== folder && (other === '' || folder.startsWith(`${other}/`))),
+  );
 }

@@ -1,5 +1,6 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { Registry } from 'prom-client';
+import { type ConnectionLimits, Connections, slowRequests } from '../api/connections.ts';
 import { type Readiness, shareReadiness } from '../use-cases/installation/check-readiness.ts';
 
 export interface WorkerHealthOptions {
@@ -9,6 +10,9 @@ export interface WorkerHealthOptions {
   readonly metrics: Registry | null;
   readonly readiness: () => Promise<Readiness>;
 }
+
+/** Probes and scrapers need few connections, for a short time. */
+const limits: ConnectionLimits = { perAddress: 32, inAll: 128, pipelined: 8, takeMs: 10_000 };
 
 export interface WorkerHealth {
   /** Its address, with the chosen port if the option was 0. */
@@ -24,11 +28,17 @@ export interface WorkerHealth {
  */
 export async function serveWorkerHealth(given: WorkerHealthOptions): Promise<WorkerHealth> {
   const options = { ...given, readiness: shareReadiness(given.readiness) };
-  const server = createServer((request, response) => {
-    const path = new URL(request.url ?? '/', 'http://worker').pathname;
-    answer(path, response, options).catch(() => response.destroy());
+  const connections = new Connections(limits);
+  const times = { ...slowRequests, requestTimeout: 10_000, headersTimeout: 10_000 };
+  const server = createServer(times, (request, response) => {
+    const path = (request.url ?? '/').split('?', 1)[0] ?? '/';
+    connections.enter(request, response, () => {
+      answer(path, response, options)
+        .then(() => connections.sent(request))
+        .catch(() => response.destroy());
+    });
   });
-  server.requestTimeout = 10_000;
+  connections.watch(server);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(options.port, options.host, resolve);
@@ -40,6 +50,7 @@ export async function serveWorkerHealth(given: WorkerHealthOptions): Promise<Wor
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeAllConnections();
+      connections.end();
       await closed;
     },
   };

@@ -1,6 +1,6 @@
 import type { Notification, NotificationType } from '../domain/notification.ts';
 import type { Timestamp } from '../domain/time.ts';
-import { oneLine } from './one-line.ts';
+import { oneLine } from '../domain/one-line.ts';
 import { exportsLink } from './page-links.ts';
 
 /** The facts of a digest, as the database wrote them (store/notification-digests.ts). */

@@ -1,7 +1,7 @@
 import type { Notification } from '../domain/notification.ts';
 import type { Timestamp } from '../domain/time.ts';
 import { describeDigest } from './digest-text.ts';
-import { oneLine } from './one-line.ts';
+import { oneLine } from '../domain/one-line.ts';
 import { exportLink } from './page-links.ts';
 
 /** The body of a webhook in the format `json`. */
@@ -50,8 +50,39 @@ export function emailText(
   publicUrl: string | null,
 ): { subject: string; text: string } {
   const { title, lines } = describe(notification, publicUrl);
-  const subject = `[Sluice] ${oneLine(title)}`;
-  return { subject, text: [...lines, '', `Event: ${notification.eventId}`, ''].join('\n') };
+  const subject = `[Sluice] ${oneLine(describe(withPlainName(notification), publicUrl).title)}`;
+  return { subject, text: [title, ...lines, '', `Event: ${notification.eventId}`, ''].join('\n') };
+}
+
+/**
+ * Asks an address for its confirmation. It has no text of a tenant.
+ *
+ * @param token valid in the address of a link
+ */
+export function confirmationText(
+  publicUrl: string,
+  token: string,
+): { subject: string; text: string } {
+  const text = [
+    'Somebody wants Sluice to send notifications of data exports to this address.',
+    '',
+    'To get them, open this page and press the button:',
+    `${publicUrl.replace(/\/$/, '')}/confirm-address?token=${token}`,
+    '',
+    'If you did not expect this, do nothing: you get no notifications.',
+    '',
+  ];
+  return { subject: '[Sluice] Confirm your address', text: text.join('\n') };
+}
+
+/** A name of a tenant in a subject must not look like an address or a link: letters, digits and few signs only. */
+const plainName = /^[\p{L}\p{M}\p{N} _()#&+,-]{1,100}$/u;
+
+function withPlainName(notification: Notification): Notification {
+  const facts: Facts = notification.facts;
+  if (!facts.export || plainName.test(facts.export.name)) return notification;
+  const { id } = facts.export;
+  return { ...notification, facts: { ...facts, export: { id, name: id } } };
 }
 
 interface Description {

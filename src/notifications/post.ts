@@ -3,6 +3,9 @@ import { request as httpsRequest } from 'node:https';
 import { isErrorCode, SluiceError } from '../domain/errors.ts';
 import type { OutboundAgents } from '../security/outbound-filter.ts';
 
+/** Answers such as 102 Processing before the one that counts. */
+const maxInformational = 10;
+
 /** A request to a receiver that a tenant named. */
 export interface Post {
   readonly url: URL;
@@ -51,6 +54,13 @@ export function post(
       clearTimeout(overdue);
       // Does nothing after an answer or an error.
       reject(Object.assign(new Error('closed without an answer'), { code: 'ECONNRESET' }));
+    });
+    let informational = 0;
+    outgoing.on('information', () => {
+      informational += 1;
+      // Each costs time, and none ends the wait for the answer.
+      if (informational <= maxInformational) return;
+      outgoing.destroy(Object.assign(new Error('endless answers'), { code: 'HPE_ENDLESS' }));
     });
     outgoing.once('response', (response) => {
       resolve(response.statusCode ?? 0);

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type {
   NotificationOrder,
   NotificationOutcome,
@@ -5,7 +6,7 @@ import type {
 } from '../domain/notification.ts';
 import { allowsEndpoint, type OutboundAgents } from '../security/outbound-filter.ts';
 import { type MailServer, mailAnswerOf, openMailer, gotNoRecipient } from './mail.ts';
-import { emailText, jsonBody, slackBody } from './payload.ts';
+import { confirmationText, emailText, jsonBody, slackBody } from './payload.ts';
 import { answerOf, post } from './post.ts';
 import { signatureHeaders } from './signature.ts';
 
@@ -17,6 +18,8 @@ export interface SenderOptions {
   /** Address of the page, for links; null: unknown. */
   readonly publicUrl: string | null;
   readonly emailsPerHour: number;
+  /** Domains whose addresses need no confirmation, in lower case. */
+  readonly trustedDomains: readonly string[];
   /** For a whole attempt. */
   readonly timeoutMs: number;
 }
@@ -25,6 +28,7 @@ export interface SenderOptions {
 export function createSender(options: SenderOptions): NotificationSender {
   const { agents, allowedPrivateEndpoints, mailServer, publicUrl, emailsPerHour, timeoutMs } =
     options;
+  const trusted = new Set(options.trustedDomains);
   const mail = mailServer === null ? null : openMailer(mailServer, timeoutMs);
 
   async function attempt({ notification, address, signedAt }: NotificationOrder) {
@@ -49,7 +53,17 @@ export function createSender(options: SenderOptions): NotificationSender {
 
   return {
     canEmail: mail !== null,
+    canConfirm: mail !== null && publicUrl !== null,
     emailsPerHour,
+    trusts: (address) => trusted.has(address.slice(address.lastIndexOf('@') + 1).toLowerCase()),
+    async askToConfirm(address, token) {
+      if (mail === null || publicUrl === null) return false;
+      const text = confirmationText(publicUrl, token);
+      return mail({ to: [address], eventId: randomUUID(), ...text }).then(
+        ({ refused }) => refused === 0,
+        () => false,
+      );
+    },
     allowsPlainHttp: (url) => allowsEndpoint(allowedPrivateEndpoints, url),
     async send(order): Promise<NotificationOutcome> {
       const startedAt = performance.now();

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { Destination, FileFacts, PutLease } from '../destinations/destination.ts';
+import type { ColumnMetrics } from '../domain/column-metrics.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Column } from '../domain/row-block.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
-import type { FileSet } from './file-set.ts';
 import type { HashedFile } from './hashed-file.ts';
 import type {
   CommitIntent,
@@ -119,12 +119,22 @@ async function isThere(
   return !file.etag || found.etag === file.etag;
 }
 
+/** Files of an attempt that are not readable yet. */
+export interface CompletableFiles {
+  /** What the format knows of the columns of each file, by key. */
+  readonly columnMetrics: ReadonlyMap<string, readonly ColumnMetrics[]>;
+  /** Makes every file readable at its key. @returns the tag of each, by key */
+  complete(
+    completeOne: (file: HashedFile) => Promise<{ readonly etag: string | null }>,
+  ): Promise<ReadonlyMap<string, string | null>>;
+}
+
 /** What a commit is made of. */
 export interface Commit {
   readonly destination: Destination;
   readonly job: IntervalJob;
   /** Those that the attempt has made. */
-  readonly files: FileSet;
+  readonly files: CompletableFiles;
   /** What the interval consists of afterwards: a supplement also names files of earlier commits. */
   readonly intent: CommitIntent;
   /** Of the rows. */

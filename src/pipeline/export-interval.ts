@@ -9,6 +9,7 @@ import type { Source } from '../sources/source.ts';
 import type { TableState } from '../table-formats/iceberg/held-files.ts';
 import { commitFiles, findAdoptable, findUnchanged, withManifestDigest } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
+import { eraseRows } from './erase-rows.ts';
 import { findManifest } from './found-manifest.ts';
 import { type IntervalAttempt, requestOf, type SettledAttempt } from './interval-attempt.ts';
 import type {
@@ -55,7 +56,8 @@ export async function exportInterval(
   const generation = await chooseGeneration(given, found, table, ports);
   const job = { ...given, generation };
   const attempt = { job, source, destination, ports, found: { ...found, table }, signal };
-  const result = await copyInterval(attempt);
+  const { erased } = job;
+  const result = await (erased ? eraseRows(attempt, erased) : copyInterval(attempt));
   return { result, replaced: replacedBy(job, result, found) };
 }
 
@@ -73,7 +75,7 @@ async function chooseGeneration(
 ): Promise<number> {
   const isInPlace = !writesManifest && current?.manifestKey === null;
   // What a supplement adds is beside the files that are there.
-  if (isInPlace && purpose === 'whole') return current.generation;
+  if (isInPlace && purpose !== 'supplement') return current.generation;
   const inManifest = manifest === null ? 0 : generationOf(manifest);
   if (!mayFollow(inManifest)) {
     const detail = `${manifestKey(prefix, interval)} has generation ${inManifest}`;
@@ -93,7 +95,7 @@ async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
   const settlement = job.settlement ?? (await source.settle(job.interval, signal));
   if (settlement.reason !== null) ports.log('WARNING', describeUnsettled(settlement.reason));
   // Before reading begins: what ends a sandbox is no proof that the run crashes workers.
-  const options = { intervalEndMs: job.interval.end, signal, log: ports.log };
+  const options = { intervalEndMs: job.interval.end, signal, log: ports.logOfPlugin };
   const copy = job.purpose === 'supplement' ? supplementInterval : remakeInterval;
   return withOpenSteps(job.chain?.steps ?? [], options, async (steps) => {
     await ports.readingBegins();

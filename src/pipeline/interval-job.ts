@@ -1,6 +1,7 @@
 import type { PutLease, UploadJournal, UploadProgress } from '../destinations/destination.ts';
 import type { OnRejected } from '../domain/file-settings.ts';
 import type { FormatSettings } from '../domain/format-settings.ts';
+import type { ErasedValue } from '../domain/erased-value.ts';
 import type { Recipe, RecipeStep, StepCount } from '../domain/recipe.ts';
 import type { RunPurpose } from '../domain/run.ts';
 import type { Column } from '../domain/row-block.ts';
@@ -11,7 +12,7 @@ import type { Settlement, SourceRequest } from '../sources/source.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
 import type { StepDefinition } from '../transforms/step.ts';
 import type { ManifestFile } from './manifest.ts';
-import type { ReadRows } from './read-back.ts';
+import type { ReadRows, WithoutRows } from './read-back.ts';
 
 /** How rows become bytes. */
 export interface Encoding {
@@ -56,6 +57,10 @@ export interface IntervalJob {
   readonly encoding: Encoding;
   /** Reads delivered files. */
   readonly readRows: ReadRows;
+  /** Makes delivered files again without some of their rows. */
+  readonly withoutRows: WithoutRows;
+  /** The rows to remove from the current files, instead of all else; null or missing: none. */
+  readonly erased?: ErasedValue | null;
   /** A file ends once it has this many bytes; null: one file. */
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
@@ -117,6 +122,17 @@ export interface CurrentReceipt {
   readonly recipe: Recipe | null;
   /** Of the keys in the files, rejected rows included; null if it is not known. */
   readonly deliveredDigest: string | null;
+  /** What the source had when it was last looked at; absent or null if it is not known. */
+  readonly proof?: ReceiptProof | null;
+}
+
+/** The rows that a source had, by their keys. */
+export interface ReceiptProof {
+  readonly snapshot: string;
+  readonly digest: string | null;
+  readonly count: number;
+  readonly settled: boolean;
+  readonly pending: readonly string[];
 }
 
 /** A file that a commit made readable. */
@@ -180,6 +196,8 @@ export interface RunPorts {
   /** The time of our database. Only exports with a table ask for it. */
   readNow(): Promise<Instant>;
   log(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
+  /** The same for lines that own plugins write, which are bounded for each organization. */
+  logOfPlugin(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
   /** Measures a step of the attempt, if traces are on. */
   step<T>(name: 'source' | 'write' | 'commit', work: () => Promise<T>): Promise<T>;
 }

@@ -19,6 +19,18 @@ export function keyOfRow(row: ReadRow, columns: readonly ReadColumn[]): string {
   );
 }
 
+/** The keys that `joinKeys` has joined; null if that is ambiguous: a key may be the text `null` after an empty one. */
+export function splitKeys(joined: string, count: number): readonly (string | null)[] | null {
+  const parts = joined.split('\0');
+  const keys: (string | null)[] = [];
+  for (let at = 0; at < parts.length; at += 1) {
+    const isNull = parts.length > count && parts[at] === '' && parts[at + 1] === 'null';
+    keys.push(isNull ? null : (parts[at] ?? null));
+    if (isNull) at += 1;
+  }
+  return keys.length === count ? keys : null;
+}
+
 export function showKeys(joined: string): string {
   return joined.replaceAll(nullKey, 'null').replaceAll('\0', '/');
 }

@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
+import { parseForeignJson } from '../domain/foreign-json.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
@@ -119,10 +120,13 @@ export function encodeManifest(manifest: Manifest): Buffer {
 /** A manifest is held in memory whole. About 50,000 files fit. */
 export const maxManifestBytes = 16 * 1024 ** 2;
 
+/** 50,000 files have 250,000 values. Names are those of a manifest, whatever the version of Sluice. */
+const bounds = { values: 300_000, names: 1_000, depth: 8 } as const;
+
 /** Reads a manifest back; null if the bytes are not one of ours. */
-export function decodeManifest(bytes: Buffer): Manifest | null {
+export async function decodeManifest(bytes: Buffer): Promise<Manifest | null> {
   try {
-    const value = JSON.parse(bytes.toString()) as Partial<Manifest> | null;
+    const value = (await parseForeignJson(bytes, bounds)) as Partial<Manifest> | null;
     const known =
       typeof value?.batch_export_id === 'string' &&
       typeof value.run_id === 'string' &&
@@ -139,9 +143,15 @@ export function decodeManifest(bytes: Buffer): Manifest | null {
 function areFiles(value: unknown): boolean {
   return (
     Array.isArray(value) &&
-    value.every((file: Partial<ManifestFile> | null) => typeof file?.key === 'string')
+    value.every(
+      (file: Partial<ManifestFile> | null) =>
+        typeof file?.key === 'string' && !unstorable.test(file.key),
+    )
   );
 }
+
+/** No key has such characters, and PostgreSQL cannot store them. */
+const unstorable = /[\0\p{Cs}]/u;
 
 export interface FoundManifest {
   /** Null if there is none, or if the credentials cannot read it. */
@@ -168,7 +178,7 @@ export async function readManifestAt(
   if (found === null || found === 'denied') return found;
   const chunks: Uint8Array[] = [];
   for await (const chunk of found.body) chunks.push(chunk);
-  return { manifest: decodeManifest(Buffer.concat(chunks)), etag: found.etag };
+  return { manifest: await decodeManifest(Buffer.concat(chunks)), etag: found.etag };
 }
 
 function sum<T>(items: readonly T[], value: (item: T) => number): number {

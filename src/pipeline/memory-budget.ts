@@ -27,6 +27,9 @@ export const usualRunBytes = 96 * mebibyte;
 /** What a run that reads at most 512 KiB of rows may need, whatever its format is; measured. */
 export const smallRunBytes = 3 * mebibyte;
 
+/** What a run holds besides that reads delivered files: the pages of a row group, and one of each column unpacked; measured. */
+export const readBackBytes = 80 * mebibyte;
+
 /** A share of a worker's memory that large runs leave to small ones. */
 const smallShare = 1 / 6;
 

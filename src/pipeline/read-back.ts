@@ -3,7 +3,7 @@ import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { type FormatSettings, settingsOfRecipe } from '../domain/format-settings.ts';
 import type { Recipe } from '../domain/recipe.ts';
-import type { ReadColumn, ReadRow } from '../encoders/encoder.ts';
+import type { IsDropped, ReadColumn, ReadRow, RemainingFile } from '../encoders/encoder.ts';
 import { fetchFile } from './fetch-file.ts';
 import { keyOfRow } from './key-values.ts';
 import type { ManifestFile } from './manifest.ts';
@@ -25,6 +25,13 @@ export type ReadRows = (
   made: MadeBy | 'rejected',
   columns: readonly ReadColumn[],
 ) => AsyncIterable<ReadRow>;
+
+/** Makes a local file again without some of its rows, in the way of its encoder. */
+export type WithoutRows = (
+  path: string,
+  made: MadeBy | 'rejected',
+  isDropped: IsDropped,
+) => RemainingFile;
 
 export function madeBy(recipe: Recipe): MadeBy {
   return {

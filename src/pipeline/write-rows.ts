@@ -81,7 +81,7 @@ export async function writeRows<T>(
     const steps = transformer?.steps ?? null;
     return await work({ files, columns, made, rejectedFiles, readRows, droppedRows, steps });
   } catch (error) {
-    await (leavesUploads(error, signal) ? files.suspend() : endUploads(files, ports));
+    await leaveUploads(files, error, ports, signal);
     throw error;
   } finally {
     await transformer?.close();
@@ -151,10 +151,23 @@ async function copyRows(
  * Aborts the attempt's uploads, unless another attempt may have them: on some stores an abort that races
  * its Complete destroys the object. Then that attempt, or the sweep, aborts them.
  */
-export async function endUploads(files: FileSet, ports: RunPorts): Promise<void> {
+export async function endUploads(files: OpenFiles, ports: RunPorts): Promise<void> {
   const owns = await ports.ownsUploads().catch(() => false);
   await (owns ? files.abort() : files.suspend());
 }
+
+/** After a failure: ends the attempt's uploads, or leaves them for the next one if one will follow. */
+export async function leaveUploads(
+  files: OpenFiles,
+  error: unknown,
+  ports: RunPorts,
+  signal: AbortSignal,
+): Promise<void> {
+  await (leavesUploads(error, signal) ? files.suspend() : endUploads(files, ports));
+}
+
+/** Files of an attempt with uploads. */
+type OpenFiles = Pick<FileSet, 'abort' | 'suspend'>;
 
 /** Whether uploads are kept because another attempt will follow. */
 function leavesUploads(error: unknown, signal: AbortSignal): boolean {

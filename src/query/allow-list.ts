@@ -1,4 +1,5 @@
 import type { Expression } from './expression.ts';
+import { isKnownZone } from './time-text.ts';
 
 /**
  * What a query may call, compare and cast with. Each entry was reviewed by hand: its result depends on the
@@ -56,6 +57,18 @@ function refuseReplacement([, , replacement]: readonly Expression[]): string | n
     : `takes a literal of at most ${maxReplacement} characters as replacement`;
 }
 
+/** A zone of a row could be any text, and each that PostgreSQL knows stays in its memory. */
+const refuseZone =
+  (place: number) =>
+  (args: readonly Expression[]): string | null => {
+    const zone = args[place];
+    if (zone === undefined) return null;
+    const isOffset =
+      zone.kind === 'cast' && zone.type.name === 'interval' && zone.operand.kind === 'string';
+    if (isOffset || (zone.kind === 'string' && isKnownZone(zone.value))) return null;
+    return "takes the name of a time zone as a literal, such as 'Europe/Berlin'";
+  };
+
 const stable = { volatility: 'stable' } as const;
 const reserved = { reserved: true } as const;
 
@@ -109,11 +122,11 @@ export const functions: ReadonlyMap<string, AllowedFunction> = new Map([
   // times
   ['date_bin', allow(3, 3)],
   ['date_part', allow(2, 2, stable)],
-  ['date_trunc', allow(2, 3, stable)],
+  ['date_trunc', allow(2, 3, { ...stable, refuse: refuseZone(2) })],
   ['extract', allow(2, 2, { ...stable, ...reserved })],
   ['isfinite', allow(1, 1)],
   ['make_date', allow(3, 3)],
-  ['timezone', allow(2, 2, stable)],
+  ['timezone', allow(2, 2, { ...stable, refuse: refuseZone(0) })],
   ['to_char', allow(2, 2, stable)],
   ['to_timestamp', allow(1, 1)],
   // JSON and arrays

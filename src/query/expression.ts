@@ -62,7 +62,13 @@ export type Expression =
       readonly operand: Expression;
       readonly indexes: readonly Expression[];
     }
-  | { readonly kind: 'cast'; readonly operand: Expression; readonly type: CastType };
+  | {
+      readonly kind: 'cast';
+      readonly operand: Expression;
+      readonly type: CastType;
+      /** A text of a row becomes a time: see `time-text.ts`. */
+      readonly readsTime?: true;
+    };
 
 export interface CastType {
   /** A key of `castTypes`. */

@@ -1,6 +1,7 @@
 import { castTypes } from './allow-list.ts';
 import { type Expression, operandsOf } from './expression.ts';
 import { Refusal } from './problem.ts';
+import { findOtherZone } from './time-text.ts';
 import type { Scope } from './translate-column.ts';
 
 const movingWord = /\b(?:now|today|tomorrow|yesterday)\b/i;
@@ -10,28 +11,48 @@ const timeFunctions: ReadonlySet<string> = new Set(
   'date_bin date_part date_trunc extract isfinite timezone to_char'.split(' '),
 );
 
+/** Their arguments that are times; another one may be a text of any kind. */
+const timeArguments: Readonly<Record<string, readonly number[]>> = {
+  ...{ date_part: [1], date_trunc: [1], extract: [1], timezone: [1] },
+  ...{ isfinite: [0], to_char: [0], date_bin: [1, 2] },
+};
+
 /**
- * Refuses a literal such as `'yesterday'` if PostgreSQL would read it as a time: it would select other rows
- * on each attempt. Elsewhere the same word is plain text.
+ * Refuses a literal that PostgreSQL would read as a time, if it is a word such as `'yesterday'`, which would select other
+ * rows on each attempt, or names a time zone that is none. Elsewhere the same text is plain.
  */
 export function refuseMovingTime(expression: Expression, scope: Scope, offset: number): void {
   const operands = operandsOf(expression);
-  const moves = (part: Expression) => part.kind === 'string' && movingWord.test(part.value);
-  if (!operands.some(moves)) return;
+  if (!operands.some(({ kind }) => kind === 'string')) return;
+  const isCall = expression.kind === 'call';
   const readsTime =
     isTime(expression, scope) ||
-    (expression.kind === 'call' && timeFunctions.has(expression.name)) ||
+    (isCall && timeFunctions.has(expression.name)) ||
     operands.some((part) => isTime(part, scope));
   if (!readsTime) return;
-  throw new Refusal(
-    'moving time',
-    offset,
-    'Use a fixed time such as 2024-03-01, not a word such as now or today.',
-  );
+  if (operands.some((part) => part.kind === 'string' && movingWord.test(part.value))) {
+    throw new Refusal(
+      'moving time',
+      offset,
+      'Use a fixed time such as 2024-03-01, not a word such as now or today.',
+    );
+  }
+  const times = isCall
+    ? (timeArguments[expression.name] ?? []).map((at) => operands[at])
+    : operands;
+  for (const part of times) {
+    const zone = part?.kind === 'string' ? findOtherZone(part.value) : null;
+    if (zone === null) continue;
+    throw new Refusal(
+      `time zone ${zone.slice(0, 40)}`,
+      offset,
+      'Write times in ISO 8601, and zones by their names, such as Europe/Berlin.',
+    );
+  }
 }
 
 /** Whether the value is a time, as far as we know without the server. */
-function isTime(expression: Expression, scope: Scope): boolean {
+export function isTime(expression: Expression, scope: Scope): boolean {
   switch (expression.kind) {
     case 'column': {
       const { columns } = scope.model;

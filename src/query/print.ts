@@ -3,6 +3,7 @@ import type { Limits } from './bounds.ts';
 import type { CastType, Expression } from './expression.ts';
 import { guardMark, printGuard } from './guard.ts';
 import { tokensOf } from './parser.ts';
+import { printTimeText } from './time-text.ts';
 
 /** How names are written: for a server, or in the language of the query. */
 export interface Dialect {
@@ -10,6 +11,8 @@ export interface Dialect {
   readonly json: (column: string, path: readonly string[]) => string;
   readonly function: (name: string) => string;
   readonly type: (name: string) => string;
+  /** Around the text of a row that becomes a time; only for a server. */
+  readonly timeText?: (text: string) => string;
   /** Guards around parts of the expression; only for a server. */
   readonly limits?: Limits;
 }
@@ -92,7 +95,7 @@ function printUnguarded(expression: Expression, dialect: Dialect): string {
       return `(${print(expression.operand)})${indexes}`;
     }
     case 'cast':
-      return `CAST(${print(expression.operand)} AS ${printType(expression.type, dialect)})`;
+      return `CAST(${dialect.timeText && expression.readsTime ? dialect.timeText(print(expression.operand)) : print(expression.operand)} AS ${printType(expression.type, dialect)})`;
   }
 }
 
@@ -166,6 +169,7 @@ export function serverDialectWith(column: (name: string) => string): Dialect {
     },
     function: (name) => `pg_catalog.${name}`,
     type: (name) => `pg_catalog.${name}`,
+    timeText: printTimeText,
   };
 }
 

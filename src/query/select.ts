@@ -153,11 +153,7 @@ function rowsSql(
  */
 export function copyKeysSql(selection: Selection, columns: readonly SentColumn[]): string {
   const { model, query } = selection;
-  const targets = model.keyColumns.map((name, index): Target => {
-    const key = serverDialect.column(query?.where ? orderName(index + 1) : name);
-    const value = columns[index]?.type === 'as_json' ? `pg_catalog.to_json(${key})` : key;
-    return () => `CAST(${value} AS pg_catalog.text) AS ${quoteName(name)}`;
-  });
+  const targets = keyTexts(model, query, columns);
   const select = printSelect(model, query, targets, rowFilter(selection), 'interval and keys');
   return `COPY (${checkStatement(select, selection)}) TO STDOUT (FORMAT binary)`;
 }
@@ -279,7 +275,7 @@ function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Ta
  * costly operator never runs on another tenant's row, whatever order the planner prefers, and an error text
  * cannot quote one. The subquery sorts by the index; the planner sees that the outer order is the same.
  */
-function printSelect(
+export function printSelect(
   model: Model,
   query: ParsedQuery | null,
   targets: readonly Target[],
@@ -315,6 +311,19 @@ function printSelect(
 const printTargets = (targets: readonly Target[], dialect: Dialect): string =>
   targets.map((target) => target(dialect)).join(', ');
 
+/** The keys as text; those of type `as_json` as the text of their JSON. */
+export function keyTexts(
+  model: Model,
+  query: ParsedQuery | null,
+  columns: readonly SentColumn[],
+): readonly Target[] {
+  return model.keyColumns.map((name, index): Target => {
+    const key = serverDialect.column(query?.where ? orderName(index + 1) : name);
+    const value = columns[index]?.type === 'as_json' ? `pg_catalog.to_json(${key})` : key;
+    return () => `CAST(${value} AS pg_catalog.text) AS ${quoteName(name)}`;
+  });
+}
+
 /** Names over the relation itself: a column of the model may be an expression. */
 function relationDialect(model: Model): Dialect {
   const expressions = new Map(model.columns.map(({ name, expression }) => [name, expression]));
@@ -326,9 +335,16 @@ function relationDialect(model: Model): Dialect {
 
 const never: Expression = { kind: 'keyword', keyword: 'FALSE' };
 
-/** Tenant, interval and events as a tree of literals: nothing is pasted into text. */
-function rowFilter({ model, teamId, range, includeEvents, excludeEvents }: Selection): Expression {
+/** Untyped, so that it takes the column's type. */
+export function ofTenant({ model, teamId }: Selection): Expression {
   if (!Number.isSafeInteger(teamId)) throw new Error('A team id is a whole number.');
+  const left: Expression = { kind: 'column', name: model.tenantColumn };
+  return { kind: 'binary', operator: '=', left, right: literal(String(teamId)) };
+}
+
+/** Tenant, interval and events as a tree of literals: nothing is pasted into text. */
+function rowFilter(selection: Selection): Expression {
+  const { model, range, includeEvents, excludeEvents } = selection;
   const column = (name: string): Expression => ({ kind: 'column', name });
   const compare = (name: string, operator: string, right: Expression): Expression => ({
     kind: 'binary',
@@ -347,8 +363,7 @@ function rowFilter({ model, teamId, range, includeEvents, excludeEvents }: Selec
     return { kind: 'in', negated: false, operand: column(model.eventColumn), items };
   };
   return conjunction('AND', [
-    // Untyped, so that it takes the column's type.
-    compare(model.tenantColumn, '=', literal(String(teamId))),
+    ofTenant(selection),
     compare(model.intervalColumn, '>=', instant(range.start)),
     compare(model.intervalColumn, '<', instant(range.end)),
     ...(includeEvents?.length ? [events(includeEvents)] : []),
@@ -358,7 +373,7 @@ function rowFilter({ model, teamId, range, includeEvents, excludeEvents }: Selec
   ]);
 }
 
-function literal(value: string): Expression {
+export function literal(value: string): Expression {
   // A literal cannot contain a NUL, and a lone surrogate would become another character.
   if (/\0|\p{Cs}/u.test(value)) {
     throw new SluiceError(
@@ -369,7 +384,7 @@ function literal(value: string): Expression {
   return { kind: 'string', value };
 }
 
-function instant(timestamp: Timestamp): Expression {
+export function instant(timestamp: Timestamp): Expression {
   if (!/^\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/.test(timestamp)) {
     throw new Error('A bound is a UTC timestamp with microseconds.');
   }

@@ -1,5 +1,6 @@
 import { castTypes, forms, functions } from './allow-list.ts';
 import type { CastType, Expression } from './expression.ts';
+import { isTime } from './moving-time.ts';
 import { isFields, listOf, namesIn, onlyFields, type TaggedNode, untag } from './nodes.ts';
 import { Refusal } from './problem.ts';
 import type { Translate } from './translation.ts';
@@ -39,7 +40,19 @@ export function translateCast(node: TaggedNode, translate: Translate): Expressio
   onlyFields(node, ['arg', 'typeName'], translate.offset);
   const type = readType(node.fields.typeName, translate.offset);
   const operand = translate.part(node.fields.arg);
-  return { kind: 'cast', operand, type };
+  const isFixed = isLiteral(operand) || isTime(operand, translate.scope);
+  if (isFixed || castTypes.get(type.name)?.temporal !== true)
+    return { kind: 'cast', operand, type };
+  if (!type.array) return { kind: 'cast', operand, type, readsTime: true };
+  const message = 'is not supported for a value of a row. Cast its elements one by one.';
+  throw new Refusal(`type ${type.name}[]`, translate.offset, message);
+}
+
+/** The same in each row. */
+function isLiteral(expression: Expression): boolean {
+  const { kind } = expression;
+  if (kind === 'array') return expression.items.every(isLiteral);
+  return kind === 'string' || kind === 'number' || kind === 'keyword';
 }
 
 /** COALESCE, GREATEST and LEAST. */

@@ -49,7 +49,9 @@ async function download(s3: QuickstartS3, prefix: string, folder: string): Promi
     for await (const { Contents = [] } of pages) {
       for (const { Key: manifestKey } of Contents) {
         if (!manifestKey?.endsWith('_manifest.json')) continue;
-        const manifest = decodeManifest(Buffer.from(await read(client, s3.bucket, manifestKey)));
+        const manifest = await decodeManifest(
+          Buffer.from(await read(client, s3.bucket, manifestKey)),
+        );
         // A replaced file may stay for a day: only what a manifest names counts.
         for (const { key } of manifest?.files ?? []) {
           await writeFile(join(folder, `${index++}.parquet`), await read(client, s3.bucket, key));

@@ -108,7 +108,9 @@ async function readBack(
 async function prove(options: QuickstartOptions, exportId: string, end: number): Promise<boolean> {
   const { foundation, config, tenant, print } = options;
   const { db, databases } = foundation;
-  const report = await verifyInstallation(config, db, databases.sourceUrl, exportId);
+  const report = await verifyInstallation(config, db, databases.sourceUrl, {
+    batchExport: exportId,
+  });
   for (const { invariant, detail } of report.findings) print(`  BROKEN ${invariant}: ${detail}`);
   for (const { failure } of report.results) if (failure !== null) print(`  NOT READ ${failure}`);
   const events = await countEvents(tableUrl(options), tenant.projectId, end);

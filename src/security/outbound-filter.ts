@@ -33,22 +33,27 @@ export type Lookup = (
   ) => void,
 ) => void;
 
+/** A run asks again within seconds. A store decides nothing here: it could keep any number of connections. */
+const usualIdleMs = 15_000;
+
 /**
  * @param allowedPrivateEndpoints `host` (any port), `host:port`, `[::1]:port`, or `*.host` for the names
  *   below a host, as virtual-host style needs. These endpoints are not checked at all, and the system
  *   resolves their names, as the operator expects.
  * @param names resolves all other names
+ * @param idleMs after which a connection without a request ends
  */
 export function createOutboundAgents(
   allowedPrivateEndpoints: readonly string[],
   names: NameLookup | Lookup = createNameLookup(),
+  idleMs = usualIdleMs,
 ): OutboundAgents {
   const lookup: Lookups =
     typeof names === 'function'
       ? { allowed: names, checked: () => names }
       : { allowed: dnsLookup, checked: (tenant) => lookupOf(names, tenant) };
   const allowed = endpointSet(allowedPrivateEndpoints);
-  const options = { keepAlive: true, maxSockets: 256, maxFreeSockets: 64 };
+  const options = { keepAlive: true, maxSockets: 256, maxFreeSockets: 64, timeout: idleMs };
   // Their classes check the addresses again with their own table: two walls.
   return {
     httpAgent: guard(new RequestFilteringHttpAgent(options), HttpAgent, allowed, lookup),

@@ -181,6 +181,17 @@ export interface Source {
    */
   hasChanged(request: SourceRequest, earlier: EarlierExport, signal: AbortSignal): Promise<boolean>;
   /**
+   * The tenant's rows with one of these keys that are in another interval than the request's, whatever its query: their
+   * keys. All keys are as a request of `keys` gives them.
+   *
+   * @throws SluiceError `query.invalid` if a key's type cannot be compared with a text
+   */
+  findElsewhere(
+    request: SourceRequest,
+    keys: readonly (readonly (string | null)[])[],
+    signal: AbortSignal,
+  ): Promise<readonly (readonly (string | null)[])[]>;
+  /**
    * @param position of the settlement: the snapshot shows all that was written before it
    * @param server of the settlement: no other one is read
    * @throws SluiceError `source.*` or `query.*`

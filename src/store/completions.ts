@@ -32,6 +32,9 @@ const ofInterval = (
 ) => `l.export_id = ${run}.export_id and l.data_interval_start = ${run}.data_interval_start
   and l.data_interval_end = ${run}.data_interval_end and l.destination_version = ${run}.destination_version`;
 
+/** SQL: whether rows of the source were exported. What only changes the files says nothing of the source. */
+const isOfSchedule = `exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase')`;
+
 const completeSql = prepared(`with recursive asked as materialized (
        select * from jsonb_to_recordset($1::jsonb) as a (
          run_id uuid, fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz, destination_version int,
@@ -56,7 +59,7 @@ const completeSql = prepared(`with recursive asked as materialized (
               finished_at = now(), last_updated_at = now()
          from free
         where runs.id = free.run_id and runs.fence = free.fence and ${canMove('completed')}
-       returning free.*
+       returning free.*, runs.purpose
      ), received as (
        insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
               files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
@@ -81,7 +84,9 @@ const completeSql = prepared(`with recursive asked as materialized (
          from completed c, jsonb_to_recordset(c.replaced) as f (key text, generation int, manifest_key text)
        on conflict do nothing
      ), ${prefixOf({ exportIds: 'select export_id from completed', completing: 'completed' })}, marked as (
-       update batch_exports e set failure_streak = 0, last_success_at = now(), ${moveMark}
+       update batch_exports e set ${moveMark},
+              failure_streak = case when ${isOfSchedule} then 0 else e.failure_streak end,
+              last_success_at = case when ${isOfSchedule} then now() else e.last_success_at end
          from ${walked} where e.id = m.export_id
      ), logged as (
        ${insertEntries(2, 'completed')}

@@ -2,7 +2,13 @@ import { type BatchExport, type ExportHealth, exportHealths } from '../domain/ba
 import type { Sql } from './database.ts';
 import { type HealthCounts, healthOfExport } from './export-states.ts';
 import { columns, type ExportRow, toBatchExport } from './exports.ts';
-import { Conditions, type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
+import {
+  Conditions,
+  type OffsetPage,
+  type PageRequest,
+  upToPageBytes,
+  jsonBytes,
+} from './lists.ts';
 import { prepared } from './prepared.ts';
 import { byReach, type Reach, reaches, reachValue } from './tenants.ts';
 
@@ -11,8 +17,9 @@ const inReach = (reach: Reach, number: number): string =>
 
 /** Bytes of an export in an answer, about. */
 const sizeOf = (alias: string): string =>
-  `octet_length(${alias}.destination_config::text) + coalesce(octet_length(${alias}.dsl_query), 0)
-     + coalesce(octet_length(${alias}.query_schema::text), 0) as size`;
+  `octet_length(${alias}.destination_config::text) + ${jsonBytes(`${alias}.dsl_query`)}
+     + coalesce(octet_length(${alias}.query_schema::text), 0)
+     + coalesce(octet_length(${alias}.filters::text), 0) as size`;
 
 const counting = (reach: Reach): string =>
   `select count(*) from batch_exports e where ${inReach(reach, 1)}`;

@@ -2,32 +2,43 @@ import type { RunStatus } from '../domain/run.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import type { Lease } from './lease.ts';
-import { live, running } from './run-moves.ts';
+import { live } from './run-moves.ts';
 import { boundsOf, intervalOf } from './times.ts';
 
-/** An attempt that a worker has begun. Its rows may be those of the moment of its claim. */
-export interface Attempt extends Lease {
+/** A run that may yet make current what it read before now. */
+export interface RunUnderWay extends Lease {
   readonly interval: DataInterval;
 }
 
-/** Attempts of an export that are in progress. */
-export async function listAttempts(sql: Sql, exportId: string): Promise<Attempt[]> {
-  return sql.query<Attempt>(
+/**
+ * SQL of a live run `r` that may make current what was read before. An attempt may, from its claim on. If an attempt has
+ * begun to commit, any later one may: it adopts the manifest of the first, whatever the source has by then.
+ */
+const mayCommit = `r.status in ${live} and (r.lease_holder is not null or r.commit_intent is not null)`;
+
+export async function listUnderWay(sql: Sql, exportId: string): Promise<RunUnderWay[]> {
+  return sql.query<RunUnderWay>(
     `select r.id as "runId", r.fence, ${intervalOf('r')} as interval from runs r
-      where r.export_id = $1 and r.status = ${running} and r.lease_holder is not null`,
+      where r.export_id = $1 and ${mayCommit}`,
     [exportId],
   );
 }
 
-/** How many of these attempts may still commit what they read. A claim by another worker ends an attempt. */
-export async function countUnderWay(sql: Sql, attempts: readonly Lease[]): Promise<number> {
-  const [row] = await sql.query<{ count: number }>(
-    `select count(*) from unnest($1::uuid[], $2::bigint[]) as held (id, fence)
-       join runs r on r.id = held.id and r.fence = held.fence
-      where r.status = ${running} and r.lease_holder is not null`,
-    [attempts.map(({ runId }) => runId), attempts.map(({ fence }) => fence)],
+/**
+ * Which of these runs may still make current what they had read then. If another worker claims a run that has not begun to
+ * commit, the run reads anew.
+ */
+export async function listStillUnderWay(
+  sql: Sql,
+  runs: readonly Lease[],
+): Promise<readonly RunUnderWay[]> {
+  return sql.query<RunUnderWay>(
+    `select r.id as "runId", r.fence, ${intervalOf('r')} as interval
+       from unnest($1::uuid[], $2::bigint[]) as held (id, fence) join runs r on r.id = held.id
+      where ${mayCommit} and (r.fence = held.fence or r.commit_intent is not null)
+      order by r.data_interval_start`,
+    [runs.map(({ runId }) => runId), runs.map(({ fence }) => fence)],
   );
-  return row?.count ?? 0;
 }
 
 /** The newest run of an interval. */

@@ -23,6 +23,8 @@ export interface ClaimedRun extends Lease {
   readonly teamId: number;
   readonly backfillId: string | null;
   readonly purpose: RunPurpose;
+  /** The rows to erase, sealed; null unless that is its purpose. */
+  readonly erases: Buffer | null;
   /** Whether delivered rows may go that the new files lack: a person asked for it. */
   readonly dropsMissing: boolean;
   readonly attempt: number;
@@ -118,7 +120,7 @@ const claimSql = prepared(`with asked as materialized (
        delete from outbox o using claimed where o.run_id = claimed.id
      )
      select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
-            c.purpose, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, c.reading_since is not null as "isReading", ${intervalOf('c')} as interval,
+            c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, c.reading_since is not null as "isReading", ${intervalOf('c')} as interval,
             c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
             e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId", c.chain,
             (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
@@ -322,7 +324,7 @@ export async function raiseGeneration(
 export async function sweepExpiredLeases(sql: Sql): Promise<number> {
   const rows = await sql.query(
     `with lost as (
-       select id, team_id, export_id, backfill_id, data_interval_start from runs
+       select id, team_id, export_id, backfill_id, data_interval_start, purpose from runs
         where status = ${running} and lease_expires_at < now() for no key update skip locked
      )
      ${enqueueRuns('lost')}

@@ -98,26 +98,6 @@ export async function forgetLeftoverFiles(
   );
 }
 
-/** Files of these intervals that were not deleted yet and that no current receipt names. */
-export async function countLeftovers(
-  sql: Sql,
-  exportId: string,
-  intervals: readonly DataInterval[],
-): Promise<number> {
-  const [row] = await sql.query<{ count: number }>(
-    `select count(*) from leftover_files l
-       join unnest($2::timestamptz[], $3::timestamptz[]) as i (starts, ends)
-         on l.data_interval_start = i.starts and l.data_interval_end = i.ends
-      where l.export_id = $1 and l.deleted_at is null`,
-    [
-      exportId,
-      intervals.map((interval) => boundsOf(interval)[0]),
-      intervals.map((interval) => boundsOf(interval)[1]),
-    ],
-  );
-  return row?.count ?? 0;
-}
-
 /**
  * Keys that commits of an export have replaced at its present place, and whose objects were not deleted yet.
  *

@@ -65,6 +65,10 @@ export interface OffsetPage<T> {
   readonly results: readonly T[];
 }
 
+/** SQL of the bytes of a text in an answer: a quotation mark takes two, a control character six. */
+export const jsonBytes = (text: string): string =>
+  `coalesce(octet_length(to_json(${text})::text), 0)`;
+
 /** A page ends after the row that exceeds these bytes, however few rows it has. */
 const maxPageBytes = 8 * 1024 ** 2;
 

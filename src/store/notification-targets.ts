@@ -26,6 +26,8 @@ export interface NotificationTarget extends TargetSettings {
   /** Null: all projects of the organization. */
   readonly teamId: number | null;
   readonly kind: TargetKind;
+  /** Recipients that have not confirmed, in lower case; also those whose domain the operator trusts. */
+  readonly unconfirmed: readonly string[];
   /** Why Sluice disabled it; null if it is enabled, or a person disabled it. */
   readonly disabledReason: string | null;
   /** Until then the previous secret signs too; null if there is none. */
@@ -39,7 +41,11 @@ export interface NotificationTarget extends TargetSettings {
 export type NewTarget = TargetSettings &
   Pick<NotificationTarget, 'id' | 'organizationId' | 'teamId' | 'kind'>;
 
-const columns = `t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
+const unconfirmed = `array(select r from (select lower(r) as r from unnest(t.recipients) as r) as r
+   where not exists (select from email_addresses a
+           where a.organization_id = t.organization_id and a.address = r.r and a.confirmed_at is not null))`;
+
+const columns = `${unconfirmed} as unconfirmed, t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
   t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.digests, t.secrets,
   t.disabled_reason as "disabledReason",
   case when t.previous_secret_until > now() then t.previous_secret_until end as "previousSecretUntil",

@@ -16,10 +16,10 @@ const largeFor = `interval '1 day'`;
 
 /**
  * SQL that says whether a run is expected to be small: what the intervals just before it, and the one after, had. If
- * none has completed, it is not known, so no. Reads at most four receipts.
+ * none has completed, it is not known, so no. A run that reads files is not. Reads at most four receipts.
  */
 const isSmall = (run: string): string =>
-  `coalesce((select max(near.bytes) <= ${smallBytes} and max(near.rows) <= ${smallRows}
+  `${run}.purpose = 'whole' and coalesce((select max(near.bytes) <= ${smallBytes} and max(near.rows) <= ${smallRows}
       from batch_exports e, lateral (
         (select c.bytes, c.rows from receipts c where c.export_id = e.id and c.data_interval_start < ${run}.data_interval_start
           order by c.data_interval_start desc limit 3)
@@ -31,8 +31,8 @@ const isSmall = (run: string): string =>
 /**
  * SQL that adds runs to the outbox; the only way to do so.
  *
- * @param rows a table of this statement with the columns id, team_id, export_id, backfill_id and
- *   data_interval_start of runs
+ * @param rows a table of this statement with the columns id, team_id, export_id, backfill_id,
+ *   data_interval_start and purpose of runs
  * @param availableAt SQL of the time before which no attempt begins
  * @param small SQL that says whether a run is expected to be small
  */

@@ -1,7 +1,7 @@
 import type { Plugin, PluginField } from '../domain/plugin.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
+import { type OffsetPage, type PageRequest, upToPageBytes, jsonBytes } from './lists.ts';
 
 /** A plugin as the catalogue holds it; a built-in one has no source and no times. */
 export interface InstalledPlugin extends Plugin {
@@ -23,6 +23,9 @@ type Row = Omit<InstalledPlugin, 'jobs'>;
 const columns = `p.id, p.organization_id as "organizationId", p.name, p.description, p.url,
   p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt"`;
 
+/** In lists of steps no source is read: it may be large. */
+const columnsOfList = columns.replace('p.source', 'null as source');
+
 const toPlugin = (row: Row): InstalledPlugin => ({ ...row, jobs: [] });
 
 function valuesOf(plugin: PluginSettings): unknown[] {
@@ -35,9 +38,10 @@ export async function findOwnPlugins(
   sql: Sql,
   organizationId: string,
   ids: readonly number[],
+  withSource: boolean,
 ): Promise<InstalledPlugin[]> {
   const rows = await sql.query<Row>(
-    `select ${columns} from plugins p where p.organization_id = $1 and p.id = any ($2::int[])`,
+    `select ${withSource ? columns : columnsOfList} from plugins p where p.organization_id = $1 and p.id = any ($2::int[])`,
     [organizationId, ids],
   );
   return rows.map(toPlugin);
@@ -53,7 +57,7 @@ export async function listOwnPlugins(
     'select count(*) from plugins where organization_id = $1',
     [organizationId],
   );
-  const wanted = `select p.*, octet_length(p.source) + octet_length(p.config_schema::text) as size
+  const wanted = `select p.*, ${jsonBytes('p.source')} + octet_length(p.config_schema::text) as size
       from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3`;
   const rows = await sql.query<Row>(
     `select ${columns} from ${upToPageBytes(wanted, 'page.id')} p order by p.id`,

@@ -37,7 +37,7 @@ export interface Receipt {
   readonly rows: number;
   readonly bytes: number;
   /** What the source had when it was last looked at; absent or null if it is not known. */
-  readonly proof?: ReadSnapshot | null;
+  readonly proof?: (ReadSnapshot & Settled) | null;
   /** Of the keys in the files, rejected rows included; null if it is not known. */
   readonly deliveredDigest: string | null;
 }
@@ -50,10 +50,17 @@ export interface ReadSnapshot {
   readonly count: number;
 }
 
+/** Whether transactions can still add rows, and which. */
+interface Settled {
+  readonly settled: boolean;
+  readonly pending: readonly string[];
+}
+
 /** The columns of `Receipt`; of a subquery as JSON they stay what they are. */
 export const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')} as interval,
   run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
-  case when snapshot is not null and key_count is not null then json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count) end as proof`;
+  case when snapshot is not null and key_count is not null then json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count,
+    'settled', coalesce(settled, false), 'pending', coalesce(pending_transactions, '{}')) end as proof`;
 
 /** Whether an export has a receipt at this version of its destination. */
 export async function hasReceiptAt(

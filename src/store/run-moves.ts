@@ -1,4 +1,10 @@
-import { liveStatuses, type RunEvent, type RunStatus, runMoves } from '../domain/run.ts';
+import {
+  isTerminal,
+  liveStatuses,
+  type RunEvent,
+  type RunStatus,
+  runMoves,
+} from '../domain/run.ts';
 
 const list = (statuses: readonly RunStatus[]): string =>
   `(${statuses.map((status) => `'${status}'`).join(', ')})`;
@@ -9,8 +15,11 @@ export const live = list(liveStatuses);
 /** SQL of the status of a run that an attempt holds. */
 export const running = `'${runMoves.claimed.to}'`;
 
-/** SQL that sets the status which an event of a run leads to. */
-export const move = (event: RunEvent): string => `status = '${runMoves[event].to}'`;
+/** SQL that sets the status which an event of a run leads to. A run that has ended forgets what it was to erase. */
+export const move = (event: RunEvent): string => {
+  const { to } = runMoves[event];
+  return `status = '${to}'${isTerminal(to) ? ', erases = null' : ''}`;
+};
 
 /** SQL that is true for a run in which an event can happen. */
 export const canMove = (event: RunEvent): string => `status in ${list(runMoves[event].from)}`;

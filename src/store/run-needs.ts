@@ -1,4 +1,5 @@
 import type { DestinationConfig } from '../domain/file-settings.ts';
+import type { RunPurpose } from '../domain/run.ts';
 import type { DataInterval } from '../domain/time.ts';
 import { pinnedChainOf } from './chains.ts';
 import type { Sql } from './database.ts';
@@ -12,6 +13,7 @@ export interface RunNeeds {
   readonly organizationId: string;
   readonly teamId: number;
   readonly exportId: string;
+  readonly purpose: RunPurpose;
   readonly model: string;
   readonly interval: DataInterval;
   /** Whether an attempt was about to commit. */
@@ -42,7 +44,7 @@ export async function findRunNeeds(
   runIds: readonly string[],
 ): Promise<readonly (RunNeeds | null)[]> {
   const rows = await sql.query<Omit<RunNeeds, 'isHeld'> & EraFacts & { readonly runId: string }>(
-    prepared(`select ${eraFacts}, r.id as "runId", p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", e.model, ${intervalOf('r')} as interval,
+    prepared(`select ${eraFacts}, r.id as "runId", p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", r.purpose, e.model, ${intervalOf('r')} as interval,
             r.commit_intent is not null as "beganCommit", case when o.settled_at between now() - interval '1 minute' and now() then o.settlement end as settlement,
             coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs",
             greatest(extract(epoch from now() - coalesce(b.created_at, r.created_at)) * 1000, 0)::float8 as "requestedForMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small, false) as small,

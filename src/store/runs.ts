@@ -106,7 +106,7 @@ export const makeRuns = (condition = 'true') => `wanted as (
                            and r.data_interval_end = w.interval_end), 0)
          from wanted w where ${condition}
        on conflict do nothing
-       returning id, team_id, export_id, backfill_id, data_interval_start
+       returning id, team_id, export_id, backfill_id, data_interval_start, purpose
      ), enqueued as (
        ${enqueueRuns('made')}
      )`;
@@ -133,6 +133,11 @@ export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<stri
     valuesOf(runs),
   );
   return rows.map((row) => row.id);
+}
+
+/** Gives a live run the rows that it erases. They leave the run when it ends (`run-moves.ts`). */
+export async function sealErased(tx: Sql, runId: string, sealed: Buffer): Promise<void> {
+  await tx.query(`update runs set erases = $2 where id = $1`, [runId, sealed]);
 }
 
 export interface RunProgress {
@@ -236,7 +241,7 @@ async function handBack(
               faults = faults + $6::boolean::int,
               error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
         where id = $1 and fence = $2 and ${canMove('handed_back')}
-        returning id, team_id, export_id, backfill_id, data_interval_start
+        returning id, team_id, export_id, backfill_id, data_interval_start, purpose
      )
      ${enqueueRuns('handed_back', `now() + $3 * interval '1 ms'`)}
      on conflict (run_id) do update

@@ -35,3 +35,22 @@ export async function reserveStoredBytes(
   if (!taken) throw new Error('the record of stored bytes was deleted');
   return taken;
 }
+
+/** Counts what a worker stores for a project. @returns false, and counts nothing, if its organization may not store it today */
+export async function countStoredBytes(
+  sql: Sql,
+  teamId: number,
+  bytes: number,
+  perDay: number,
+): Promise<boolean> {
+  const rows = await sql.query(
+    `insert into stored_bytes as s (organization_id, used) select organization_id, $2::bigint from projects where id = $1
+     on conflict (organization_id) do update
+        set day_started_at = case when s.day_started_at <= now() - interval '1 day' then now() else s.day_started_at end,
+            used = case when s.day_started_at <= now() - interval '1 day' then 0 else s.used end + excluded.used
+      where s.day_started_at <= now() - interval '1 day' or s.used + excluded.used <= $3::bigint
+     returning organization_id`,
+    [teamId, bytes, perDay],
+  );
+  return rows.length > 0;
+}

@@ -85,6 +85,7 @@ const tenantTables: readonly TenantTable[] = [
     chain: `jsonb_build_array(jsonb_build_object('source', source_sha256))`,
   },
   by('stored_bytes', 't.organization_id = $1 and $2::int is null'),
+  by('email_addresses', 't.organization_id = $1 and $2::int is null'),
   by('sent_emails', 't.organization_id = $1 and $2::int is null'),
   by('activity', inTenant),
   by(

@@ -67,7 +67,7 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
        insert into runs (export_id, team_id, data_interval_start, data_interval_end, traceparent)
        select export_id, team_id, interval_start, interval_end, traceparent from decided where fate = 'ran'
        on conflict do nothing
-       returning id, export_id, team_id, backfill_id, data_interval_start, data_interval_end
+       returning id, export_id, team_id, backfill_id, data_interval_start, data_interval_end, purpose
      ), due as (
        select m.*, d.available_at from made m join decided d
            on d.export_id = m.export_id and d.interval_start = m.data_interval_start and d.interval_end = m.data_interval_end

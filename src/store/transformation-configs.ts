@@ -1,7 +1,7 @@
 import type { PluginConfig } from '../domain/plugin.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
+import { type OffsetPage, type PageRequest, upToPageBytes, jsonBytes } from './lists.ts';
 
 /** One use of a plugin by a project: a step of its chain. */
 export interface TransformationConfig {
@@ -146,8 +146,12 @@ export async function listTransformationConfigs(
   teamId: number,
   page: PageRequest,
 ): Promise<OffsetPage<TransformationConfig>> {
-  const wanted = `select c.*, octet_length(c.config::text) as size from pipeline_transformation_configs c
-      where c.team_id = $1 and not c.deleted order by c."order", c.id limit $2 offset $3`;
+  // A page has each plugin once, and the config as an object and as a text.
+  const wanted = `select c.*, octet_length(c.config::text) + ${jsonBytes('c.config::text')} + ${jsonBytes('c.error')}
+        + case when row_number() over (partition by c.plugin order by c."order", c.id) = 1
+          then coalesce((select octet_length(p.config_schema::text) from plugins p where p.id = c.plugin), 0) else 0 end as size
+      from (select * from pipeline_transformation_configs
+             where team_id = $1 and not deleted order by "order", id limit $2 offset $3) c order by c."order", c.id`;
   const [[total], results] = await Promise.all([
     sql.query<{ count: number }>(
       'select count(*) from pipeline_transformation_configs where team_id = $1 and not deleted',
@@ -206,18 +210,33 @@ export interface TakenJob {
   readonly id: string;
   readonly configId: number;
   readonly teamId: number;
+  readonly organizationId: string;
 }
 
-/** Takes the oldest job of the last day that no worker has, or that was not ended for five minutes. */
-export async function takeTransformationJob(sql: Sql): Promise<TakenJob | null> {
+/**
+ * Takes a job of the last day that no worker has, or that was not ended for five minutes: of the organization whose
+ * last turn was longest ago its oldest.
+ *
+ * @param served organizations that had turns, the last one at the end
+ * @param besides organizations that have a job in progress here
+ */
+export async function takeTransformationJob(
+  sql: Sql,
+  served: readonly string[],
+  besides: readonly string[],
+): Promise<TakenJob | null> {
   const [row] = await sql.query<TakenJob>(
     `update transformation_jobs j set taken_at = now()
        from pipeline_transformation_configs c
       where c.id = j.config_id and j.id = (
-        select id from transformation_jobs
-         where (taken_at is null or taken_at < now() - interval '5 minutes') and created_at > now() - interval '1 day'
-         order by id limit 1 for update skip locked)
-      returning j.id::text as id, c.id as "configId", c.team_id as "teamId"`,
+        select w.id from transformation_jobs w join pipeline_transformation_configs s on s.id = w.config_id
+          join projects p on p.id = s.team_id
+         where (w.taken_at is null or w.taken_at < now() - interval '5 minutes') and w.created_at > now() - interval '1 day'
+           and p.organization_id <> all ($2::uuid[])
+         order by coalesce(array_position($1::uuid[], p.organization_id), 0), w.id limit 1 for update of w skip locked)
+      returning j.id::text as id, c.id as "configId", c.team_id as "teamId",
+                (select organization_id from projects where id = c.team_id) as "organizationId"`,
+    [served, besides],
   );
   return row ?? null;
 }

@@ -3,12 +3,45 @@ import { RowError } from './row-error.ts';
 /** Values that one step may look at in one row: names of its settings times values of the row. */
 const maxLookups = 200_000;
 
-let lookups = 0;
+/** Members and elements that one step may take out of the JSON of one row. Each is an object of the heap. */
+const maxMade = 200_000;
 
-/** A step begins with a row. Steps are synchronous, so one count serves all. */
-export function beginEffort(): void {
-  lookups = 0;
+/** Characters of nested JSON that one step may pass over in one row; those of texts do not count. Some tenths of a second. */
+const maxPassed = 20_000_000;
+
+let lookups = 0;
+let made = 0;
+let passed = 0;
+let isLimited = false;
+
+/** A step handles a row. Steps are synchronous, so one count serves all. */
+export function withEffort<Result>(step: () => Result): Result {
+  [lookups, made, passed, isLimited] = [0, 0, 0, true];
+  try {
+    return step();
+  } finally {
+    isLimited = false;
+  }
 }
+
+/**
+ * Counts what a step takes out of JSON. Else a row of some MiB with millions of members would keep the process from all
+ * others for seconds, and take many times its size.
+ *
+ * @throws RowError if it is too much for one row
+ */
+export function spendMade(count: number): void {
+  made += count;
+  if (isLimited && made > maxMade) throw tooMuch();
+}
+
+/** As `spendMade`, of the characters that a step passes over. */
+export function spendPassed(count: number): void {
+  passed += count;
+  if (isLimited && passed > maxPassed) throw tooMuch();
+}
+
+const tooMuch = () => new RowError('The row has more JSON than a step may read.');
 
 /**
  * Counts what a step looks at. Else a short row with a long list would take minutes in a step with many

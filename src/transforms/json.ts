@@ -4,6 +4,7 @@
  * member named `__proto__` is a member like any other.
  */
 
+import { spendMade, spendPassed } from './effort.ts';
 import { RowError } from './row-error.ts';
 
 declare const isJson: unique symbol;
@@ -234,6 +235,7 @@ function scanMembers(text: string): Map<string, Json> {
     const nameEnd = endOfString(text, at);
     const start = skipBlanks(text, expect(text, skipBlanks(text, nameEnd), colonCode));
     const end = endOfValue(text, start);
+    spendMade(1);
     members.set(unquote(text.slice(at, nameEnd)), text.slice(start, end) as JsonText);
     at = skipBlanks(text, end);
     if (text.charCodeAt(at) !== commaCode) break;
@@ -248,6 +250,7 @@ function scanElements(text: string): Json[] {
   let at = skipBlanks(text, 1);
   while (text.charCodeAt(at) !== closeListCode) {
     const end = endOfValue(text, at);
+    spendMade(1);
     elements.push(text.slice(at, end) as JsonText);
     at = skipBlanks(text, end);
     if (text.charCodeAt(at) !== commaCode) break;
@@ -282,18 +285,30 @@ function isEscaped(text: string, at: number): boolean {
   return backslashes % 2 === 1;
 }
 
+/** Characters that are counted at a time; a value of fewer is not. */
+const passedAtOnce = 65_536;
+
 /** Without recursion: a hostile row may be nested thousands of levels deep. */
 function endOfValue(text: string, start: number): number {
   const first = text.charCodeAt(start);
   if (first === quoteCode) return endOfString(text, start);
   if (first !== openObjectCode && first !== openListCode) return endOfScalar(text, start);
   let depth = 0;
+  let sinceSpent = 0;
   for (let at = start; at < text.length; at += 1) {
+    sinceSpent += 1;
+    if (sinceSpent === passedAtOnce) {
+      spendPassed(sinceSpent);
+      sinceSpent = 0;
+    }
     const code = text.charCodeAt(at);
     if (code === quoteCode) at = endOfString(text, at) - 1;
     else if (code === openObjectCode || code === openListCode) depth += 1;
     else if (code === closeObjectCode || code === closeListCode) depth -= 1;
-    if (depth === 0) return at + 1;
+    if (depth === 0) {
+      spendPassed(sinceSpent);
+      return at + 1;
+    }
   }
   throw new SyntaxError('The text is not JSON.');
 }

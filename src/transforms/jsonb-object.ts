@@ -1,4 +1,5 @@
 import { longTextBytes, skipPlainBytes } from '../domain/json-string.ts';
+import { spendMade } from './effort.ts';
 import {
   type ByteSink,
   type Edit,
@@ -219,6 +220,7 @@ function findEnds(bytes: Buffer, start: number, end: number): readonly number[] 
     lastLength = length;
     at = endOfValue(bytes, nameEnd + nameEndBytes, end);
     if (at === nameEnd + nameEndBytes) return null;
+    spendMade(1);
     ends[count] = nameEnd;
     ends[count + 1] = at;
     count += 2;

@@ -1,12 +1,28 @@
+/** A longer text hardly repeats. */
+const maxChars = 1_000;
+/** Of all remembered texts. Their results are about as large. */
+const maxCharsInAll = 256 * 1024;
+
 /** A pure function that keeps its last results: names and user agents repeat from row to row. */
-export function remember<T>(compute: (text: string) => T, limit = 2_000): (text: string) => T {
+export function remember<T>(compute: (text: string) => T): (text: string) => T {
   const results = new Map<string, T>();
+  let chars = 0;
   return (text) => {
+    if (text.length > maxChars) return compute(text);
     const known = results.get(text);
     if (known !== undefined) return known;
-    const result = compute(text);
-    if (results.size >= limit) results.clear();
-    results.set(text, result);
+    // A part of a string keeps the whole of it in memory, so a copy is remembered.
+    const copy = Buffer.from(text, 'utf16le').toString('utf16le');
+    const result = compute(copy);
+    chars += copy.length + overheadChars;
+    if (chars > maxCharsInAll) {
+      results.clear();
+      chars = copy.length + overheadChars;
+    }
+    results.set(copy, result);
     return result;
   };
 }
+
+/** What an entry takes beside its text. */
+const overheadChars = 100;

@@ -4,7 +4,7 @@ import {
   type PluginField,
   withDefaults,
 } from '../domain/plugin.ts';
-import { beginEffort } from './effort.ts';
+import { withEffort } from './effort.ts';
 import type { RowError } from './row-error.ts';
 import { readNumber } from './settings.ts';
 import { type Apply, InvalidSetting, type Row, stepFields, type Transform } from './transform.ts';
@@ -139,10 +139,7 @@ export function compileStep(
     kind: 'row',
     id: given.id,
     name: given.name ?? transform.name,
-    apply: (row) => {
-      beginEffort();
-      return apply(row);
-    },
+    apply: (row) => withEffort(() => apply(row)),
     from: { ...given, plugin: transform.id },
     onError: transform.protects || config.on_error === 'reject' ? 'reject' : 'keep',
     maxErrorShare: readNumber(config, 'max_error_share', errorShares),

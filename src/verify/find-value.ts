@@ -1,20 +1,15 @@
 import type { Destination } from '../destinations/destination.ts';
+import type { ErasedValue } from '../domain/erased-value.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { readFileSettings } from '../domain/file-settings.ts';
 import { settingsOfRecipe } from '../domain/format-settings.ts';
 import type { DataInterval } from '../domain/time.ts';
 import { joinKeys } from '../pipeline/key-values.ts';
+import type { ReadRows } from '../pipeline/read-back.ts';
 import type { Sql } from '../store/database.ts';
 import { listReceipts, type Receipt } from '../store/receipts.ts';
 import type { VerifiedExport } from '../store/verify-queries.ts';
-import type { ReadRows } from '../pipeline/read-back.ts';
 import { verifyFiles } from './verify-files.ts';
-
-/** A value of one column, as the files have it. */
-export interface WantedValue {
-  readonly column: string;
-  readonly value: string;
-}
 
 export interface SearchedExport {
   readonly sql: Sql;
@@ -46,7 +41,7 @@ const page = 100;
  */
 export async function* findValue(
   search: SearchedExport,
-  wanted: WantedValue,
+  wanted: ErasedValue,
   after: DataInterval | null,
   only: ((interval: DataInterval) => boolean) | null = null,
 ): AsyncGenerator<SearchedInterval> {
@@ -69,7 +64,7 @@ const maxTries = 3;
 async function searchCurrent(
   search: SearchedExport,
   given: Receipt,
-  wanted: WantedValue,
+  wanted: ErasedValue,
 ): Promise<SearchedInterval> {
   const { start, end } = given.interval;
   let receipt = given;
@@ -87,7 +82,7 @@ async function searchCurrent(
 async function searchInterval(
   { batchExport, destination, readRows }: SearchedExport,
   receipt: Receipt,
-  { column, value }: WantedValue,
+  { column, value }: ErasedValue,
 ): Promise<SearchedInterval> {
   const { interval } = receipt;
   const files = [...receipt.files, ...receipt.rejectedFiles].map(({ key }) => key);
@@ -98,13 +93,8 @@ async function searchInterval(
   const recipe = receipt.recipe ?? readFileSettings(batchExport.destination.config);
   const { format, compression } = recipe;
   const same = joinKeys([value]);
-  const empty = new Set([joinKeys([null]), '']);
   let rows = 0;
-  let read = 0;
-  let filled = 0;
   const see = (key: string) => {
-    read += 1;
-    if (!empty.has(key)) filled += 1;
     if (key === same) rows += 1;
   };
   const made = { format, compression, ...settingsOfRecipe(recipe) };
@@ -116,9 +106,7 @@ async function searchInterval(
       return [error instanceof Error ? error.message : String(error)];
     },
   );
-  if (fault !== undefined) return { interval, rows, files, doubt: fault };
-  // A misspelled column has no value either.
-  const isMissing = read > 0 && filled === 0;
-  const doubt = isMissing ? `no row has a value in the column ${column}` : null;
-  return { interval, rows, files, doubt };
+  return fault === undefined
+    ? { interval, rows, files, doubt: null }
+    : { interval, rows: 0, files, doubt: fault };
 }

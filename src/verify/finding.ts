@@ -9,24 +9,42 @@ export const invariantTitles: Readonly<Record<Invariant, string>> = {
   I5: 'one terminal state per run, its counts agree',
 };
 
-/** What an operator can do about a broken promise. */
+/** What a backfill does if rows that were delivered are no longer in the source. */
+const harmless = 'It changes nothing if it would remove rows that were delivered.';
+
+/** What an operator can do about a broken promise. None of it removes rows that were delivered. */
 export const remedies: Readonly<Record<Invariant, string>> = {
   I1: 'Export the interval with a backfill of its range, or accept it as it is.',
   I2: 'Do not read the older interval, and report this with the id of the export.',
-  I3: 'Start a backfill of the interval: it reads the source again and replaces the files.',
-  I4: 'Make sure that nothing else writes to this prefix, then start a backfill of the interval: it writes the files again.',
+  I3: `Report this with the id of the export. A backfill of the interval writes its files again. ${harmless}`,
+  I4: `Make sure that nothing else writes to this prefix. If files are missing or damaged, restore them from a copy, or start a backfill of the interval: it writes the files again. ${harmless}`,
   I5: 'Report this with the id of the run; the files are not affected.',
 };
-
-/** Makes the findings of one export. */
-export const breachesOf =
-  (exportId: string) =>
-  (invariant: Invariant, detail: string): Finding => ({ invariant, exportId, detail });
 
 /** An invariant that is broken. */
 export interface Finding {
   readonly invariant: Invariant;
   readonly exportId: string;
-  /** What is wrong, with the interval, the key or the rows. */
+  /** What is wrong, with the interval, the key or the rows. It quotes what others wrote: escape it. */
   readonly detail: string;
+  /** Absent: that of the invariant. */
+  readonly remedy?: string;
+}
+
+/** A bucket may name anything: longer texts are cut. */
+const maxDetail = 1_000;
+
+/** Makes the findings of one export. */
+export const breachesOf =
+  (exportId: string) =>
+  (invariant: Invariant, detail: string, remedy?: string): Finding => ({
+    invariant,
+    exportId,
+    detail: detail.length > maxDetail ? `${detail.slice(0, maxDetail)} …` : detail,
+    ...(remedy === undefined ? {} : { remedy }),
+  });
+
+/** `1 file`, `3 files` */
+export function counted(count: number, what: string, many = `${what}s`): string {
+  return `${count} ${count === 1 ? what : many}`;
 }

@@ -1,48 +1,30 @@
-import type { Destination } from '../destinations/destination.ts';
-import { readFileSettings } from '../domain/file-settings.ts';
-import { literalFolder } from '../domain/key-template.ts';
-import { manifestKeyOf } from '../domain/object-keys.ts';
-import type { DataInterval } from '../domain/time.ts';
 import type { IntervalTable } from '../pipeline/interval-job.ts';
-import { readManifestAt } from '../pipeline/manifest.ts';
-import type { Sql } from '../store/database.ts';
 import { listReceipts, type Receipt } from '../store/receipts.ts';
 import {
+  countMissingData,
   findGaps,
   findInconsistentRuns,
   findOverlaps,
   findTornTicks,
   hasLiveRuns,
 } from '../store/verify-queries.ts';
+import { findStrays, type StrayPlace } from './find-strays.ts';
 import { breachesOf, type Finding } from './finding.ts';
-import type { VerifiedInterval } from './verified-interval.ts';
-import { verifyInterval } from './verify-interval.ts';
+import { Sums, type Verified } from './sums.ts';
+import { type ReceiptOptions, verifyReceipt } from './verify-receipt.ts';
 import { verifyTable } from './verify-table.ts';
-import { verifyTransformed } from './verify-transformed.ts';
 
-export interface VerifyOptions extends VerifiedInterval {
-  readonly sql: Sql;
-  /** From the destination's definition: if it keeps no files, there is nothing to read. */
-  readonly keepsFiles: boolean;
+export interface VerifyOptions extends ReceiptOptions {
   /** The export's table; null: it has none. */
   readonly table: IntervalTable | null;
-  /** Every key that a receipt of any export names. */
-  readonly knownKeys: ReadonlySet<string>;
-  /** Files of any export that may be removed, because of a later commit. */
-  readonly leftoverKeys: ReadonlySet<string>;
-}
-
-export interface Verified {
-  readonly intervals: number;
-  readonly files: number;
-  readonly rows: number;
-  readonly bytes: number;
-  /** Current intervals at a place that the export has left; their files are not read. */
-  readonly elsewhere: number;
-  /** Files of uncommitted or replaced generations that are still there. */
-  readonly leftovers: number;
-  /** Intervals whose transformed rows can no longer be compared with the source, each with the reason. */
-  readonly unproven: readonly string[];
+  /** Where strays are looked for; the present place is the first. */
+  readonly strayPlaces: readonly StrayPlace[];
+  /** What cannot be looked at, as sentences. */
+  readonly leftOut: readonly string[];
+  /** After which ticks are deleted. */
+  readonly retentionDays: number;
+  /** Called after each interval. */
+  readonly onInterval: () => void;
 }
 
 /** Receipts per read. */
@@ -58,113 +40,90 @@ export async function verifyExport(
   report: (finding: Finding) => void,
 ): Promise<Verified> {
   const { sql, batchExport, keepsFiles, table } = options;
-  for (const finding of await verifyTables(sql, batchExport.id)) report(finding);
-  const unproven: string[] = [];
+  for (const finding of await verifyTables(options)) report(finding);
+  const sums = new Sums(options.leftOut);
   const tableFiles: Receipt['files'][number][] = [];
-  const sums = { intervals: 0, files: 0, rows: 0, bytes: 0, elsewhere: 0 };
-  let after: DataInterval | null = null;
+  let after: Receipt['interval'] | null = null;
   for (;;) {
     const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, after, page);
     for (const receipt of receipts) {
-      if (receipt.destinationVersion !== batchExport.destinationVersion) {
-        sums.elsewhere += 1;
-        continue;
-      }
-      if (keepsFiles) {
-        if (receipt.recipe?.chain) {
-          const verified = await verifyTransformed(options, receipt, receipt.recipe);
-          for (const finding of verified.findings) report(finding);
-          if (verified.unproven !== null) unproven.push(verified.unproven);
-        } else {
-          for (const finding of await verifyInterval(options, receipt)) report(finding);
-        }
-      }
-      if (table) tableFiles.push(...receipt.files);
-      sums.intervals += 1;
-      sums.files += receipt.files.length;
-      sums.rows += receipt.rows;
-      sums.bytes += receipt.bytes;
+      const verified = await verifyReceipt(options, receipt, report);
+      sums.add(verified);
+      const isHere = verified.receipt?.destinationVersion === batchExport.destinationVersion;
+      if (table && isHere) tableFiles.push(...(verified.receipt?.files ?? []));
+      options.onInterval();
     }
     const last = receipts.at(-1);
     if (!last || receipts.length < page) break;
     after = last.interval;
   }
-  if (table && !(await hasLiveRuns(sql))) {
-    const breach = breachesOf(batchExport.id);
-    const { destination } = options;
-    for (const fault of await verifyTable(destination, batchExport.id, table, tableFiles)) {
-      report(breach('I4', fault));
+  if (table) await lookAtTable(options, table, tableFiles, sums, report);
+  if (keepsFiles) {
+    for (const place of options.strayPlaces) {
+      const breach = breachesOf(batchExport.id);
+      sums.addStrays(await findStrays(sql, place, (detail) => report(breach('I4', detail))));
     }
   }
-  const { orphans, leftovers } = await findOrphans(options);
-  for (const finding of orphans) report(finding);
-  return { ...sums, leftovers, unproven };
+  return sums.sum(await countMissingData(sql, batchExport.id));
 }
 
-async function verifyTables(sql: Sql, exportId: string): Promise<readonly Finding[]> {
-  const breach = breachesOf(exportId);
+/** The table is ahead of the receipts while a run commits. */
+async function lookAtTable(
+  options: VerifyOptions,
+  table: IntervalTable,
+  files: readonly Receipt['files'][number][],
+  sums: Sums,
+  report: (finding: Finding) => void,
+): Promise<void> {
+  const { sql, batchExport, destination } = options;
+  const wasLive = await hasLiveRuns(sql, batchExport.id);
+  const faults = await verifyTable(destination, batchExport.id, table, files);
+  if (faults.length === 0) return;
+  const isWritten =
+    wasLive || (await hasLiveRuns(sql, batchExport.id)) || (await hasMoreFiles(options, files));
+  if (isWritten) return sums.leaveOut('its table was not compared, because a run is writing to it');
+  for (const fault of faults) report(breachesOf(batchExport.id)('I4', fault));
+}
+
+/** Whether other files are current than those that were read. */
+async function hasMoreFiles(
+  { sql, batchExport }: VerifyOptions,
+  files: readonly Receipt['files'][number][],
+): Promise<boolean> {
+  const known = new Set(files.map(({ key }) => key));
+  let after: Receipt['interval'] | null = null;
+  let count = 0;
+  for (;;) {
+    const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, after, page);
+    for (const { files: current, destinationVersion } of receipts) {
+      if (destinationVersion !== batchExport.destinationVersion) continue;
+      if (current.some(({ key }) => !known.has(key))) return true;
+      count += current.length;
+    }
+    after = receipts.at(-1)?.interval ?? null;
+    if (after === null || receipts.length < page) return count !== known.size;
+  }
+}
+
+async function verifyTables({
+  sql,
+  batchExport,
+  retentionDays,
+}: VerifyOptions): Promise<readonly Finding[]> {
+  const breach = breachesOf(batchExport.id);
+  const { id } = batchExport;
   return [
-    ...(await findGaps(sql, exportId)).map(({ start, end }) =>
+    ...(await findGaps(sql, id)).map(({ start, end }) =>
       breach('I1', `${start} to ${end} is before the high-water mark and not completed`),
     ),
-    ...(await findTornTicks(sql, exportId)).map(({ end, next }) =>
+    ...(await findTornTicks(sql, id, retentionDays)).map(({ end, next }) =>
       breach('I1', `an interval ends at ${end} and the next begins at ${next}`),
     ),
-    ...(await findOverlaps(sql, exportId)).map(({ a, b }) =>
+    ...(await findOverlaps(sql, id)).map(({ a, b }) =>
       breach('I2', `the current intervals that begin at ${a} and at ${b} overlap`),
     ),
-    ...(await findInconsistentRuns(sql, exportId)).map(({ id, why }) =>
-      breach('I5', `run ${id}: ${why}`),
+    ...(await findInconsistentRuns(sql, id)).map(({ id: run, why }) =>
+      breach('I5', `run ${run}: ${why}`),
     ),
   ];
-}
-
-/** `…/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z` and the rest: a key that Sluice would make. */
-const ourKey = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ[^/]*$/;
-
-/** I4: every object of ours is named by a current manifest. Not checked while a run writes. */
-async function findOrphans(
-  options: VerifyOptions,
-): Promise<{ readonly orphans: readonly Finding[]; readonly leftovers: number }> {
-  const { sql, batchExport, destination, keepsFiles, knownKeys, leftoverKeys } = options;
-  const breach = breachesOf(batchExport.id);
-  const findings: Finding[] = [];
-  let leftovers = 0;
-  if (!keepsFiles || (await hasLiveRuns(sql))) return { orphans: findings, leftovers };
-  const isNamedThere = findNamed(destination);
-  const folder = literalFolder(readFileSettings(batchExport.destination.config).prefix);
-  for await (const { key } of destination.listFiles(folder)) {
-    if (!ourKey.test(key) || knownKeys.has(key)) continue;
-    if (leftoverKeys.has(key)) leftovers += 1;
-    else if (!(await isNamedThere(key))) {
-      findings.push(breach('I4', `${key} is in no current manifest`));
-    }
-  }
-  for await (const { key, uploadId } of destination.listUploads(folder)) {
-    if (ourKey.test(key)) {
-      const detail = `upload ${uploadId} of ${key} is neither completed nor aborted`;
-      findings.push(breach('I4', detail));
-    }
-  }
-  return { orphans: findings, leftovers };
-}
-
-/**
- * Looks up keys that our receipts do not have in the bucket's manifests: an export that has left this place
- * leaves its manifest and files there, or a tombstone. Keys come in order, so it caches the last manifest.
- */
-function findNamed(destination: Destination): (key: string) => Promise<boolean> {
-  let last: { readonly manifestKey: string; readonly names: ReadonlySet<string> } | null = null;
-  return async (key) => {
-    const manifestKey = manifestKeyOf(key);
-    if (last?.manifestKey !== manifestKey) {
-      const found = await readManifestAt(destination, manifestKey);
-      const manifest = found !== null && found !== 'denied' ? found.manifest : null;
-      const files = [...(manifest?.files ?? []), ...(manifest?.rejected_files ?? [])];
-      const names = new Set(files.map((file) => file.key));
-      if (manifest) names.add(manifestKey);
-      last = { manifestKey, names };
-    }
-    return last.names.has(key);
-  };
 }

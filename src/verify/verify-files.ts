@@ -1,20 +1,28 @@
-import { createHash } from 'node:crypto';
-import { mkdtemp, open, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../destinations/destination.ts';
 import type { ReadColumn } from '../encoders/encoder.ts';
+import { fetchFile } from '../pipeline/fetch-file.ts';
 import { keyOfRow } from '../pipeline/key-values.ts';
 import {
   decodeManifest,
   entryOf,
   generationOf,
   type Manifest,
+  type ManifestFile,
   maxManifestBytes,
 } from '../pipeline/manifest.ts';
 import type { MadeBy, ReadRows } from '../pipeline/read-back.ts';
 import type { Receipt } from '../store/receipts.ts';
+
+export interface FileReading {
+  readonly destination: Destination;
+  readonly readRows: ReadRows;
+  /** Absent: as long as the destination takes. */
+  readonly signal?: AbortSignal;
+}
 
 /**
  * I4: each entry of the receipt and of the manifest exists with its bytes, checksum and rows. One file at a
@@ -26,19 +34,22 @@ import type { Receipt } from '../store/receipts.ts';
  * @returns what is wrong
  */
 export async function verifyFiles(
-  { destination, readRows }: { readonly destination: Destination; readonly readRows: ReadRows },
+  { destination, readRows, signal }: FileReading,
   receipt: Receipt,
   made: MadeBy,
   columns: readonly ReadColumn[],
   tell: (key: string) => void,
 ): Promise<readonly string[]> {
   const faults: string[] = [];
-  const manifest = receipt.manifestKey && (await readSmall(destination, receipt.manifestKey));
-  const read = manifest ? decodeManifest(manifest) : null;
+  const read =
+    receipt.manifestKey === null
+      ? null
+      : await readManifest(destination, receipt.manifestKey, signal);
   if (receipt.manifestKey !== null) {
-    if (!read) faults.push(`${receipt.manifestKey} is missing`);
+    if (read === null) faults.push(`${receipt.manifestKey} is missing`);
+    else if (read === 'other') faults.push(`${receipt.manifestKey} is not a manifest of Sluice`);
     else if (isAhead(read, receipt)) return [describeAhead(read, receipt)];
-    else if (JSON.stringify(read.files) !== JSON.stringify(receipt.files.map(entryOf))) {
+    else if (!listsFiles(read, receipt)) {
       faults.push(`${receipt.manifestKey} does not list the files that the run recorded`);
     }
   }
@@ -50,7 +61,7 @@ export async function verifyFiles(
       [receipt.rejectedFiles, true],
     ] as const) {
       for (const entry of entries) {
-        const fault = await findFault(destination, entry, path);
+        const fault = await fetchFile(destination, entry, path, signal);
         if (fault !== null) {
           faults.push(fault);
           continue;
@@ -73,8 +84,10 @@ export async function verifyFiles(
   return faults;
 }
 
-const formatOf = (manifest: Manifest | null) =>
-  manifest ? { format: manifest.format, compression: manifest.compression } : {};
+const formatOf = (manifest: Manifest | 'other' | null) =>
+  manifest && manifest !== 'other'
+    ? { format: manifest.format, compression: manifest.compression }
+    : {};
 
 /** Whether the bucket has a commit that our database lost because it was rolled back. */
 function isAhead(manifest: Manifest, { generation, era }: Receipt): boolean {
@@ -90,36 +103,22 @@ function describeAhead(manifest: Manifest, { manifestKey, generation, era }: Rec
   );
 }
 
-type Entry = Receipt['files'][number];
-
-/** Downloads a file to `path`. @returns what is wrong with its bytes */
-async function findFault(
-  destination: Destination,
-  { key, bytes, sha256 }: Entry,
-  path: string,
-): Promise<string | null> {
-  const found = await destination.readFile(key);
-  if (!found) return `${key} is missing`;
-  const hash = createHash('sha256');
-  let size = 0;
-  const file = await open(path, 'w');
-  try {
-    for await (const chunk of found.body) {
-      hash.update(chunk);
-      size += chunk.byteLength;
-      // A store may send without end.
-      if (size > bytes) return `${key} has more bytes than the ${bytes} of its manifest`;
-      await file.writeFile(chunk);
-    }
-  } finally {
-    await file.close();
-  }
-  if (size !== bytes) return `${key} has ${size} bytes, its manifest says ${bytes}`;
-  if (hash.digest('hex') === sha256) return null;
-  return `${key} does not have the checksum of its manifest`;
+/** Whether a manifest names exactly the files of the receipt. */
+function listsFiles(manifest: Manifest, { files, rejectedFiles }: Receipt): boolean {
+  const text = (entries: readonly ManifestFile[]) => JSON.stringify(entries.map(entryOf));
+  return (
+    text(manifest.files) === text(files) &&
+    text(manifest.rejected_files ?? []) === text(rejectedFiles)
+  );
 }
 
-async function readSmall(destination: Destination, key: string): Promise<Buffer | null> {
-  const found = await destination.readFile(key, { maxBytes: maxManifestBytes });
-  return found && buffer(found.body);
+/** @returns null if there is none; `other` if the bytes are not a manifest of ours */
+async function readManifest(
+  destination: Destination,
+  key: string,
+  signal: AbortSignal | undefined,
+): Promise<Manifest | 'other' | null> {
+  const options = { maxBytes: maxManifestBytes, ...(signal ? { signal } : {}) };
+  const found = await destination.readFile(key, options);
+  return found && (decodeManifest(await buffer(found.body)) ?? 'other');
 }

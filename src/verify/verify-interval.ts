@@ -1,82 +1,79 @@
-import { readFileSettings } from '../domain/file-settings.ts';
-import { settingsOfRecipe } from '../domain/format-settings.ts';
 import { describeInterval } from '../domain/time.ts';
-import { bucketsToName, KeyDifference, type KeySink, KeyTally } from '../pipeline/key-tally.ts';
-import { showKeys } from '../pipeline/key-values.ts';
 import type { Receipt } from '../store/receipts.ts';
-import { breachesOf, type Finding } from './finding.ts';
-import { readSourceKeys, type SourceRows } from './source-keys.ts';
-import type { VerifiedInterval } from './verified-interval.ts';
-import { verifyFiles } from './verify-files.ts';
+import type { CommitFacts } from '../store/verify-queries.ts';
+import { compareRows, type RowAnswers, type Rows, requestOf } from './compare-rows.ts';
+import { breachesOf, counted, type Finding } from './finding.ts';
+import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';
 
-/** Maximum rows that a finding names. */
-const maxNamed = 5;
-
-/** Maximum keys in memory to name rows; beyond it only a part of the buckets is used. */
-const heldKeys = 2_000_000;
-
-/**
- * I4 and I3: the files of an interval are as its receipt says, and have each row of the source exactly
- * once. Rows of a view may share a key: the files must have it as often as the source. Memory is constant
- * for any interval; only if rows differ is everything read again to name them.
- */
+/** I4 and I3: the files of an interval are as its receipt says, and have each row of the source exactly once. */
 export async function verifyInterval(
   interval: VerifiedInterval,
   receipt: Receipt,
-): Promise<readonly Finding[]> {
+): Promise<IntervalAnswers> {
   const breach = breachesOf(receipt.exportId);
-  const tally = new KeyTally();
-  const { source, faults } = await readBoth(interval, receipt, tally);
-  if (faults.length > 0) return faults.map((detail) => breach('I4', detail));
-  const range = describeInterval(receipt.interval);
-  const broken = (detail: string) => breach('I3', `${range}: ${detail}`);
-  if (source.columns.length === 0) {
-    if (receipt.rows === source.rows) return [];
-    return [broken(`${receipt.rows} current rows, ${source.rows} in the source`)];
+  const compared = await compareRows(interval, requestOf(interval, receipt), receipt);
+  if ('faults' in compared) {
+    return { ...noAnswers, findings: compared.faults.map((detail) => breach('I4', detail)) };
   }
-  const differing = tally.differing();
-  if (differing.length === 0) return [];
-  const named = bucketsToName(differing, receipt.rows + source.rows, heldKeys);
-  const difference = new KeyDifference(named);
-  await readBoth(interval, receipt, difference);
-  const atLeast = differing.length > named.length ? 'at least ' : '';
-  const { lost, doubled, foreign } = difference.read();
-  return [
-    { keys: lost, what: 'rows lost' },
-    { keys: doubled, what: 'rows doubled' },
-    { keys: foreign, what: 'rows are not in the source' },
-  ]
-    .filter(({ keys }) => keys.length > 0)
-    .map(({ keys, what }) => broken(`${atLeast}${keys.length} ${what}: ${list(keys)}`));
+  return answersOf(receipt, compared.rows, compared.commit);
 }
 
-async function readBoth(
-  { batchExport, destination, source, readRows, signal }: VerifiedInterval,
+/** What the rows of an interval say about the promises. */
+export function answersOf(
   receipt: Receipt,
-  sink: KeySink,
-): Promise<{ readonly source: SourceRows; readonly faults: readonly string[] }> {
-  const { model, teamId, dslQuery: currentQuery, destination: place } = batchExport;
-  // Earlier builds kept no recipe: use the export's current settings.
-  const recipe = receipt.recipe ?? {
-    ...readFileSettings(place.config),
-    dslQuery: currentQuery,
-  };
-  const { format, compression } = recipe;
-  const { dslQuery, includeEvents, excludeEvents } = recipe;
-  const { interval } = receipt;
-  const request = { model, teamId, interval, dslQuery, includeEvents, excludeEvents };
-  const found = await readSourceKeys(source, request, signal, (key) => sink.add(key, 1));
-  const faults = await verifyFiles(
-    { destination, readRows },
-    receipt,
-    { format, compression, ...settingsOfRecipe(recipe) },
-    found.columns,
-    (key) => sink.add(key, -1),
-  );
-  return { source: found, faults };
+  rows: RowAnswers,
+  commit: CommitFacts,
+): IntervalAnswers {
+  const { missing, doubled, gone, moved, goneOrMoved, onlyCounted } = rows;
+  const range = describeInterval(receipt.interval);
+  const say = ({ count, keys }: Rows, what: string) =>
+    `${range}: ${counted(count, 'row')} ${what}${keys.length > 0 ? `: ${list(count, keys)}` : ''}`;
+  const findings: Finding[] = [];
+  const remarks: string[] = [];
+  if (doubled.count > 0) {
+    findings.push(breachesOf(receipt.exportId)('I3', say(doubled, 'doubled')));
+  }
+  let late = 0;
+  if (missing.count > 0) {
+    const isLate = doubled.count === 0 && (commit.isWhole || commit.isSupplement);
+    if (isLate && commit.isLookedAt && commit.waitsFor === null) {
+      late = missing.count;
+      remarks.push(say(missing, 'came after it was read; the next look-back adds them'));
+    } else {
+      findings.push(describeMissing(receipt, isLate ? commit : null, (what) => say(missing, what)));
+    }
+  }
+  if (gone.count > 0) remarks.push(say(gone, 'gone from the source'));
+  if (moved.count > 0) remarks.push(say(moved, 'moved to another interval'));
+  if (goneOrMoved > 0) {
+    remarks.push(say({ count: goneOrMoved, keys: [] }, 'gone from the source, or moved'));
+  }
+  const sums = { late, gone: gone.count, moved: moved.count, goneOrMoved };
+  return { ...noAnswers, ...sums, findings, remarks, onlyCounted };
 }
 
-function list(keys: readonly string[]): string {
-  const shown = keys.slice(0, maxNamed).map(showKeys);
-  return shown.join(', ') + (keys.length > maxNamed ? ' …' : '');
+/** @param late the commit after which they came; null: it should have delivered them */
+function describeMissing(
+  { exportId }: Receipt,
+  late: CommitFacts | null,
+  say: (what: string) => string,
+): Finding {
+  const breach = breachesOf(exportId);
+  const missing = 'missing from the files';
+  if (late === null) return breach('I3', say(missing));
+  if (late.waitsFor !== null) {
+    const text = say(
+      `${missing}, because they came after the interval was read and cannot be added`,
+    );
+    return breach('I3', `${text} (${late.waitsFor})`, 'Its log says what late rows wait for.');
+  }
+  return breach(
+    'I3',
+    say(`${missing}, because they came after the interval was read and no look-back is due`),
+    'Set LATE_LOOKBACK_HOURS so that it reaches these intervals: a look-back adds the rows and removes none.',
+  );
+}
+
+function list(count: number, keys: readonly string[]): string {
+  return keys.join(', ') + (count > keys.length ? ' …' : '');
 }

@@ -10,7 +10,7 @@ import { inSpan } from '../domain/traces.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
 import type { Encoding, IntervalResult, LeftoverFile } from '../pipeline/interval-job.ts';
-import type { ReadRows } from '../pipeline/read-back.ts';
+import type { ReadRows, WithoutRows } from '../pipeline/read-back.ts';
 import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { Settlement, Source } from '../sources/source.ts';
 import { recordStepError } from '../store/chains.ts';
@@ -58,6 +58,8 @@ export interface Connectors {
   ): Encoding;
   /** Reads delivered files. */
   readonly readRows: ReadRows;
+  /** Makes delivered files again without some of their rows. */
+  readonly withoutRows: WithoutRows;
   /** Whether files that a run makes at such a destination can be read again. */
   keepsFiles(type: string): boolean;
   /** Where files go, without secrets; null if such a destination keeps none. */
@@ -175,6 +177,7 @@ export async function executeClaimed(
     await releaseUploads(context.db, run).catch((caught: unknown) => options.onError(caught, run));
     return { ...nothing, end, fault: end === 'failed' ? error.code : null };
   } finally {
+    await open.endPluginLines();
     await log.close();
   }
 }
@@ -215,7 +218,8 @@ async function attempt(
     );
   };
   try {
-    checkMemory(options, run);
+    // An erasure runs no plugin and reads no source.
+    if (run.purpose !== 'erase') checkMemory(options, run);
     const job = { ...(await makeJob(options, run)), settlement: admission?.settlement ?? null };
     const shared = connectors.sourceOf(run.model);
     const read = admission?.small?.of(shared) ?? shared;

@@ -1,6 +1,6 @@
 import { readFileSettings } from '../domain/file-settings.ts';
 import { Grouped } from '../domain/grouped.ts';
-import { idleWorkerBytes, smallRunBytes } from '../pipeline/memory-budget.ts';
+import { idleWorkerBytes, readBackBytes, smallRunBytes } from '../pipeline/memory-budget.ts';
 import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { JobData, JobHandlers } from '../queue/catalogue.ts';
 import type { Producer } from '../queue/producer.ts';
@@ -30,7 +30,7 @@ import { type OffboardOptions, offboardTenants } from './offboard-tenants.ts';
 import type { Parking, Readiness } from './parking.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { type RunPlaces, runsPerJob } from './run-places.ts';
-import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
+import { type SampleOptions, sampleJobs } from './run-sample-jobs.ts';
 import { SmallRun } from './small-run.ts';
 import { traceProcess, traceSends } from './trace-jobs.ts';
 import { paced, shareNext, shareNextById, skipWhileBusy } from './shared-work.ts';
@@ -96,7 +96,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       stopping: executor.stopping,
     }),
   );
-  const sample = skipWhileBusy(() => runSampleJobs(options));
+  const sample = sampleJobs(options);
   const offboard = skipWhileBusy(() => offboardTenants(options));
   const retain = skipWhileBusy(() => applyRetention(context));
   // A restored or copied database does nothing until an operator accepts it: the original may still run.
@@ -162,7 +162,10 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
       await dispatch();
       await collect();
-      await sample();
+      // Long jobs must not hold up the rest of the sweep.
+      void sample().catch(options.onSampleError);
+      // Long jobs must not hold up the rest of the sweep.
+      void sample().catch(options.onSampleError);
       await offboard();
       // The last, as it may take long.
       await look();
@@ -268,8 +271,9 @@ async function enterSmall(
 /** Bytes that a large run needs, by the number of its steps with an own plugin. */
 function memoryOf(
   { connectors }: ExecutorOptions,
-  { type, config, transformations }: RunNeeds,
+  { type, config, transformations, purpose }: RunNeeds,
 ): (ownSteps: number) => number {
   const files = readFileSettings(config);
-  return (ownSteps) => connectors.memoryOf(type, files, transformations, ownSteps);
+  const reading = purpose === 'whole' ? 0 : readBackBytes;
+  return (ownSteps) => reading + connectors.memoryOf(type, files, transformations, ownSteps);
 }

@@ -1,11 +1,13 @@
 import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
 import { settingsOfRecipe } from '../domain/format-settings.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
+import { prefixOfManifest } from '../domain/object-keys.ts';
 import type { CommitIntent, Encoding, IntervalJob } from '../pipeline/interval-job.ts';
-import type { ReadRows } from '../pipeline/read-back.ts';
+import type { ReadRows, WithoutRows } from '../pipeline/read-back.ts';
 import type { ClaimedRun } from '../store/leases.ts';
 import type { LineageUpload } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
+import { openErased } from '../use-cases/runs/erase-intervals.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
 import { tableOf, type UriOf } from './table-of.ts';
@@ -17,6 +19,7 @@ export async function makeJob(
     readonly connectors: {
       encodingOf(files: FileSettings): Encoding;
       readonly readRows: ReadRows;
+      readonly withoutRows: WithoutRows;
       readonly uriOf: UriOf;
       /** Whether files that a run makes at such a destination can be read again. */
       keepsFiles(type: string): boolean;
@@ -42,7 +45,8 @@ export async function makeJob(
     purpose: run.purpose,
     dropsMissing: run.dropsMissing,
     interval,
-    chain: await openChain(options.context, run.teamId, run.chain),
+    // An erasure reads what the chain made.
+    chain: run.purpose === 'erase' ? null : await openChain(options.context, run.teamId, run.chain),
     request: {
       ...sourceRequestOf(
         { ...run, ...files, ...(recipe && { dslQuery: recipe.dslQuery }) },
@@ -50,17 +54,16 @@ export async function makeJob(
       ),
       ...(files.csvArrays === 'postgres' && { nested: 'text' as const }),
     },
-    prefix: renderKeyTemplate(files.prefix, {
-      interval,
-      table: run.model,
-      batchExportId: run.exportId,
-    }),
+    prefix: prefixOf(run, files),
     encoding: options.connectors.encodingOf(files),
     readRows: options.connectors.readRows,
+    withoutRows: options.connectors.withoutRows,
+    erased: openErased(options.context, run),
     maxFileBytes: files.maxFileBytes,
     writesManifest: writesManifest && keepsFiles,
     onRejected: files.onRejected,
-    table: tableOf(options.connectors, run),
+    // Files that were made before the export had a table are not in it.
+    table: files.tableFormat === null ? null : tableOf(options.connectors, run),
     generation: run.fileGeneration,
     era: run.era,
     current,
@@ -69,4 +72,15 @@ export async function makeJob(
     mayBeOvertaken: run.mayBeOvertaken,
     begunManifests: run.begunManifests,
   };
+}
+
+/** An erasure keeps the prefix of the files, even if the export has another one now. */
+function prefixOf(
+  { purpose, receipt, interval, model, exportId }: ClaimedRun,
+  { prefix }: FileSettings,
+) {
+  const manifest = receipt?.manifestKey ?? null;
+  return purpose === 'erase' && manifest !== null
+    ? prefixOfManifest(manifest, interval)
+    : renderKeyTemplate(prefix, { interval, table: model, batchExportId: exportId });
 }

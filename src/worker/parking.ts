@@ -76,9 +76,10 @@ export class Parking {
 
   /** Waits a short time for the interval of a run to settle; parks the run if that is not enough. */
   async settle(runId: string, needs: RunNeeds): Promise<Readiness> {
-    const { settlement, beganCommit, model } = needs;
-    // What was begun may be current already: then the attempt needs no rows.
-    if (beganCommit || settlement === inAttempt) return readinessOf(inAttempt);
+    const { settlement, beganCommit, model, purpose } = needs;
+    // What was begun may be current already: then the attempt needs no rows. An erasure never does.
+    if (beganCommit || purpose === 'erase' || settlement === inAttempt)
+      return readinessOf(inAttempt);
     let source: Source;
     try {
       source = this.#options.sourceOf(model);

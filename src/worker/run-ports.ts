@@ -7,10 +7,12 @@ import { beginCommit, beginReading } from '../store/attempt-steps.ts';
 import type { JointStatements } from './joint-statements.ts';
 import { type ClaimedRun, confirmLease, ownsUploads, raiseGeneration } from '../store/leases.ts';
 import { type RunProgress, recordProgress } from '../store/runs.ts';
+import { countStoredBytes } from '../store/stored-bytes.ts';
 import { readNow } from '../store/ticks.ts';
 import { forgetUpload, noteUpload, recordUpload, recordUploadParts } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { KnownLease } from './known-lease.ts';
+import { PluginLines } from './plugin-lines.ts';
 import type { RunLog } from './run-log.ts';
 
 const progressEveryMs = 2_000;
@@ -26,6 +28,8 @@ export interface OpenPorts {
    * @throws SluiceError `run.lease_lost`
    */
   writeProgress(): Promise<void>;
+  /** Resolves when the lines of own plugins are in the log, or left out. */
+  endPluginLines(): Promise<void>;
 }
 
 /**
@@ -56,6 +60,8 @@ export function openPorts(
     writtenAt = performance.now();
     if (!(await recordProgress(db, run, progress))) throw lost();
   };
+  const perDay = policy.maxStoredBytesPerDay;
+  const lines = new PluginLines(log, (bytes) => countStoredBytes(db, run.teamId, bytes, perDay));
   const ports: RunPorts = {
     journal: {
       async starting(key) {
@@ -118,7 +124,8 @@ export function openPorts(
     },
     readNow: () => readNow(db),
     log: (level, message) => log.add(level, message),
+    logOfPlugin: (level, message) => lines.add(level, message),
     step: (name, work) => inSpan(traces, name, {}, work),
   };
-  return { ports, writeProgress };
+  return { ports, writeProgress, endPluginLines: () => lines.end() };
 }

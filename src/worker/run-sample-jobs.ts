@@ -24,6 +24,7 @@ import { takeTurns } from '../transforms/turns.ts';
 import type { Context } from '../use-cases/context.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
 import type { MemoryGate } from './memory-gate.ts';
+import { skipWhileBusy } from './shared-work.ts';
 
 const sampledRows = 1_000;
 const patienceMs = 30_000;
@@ -46,27 +47,67 @@ export interface SampleOptions {
   readonly memory: MemoryGate;
 }
 
+/** Organizations whose last turns a worker remembers. */
+const rememberedTurns = 1_000;
+
+/** Jobs at a time in a worker, each of another organization. */
+const lanes = 2;
+
 /**
  * Runs the `sample` jobs that users have started: applies the chain up to a step to some of the newest
  * rows, and records the errors and rates of its steps. A job whose worker dies is taken again.
+ *
+ * Organizations take turns, and one has at most one job at a time here. So an organization does not wait behind all jobs of another.
+ *
+ * @returns what each call does: it begins jobs until none waits
  */
-export async function runSampleJobs(options: SampleOptions): Promise<void> {
+export function sampleJobs(options: SampleOptions): () => Promise<void> {
   const { db } = options.context;
-  for (;;) {
-    const job = await takeTransformationJob(db);
-    if (!job) return;
-    try {
-      await runSample(options, job);
-    } catch (error) {
-      if (!(error instanceof StepFault)) {
-        // It is taken again in some minutes.
-        options.onSampleError(error);
-        continue;
-      }
-      await recordStepError(db, job.teamId, error.step, error.detail ?? error.message);
+  const served = new Set<string>();
+  const inProgress = new Set<string>();
+  const next = async () => {
+    const job = await takeTransformationJob(db, [...served], [...inProgress]);
+    if (!job) return null;
+    const { organizationId: id } = job;
+    served.delete(id);
+    served.add(id);
+    const [oldest] = served;
+    if (served.size > rememberedTurns && oldest !== undefined) served.delete(oldest);
+    inProgress.add(id);
+    return job;
+  };
+  const taking = inTurn(next);
+  const lane = async () => {
+    for (let job = await taking(); job !== null; job = await taking()) {
+      await runJob(options, job).finally(() => inProgress.delete(job?.organizationId ?? ''));
     }
-    await deleteTransformationJob(db, job.id);
+  };
+  const all = Array.from({ length: lanes }, () => skipWhileBusy(lane));
+  return async () => {
+    await Promise.all(all.map((one) => one()));
+  };
+}
+
+/** One call after the other. */
+function inTurn<T>(work: () => Promise<T>): () => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return () => {
+    const result = last.then(work);
+    last = result.catch(() => {});
+    return result;
+  };
+}
+
+async function runJob(options: SampleOptions, job: TakenJob): Promise<void> {
+  const { db } = options.context;
+  try {
+    await runSample(options, job);
+  } catch (error) {
+    // It is taken again in some minutes.
+    if (!(error instanceof StepFault)) return options.onSampleError(error);
+    await recordStepError(db, job.teamId, error.step, error.detail ?? error.message);
   }
+  await deleteTransformationJob(db, job.id);
 }
 
 async function runSample(

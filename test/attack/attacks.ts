@@ -6,6 +6,7 @@ import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { insertEvents } from '../support/exported-events.ts';
 import { ownPluginAttacks } from './own-plugins.ts';
+import { strangerAttacks } from './strangers.ts';
 
 /** Whom the attacks use: the attacker's own projects and stores. */
 export interface Target {
@@ -17,7 +18,7 @@ export interface Target {
 
 /** One request, or few. `turn` rises: choose among variants by it. */
 export interface Attack {
-  /** Class of the threat model (A to F) and what it does. */
+  /** Class of the threat model (A to G) and what it does. */
   readonly name: string;
   readonly act: (client: ApiClient, turn: number) => Promise<ApiAnswer>;
 }
@@ -163,6 +164,7 @@ export async function attacksOf(target: Target, owner: ApiClient): Promise<reado
           : client.get(`${made.chained}/preview`),
     },
     ...(await ownPluginAttacks(target, owner)),
+    ...strangerAttacks,
   ];
 }
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { multiply } from './hostile-documents.ts';
 import {
   drip,
   type HostileStore,
@@ -32,6 +33,7 @@ const behaviours = {
   dripping: (_request: IncomingMessage, response: ServerResponse) => drip(response, 2_048, 4_000),
   silent: () => {},
   lying: lie,
+  multiplying: multiply,
   informing: (_request: IncomingMessage, response: ServerResponse) => {
     const timer = setInterval(() => response.writeProcessing(), 1);
     response.once('close', () => clearInterval(timer));

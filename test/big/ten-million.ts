@@ -1,6 +1,10 @@
 import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { parquetMetadata } from 'hyparquet';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { insertRuns } from '../../src/store/runs.ts';
 import { deployedMalloc } from '../support/deployed-malloc.ts';
 import {
   backfill,
@@ -11,6 +15,7 @@ import {
 } from '../support/exported-events.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import type { TestProcess } from '../support/processes.ts';
+import { openTestPool } from '../support/run-side.ts';
 import { type SinkS3, type SunkFile, startSinkS3 } from '../support/sink-s3.ts';
 import type { BigRun } from './given.ts';
 
@@ -25,16 +30,24 @@ const mostDelayMs = 50;
 const resolutionMs = 10;
 
 let sink: SinkS3;
+/** The sink keeps nothing, and a supplement reads what is delivered. */
+let files: string;
 let installation: Installation;
 let worker: TestProcess;
 
 beforeAll(async () => {
   sink = await startSinkS3();
+  files = await mkdtemp(join(tmpdir(), 'sluice-big-'));
   installation = await startInstallation({
     programs: 'build',
     workers: 0,
     // As in production; the others' short times are for faults.
-    env: { LEASE_SECONDS: '10', UPLOAD_PART_MIB: '8', UPLOAD_STALL_SECONDS: '60' },
+    env: {
+      LEASE_SECONDS: '10',
+      UPLOAD_PART_MIB: '8',
+      UPLOAD_STALL_SECONDS: '60',
+      FILE_DESTINATION_ROOT: files,
+    },
   });
   worker = await installation.startWorker({
     NODE_OPTIONS: '--max-old-space-size=256',
@@ -47,6 +60,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await installation?.close();
   await sink?.close();
+  await rm(files, { recursive: true, force: true });
 });
 
 interface Sample {
@@ -163,4 +177,40 @@ it(`${rows} rows in ${format} ${compression ?? ''} arrive all, in flat memory`, 
   // What the first half took the second may use again, not pass; a short run has not warmed up by then.
   if (samples.length >= 40)
     expect(report.rssMib.secondHalf).toBeLessThan(report.rssMib.firstHalf * 1.25);
+});
+
+it(`one late row is added to ${rows} delivered rows, of which half have left the source`, async () => {
+  const { pool, client, tenant, databaseUrl } = installation;
+  const [team] = tenant.projectIds;
+  const created = await client.post(`/api/projects/${team}/batch_exports/`, {
+    name: 'kept',
+    interval: 'hour',
+    end_at: hour.end,
+    destination: { type: 'File', config: { directory: 'kept', file_format: format, compression } },
+  });
+  const id = String(created.body.id);
+  await backfill(installation, id, hour);
+  await untilEnded(installation, id, { timeoutMs: 7_000_000 });
+  await pool.query(`delete from events where ctid in (select ctid from events limit $1)`, [
+    rows / 2,
+  ]);
+  await insertEvents(pool, { team, rows: 1, start: '2024-03-01T00:30:00Z', end: hour.end });
+  const watched = watch();
+  const db = openTestPool(databaseUrl);
+  const interval = { start: Date.parse(hour.start), end: Date.parse(hour.end) };
+  await insertRuns(db, [
+    { exportId: id, teamId: team, interval, backfillId: null, purpose: 'supplement' },
+  ]);
+  const run = (await untilEnded(installation, id, { count: 2, timeoutMs: 7_000_000 })).at(-1);
+  await db.close();
+  await watched.stop();
+  const peak = Math.max(...watched.samples.map(({ rssMib }) => rssMib));
+  console.log(JSON.stringify({ supplement: run, peakRssMib: Math.round(peak) }, null, 1));
+  expect(run).toMatchObject({ status: 'Completed', rows: 1, attempt: 1, crashes: 0 });
+  const { rows: found } = await pool.query<{ rows: number }>(
+    `select rows::float8 as rows from receipts where export_id = $1`,
+    [id],
+  );
+  expect(found[0]?.rows).toBe(rows + 1);
+  expect(peak).toBeLessThan(mostMib);
 });

@@ -93,7 +93,7 @@ test('the invariants hold if nothing went wrong, and each breach of them is foun
   const found = (pattern: RegExp) => breaches.some((breach) => pattern.test(breach));
   expect(
     {
-      I3: found(/^I3: .* 1 rows are not in the source/),
+      I3: found(/^I3: .* 1 row gone from the source/),
       move: found(/^I5: .* went from Completed to Running/),
       fence: found(/^I5: .* its fence did not rise/),
       I6: found(/^I6: .* name was Events to S3 and is another name/),

@@ -17,6 +17,7 @@ import {
   explainSql,
   type Selection,
 } from '../../src/query/select.ts';
+import { printTimeText } from '../../src/query/time-text.ts';
 import { createTestDatabase } from '../support/database.ts';
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
@@ -213,5 +214,141 @@ describe('the statements on the server', () => {
     expect([...new Set(found)].toSorted()).toEqual(values);
     expect(found).toHaveLength(values.length === 0 ? 0 : 60);
     expect(await countOf(selection)).toBe(found.length);
+  });
+});
+
+/**
+ * What a backend keeps of each value that it was given, until its connection closes. Each call gets 3,000 different texts
+ * (`t`), numbers (`n`) and times (`at`); its memory must not grow with them.
+ */
+describe('a backend keeps nothing of the values given to', () => {
+  const calls: Readonly<Record<string, string>> = {
+    ...{ ascii: 't', btrim: 't, t', char_length: 't', character_length: 't', chr: '40 + n' },
+    ...{ concat: 't, n', concat_ws: 't, n, t', initcap: 't', left: 't, 3', length: 't' },
+    ...{ like_escape: "t, 'x'", lower: 't', lpad: 't, 50, t', ltrim: 't, t', md5: 't' },
+    ...{ octet_length: 't', overlay: 't, t, 2', position: 't, t', replace: "t, t, 'x'" },
+    ...{ reverse: 't', right: 't, 3', rpad: 't, 50, t', rtrim: 't, t', split_part: 't, t, 1' },
+    ...{ starts_with: 't, t', strpos: 't, t', substr: 't, 2', substring: 't, 2' },
+    ...{ translate: 't, t, t', upper: 't', convert_to: "t, 'LATIN1'" },
+    ...{ encode: "convert_to(t, 'UTF8'), 'hex'", sha256: "convert_to(t, 'UTF8')" },
+    ...{ sha512: "convert_to(t, 'UTF8')", abs: 'n', ceil: 'n / 7.0', ceiling: 'n / 7.0' },
+    ...{
+      div: 'n, 7',
+      floor: 'n / 7.0',
+      mod: 'n, 7',
+      round: 'n / 7.0, 2',
+      sign: 'n',
+      trunc: 'n / 7.0',
+    },
+    ...{ date_bin: "'5 minutes', at, '2024-01-01Z'", date_part: "'hour', at" },
+    ...{ date_trunc: "'day', at, 'Europe/Berlin'", extract: "'hour', at", isfinite: 'at' },
+    ...{ make_date: '2000 + n % 50, 1, 1', timezone: "'Europe/Berlin', at" },
+    ...{ to_char: "at, 'YYYY ' || t", to_timestamp: 'n', array_length: 'ARRAY[t, t], 1' },
+    ...{ array_to_string: 'ARRAY[t, t], t', cardinality: 'ARRAY[t]', string_to_array: 't, t' },
+    ...{ json_typeof: "('[' || n || ']')::json", jsonb_array_length: 'jsonb_build_array(t)' },
+    ...{ jsonb_typeof: 'jsonb_build_array(t)' },
+  };
+  const memory = 'SELECT sum(total_bytes)::int8 AS bytes FROM pg_backend_memory_contexts';
+  const rows = `(SELECT n, 'w' || n || 'x' AS t, timestamptz '2024-03-01' + n * interval '1 minute' AS at
+    FROM generate_series($1::int, $2::int) AS n) AS s`;
+
+  /** Bytes that the backend grew by over the last 3,000 values. */
+  async function growth(expression: string): Promise<number> {
+    const own = new pg.Client({
+      connectionString: database.url,
+      options: '-c search_path=pg_catalog',
+    });
+    await own.connect();
+    try {
+      const run = async (from: number, to: number): Promise<number> => {
+        await own.query(`SELECT count((${expression})::text) FROM ${rows}`, [from, to]);
+        const { rows: found } = await own.query<{ bytes: string }>(memory);
+        return Number(found[0]?.bytes);
+      };
+      await run(1, 300);
+      const before = await run(301, 600);
+      return (await run(601, 3_600)) - before;
+    } finally {
+      await own.end();
+    }
+  }
+
+  /** With zones in the text, a backend keeps more than 20 KiB for each. */
+  const bound = 256 * 1024;
+
+  test('every function', async () => {
+    expect(Object.keys(calls).toSorted()).toEqual([...functions.keys()].toSorted());
+    const grown: Record<string, number> = {};
+    for (const [name, args] of Object.entries(calls)) {
+      const bytes = await growth(
+        name === 'extract'
+          ? `date_part(${args})`
+          : `pg_catalog.${name === 'position' ? 'strpos' : name}(${args})`,
+      );
+      if (bytes > bound) grown[name] = bytes;
+    }
+    expect(grown).toEqual({});
+  });
+
+  test('every type, also if the text names a zone', async () => {
+    const grown: Record<string, number> = {};
+    for (const name of castTypes.keys()) {
+      const { isText, text } = /^(?:date|time)/.test(name)
+        ? {
+            isText: true,
+            text: `CASE WHEN n % 2 = 0 THEN '2024-03-01 10:00 ABC' || n % 140 || ':' || n % 60 ELSE '2024-03-01 10:00:00' END`,
+          }
+        : { isText: false, text: 'n::text' };
+      const value = /^(?:uuid)$/.test(name)
+        ? `md5(t)`
+        : name === 'interval'
+          ? `n || ' days'`
+          : name === 'bool'
+            ? `'true'`
+            : /^int2$/.test(name)
+              ? `(n % 99)::text`
+              : text;
+      const operand = isText
+        ? `CASE WHEN ${printTimeText(value)} LIKE 'no%' THEN NULL ELSE ${printTimeText(value)} END`
+        : value;
+      const bytes = await growth(`CAST(${operand} AS pg_catalog.${name})`);
+      if (bytes > bound) grown[name] = bytes;
+    }
+    expect(grown).toEqual({});
+    // What this is about: without the check of the text, the memory grows.
+    const zone = `('2024-03-01 10:00 ABC' || n % 140 || ':' || n % 60)`;
+    expect(await growth(`CAST(${zone} AS timestamptz)`)).toBeGreaterThan(bound);
+  }, 120_000);
+
+  test.each([
+    '2024-03-01T10:00:00Z',
+    '2024-03-01 10:00:00.123456+05:30',
+    '20240301T101500Z',
+    '2024-03-01',
+    ' 2024-03-01 10:00 PM UTC ',
+    '0044-03-15 00:00:00+00 BC',
+    '-infinity',
+  ])('is read: %s', async (text) => {
+    const {
+      rows: [row],
+    } = await client.query(
+      `SELECT CAST(${printTimeText('$1::text')} AS timestamptz) = $1::timestamptz AS same`,
+      [text],
+    );
+    expect(row).toEqual({ same: true });
+  });
+
+  test.each([
+    '2024-03-01 10:00 ABC5',
+    '2024-03-01 UTC+5:17',
+    'Z+5 2024-03-01',
+    'x',
+    `2024-03-01${' '.repeat(200)}`,
+  ])('is refused: %s', async (text) => {
+    const query = client.query(`SELECT CAST(${printTimeText('$1::text')} AS timestamptz)`, [text]);
+    await expect(query).rejects.toMatchObject({
+      code: '22007',
+      message: expect.stringContaining('no ISO 8601 time'),
+    });
   });
 });

@@ -52,7 +52,7 @@ const unread: Record<string, { readonly effect: FaultEffect; readonly detail: Re
   },
   'a page of endless length': {
     effect: { foreignAnswer: { status: 400, body: 'x'.repeat(1024 ** 2 + 1) } },
-    detail: /^HTTP 400 with a body of more than 1048576 bytes$/,
+    detail: /^HTTP 400 with a body of more than 65536 bytes$/,
   },
 };
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { networkOf } from '../../src/api/hooks/failed-keys.ts';
+import { networkOf } from '../../src/api/network-of.ts';
 import { mintApiKey } from '../../src/security/api-keys.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';

@@ -79,17 +79,17 @@ describe('an answer', () => {
     expect(store.sentBytes()).toBeLessThan(endless / 4);
   });
 
-  it('with an upload id of more than 1,024 characters is refused', async () => {
+  it('with an upload id of more than 1,024 bytes is refused', async () => {
     const { destination } = await open((_, response) => {
-      const content = `<UploadId>${'x'.repeat(1_025)}</UploadId>`;
+      const content = `<UploadId>${'ä'.repeat(513)}</UploadId>`;
       sendXml(response, 'InitiateMultipartUploadResult', content);
     });
     const error = await failureOf(destination.createFile(options('a'), journal));
     expect(error.code).toBe('destination.invalid_answer');
-    expect(error.message).toContain('the upload id is longer than 1024 characters');
+    expect(error.message).toContain('the upload id is longer than 1024 bytes');
   });
 
-  it('with a tag of more than 1,024 characters is refused', async () => {
+  it('with a tag of more than 1,024 bytes is refused', async () => {
     const { store, destination } = await open((_, response) => {
       response.writeHead(200, { etag: `"${'x'.repeat(1_025)}"` }).end();
     });
@@ -98,6 +98,26 @@ describe('an answer', () => {
     expect(error.message).toContain('ETag');
     await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
   });
+
+  it.each(['Code', 'Message'])(
+    'whose error has 1,024 characters of several bytes in its %s is the destination’s fault, cut at a character',
+    async (name) => {
+      for (const shift of ['', 'a']) {
+        const { destination } = await open((_, response) => {
+          const words = `<Code>A</Code><${name}>${shift}${'😀'.repeat(1_024)}</${name}>`;
+          response.writeHead(400, { 'content-type': 'application/xml' });
+          response.end(
+            `<Error>${name === 'Code' ? words.slice('<Code>A</Code>'.length) : words}</Error>`,
+          );
+        });
+        const error = await failureOf(destination.createFile(options('a'), journal));
+        expect(error.code).toMatch(/^destination\./);
+        // PostgreSQL refuses half a character in JSON.
+        expect(error.detail).toBe(Buffer.from(error.detail ?? '').toString());
+        expect(error.detail?.length).toBeLessThanOrEqual(300);
+      }
+    },
+  );
 
   it('that is not XML is not parsed', async () => {
     const { destination } = await open((_, response) => {

@@ -20,18 +20,20 @@ it.each([
   ['has an entry that is null', { files: [null] }],
   ['has a key that is no text', { files: [{ key: 7 }] }],
   ['has rejected files without a key', { files: [], rejected_files: [{}] }],
-])('a manifest whose list of files %s is not ours', (_, content) => {
-  expect(manifestOf(content)).toBeNull();
+  ['has a key with half a character', { files: [{ key: 'p/\ud83d' }] }],
+  ['has a key with a NUL', { files: [{ key: 'p/\0' }] }],
+])('a manifest whose list of files %s is not ours', async (_, content) => {
+  expect(await manifestOf(content)).toBeNull();
 });
 
-it('a manifest with more files than a commit has adds at most 10,000 to our record', () => {
+it('a manifest with more files than a commit has adds at most 10,000 to our record', async () => {
   const files = Array.from({ length: 20_000 }, (_, index) => ({ key: `p/a.v1-${index}` }));
-  const found = { manifest: manifestOf({ files }), etag: '"tag"' };
+  const found = { manifest: await manifestOf({ files }), etag: '"tag"' };
   expect(replacedBy(job, result, found)).toHaveLength(10_000);
 });
 
-it('a manifest with a key that no store has does not add it to our record', () => {
+it('a manifest with a key that no store has does not add it to our record', async () => {
   const files = [{ key: `p/a.${'x'.repeat(2_000)}` }, { key: 'p/a.v1.jsonl' }];
-  const found = { manifest: manifestOf({ files }), etag: '"tag"' };
+  const found = { manifest: await manifestOf({ files }), etag: '"tag"' };
   expect(replacedBy(job, result, found).map(({ key }) => key)).toEqual(['p/a.v1.jsonl']);
 });

@@ -78,6 +78,53 @@ it('runs at a store that never answers leave a slot to other tenants, and end wi
   });
 });
 
+it('runs at a store that drips end with their exports, whatever it drips', async () => {
+  const kinds = ['a manifest', 'an error', 'a list', 'an upload id', 'a header'] as const;
+  answer = (request, response) => {
+    const { method, url = '', headers } = request;
+    const kind = kinds[Number(/kind-(\d)/.exec(url)?.[1] ?? 0)];
+    const slowly = (status: number, text: string) => {
+      response.writeHead(status, { 'content-type': 'application/xml', etag: '"tag"' });
+      let at = 0;
+      const timer = setInterval(() => response.write(text[at++ % text.length] ?? ''), 20);
+      response.once('close', () => clearInterval(timer));
+    };
+    if (kind === 'a header' && method === 'GET') {
+      response.socket?.write('HTTP/1.1 200 OK\r\n');
+      const timer = setInterval(() => response.socket?.write('x-a: b\r\n'), 50);
+      response.socket?.once('close', () => clearInterval(timer));
+      return;
+    }
+    if (kind === 'an error' && method === 'GET') return slowly(403, '<Error><Code>a');
+    if (kind === 'a list' && url.includes('list-type')) return slowly(200, '<ListBucketResult>');
+    if (kind === 'an upload id' && method === 'POST') return slowly(200, '<A><UploadId>a');
+    if (kind === 'a manifest' && method === 'GET') return slowly(200, '{"files": [');
+    if (method === 'DELETE') return void response.writeHead(204).end();
+    if (method === 'GET') return refuse(response, 404, 'NoSuchKey');
+    if (headers['if-none-match'] !== undefined) return refuse(response, 412, 'PreconditionFailed');
+    refuse(response, 403, 'AccessDenied');
+  };
+  const exports = await Promise.all(
+    kinds.map((_, kind) =>
+      createS3Export(installation, {
+        config: { endpoint_url: store.endpoint, prefix: `kind-${kind}` },
+      }),
+    ),
+  );
+  for (const id of exports) await backfill(installation, id);
+  await until(() => store.openConnections() >= 2, {
+    timeoutMs: 30_000,
+    message: () => 'runs are being dripped at',
+  });
+  for (const id of exports) {
+    await installation.client.delete(`${projectPath(installation)}/batch_exports/${id}/`);
+  }
+  await until(() => store.openConnections() === 0, {
+    timeoutMs: 40_000,
+    message: () => `no request goes on: ${store.requests.slice(-8).join('\n')}`,
+  });
+});
+
 it('a run whose parts are listed without an end fails, and its upload is given up', async () => {
   let parts = 0;
   answer = (request, response) => {

@@ -64,7 +64,7 @@ test('links have the loopback name that the client used', async () => {
 
 test('links begin with PUBLIC_URL, whatever Host and proxy say', async () => {
   const { PUBLIC_URL: publicUrl } = readConfig({ PUBLIC_URL: 'https://sluice.example/in/' });
-  await withTwoExports({ publicUrl, trustProxy: true }, async (api, exports) => {
+  await withTwoExports({ publicUrl, trustProxy: 1 }, async (api, exports) => {
     const next = await nextUnder(api, exports, {
       host: 'evil.example',
       'x-forwarded-host': 'evil.example',
@@ -74,7 +74,7 @@ test('links begin with PUBLIC_URL, whatever Host and proxy say', async () => {
 });
 
 test('a proxy cannot put credentials or a path into a link', async () => {
-  await withTwoExports({ trustProxy: true }, async (api, exports) => {
+  await withTwoExports({ trustProxy: 1 }, async (api, exports) => {
     const next = await nextUnder(api, exports, { 'x-forwarded-host': 'x@evil.example/path' });
     expect(next).toBe(`${api.baseUrl}${exports}?limit=1&offset=1`);
   });

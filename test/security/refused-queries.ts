@@ -4,6 +4,19 @@ type Refused = readonly [query: string, construct: string];
 export const inSelect = (expression: string) => `SELECT ${expression} AS x FROM events`;
 const inWhere = (expression: string) => `SELECT event FROM events WHERE ${expression}`;
 
+/** PostgreSQL would keep each zone that a text names. */
+const zones: readonly Refused[] = [
+  [inSelect('timestamp ¦AT TIME ZONE event'), 'function timezone'],
+  [inSelect("timestamp ¦AT TIME ZONE (event || '5')"), 'function timezone'],
+  [inSelect("timestamp ¦AT TIME ZONE 'ABC5'"), 'function timezone'],
+  [inSelect("¦date_trunc('day', timestamp, event)"), 'function date_trunc'],
+  [inSelect("¦date_trunc('day', timestamp, 'ABC+5:17')"), 'function date_trunc'],
+  [inWhere("timestamp ¦> '2024-03-01 10:00 ABC5'"), 'time zone ABC5'],
+  [inWhere("timestamp ¦> '2024-03-01 10:00 UTC+5:17'"), 'time zone UTC+5:17'],
+  [inSelect("CAST('2024-03-01 <A5>5' AS timestamptz)").replace('CAST', '¦CAST'), 'time zone A5>5'],
+  [inSelect("string_to_array(event, ',')¦::timestamptz[]"), 'type timestamptz[]'],
+];
+
 const statements: readonly Refused[] = [
   ['¦', 'empty query'],
   ['¦   \n ', 'empty query'],
@@ -262,4 +275,5 @@ export const refusedQueries: readonly (readonly [string, readonly Refused[]])[] 
   ['columns and names', columns],
   ['expressions', expressions],
   ['texts', texts],
+  ['zones', zones],
 ];

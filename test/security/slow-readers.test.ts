@@ -1,11 +1,12 @@
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { usualConnections } from '../../src/api/connections.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
 
-/** Answers that a client asks for and does not read: they wait in the memory of the process. */
+/** What clients make the process keep: answers that they do not read, bodies that they do not complete, connections. */
 
 let api: ApiUnderTest;
 const sockets: Socket[] = [];
@@ -13,8 +14,8 @@ const sockets: Socket[] = [];
 let pageBytes = 0;
 
 beforeAll(async () => {
-  const answers = { perOrganization: 24 * 2 ** 20, inAll: 96 * 2 ** 20, takeMs: 2_000 };
-  api = await startApiUnderTest({ answers });
+  const connections = { ...usualConnections, perAddress: 40, takeMs: 2_000 };
+  api = await startApiUnderTest({ connections });
   const names = Array.from({ length: 100 }, (_, n) => `${n}${'n'.repeat(190)}`);
   const destination = s3({ include_events: names, exclude_events: names });
   const answer = await api.client.post(
@@ -66,7 +67,8 @@ test('a client that reads none of its answers gets no more of them, while others
 
 test('a client that does not read is disconnected, and its answers no longer count', async () => {
   // The system's buffers of a connection take about one page.
-  const { socket } = await askWithoutReading(5);
+  const asked = await Promise.all(Array.from({ length: 8 }, () => askWithoutReading(2)));
+  const socket = asked[0]?.socket ?? expect.fail();
   const isRefused = async () => (await api.client.get(path())).status === 429;
   await until(isRefused, { message: 'as much as is allowed waits' });
   await until(
@@ -80,4 +82,105 @@ test('a client that does not read is disconnected, and its answers no longer cou
   socket.resume();
   await closed;
   expect(socket.bytesRead).toBeLessThan(3 * pageBytes);
+});
+
+/** Sends a text on a new connection. */
+function open(text: string): Socket {
+  const { hostname, port } = new URL(api.baseUrl);
+  const socket = connect({ port: Number(port), host: hostname });
+  sockets.push(socket);
+  socket.on('error', () => {});
+  socket.write(text);
+  return socket;
+}
+
+async function readUntil(socket: Socket, done: (text: string) => boolean): Promise<string> {
+  let text = '';
+  for await (const chunk of socket) {
+    text += String(chunk);
+    if (done(text)) break;
+  }
+  return text;
+}
+
+const statusesIn = (text: string) =>
+  [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status));
+
+test('a pipeline is answered in its order, one request at a time', async () => {
+  const paths = ['/livez', '/nowhere', '/api/me', '/livez', '/api/docs', '/livez'];
+  const socket = open(paths.map((path) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`).join(''));
+  const text = await readUntil(socket, (read) => statusesIn(read).length === paths.length);
+  expect(statusesIn(text)).toEqual([200, 404, 401, 200, 200, 200]);
+});
+
+test.each(['/api/openapi.json', '/livez', '/api/docs/static/swagger-ui-bundle.js', '/nowhere'])(
+  'more requests in a pipeline than allowed end their connection: %s',
+  async (path) => {
+    const socket = open(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`.repeat(1_000));
+    await new Promise((resolve) => socket.once('close', resolve).resume());
+    expect(socket.bytesRead).toBeLessThan(17 * 2 ** 20);
+  },
+);
+
+test('a page in a pipeline is made when the page before is taken', async () => {
+  const { socket } = await askWithoutReading(10);
+  socket.pause();
+  // Ten unread pages would be more than an organization may have.
+  const { status } = await api.client.get(path());
+  expect(status).toBe(200);
+});
+
+test.each([
+  ['POST', '/nowhere', 404],
+  ['POST', '/livez', 405],
+  ['POST', '/api/projects/1/batch_exports', 401],
+])('%s %s is refused before its body is read', async (method, path, status) => {
+  const head = 'host: x\r\ncontent-type: application/json\r\ncontent-length: 1000000';
+  const socket = open(`${method} ${path} HTTP/1.1\r\n${head}\r\n\r\n{`);
+  expect(statusesIn(await readUntil(socket, (read) => read.includes('\r\n\r\n')))).toEqual([
+    status,
+  ]);
+});
+
+test.each(['content-length: 1048576', 'transfer-encoding: chunked'])(
+  'bodies that do not end are bounded: %s',
+  async (length) => {
+    const head = `host: x\r\nauthorization: Bearer ${api.tenant.key}\r\ncontent-type: application/json`;
+    const begin = `POST ${api.project}/batch_exports HTTP/1.1\r\n${head}\r\n${length}\r\n\r\n`;
+    const begun = Array.from({ length: 30 }, () => open(begin));
+    const refused = await Promise.race(
+      begun.map((socket) => readUntil(socket, (read) => read.includes('\r\n\r\n'))),
+    );
+    expect(statusesIn(refused)).toEqual([429]);
+    const other = await createTenant(api.db);
+    const others = `/api/projects/${other.projectIds[0]}/batch_exports`;
+    expect((await api.client.withKey(other.key).post(others, exportBody())).status).toBe(201);
+    for (const socket of begun) socket.destroy();
+    await until(
+      async () => (await api.client.get(`${api.project}/batch_exports?limit=1`)).status === 200,
+    );
+  },
+);
+
+test('an address has a number of connections: a new one takes the slot of an idle one', async () => {
+  const opened = Array.from({ length: 60 }, () => open(''));
+  const closed = () => opened.filter(({ closed: isClosed }) => isClosed).length;
+  for (const socket of opened) socket.resume();
+  await until(() => closed() >= 20, { message: 'the oldest connections are closed' });
+  expect((await api.client.get('/livez')).status).toBe(200);
+  expect(closed()).toBeLessThan(25);
+});
+
+test('what never changes is compressed, and has a tag', async () => {
+  const ask = (headers: Record<string, string>) =>
+    fetch(new URL('/api/openapi.json', api.baseUrl), { headers });
+  const [plain, packed] = await Promise.all([
+    ask({ 'accept-encoding': 'identity' }),
+    ask({ 'accept-encoding': 'gzip' }),
+  ]);
+  expect(plain.headers.get('content-encoding')).toBe(null);
+  expect(packed.headers.get('content-encoding')).toBe('gzip');
+  expect(await packed.json()).toEqual(await plain.json());
+  const etag = plain.headers.get('etag') ?? '';
+  expect((await ask({ 'if-none-match': etag })).status).toBe(304);
 });

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { countStoredBytes } from '../../src/store/stored-bytes.ts';
+import { PluginLines } from '../../src/worker/plugin-lines.ts';
 import { applyRetention } from '../../src/use-cases/installation/apply-retention.ts';
 import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
@@ -182,6 +184,54 @@ describe('a page of a list', () => {
     expect(seen.length).toBe(8);
   });
 
+  test('of transformations has each plugin once, and ends too', async () => {
+    const { client: own, path, organization } = await newTenant();
+    const config_schema = Array.from({ length: 60 }, (_, n) => ({
+      key: `k${n}`,
+      hint: 'h'.repeat(900),
+    }));
+    const source = 'export function processEvent(event) { return event; }';
+    const { body: plugin, text: why } = await own.post(`${organization}/plugins`, {
+      name: 'p',
+      source,
+      config_schema,
+    });
+    expect(plugin.id, why).toBeDefined();
+    const steps = `${path}/pipeline_transformation_configs`;
+    const config = { k1: '"'.repeat(1_000) };
+    const { body: step, text } = await own.post(steps, { plugin: plugin.id, order: 1, config });
+    expect(step.id, text).toBeDefined();
+    await api.db.query(
+      `insert into pipeline_transformation_configs (team_id, plugin, "order", config, version)
+       select team_id, plugin, n, config, version from pipeline_transformation_configs, generate_series(2, 1000) n where id = $1`,
+      [step.id],
+    );
+    const listed = await own.get(`${steps}?limit=1000`);
+    expect(listed.status).toBe(200);
+    expect(listed.body.results).toHaveLength(1_000);
+    expect(listed.text.length).toBeLessThan(8 * 2 ** 20);
+    const plugins = listed.body.plugins as readonly {
+      readonly config_schema: readonly unknown[];
+    }[];
+    expect(plugins).toHaveLength(1);
+    expect(plugins[0]?.config_schema.length).toBeGreaterThanOrEqual(60);
+    const moved = await own.patch(`${steps}/rearrange`, { orders: { [step.id]: 7 } });
+    expect(moved.text.length).toBeLessThan(9 * 2 ** 20);
+  });
+
+  test('weighs what is answered, not what is stored', async () => {
+    const { client: own, organization, organizationId } = await newTenant();
+    // A control character takes six bytes of JSON.
+    await api.db.query(
+      `insert into plugins (organization_id, name, config_schema, source)
+       select $1, 'p' || n, '[]', repeat(chr(1), 170000) from generate_series(1, 40) n`,
+      [organizationId],
+    );
+    const { text, body } = await own.get(`${organization}/plugins?limit=1000`);
+    expect(text.length).toBeLessThan(10 * 2 ** 20);
+    expect(body.next).not.toBeNull();
+  });
+
   test('of plugins ends too', async () => {
     const { client: own, organization } = await newTenant();
     const source = `export function processEvent(event) { return event; } // ${'x'.repeat(499_000)}`;
@@ -301,13 +351,14 @@ describe('what an organization stores in a day', () => {
         await own.delete(`${path}/${made.body.id}`);
         return null;
       };
-      const bytes = 2_048 + JSON.stringify(large()).length + 2_048;
+      // The change, its entry in the activity, and the deletion.
+      const bytes = JSON.stringify(large()).length + 8_192 + 2_048;
       const most = Math.floor((2 * mebibyte) / bytes);
-      for (let n = 0; n < most - 4; n += 1) expect(await churn(pick(clients, n))).toBeNull();
+      for (let n = 0; n < most - 6; n += 1) expect(await churn(pick(clients, n))).toBeNull();
       let last: ApiAnswer | null = null;
-      for (let n = 0; n < 8 && last === null; n += 1) last = await churn(pick(clients, n));
+      for (let n = 0; n < 16 && last === null; n += 1) last = await churn(pick(clients, n));
       for (let n = 0; n < 8; n += 1) await churn(pick(clients, n));
-      expect(stored).toBeLessThanOrEqual(most + 1);
+      expect(stored).toBeLessThanOrEqual(most + 6);
       expect(last).toMatchObject({ status: 429, body: { code: 'throttled', attr: null } });
       expect(last?.body.detail).toContain('MAX_STORED_MIB_PER_DAY');
       expect(Number(last?.headers.get('retry-after'))).toBeGreaterThan(80_000);
@@ -326,6 +377,36 @@ describe('what an organization stores in a day', () => {
     } finally {
       for (const each of two) await each.stop();
     }
+  });
+
+  test('includes the answers that an Idempotency-Key keeps', async () => {
+    const beside = await startApiBeside(api, () => ({ storedBytesPerDay: 2 * mebibyte }));
+    try {
+      const tenant = await newTenant();
+      const own = beside.client.withKey(tenant.key);
+      const path = `${tenant.path}/batch_exports`;
+      const { body } = await own.post(path, large());
+      const statuses: number[] = [];
+      for (let n = 0; n < 100; n += 1) {
+        const headers = { 'idempotency-key': `key-${n}` };
+        statuses.push((await own.post(`${path}/${body.id}/pause`, {}, { headers })).status);
+      }
+      expect(statuses.filter((status) => status === 200).length).toBeLessThan(60);
+      expect(statuses.at(-1)).toBe(429);
+    } finally {
+      await beside.stop();
+    }
+  });
+
+  test('includes the lines that own plugins write', async () => {
+    const { teamId } = await newTenant();
+    const log: string[] = [];
+    const count = (bytes: number) => countStoredBytes(api.db, teamId ?? 0, bytes, 10_000);
+    const lines = new PluginLines({ add: (_level, message) => log.push(message) }, count);
+    for (let n = 0; n < 100; n += 1) lines.add('INFO', `${n} ${'x'.repeat(900)}`);
+    await lines.end();
+    expect(log.length).toBeLessThan(12);
+    expect(log.at(-1)).toContain('MAX_STORED_MIB_PER_DAY');
   });
 
   test('does not count what was refused', async () => {

@@ -93,6 +93,7 @@ const rules: ExportRules = {
   secretProperties: () => [],
   ownProperties: () => [],
   checkQuery: () => ({ ok: true, schema: null }),
+  applyFilters: (dslQuery) => ({ ok: true, dslQuery }),
 };
 
 export async function createWorld(
@@ -118,6 +119,7 @@ export async function createWorld(
       model: 'events',
       dslQuery: null,
       querySchema: null,
+      filters: null,
       transformations: false,
       paused: one.paused,
       lastPausedAt: null,

@@ -35,7 +35,10 @@ export function callRunningService(service: Service | null): void {
  * Starts an API over a database of its own, listening in this process; or joins the service that
  * runs already (`callRunningService`), which takes no `changes`.
  */
-export async function startApiUnderTest(changes: Partial<ApiOptions> = {}): Promise<ApiUnderTest> {
+export async function startApiUnderTest(
+  changes: Partial<ApiOptions> = {},
+  onOptions: (options: ApiOptions) => void = () => {},
+): Promise<ApiUnderTest> {
   if (running) return join(running, async () => {});
   const database = await createTestDatabase();
   const db = openDatabase({
@@ -44,7 +47,9 @@ export async function startApiUnderTest(changes: Partial<ApiOptions> = {}): Prom
     maxConnections: 10,
     onError: () => {},
   });
-  const api = await buildApi(testApiOptions(db, database.url, changes));
+  const options = testApiOptions(db, database.url, changes);
+  onOptions(options);
+  const api = await buildApi(options);
   const baseUrl = await api.listen({ port: 0, host: '127.0.0.1' });
   return join({ baseUrl, databaseUrl: database.url, db }, async () => {
     await api.close();

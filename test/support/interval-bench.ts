@@ -95,6 +95,7 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     prefix: 'p',
     encoding: encodingOf({ file_format: 'JSONLines' }),
     chain: null,
+    withoutRows: plugins.withoutRows,
     maxFileBytes: null,
     writesManifest: true,
     onRejected: 'warn',
@@ -158,6 +159,7 @@ export function attempt(
       },
       readNow: async () => Date.now(),
       log: () => {},
+      logOfPlugin: () => {},
       step: (_name, work) => work(),
       ...ports,
       confirmCommit: async (intent) => {
@@ -179,7 +181,9 @@ export function attempt(
 }
 
 export async function readManifest(destination: Destination): Promise<Manifest> {
-  const manifest = decodeManifest((await readAll(destination, manifestPath)) ?? Buffer.alloc(0));
+  const manifest = await decodeManifest(
+    (await readAll(destination, manifestPath)) ?? Buffer.alloc(0),
+  );
   if (!manifest) throw new Error('there is no manifest');
   return manifest;
 }

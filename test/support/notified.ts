@@ -124,4 +124,5 @@ export async function forgetNotifications(db: Database): Promise<void> {
   await db.query('delete from notification_targets');
   await db.query('delete from notification_events');
   await db.query('delete from sent_emails');
+  await db.query('delete from email_addresses');
 }

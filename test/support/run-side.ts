@@ -109,6 +109,7 @@ export async function exportOfThePast(
     model: 'events',
     dslQuery: null,
     querySchema: null,
+    filters: null,
     transformations: false,
     paused,
     lastPausedAt: null,

@@ -1,4 +1,4 @@
-import { readManifests } from '../../src/table-formats/iceberg/manifest-set.ts';
+import { budgetOfCommit, readManifests } from '../../src/table-formats/iceberg/manifest-set.ts';
 import {
   keptVersions,
   nameOf,
@@ -27,7 +27,8 @@ export async function findTableLeftovers(
   }
   for (const snapshot of table?.snapshots ?? []) {
     needed.add(nameOf(snapshot['manifest-list']));
-    for (const { path } of await readManifests(place, objects, snapshot)) needed.add(nameOf(path));
+    for (const { path } of await readManifests(place, objects, snapshot, budgetOfCommit()))
+      needed.add(nameOf(path));
   }
   const left: string[] = [];
   for await (const { key } of objects.list(metadataFolder(place))) {

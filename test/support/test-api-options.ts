@@ -9,6 +9,7 @@ import { loadModels } from '../../src/main/models.ts';
 import { openNotifications } from '../../src/main/notifications.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { previewsOf } from '../../src/main/preview-rows.ts';
+import { applyFilters } from '../../src/query/property-filters.ts';
 import type { Database } from '../../src/store/database.ts';
 import { checkReadiness } from '../../src/use-cases/installation/check-readiness.ts';
 import { testSecrets } from './test-secrets.ts';
@@ -37,10 +38,11 @@ export function testApiOptions(
     privateEndpoints: false,
     models: [eventsModel],
     checkQuery: checkQueryOf(changes.models ?? [eventsModel]),
+    applyFilters,
     ...previewsOf(config, loadModels(config), databaseUrl, context),
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),
-    trustProxy: false,
+    trustProxy: 0,
     publicUrl: null,
     failedKeysPerMinute: 100_000,
     timeShare: { savedMs: Number.POSITIVE_INFINITY, savedPerSecondMs: 0 },

@@ -10,6 +10,7 @@ import {
 import { previewBackfill, startBackfill } from '../../use-cases/backfills/start-backfill.ts';
 import { cancelBackfill } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
+import { refuseOtherRows } from '../batch-exports/same-rows.ts';
 import { BatchExport } from '../batch-exports/schema.ts';
 import { batchExportView } from '../batch-exports/view.ts';
 import { lookAtIntervals } from '../insights/look.ts';
@@ -49,6 +50,7 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
       },
     }),
     async (request, reply) => {
+      refuseOtherRows(request);
       const batchExport = batchExportOf(request);
       const asked = backfillRequest(request.body);
       if (request.body.dry_run === true) {

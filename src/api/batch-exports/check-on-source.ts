@@ -4,12 +4,14 @@ import { describeError, SluiceError } from '../../domain/errors.ts';
 import { type DestinationConfig, readFileSettings } from '../../domain/file-settings.ts';
 import { Refusal } from '../../domain/problem.ts';
 import { recordWarnings } from '../../use-cases/exports/record-warnings.ts';
-import { checkEventFilters } from '../../use-cases/exports/rules.ts';
+import { changeFilters } from '../../use-cases/exports/filters.ts';
+import { checkEventFilters, type ExportRules } from '../../use-cases/exports/rules.ts';
 import type { UpdateExportInput } from '../../use-cases/exports/update-export.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
 import { ApiError } from '../api-error.ts';
 import type { Deps, DescribedRequest } from '../options.ts';
 import { untilClosed } from '../until-closed.ts';
+import { addWarnings } from '../warnings.ts';
 
 /** What of an export its source must be able to run. */
 export interface Runnable {
@@ -23,6 +25,7 @@ export interface Runnable {
 /** Whether a change decides which rows an export reads, or what their columns must be. */
 export function changesRows({
   dslQuery,
+  filters,
   transformations,
   destination,
 }: UpdateExportInput): boolean {
@@ -31,14 +34,19 @@ export function changesRows({
     exclude_events: exclude,
     decimal_columns: decimals,
   } = destination?.config ?? {};
-  const fields = [dslQuery, transformations, include, exclude, decimals];
+  const fields = [dslQuery, filters, transformations, include, exclude, decimals];
   return fields.some((field) => field !== undefined);
 }
 
 /** An export as it would be after a change. */
-export function changedRunnable(before: BatchExport, input: UpdateExportInput): Runnable {
+export function changedRunnable(
+  rules: ExportRules,
+  before: BatchExport,
+  input: UpdateExportInput,
+): Runnable {
   const { teamId, model } = before;
-  const { dslQuery = before.dslQuery, transformations = before.transformations } = input;
+  const { dslQuery } = changeFilters(rules, before, input);
+  const { transformations = before.transformations } = input;
   const config = { ...before.destination.config, ...input.destination?.config };
   return { teamId, model, dslQuery, transformations, config };
 }
@@ -142,8 +150,6 @@ export async function warn(
   warnings: readonly string[],
 ): Promise<void> {
   if (warnings.length === 0) return;
-  // A header holds visible ASCII.
-  const shown = warnings.map((text) => text.replace(/[^\x20-\x7e]/g, '?').slice(0, 500));
-  reply.header('sluice-warning', shown.join(' '));
+  addWarnings(reply, warnings);
   await recordWarnings(request.context, batchExport, warnings);
 }

@@ -22,7 +22,7 @@ const at = (attr: string | null): string =>
 export function destinationRules(
   definitions: readonly DestinationDefinition[],
   context: DestinationContext,
-): Omit<ExportRules, 'models' | 'checkQuery'> {
+): Omit<ExportRules, 'models' | 'checkQuery' | 'applyFilters'> {
   const ajv = createAjv();
   const byType = new Map<string, Checked>(
     definitions.map((definition) => {

@@ -1,7 +1,10 @@
 import type { Static } from 'typebox';
 import { parseTime } from '../../domain/parse-time.ts';
+import { Refusal } from '../../domain/problem.ts';
 import type { Timestamp } from '../../domain/time.ts';
 import type { CreateExportInput } from '../../use-cases/exports/create-export.ts';
+import { changeFilters } from '../../use-cases/exports/filters.ts';
+import type { ExportRules } from '../../use-cases/exports/rules.ts';
 import type { UpdateExportInput } from '../../use-cases/exports/update-export.ts';
 import type { BatchExportBodies } from './schema.ts';
 
@@ -21,7 +24,8 @@ export function createInput(body: CreateBody): CreateExportInput {
     offsetDay: body.offset_day,
     offsetHour: body.offset_hour,
     model: body.model ?? defaultModel,
-    dslQuery: body.dsl_query ?? null,
+    dslQuery: queryOf(body) ?? null,
+    filters: body.filters ?? null,
     transformations: body.transformations ?? false,
     paused: body.paused ?? false,
     lastPausedAt: readTime(body.last_paused_at) ?? null,
@@ -42,7 +46,8 @@ export function updateInput(body: PatchBody): UpdateExportInput {
     offsetDay: body.offset_day,
     offsetHour: body.offset_hour,
     model: body.model,
-    dslQuery: body.dsl_query,
+    dslQuery: queryOf(body),
+    filters: body.filters,
     transformations: body.transformations,
     paused: body.paused,
     lastPausedAt: readTime(body.last_paused_at),
@@ -50,6 +55,29 @@ export function updateInput(body: PatchBody): UpdateExportInput {
     endAt: readTime(body.end_at),
     freshnessMinutes: body.freshness_minutes,
   };
+}
+
+/** The query and filters of an export that does not exist yet. */
+export function newQuery(
+  rules: ExportRules,
+  input: Pick<CreateExportInput, 'model' | 'dslQuery' | 'filters'>,
+) {
+  return changeFilters(rules, { model: input.model, dslQuery: null, filters: null }, input);
+}
+
+/** The query of a body, by either of its names. @throws Refusal (400) if the two differ */
+export function queryOf(body: {
+  readonly dsl_query?: string | null | undefined;
+  readonly hogql_query?: string | null | undefined;
+}): string | null | undefined {
+  const { dsl_query: own, hogql_query: other } = body;
+  if (own === undefined) return other;
+  if (other === undefined || own === other) return own;
+  throw new Refusal({
+    code: 'invalid_input',
+    detail: 'This is another name of dsl_query, and the two differ. Send one of them.',
+    attr: 'hogql_query',
+  });
 }
 
 /** `text` has passed the schema's format. */

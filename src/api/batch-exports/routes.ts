@@ -15,6 +15,7 @@ import { pauseExport } from '../../use-cases/exports/pause-export.ts';
 import { unpauseExport } from '../../use-cases/exports/unpause-export.ts';
 import { examineChange, updateExport } from '../../use-cases/exports/update-export.ts';
 import { type Api, actorOf, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
+import { upToPageBytes } from '../lists/page-bytes.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
 import { exportOperations, type Family, organizationFamily } from '../operations.ts';
@@ -24,11 +25,12 @@ import { Ref } from '../schemas/shapes.ts';
 import { changedRunnable, changesRows, checkOnSource, warn } from './check-on-source.ts';
 import { checkTablePlace } from './check-table-place.ts';
 import { everyProblem } from './every-problem.ts';
-import { createInput, updateInput } from './input.ts';
+import { createInput, newQuery, updateInput } from './input.ts';
 import { teamFor } from './load.ts';
+import { refuseOtherRows } from './same-rows.ts';
 import { BatchExport, batchExportBodies, UnpauseBody } from './schema.ts';
 import { countsView, ExportHealthCounts, ExportListQuery, searchOf } from './search.ts';
-import { batchExportView, batchExportViews, createdExportView } from './view.ts';
+import { batchExportView, batchExportViews, bytesOfView, createdExportView } from './view.ts';
 
 /** Create, list, retrieve, update and delete exports, and pause and unpause them. */
 export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
@@ -63,7 +65,8 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         ? listBatchExports(db, reach, page)
         : findBatchExports(db, reach, search, page));
       const views = await batchExportViews(request.context, results);
-      return offsetEnvelope(request, page, { count, results: views }, (view) => view);
+      const shown = upToPageBytes(views, bytesOfView);
+      return offsetEnvelope(request, page, { count, results: shown }, (view) => view);
     },
   );
 
@@ -95,7 +98,8 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         const { team_id: team } = request.body;
         const teamId = await teamFor(request.context.db, reachOf(request), team);
         const input = createInput(request.body);
-        const asked = { ...input, teamId, config: input.destination.config };
+        const { dslQuery } = newQuery(rules, input);
+        const asked = { ...input, dslQuery, teamId, config: input.destination.config };
         const check = checkNew(deps, request, reply, asked);
         checks.set(request, check);
         await check.catch(() => {});
@@ -144,7 +148,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         }
         const input = updateInput(request.body);
         const warnings = changesRows(input)
-          ? await checkOnSource(deps, request, reply, changedRunnable(before, input))
+          ? await checkOnSource(deps, request, reply, changedRunnable(rules, before, input))
           : [];
         const actor = actorOf(request);
         const after = await updateExport(request.context, rules, actor, before.id, input);
@@ -187,6 +191,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       response: { 200: Ref(BatchExport), ...postErrors() },
     }),
     async (request) => {
+      refuseOtherRows(request);
       const { id } = batchExportOf(request);
       const { backfill = false } = request.body;
       const unpaused = await unpauseExport(request.context, actorOf(request), id, { backfill });

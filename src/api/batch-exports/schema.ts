@@ -1,6 +1,7 @@
 import { type Static, type TObject, Type } from 'typebox';
 import type { DestinationDefinition } from '../../destinations/destination.ts';
 import { intervals } from '../../domain/cadence.ts';
+import { PropertyFilter } from './filter-schema.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
 import { Health } from './search.ts';
@@ -47,7 +48,10 @@ export const BatchExport = named(
           'Time since which the data is older than freshness_minutes; null if it is not older. Sluice checks this every few seconds.',
       }),
       latest_runs: Type.Array(Ref(BatchExportRun), { description: 'The 10 newest, newest first.' }),
-      dsl_query: Nullable(Type.String()),
+      dsl_query: Nullable(
+        Type.String({ description: 'With the conditions of filters in its WHERE.' }),
+      ),
+      filters: Nullable(Type.Array(PropertyFilter)),
       schema: Type.Unsafe<unknown>({
         description: 'The parsed form of dsl_query; null without a query.',
       }),
@@ -110,6 +114,7 @@ export const BatchExport = named(
           late_since: null,
           latest_runs: [],
           dsl_query: null,
+          filters: null,
           schema: null,
           model: 'events',
           timezone: 'UTC',
@@ -141,6 +146,18 @@ const optionalFields = {
     Nullable(Type.Integer({ minimum: 1, maximum: 525_600, description: freshness })),
   ),
   dsl_query: Type.Optional(Nullable(Type.String({ maxLength: 100_000 }))),
+  hogql_query: Type.Optional(
+    Nullable(Type.String({ maxLength: 100_000, description: 'Another name of dsl_query.' })),
+  ),
+  filters: Type.Optional(
+    Nullable(
+      Type.Array(PropertyFilter, {
+        maxItems: 100,
+        description:
+          'Conditions on properties, joined by AND. Sluice adds them to the WHERE of dsl_query. null or an empty list removes them.',
+      }),
+    ),
+  ),
   timezone: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
   offset_day: Type.Optional(Nullable(Type.Integer({ description: '0–6, 0 = Sunday; week only.' }))),
   offset_hour: Type.Optional(Nullable(Type.Integer({ description: '0–23; day and week only.' }))),
@@ -215,7 +232,10 @@ export function destinationSchemas(destinations: readonly DestinationDefinition[
       type,
       Type.Object(
         { type: Type.Literal(type), config: closed(configSchema) },
-        { description: `Files at a destination of type ${type}.` },
+        {
+          additionalProperties: false,
+          description: `Files at a destination of type ${type}.`,
+        },
       ),
     ),
   );

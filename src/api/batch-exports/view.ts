@@ -65,6 +65,7 @@ function view(
     late_since: batchExport.lateSince,
     latest_runs: (details?.latestRuns ?? []).map((run) => runView(run, policy.retry)),
     dsl_query: batchExport.dslQuery,
+    filters: batchExport.filters && [...batchExport.filters],
     schema: batchExport.querySchema,
     model: batchExport.model,
     timezone: cadence.timezone,
@@ -86,4 +87,14 @@ function view(
 export function missingView(holes: Holes | null | undefined): BatchExportView['missing'] {
   const { count, since } = holes?.missing ?? { count: 0, since: null };
   return { count, since: toTimestampOrNull(since) };
+}
+
+/** Bytes of an export in an answer, about: the store has weighed its own row, its runs come with it. */
+export function bytesOfView({ latest_runs, dsl_query, destination }: BatchExportView): number {
+  const errors = latest_runs.reduce(
+    (sum, run) => sum + 600 + 3 * (run.latest_error?.length ?? 0),
+    0,
+  );
+  // The query is in the schema too, with its expressions.
+  return errors + 3 * (dsl_query?.length ?? 0) + Object.keys(destination.config).length * 20;
 }

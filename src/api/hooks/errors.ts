@@ -16,6 +16,8 @@ export function answerErrors(api: Api): void {
     return sendError(request, reply, answer);
   });
   api.setNotFoundHandler((request, reply) => sendError(request, reply, notFound()));
+  // Before its body is read.
+  api.addHook('onRequest', (request, _reply, done) => (request.is404 ? done(notFound()) : done()));
 }
 
 /** Answers with an error; also for code that Fastify's error handler does not cover. */

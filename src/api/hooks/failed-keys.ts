@@ -1,5 +1,5 @@
-import { isIPv6 } from 'node:net';
 import { ApiError } from '../api-error.ts';
+import { networkOf } from '../network-of.ts';
 
 /** Finds which of these hashes belong to keys that exist and have not ended, as hexadecimal text. */
 export type FindKnown = (hashes: readonly Buffer[]) => Promise<ReadonlySet<string>>;
@@ -142,21 +142,4 @@ function remember<V>(map: Map<string, V>, key: string, value: V): void {
   map.set(key, value);
   const [oldest] = map.keys();
   if (map.size > maxRemembered && oldest !== undefined) map.delete(oldest);
-}
-
-/** What one client has for itself: an IPv4 address, or the 64 bits of an IPv6 network. */
-export function networkOf(ip: string): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip)?.[1];
-  if (mapped !== undefined) return mapped;
-  const [address = ''] = ip.split('%');
-  if (!isIPv6(address)) return ip;
-  const [head = '', tail] = address.split('::');
-  const front = head === '' ? [] : head.split(':');
-  const back = tail ? tail.split(':') : [];
-  const gap = tail === undefined ? 0 : 8 - front.length - back.length;
-  const groups = [...front, ...Array.from({ length: Math.max(0, gap) }, () => '0'), ...back];
-  return `${groups
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(':')}::/64`;
 }

@@ -36,10 +36,12 @@ function addFallback(api: Api, url: string, allowed: ReadonlySet<string>): void 
     url,
     config: { fallback: true },
     schema: { hide: true },
-    handler: async (request, reply) => {
+    // Before its body is read.
+    onRequest: async (request, reply) => {
       if (request.method === 'OPTIONS') return reply.code(204).header('allow', allow).send();
       const detail = `Method "${request.method}" not allowed. Use ${allow}.`;
       throw new ApiError(405, [{ code: 'method_not_allowed', detail, attr: null }], { allow });
     },
+    handler: async () => null,
   });
 }

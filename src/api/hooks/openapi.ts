@@ -1,5 +1,4 @@
 import swagger from '@fastify/swagger';
-import swaggerUi from '@fastify/swagger-ui';
 import { Me } from '../me/routes.ts';
 import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../backfills/schema.ts';
@@ -24,11 +23,8 @@ import { Throughput } from '../throughput/routes.ts';
 import { LabResult } from '../transformations/lab.ts';
 import { Plugin, RearrangedConfigs, TransformationConfig } from '../transformations/schema.ts';
 import { documentForClients } from './client-document.ts';
+import { serveDocs } from './docs-page.ts';
 import { shareSerializers } from './serializers.ts';
-
-/** Strict, but without the upgrade to https, so the page also works over http in a private network. */
-const pagePolicy =
-  "default-src 'self'; base-uri 'self'; object-src 'none'; frame-ancestors 'none'; img-src 'self' data:";
 
 /** Schemas that the document defines once, by name. */
 const components = [
@@ -103,10 +99,5 @@ export async function describeApi(
       buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `def-${index}`),
     },
   });
-  await api.register(swaggerUi, {
-    routePrefix: '/api/docs',
-    staticCSP: true,
-    transformStaticCSP: () => pagePolicy,
-  });
-  api.get('/api/openapi.json', { schema: { hide: true } }, async () => api.swagger());
+  serveDocs(api);
 }

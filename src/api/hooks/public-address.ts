@@ -6,7 +6,8 @@ const loopback = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/i;
 export interface PublicAddress {
   /** Where clients reach the service; null if that is not configured. */
   readonly publicUrl: string | null;
-  readonly trustProxy: boolean;
+  /** How many proxies set X-Forwarded-* headers that are trusted. */
+  readonly trustProxy: number;
 }
 
 /** Sets what links begin with: never a Host that the client made up. */
@@ -25,7 +26,7 @@ function linkBaseOf(request: Request, { publicUrl, trustProxy }: PublicAddress):
   if (publicUrl !== null) return publicUrl.replace(/\/+$/, '');
   const { host, protocol } = request;
   const own = socketAddress(request);
-  const isForwarded = trustProxy && request.headers['x-forwarded-host'] !== undefined;
+  const isForwarded = trustProxy > 0 && request.headers['x-forwarded-host'] !== undefined;
   const isOurs = loopback.test(host) || host === own || (isForwarded && wellFormedHost.test(host));
   return `${protocol}://${isOurs ? host : (own ?? 'localhost')}`;
 }

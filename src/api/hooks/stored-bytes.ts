@@ -1,9 +1,10 @@
 import type { Sql } from '../../store/database.ts';
+import { countBytes } from '../../store/counted.ts';
 import { reserveStoredBytes, type StoredBytesReservation } from '../../store/stored-bytes.ts';
 import { type Api, callerOf, type Request } from '../api.ts';
 import { ApiError } from '../api-error.ts';
 
-/** What a change stores beside its body: the record of who changed what. */
+/** What a change counts as at least: rows have columns of their own. */
 const bytesPerChange = 2 * 1024;
 
 /** Bytes that this process may let through for one organization, until its day ends. */
@@ -16,7 +17,8 @@ interface Budget {
 
 /**
  * Limits what the changes of an organization store in a day, over all API processes. What they delete is kept for
- * a while, so it counts too. Each process takes a MiB at a time.
+ * a while, so it counts too. The values that the database gets are counted: the change, its record in the
+ * activity, the answer that an Idempotency-Key keeps. Each process takes a MiB at a time.
  *
  * @param perDay bytes
  */
@@ -24,9 +26,11 @@ export function limitStoredBytes(api: Api, db: Sql, perDay: number): void {
   const budgets = new Map<string, Budget>();
   const pending = new Map<string, Promise<void>>();
   const taken = new WeakMap<Request, number>();
+  const sent = new WeakMap<Request, number>();
 
   const refill = async (id: string, needed: number) => {
-    const reservation = await reserveStoredBytes(db, id, needed, perDay);
+    const owed = Math.max(0, -(budgets.get(id)?.held ?? 0));
+    const reservation = await reserveStoredBytes(db, id, needed + owed, perDay);
     const now = performance.now();
     for (const [other, { endsAt }] of budgets) if (endsAt <= now) budgets.delete(other);
     const held = (budgets.get(id)?.held ?? 0) + reservation.granted;
@@ -60,13 +64,18 @@ export function limitStoredBytes(api: Api, db: Sql, perDay: number): void {
     const bytes = Math.min(bytesPerChange + request.bodyBytes, perDay);
     await take(organizationId, bytes);
     taken.set(request, bytes);
+    const { context } = request;
+    const count = (more: number) => sent.set(request, (sent.get(request) ?? 0) + more);
+    request.context = { ...context, db: countBytes(context.db, count) };
   });
   api.addHook('onResponse', async (request, reply) => {
     const bytes = taken.get(request);
-    if (bytes === undefined || reply.statusCode < 400) return;
-    // It was refused, so it has stored nothing.
+    if (bytes === undefined) return;
     const budget = budgets.get(callerOf(request).organizationId);
-    if (budget) budget.held += bytes;
+    if (!budget) return;
+    // If it was refused, it has stored nothing. What it stored beyond the estimate, the next change has to make up for.
+    const isRefused = reply.statusCode >= 400;
+    budget.held -= isRefused ? -bytes : Math.max(0, (sent.get(request) ?? 0) - bytes);
   });
 }
 

@@ -1,17 +1,19 @@
 import { type Static, type TObject, type TProperties, Type } from 'typebox';
 import type { DestinationDefinition } from '../../destinations/destination.ts';
 import { readFileSettings } from '../../domain/file-settings.ts';
-import { Refusal } from '../../domain/problem.ts';
+import { Refusal, refuseIfAny } from '../../domain/problem.ts';
 import {
   readChangedDestination,
   readNewDestination,
   refuseRows,
 } from '../../use-cases/exports/unsaved.ts';
-import { checkFixed } from '../../use-cases/exports/update-export.ts';
+import { changeFilters } from '../../use-cases/exports/filters.ts';
+import type { ExportRules } from '../../use-cases/exports/rules.ts';
+import { checkFixed, type UpdateExportInput } from '../../use-cases/exports/update-export.ts';
 import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
 import { type Api, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
-import { changedRunnable, checkOnSource, type Runnable } from '../batch-exports/check-on-source.ts';
-import { defaultModel } from '../batch-exports/input.ts';
+import { checkOnSource, type Runnable } from '../batch-exports/check-on-source.ts';
+import { defaultModel, queryOf } from '../batch-exports/input.ts';
 import { teamFor } from '../batch-exports/load.ts';
 import { BatchExport, batchExportBodies } from '../batch-exports/schema.ts';
 import { costOfTrial, exportOperations, type Family, organizationFamily } from '../operations.ts';
@@ -20,6 +22,10 @@ import { postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { lookAtDestination, lookAtRows } from './look.ts';
 import { DestinationTest, RowPreview } from './schema.ts';
+
+const ignoredField = Type.Optional(
+  Type.Unknown({ description: 'A field of the export. Ignored here.' }),
+);
 
 const config = { scope: 'batch_export:write', changesNothing: true, cost: costOfTrial } as const;
 
@@ -35,19 +41,20 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     deps.models.map(({ name }) => name),
     family === organizationFamily,
   );
-  const { team_id, destination, model, dsl_query, transformations } = bodies.Create.properties;
+  const { team_id, destination, model, ...others } = bodies.Create.properties;
+  const { dsl_query, hogql_query, filters, transformations } = others;
+  const query = { dsl_query, hogql_query, filters, transformations };
   const ignored: TProperties = Object.fromEntries(
     Object.keys({ ...BatchExport.properties, ...bodies.Create.properties }).map((name) => [
       name,
-      Type.Optional(Type.Unknown({ description: 'A field of the export. Ignored here.' })),
+      ignoredField,
     ]),
   );
   /** A body of create or update. Only these fields matter. */
   const bodyWith = <Looked extends TProperties>(looked: Looked) =>
     Type.Unsafe<Static<TObject<Looked>>>(Type.Object({ ...ignored, ...looked }));
   const Rows = {
-    dsl_query,
-    transformations,
+    ...query,
     model,
     destination: Type.Optional(withRowSettings(deps.destinations)),
   };
@@ -57,7 +64,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     '/test',
     {
       ...write('testNewDestination', 'Run the checks of a destination that is not saved', [], {
-        body: bodyWith({ destination, model, team_id, dsl_query, transformations }),
+        body: bodyWith({ destination, model, team_id, ...query }),
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
       config,
@@ -68,7 +75,8 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       const teamId = await teamFor(request.context.db, reachOf(request), team);
       const { type } = asked;
       const whole = readNewDestination(rules, teamId, type, asked.config);
-      const { dsl_query: dslQuery = null, transformations: isTransformed = false } = body;
+      const dslQuery = readQuery(rules, { model: name, dslQuery: null, filters: null }, body);
+      const { transformations: isTransformed = false } = body;
       await checkDecimals(deps, request, reply, {
         ...{ teamId, model: name, dslQuery, transformations: isTransformed, config: whole },
       });
@@ -83,8 +91,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       ...write('testDestination', "Run the destination's checks one by one", ['id'], {
         body: bodyWith({
           destination: bodies.Patch.properties.destination,
-          dsl_query,
-          transformations,
+          ...query,
         }),
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
@@ -97,12 +104,11 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       const { destination: change } = request.body;
       const changed =
         change === undefined ? null : readChangedDestination(context, rules, batchExport, change);
-      const { dsl_query: dslQuery, transformations: isTransformed } = request.body;
-      const input = {
-        ...{ dslQuery, transformations: isTransformed },
-        destination: { config: changed ?? undefined },
-      };
-      await checkDecimals(deps, request, reply, changedRunnable(batchExport, input));
+      const dslQuery = readQuery(rules, batchExport, request.body);
+      const { transformations = batchExport.transformations } = request.body;
+      const config = { ...stored.config, ...changed };
+      const runnable = { ...{ teamId, model: name, dslQuery, transformations }, config };
+      await checkDecimals(deps, request, reply, runnable);
       const openConfig = () => changed ?? openDestinationConfig(context.secrets, id, stored);
       const tested = { type: stored.type, teamId, openConfig };
       return lookAtDestination(deps, request, reply, name, tested);
@@ -121,10 +127,12 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     async (request, reply) => {
       const { body } = request;
       const teamId = await teamFor(request.context.db, reachOf(request), body.team_id);
+      const newModel = body.model ?? defaultModel;
+      const noQuery = { model: newModel, dslQuery: null, filters: null };
       const asked = {
         teamId,
-        model: body.model ?? defaultModel,
-        dslQuery: body.dsl_query ?? null,
+        model: newModel,
+        dslQuery: readQuery(rules, noQuery, body),
         transformations: body.transformations ?? false,
         destination: { config: body.destination?.config ?? {} },
       };
@@ -157,7 +165,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       const asked = {
         teamId: before.teamId,
         model: before.model,
-        dslQuery: body.dsl_query === undefined ? before.dslQuery : body.dsl_query,
+        dslQuery: readQuery(rules, before, body),
         transformations: body.transformations ?? before.transformations,
         destination: { config: { ...before.destination.config, ...body.destination?.config } },
       };
@@ -167,6 +175,18 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       return lookAtRows(deps, request, reply, asked);
     },
   );
+}
+
+/** The query with the conditions of its filters. @throws Refusal */
+function readQuery(
+  rules: ExportRules,
+  before: Parameters<typeof changeFilters>[1],
+  body: Parameters<typeof queryOf>[0] & Pick<UpdateExportInput, 'filters'>,
+): string | null {
+  const asked = { dslQuery: queryOf(body), filters: body.filters };
+  const { dslQuery, problems } = changeFilters(rules, before, asked);
+  refuseIfAny(problems);
+  return dslQuery;
 }
 
 /**
@@ -183,21 +203,28 @@ async function checkDecimals(deps: Deps, request: Request, reply: Reply, runnabl
  * The settings of a destination that are about the rows; the rest of it does not count. All destinations have the
  * same.
  */
-function withRowSettings([first]: readonly DestinationDefinition[]) {
-  const known: TProperties = first?.configSchema.properties ?? {};
-  const names = ['include_events', 'exclude_events', 'decimal_columns'].filter(
-    (name) => name in known,
-  );
-  const settings = Object.fromEntries(names.map((name) => [name, known[name]]));
+function withRowSettings(destinations: readonly DestinationDefinition[]) {
+  const settings: TProperties = {};
+  for (const { configSchema } of destinations) {
+    for (const [name, schema] of Object.entries(configSchema.properties)) {
+      settings[name] = rowSettings.has(name) ? schema : ignoredField;
+    }
+  }
   return Type.Unsafe<{ readonly config?: Readonly<Record<string, unknown>> }>(
     Type.Object(
       {
-        config: Type.Optional(Type.Object(settings as TProperties, { additionalProperties: true })),
+        type: Type.Optional(Type.Enum(destinations.map(({ type }) => type))),
+        config: Type.Optional(Type.Object(settings)),
       },
       {
-        additionalProperties: true,
         description: 'Only include_events, exclude_events and decimal_columns of its config count.',
       },
     ),
   );
 }
+
+const rowSettings: ReadonlySet<string> = new Set([
+  'include_events',
+  'exclude_events',
+  'decimal_columns',
+]);

@@ -1,33 +1,42 @@
 import { notFound } from '../../domain/problem.ts';
 import { listLogEntries } from '../../store/log-entries.ts';
 import { findRun } from '../../store/runs.ts';
-import { type Api, batchExportOf, type Request } from '../api.ts';
+import { type Api, actorOf, batchExportOf, type Reply, type Request } from '../api.ts';
 import { offsetEnvelope, pageOf, timeBound } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
+import type { Deps } from '../options.ts';
 import { errors } from '../schemas/error.ts';
+import { untilClosed } from '../until-closed.ts';
 import { isUuid } from '../validation/validator.ts';
 import { BatchExportLog, LogListQuery, logView } from './schema.ts';
 
 /** The logs of an export and of its runs, newest first. */
-export function logRoutes(api: Api, family: Family): void {
+export function logRoutes(api: Api, family: Family, { searches }: Deps): void {
   const { read } = exportOperations(family);
 
-  const list = async (request: Request, query: LogListQuery, runId: string | null) => {
+  const list = async (
+    request: Request,
+    reply: Reply,
+    query: LogListQuery,
+    runId: string | null,
+  ) => {
     const levels = [...(query.level ?? []), ...(query.level_filter ?? [])];
     const page = pageOf(query);
-    const entries = await listLogEntries(
-      request.context.db,
-      {
-        exportId: batchExportOf(request).id,
-        runId,
-        levels: levels.length === 0 ? null : levels,
-        after: timeBound(query.after),
-        before: timeBound(query.before),
-        search: query.search || null,
-      },
-      page,
-    );
+    const asked = {
+      exportId: batchExportOf(request).id,
+      runId,
+      levels: levels.length === 0 ? null : levels,
+      after: timeBound(query.after),
+      before: timeBound(query.before),
+      search: query.search || null,
+    };
+    const read = () => listLogEntries(request.context.db, asked, page);
+    // A search reads every message, so it must not take the connections and processors of others.
+    const entries =
+      asked.search === null
+        ? await read()
+        : await searches.use(actorOf(request).organizationId, untilClosed(reply), read);
     return offsetEnvelope(request, page, entries, logView);
   };
 
@@ -37,7 +46,7 @@ export function logRoutes(api: Api, family: Family): void {
       querystring: LogListQuery,
       response: { 200: OffsetPageOf(BatchExportLog), ...errors() },
     }),
-    async (request) => list(request, request.query, null),
+    async (request, reply) => list(request, reply, request.query, null),
   );
 
   api.get(
@@ -46,13 +55,13 @@ export function logRoutes(api: Api, family: Family): void {
       querystring: LogListQuery,
       response: { 200: OffsetPageOf(BatchExportLog), ...errors() },
     }),
-    async (request) => {
+    async (request, reply) => {
       const { run_id: runId } = request.params as { run_id: string };
       const run = isUuid(runId)
         ? await findRun(request.context.db, batchExportOf(request).id, runId)
         : null;
       if (!run) throw notFound();
-      return list(request, request.query, run.id);
+      return list(request, reply, request.query, run.id);
     },
   );
 }

@@ -60,7 +60,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
       const page = pageOf(request.query);
       const { db } = request.context;
       const listed = await listNotificationTargets(db, reachOf(request), page);
-      return offsetEnvelope(request, page, listed, targetView);
+      return offsetEnvelope(request, page, listed, (each) => targetView(each, sender));
     },
   );
 
@@ -83,7 +83,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
       const actor = actorOf(request);
       const created = await createTarget(request.context, sender, actor, teamId, input);
       reply.code(201);
-      return targetWithSecretView(created);
+      return targetWithSecretView(created, sender);
     },
   );
 
@@ -92,7 +92,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     read('retrieveNotificationTarget', 'Retrieve a notification target', ['id'], {
       response: { ...oneTarget, ...errors() },
     }),
-    async (request) => targetView(targetOf(request)),
+    async (request) => targetView(targetOf(request), sender),
   );
 
   api.patch(
@@ -105,7 +105,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
       const { id } = targetOf(request);
       const change = changeInput(request.body);
       const actor = actorOf(request);
-      return targetView(await changeTarget(request.context, sender, actor, id, change));
+      return targetView(await changeTarget(request.context, sender, actor, id, change), sender);
     },
   );
 
@@ -130,7 +130,8 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     { ...rotate, config: { ...rotate.config, shownOnce: 'secret' } },
     async (request) => {
       const { id } = targetOf(request);
-      return targetWithSecretView(await rotateSecret(request.context, actorOf(request), id));
+      const rotated = await rotateSecret(request.context, actorOf(request), id);
+      return targetWithSecretView(rotated, sender);
     },
   );
 

@@ -48,6 +48,10 @@ const target = {
   ),
   format: Format,
   recipients: Type.Array(Type.String()),
+  unconfirmed_recipients: Type.Array(Type.String(), {
+    description:
+      'Recipients that have not confirmed their address yet: they get no notification. Each gets a mail with a link; a test of the target sends it again, once a day.',
+  }),
   events: Type.Array(Type.String()),
   enabled: Type.Boolean(),
   digests: Digests,
@@ -74,6 +78,7 @@ const example = {
   url_preview: 'https://example.com/…uice',
   format: 'json',
   recipients: [],
+  unconfirmed_recipients: [],
   events: ['export.failing', 'export.recovered'],
   enabled: true,
   digests: true,

@@ -1,4 +1,4 @@
-import type { NotificationOutcome } from '../../domain/notification.ts';
+import type { NotificationOutcome, NotificationSender } from '../../domain/notification.ts';
 import type { Delivery } from '../../store/notification-deliveries.ts';
 import type { NotificationTarget } from '../../store/notification-targets.ts';
 import type { TargetWithSecret } from '../../use-cases/notifications/change-targets.ts';
@@ -7,7 +7,10 @@ import type {
   NotificationTarget as NotificationTargetView,
 } from './schema.ts';
 
-export function targetView(target: NotificationTarget): NotificationTargetView {
+export function targetView(
+  target: NotificationTarget,
+  { trusts }: Pick<NotificationSender, 'trusts'>,
+): NotificationTargetView {
   return {
     id: target.id,
     team_id: target.teamId,
@@ -16,6 +19,9 @@ export function targetView(target: NotificationTarget): NotificationTargetView {
     url_preview: target.urlPreview,
     format: target.format,
     recipients: [...target.recipients],
+    unconfirmed_recipients: target.recipients.filter(
+      (each) => !trusts(each) && target.unconfirmed.includes(each.toLowerCase()),
+    ),
     events: [...target.events],
     enabled: target.enabled,
     digests: target.digests,
@@ -27,8 +33,11 @@ export function targetView(target: NotificationTarget): NotificationTargetView {
   };
 }
 
-export function targetWithSecretView({ target, secret }: TargetWithSecret) {
-  return { ...targetView(target), secret };
+export function targetWithSecretView(
+  { target, secret }: TargetWithSecret,
+  sender: Pick<NotificationSender, 'trusts'>,
+) {
+  return { ...targetView(target, sender), secret };
 }
 
 export function deliveryView(delivery: Delivery): NotificationDelivery {

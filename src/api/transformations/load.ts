@@ -48,6 +48,11 @@ export async function withPlugins(
   steps: readonly TransformationConfig[],
 ): Promise<Step[]> {
   const ids = [...new Set(steps.map(({ plugin }) => plugin))];
-  const plugins = await findPlugins(request.context.db, reachOf(request).organizationId, ids);
+  const plugins = await findPlugins(
+    request.context.db,
+    reachOf(request).organizationId,
+    ids,
+    false,
+  );
   return steps.map((step) => ({ step, plugin: plugins.get(step.plugin) ?? null }));
 }

@@ -7,7 +7,7 @@ import { removeTransformationConfig } from '../../use-cases/transformations/remo
 import { startTransformationJob } from '../../use-cases/transformations/start-job.ts';
 import { type Api, actorOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
-import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import { PageQuery } from '../lists/schema.ts';
 import { projectFamily, transformationOperations } from '../operations.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
@@ -20,8 +20,9 @@ import {
   RearrangedConfigs,
   StartJob,
   TransformationConfig,
+  TransformationPage,
 } from './schema.ts';
-import { transformationConfigView } from './view.ts';
+import { transformationConfigView, transformationConfigViews } from './view.ts';
 
 const { read, write } = transformationOperations(
   'Pipeline transformation configs',
@@ -38,7 +39,7 @@ export function transformationConfigRoutes(api: Api): void {
     '',
     read('listTransformationConfigs', 'List the chain, in its order', [], {
       querystring: Type.Object(PageQuery),
-      response: { 200: OffsetPageOf(TransformationConfig), ...errors() },
+      response: { 200: TransformationPage, ...errors() },
     }),
     async (request) => {
       const page = pageOf(request.query);
@@ -48,7 +49,9 @@ export function transformationConfigRoutes(api: Api): void {
         page,
       );
       const steps = await withPlugins(request, results);
-      return offsetEnvelope(request, page, { count, results: steps }, transformationConfigView);
+      const { results: views, plugins } = transformationConfigViews(steps);
+      const listed = offsetEnvelope(request, page, { count, results: views }, (view) => view);
+      return { ...listed, plugins };
     },
   );
 
@@ -81,17 +84,18 @@ export function transformationConfigRoutes(api: Api): void {
     async (request) => {
       const asked = rearrangement(request.body);
       const teamId = teamOf(request);
-      const { moved, chain } = await rearrangeTransformationConfigs(
+      const { moved } = await rearrangeTransformationConfigs(
         request.context,
         actorOf(request),
         teamId,
         asked,
       );
-      const steps = await withPlugins(request, chain);
-      const results = steps.map(transformationConfigView);
-      const [first] = results.filter(({ id }) => id === moved.id);
-      if (!first) throw new Error('the moved step is not in its chain');
-      return { ...first, results };
+      const [first] = await withPlugins(request, [moved]);
+      if (!first) throw new Error('a step is missing');
+      const whole = { limit: 1_000, offset: 0 };
+      const chain = await listTransformationConfigs(request.context.db, teamId, whole);
+      const steps = await withPlugins(request, chain.results);
+      return { ...transformationConfigView(first), ...transformationConfigViews(steps) };
     },
   );
 

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { OffsetPageOf } from '../lists/schema.ts';
 import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
 
 const Int32 = { minimum: -2_147_483_648, maximum: 2_147_483_647, format: 'int32' };
@@ -24,7 +25,11 @@ const Settings = Type.Unsafe<Record<string, unknown>>({
 const Details = Type.Object(
   {
     config: Settings,
-    config_schema: Type.Array(PluginField, { description: 'The settings of the plugin.' }),
+    config_schema: Type.Optional(
+      Type.Array(PluginField, {
+        description: 'The settings of the plugin. Absent in lists: plugins has it once.',
+      }),
+    ),
     plugin_info: Settings,
     delivery_rate_24h: Nullable(Type.Number()),
   },
@@ -85,11 +90,38 @@ export const TransformationConfig = named(
 );
 export type TransformationConfig = Static<typeof TransformationConfig>;
 
+export const UsedPlugin = Type.Object({
+  id: Type.Integer(),
+  name: Type.String(),
+  description: Nullable(Type.String()),
+  url: Nullable(Type.String()),
+  config_schema: Type.Array(PluginField),
+  jobs: Type.Array(Type.Object({ type: Type.String(), description: Type.String() })),
+});
+
+const usedPlugins = {
+  plugins: Type.Array(UsedPlugin, {
+    description:
+      'Each plugin of these steps once, in full. Their plugin_info has its name, description and url.',
+  }),
+};
+
+export const TransformationPage = Type.Object({
+  ...OffsetPageOf(TransformationConfig).properties,
+  ...usedPlugins,
+});
+
 export const RearrangedConfigs = named(
   'RearrangedTransformationConfigs',
   Type.Object(
-    { ...shape, results: Type.Array(Ref(TransformationConfig)) },
-    { description: 'The first moved config, and the whole chain in its order.' },
+    {
+      ...shape,
+      results: Type.Array(Ref(TransformationConfig), {
+        description: 'The chain in its order, up to 8 MiB. Get the list for a longer one.',
+      }),
+      ...usedPlugins,
+    },
+    { description: 'The first moved config, and the chain in its order.' },
   ),
 );
 

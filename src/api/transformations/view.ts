@@ -4,9 +4,31 @@ import type { Step } from '../../use-cases/transformations/create-config.ts';
 import { secretMask } from '../../use-cases/transformations/secrets.ts';
 import type { Plugin, PluginField, TransformationConfig } from './schema.ts';
 
-export function transformationConfigView({ step, plugin }: Step): TransformationConfig {
+export function transformationConfigView(shown: Step): TransformationConfig {
+  const info = shown.plugin && pluginInfo(shown.plugin);
+  return view(shown, info, shown.plugin?.configSchema.map(fieldView) ?? []);
+}
+
+/** Steps of a list. What many of them have in common, their plugins, is beside them once. */
+export function transformationConfigViews(steps: readonly Step[]) {
+  const used = new Map<number, InstalledPlugin>();
+  for (const { plugin } of steps) if (plugin) used.set(plugin.id, plugin);
+  const results = steps.map((step) => {
+    const { name, description, url } = step.plugin ?? {};
+    return view(step, step.plugin && { name, description, url });
+  });
+  return {
+    results,
+    plugins: [...used.values()].map((plugin) => ({ id: plugin.id, ...pluginInfo(plugin) })),
+  };
+}
+
+function view(
+  { step, plugin }: Step,
+  info: object | null,
+  configSchema?: PluginField[],
+): TransformationConfig {
   const config = maskedConfig({ step, plugin });
-  const info = plugin && pluginInfo(plugin);
   return {
     id: step.id,
     plugin: step.plugin,
@@ -25,8 +47,8 @@ export function transformationConfigView({ step, plugin }: Step): Transformation
     match_action: step.matchAction,
     details: {
       config,
-      config_schema: plugin?.configSchema.map(fieldView) ?? [],
-      plugin_info: info ?? {},
+      ...(configSchema === undefined ? {} : { config_schema: configSchema }),
+      plugin_info: { ...info },
       delivery_rate_24h: step.deliveryRate === null ? null : Number(step.deliveryRate),
     },
   };

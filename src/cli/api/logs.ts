@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { toTimestamp } from '../../domain/time.ts';
 import { readList } from '../arguments.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
-import { toTimestamp } from '../../domain/time.ts';
 import { type Colour, type Paint, paintFor, plain, shortTime } from '../text.ts';
 import type { Api } from './api.ts';
 import { findExport } from './find-export.ts';

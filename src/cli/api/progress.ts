@@ -6,6 +6,8 @@ const barWidth = 30;
 export interface Progress {
   /** @param share from 0 to 1 */
   show(share: number, text: string): void;
+  /** Removes the bar, so that a line can be printed in its place. */
+  clear(): void;
   /** Ends the line of the bar. */
   end(): void;
 }
@@ -30,6 +32,10 @@ export function createProgress({
       const now = Math.floor(share * 4);
       if (now > quarter) err(`${percent}  ${text}\n`);
       quarter = Math.max(quarter, now);
+    },
+    clear() {
+      if (isDrawn) err('\r\x1b[K');
+      isDrawn = false;
     },
     end() {
       if (isDrawn) err('\n');

@@ -8,8 +8,8 @@ import {
   shortTime,
   tableLines,
 } from '../text.ts';
-import { print } from './exports-actions.ts';
 import { healthColours } from './export-text.ts';
+import { print } from './exports-actions.ts';
 import { listExports } from './find-export.ts';
 import { type Health, healthOf, healthStates, reasonOf } from './health.ts';
 import { type ApiOptions, openApi } from './open-api.ts';

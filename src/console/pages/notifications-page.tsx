@@ -83,6 +83,12 @@ function TargetItem({ target, onChanged }: TargetProps) {
         {target.events.join(', ')}
         {!target.digests && ' · no digests'}
       </p>
+      {target.unconfirmed_recipients.length > 0 && (
+        <p className="bad-text">
+          Waiting for the confirmation of {target.unconfirmed_recipients.join(', ')}. Send a test to
+          ask again, once a day.
+        </p>
+      )}
       {target.disabled_reason !== null && <p className="bad-text">{target.disabled_reason}</p>}
       <Failure failure={test.failure} />
       <div>

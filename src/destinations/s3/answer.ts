@@ -1,12 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { SluiceError } from '../../domain/errors.ts';
 import { collectBody } from './collect-body.ts';
+import { printXml, readXml } from './xml.ts';
 
 /** The longest answers in XML are lists: see `keysPerPage`. */
 export const maxXmlBytes = 1024 * 1024;
-
-/** An `&` that begins no entity: the SDK's parser takes seconds for a MiB of them. */
-const bareAmpersand = /&(?!(?:lt|gt|amp|quot|apos|#\d{1,7}|#x[\da-fA-F]{1,6});)/;
 
 /** The parts of a request that say which one it is. */
 interface NamedRequest {
@@ -16,8 +14,8 @@ interface NamedRequest {
 }
 
 /**
- * Reads the body of a successful answer to its end, before anything parses it: parsing blocks the event
- * loop for as long as the store makes the body.
+ * Reads the body of a successful answer to its end. XML is read within the bounds of `readXml` and printed anew: so the
+ * SDK parses a document of few elements without anything that takes its parser long.
  *
  * @throws SluiceError `destination.invalid_answer` if there are more than `maxBytes`, and the connection
  *   ends; `destination.unavailable` if XML is expected and the body is not XML
@@ -34,23 +32,25 @@ export async function readAnswer(
     },
     cutOff: (cause) => cause,
   });
-  if (maxBytes === maxXmlBytes && bareAmpersand.test(body.toString('latin1'))) {
-    const detail = `the answer to ${nameOf(request)} is not XML`;
-    throw new SluiceError('destination.unavailable', detail);
-  }
-  return body;
+  if (maxBytes !== maxXmlBytes || body.length === 0) return body;
+  const document = await readXml(body.toString('utf8'));
+  if (document !== null) return Buffer.from(printXml(document));
+  // What a store says of a put is in its headers.
+  if (request.method === 'PUT' || request.method === 'DELETE') return Buffer.alloc(0);
+  const detail = `the answer to ${nameOf(request)} is not XML`;
+  throw new SluiceError('destination.unavailable', detail);
 }
 
-/** Tags and upload ids are kept in our tables. Those of stores have about a hundred characters. */
-const maxNameLength = 1_024;
+/** Tags and upload ids are kept in our tables and their indexes. Those of stores have about a hundred bytes. */
+const maxNameBytes = 1_024;
 
 /**
  * @param what the store sent, for the error
  * @throws SluiceError `destination.invalid_answer` if it is too long to be kept
  */
 export function checkLength(what: string, text: string | undefined): void {
-  if ((text?.length ?? 0) <= maxNameLength) return;
-  const detail = `${what} is longer than ${maxNameLength} characters`;
+  if (Buffer.byteLength(text ?? '') <= maxNameBytes) return;
+  const detail = `${what} is longer than ${maxNameBytes} bytes`;
   throw new SluiceError('destination.invalid_answer', detail);
 }
 

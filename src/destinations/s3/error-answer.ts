@@ -1,9 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { collectBody } from './collect-body.ts';
 import { StalledError } from './stall-watch.ts';
+import { printXml, readShortXml, textsBelow, type XmlElement } from './xml.ts';
 
 /** Longer than any error document of a store. */
-const maxBodyBytes = 1024 * 1024;
+const maxBodyBytes = 64 * 1024;
 
 /**
  * An error answer that does not say why: cut off, empty, too long, or not a store's error document. Its
@@ -29,7 +30,7 @@ export class UnreadAnswer extends Error {
  * Reads the body of an error answer. If the SDK cannot read the body, it invents an error name from the
  * status, so we check the body first.
  *
- * @returns the whole body: an error document of S3 or STS with its code
+ * @returns the whole document, printed anew: an error document of S3 or STS with its code
  * @throws UnreadAnswer if it is anything else; StalledError
  */
 export async function readErrorAnswer(response: IncomingMessage, method: string): Promise<Buffer> {
@@ -47,11 +48,13 @@ export async function readErrorAnswer(response: IncomingMessage, method: string)
         : new UnreadAnswer(status, `with a body that was cut off after ${bytes} bytes`, false),
   });
   if (body.length === 0) throw new UnreadAnswer(status, 'without a body', true);
-  if (findErrorCode(body.toString('utf8')) === null) {
+  const document = readShortXml(body.toString('utf8'));
+  if (document === null || codeIn(document) === null) {
     const type = response.headers['content-type']?.split(';')[0] ?? 'no content type';
     throw new UnreadAnswer(status, `with a body (${type}) that is no error document of S3`, true);
   }
-  return body;
+  // The SDK may parse it again.
+  return Buffer.from(printXml(document));
 }
 
 /**
@@ -65,7 +68,8 @@ export class AnsweredError extends Error {
   readonly Region?: string;
 
   constructor(status: number, headers: Readonly<Record<string, string>>, document: string) {
-    const { texts } = readXml(document) ?? { texts: new Map<string, string>() };
+    const found = readShortXml(document);
+    const texts = found ? textsBelow(found) : new Map<string, string>();
     const code = texts.get('Code')?.trim() || 'UnknownError';
     super(texts.get('Message')?.trim() || code);
     this.name = code;
@@ -78,70 +82,6 @@ export class AnsweredError extends Error {
   }
 }
 
-const token =
-  /<\?[^>]*\?>|<!--[\s\S]*?-->|<(\/?)([A-Za-z_][\w.:-]*)((?:\s[^<>]*?)?)(\/?)>|([^<]+)/gy;
-
-/** Of a document from S3 or STS: what we ask for is in elements below the root, or one further down. */
-export interface XmlTexts {
-  readonly root: string;
-  /** By their path below the root, such as `Code` or `Error/Code`; not of deeper ones. */
-  readonly texts: ReadonlyMap<string, string>;
-}
-
-const maxDepth = 3;
-
-/** An answer that we read has about ten elements. */
-const maxTexts = 100;
-
-/** @returns null unless `text` is one whole, well-formed document */
-export function readXml(text: string): XmlTexts | null {
-  const open: string[] = [];
-  const texts = new Map<string, string>();
-  let root = '';
-  let roots = 0;
-  let end = 0;
-  token.lastIndex = 0;
-  for (let match = token.exec(text); match; match = token.exec(text)) {
-    end = token.lastIndex;
-    const [, closing, name, , selfClosing, words] = match;
-    if (words !== undefined) {
-      if (open.length === 0 && words.replace('\ufeff', '').trim() !== '') return null;
-      if (open.length > 1 && open.length <= maxDepth) {
-        const path = open.slice(1).join('/');
-        if (texts.size < maxTexts) texts.set(path, (texts.get(path) ?? '') + decodeXml(words));
-      }
-    }
-    if (name === undefined) continue;
-    if (closing) {
-      if (open.pop() !== name) return null;
-      continue;
-    }
-    if (open.length === 0) {
-      roots += 1;
-      root = name;
-    }
-    if (!selfClosing) open.push(name);
-  }
-  const isWhole = end === text.length && open.length === 0 && roots === 1;
-  return isWhole ? { root, texts } : null;
-}
-
-const entities: Readonly<Record<string, string>> = {
-  ...{ lt: '<', gt: '>', amp: '&', quot: '"', apos: "'" },
-};
-
-function decodeXml(words: string): string {
-  return words.replace(
-    /&(?:(lt|gt|amp|quot|apos)|#(\d{1,7})|#x([\da-f]{1,6}));/gi,
-    (all, ...of) => {
-      const [name, decimal, hex] = of as readonly (string | undefined)[];
-      if (name !== undefined) return entities[name.toLowerCase()] ?? all;
-      const point = decimal === undefined ? Number.parseInt(hex ?? '', 16) : Number(decimal);
-      return point <= 0x10ffff ? String.fromCodePoint(point) : all;
-    },
-  );
-}
-
 /** Where S3 and STS put the code of an error. */
 const codePaths = new Map([
   ['Error', 'Code'],
@@ -151,10 +91,17 @@ const codePaths = new Map([
 /**
  * The code that an error document names.
  *
+ * @internal for its tests
  * @returns null unless `text` is a whole, well-formed document of S3's or STS's form
  */
 export function findErrorCode(text: string): string | null {
-  const found = readXml(text);
-  const code = found?.texts.get(codePaths.get(found.root) ?? '')?.trim();
+  const found = readShortXml(text);
+  return found && codeIn(found);
+}
+
+function codeIn(document: XmlElement): string | null {
+  const code = textsBelow(document)
+    .get(codePaths.get(document.name) ?? '')
+    ?.trim();
   return code ? code : null;
 }

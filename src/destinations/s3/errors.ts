@@ -1,4 +1,5 @@
 import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
+import { oneLine } from '../../domain/one-line.ts';
 import { UnreadAnswer } from './error-answer.ts';
 import { StalledError } from './stall-watch.ts';
 
@@ -117,7 +118,8 @@ export function toDestinationError(error: unknown, secrets: readonly string[]): 
 }
 
 /** A refused condition is not final, so it needs no error document. */
-function unreadError({ status, whole, message }: UnreadAnswer): SluiceError {
+function unreadError({ status, whole, message: said }: UnreadAnswer): SluiceError {
+  const message = clean(said, []);
   const code =
     status === 429
       ? 'destination.throttled'
@@ -267,9 +269,8 @@ function clean(text: string, secrets: readonly string[]): string {
   for (const secret of secrets) {
     if (secret !== '') result = result.replaceAll(secret, '[hidden]');
   }
-  return result
-    .replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, '[hidden]')
-    .replace(/[\p{C}\s]+/gu, ' ')
-    .trim()
-    .slice(0, 300);
+  return oneLine(
+    result.replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, '[hidden]'),
+    300,
+  ).trim();
 }

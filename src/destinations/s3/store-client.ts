@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { systemClock } from '../../domain/clock.ts';
-import { AnsweredError, readXml } from './error-answer.ts';
+import { AnsweredError } from './error-answer.ts';
 import { encode, queryString } from './query-string.ts';
 import type { SdkRequest, SendOptions, SentAnswer } from './request-handler.ts';
 import {
@@ -11,6 +11,7 @@ import {
   type SigningScope,
   sha256,
 } from './sign-request.ts';
+import { readShortXml, textsBelow } from './xml.ts';
 
 /** A request for one object, or for an upload of it. */
 export interface StoreRequest {
@@ -129,8 +130,8 @@ function judge({ statusCode, headers, body }: SentAnswer): StoreAnswer {
 
 /** The texts of an answer's elements below its root; empty if it is not XML. */
 export function textsOf(answer: StoreAnswer): ReadonlyMap<string, string> {
-  const found = readXml(answer.body.toString('utf8'));
-  return found?.texts ?? new Map();
+  const found = readShortXml(answer.body.toString('utf8'));
+  return found ? textsBelow(found) : new Map();
 }
 
 /** Where the objects of a bucket are. */

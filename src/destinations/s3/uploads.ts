@@ -18,6 +18,7 @@ import { compareKeys, keysPerPage, readPages } from './pages.ts';
 import type { PartSums } from './part-digest.ts';
 import type { SendOptions } from './request-handler.ts';
 import { type StoreRequest, textsOf } from './store-client.ts';
+import { escapeXml } from './xml.ts';
 
 /**
  * The requests of a multipart upload. Our upload id is `<mark>+<checksums>+<encryption>.<the store's
@@ -346,14 +347,6 @@ export function completion(
 }
 
 const xmlns = 'http://s3.amazonaws.com/doc/2006-03-01/';
-
-const escapes: Readonly<Record<string, string>> = {
-  ...{ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' },
-};
-
-function escapeXml(text: string): string {
-  return text.replace(/[&<>"]/g, (c) => escapes[c] ?? c);
-}
 
 /** Bucket, key and the store's own id of an upload. */
 function uploadTarget(connection: S3Connection, upload: UploadRef) {

@@ -7,4 +7,5 @@ export const csv = textFormat(
   { format: 'CSV', extension: 'csv', contentType: 'text/csv' },
   (columns, options) => formatCsv(columns, options?.csvFormulaGuard === true),
   (text, columns, options) => readCsv(text, columns, options?.csvFormulaGuard === true),
+  { isQuoted: true, headers: 1 },
 );

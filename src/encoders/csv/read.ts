@@ -11,8 +11,14 @@ export async function* readCsv(
   for await (const record of splitRecords(text, true)) {
     const fields = csvFields(record.toString('utf8'));
     if (places) yield places.map((place, at) => unguard(fields[place] ?? null, isText[at]));
-    else places = columns.map(({ name }) => fields.indexOf(name));
+    else places = columns.map(({ name }) => placeOf(name, fields));
   }
+}
+
+function placeOf(name: string, header: readonly (string | null)[]): number {
+  const place = header.indexOf(name);
+  if (place === -1) throw new Error(`column not found: ${name}`);
+  return place;
 }
 
 /** The apostrophe of a guarded text is not part of its value. */

@@ -17,7 +17,9 @@ export async function* readJsonLines(
     const row = JSON.parse(json) as JsonObject;
     yield columns.map(({ name }) => {
       const value = row[name];
-      if (value === null) return null;
+      // A row that a step rejected has only its keys.
+      if (value === null || (value === undefined && inside !== null)) return null;
+      if (value === undefined) throw new Error(`column not found: ${name}`);
       return typeof value === 'string' ? value : (rawProperty(json, name) ?? '');
     });
   }

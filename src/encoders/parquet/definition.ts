@@ -3,6 +3,7 @@ import { openParquet } from './encode.ts';
 import { readParquet } from './read.ts';
 import { planColumns } from './schema.ts';
 import { tableFieldsOf } from './table-fields.ts';
+import { parquetWithoutRows } from './without-rows.ts';
 
 /** Pages are compressed inside the file, as they are filled. */
 const inside = { suffix: '', memoryBytes: 0 };
@@ -24,4 +25,5 @@ export const parquet: EncoderDefinition = {
   tableFields: (columns, { parquetSchema = 2, decimalColumns = null }) =>
     tableFieldsOf(planColumns(columns, parquetSchema, decimalColumns)),
   read: readParquet,
+  without: parquetWithoutRows,
 };

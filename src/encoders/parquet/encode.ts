@@ -35,6 +35,7 @@ import { schemaNote, withFieldIds } from './table-fields.ts';
  *
  * @param schema 1 to 3: which types the columns get, and how the file is laid out
  * @param isOfTable whether its columns get the ids of a table's fields
+ * @param again if the file is made of another one
  */
 export function openParquet(
   columns: readonly Column[],
@@ -46,17 +47,30 @@ export function openParquet(
     origin,
     decimalColumns = null,
     isOfTable = false,
+    again,
   }: Pick<FormatOptions, 'maxBytes' | 'origin' | 'decimalColumns'> & {
     readonly isOfTable?: boolean;
+    readonly again?: FileBefore;
   } = {},
 ): FileEncoder {
-  const notes = schema === 1 ? [] : notesOf(columns, schema, origin);
   const fitting = maxBytes === null ? sizes : limitSizes(sizes, columns.length, maxBytes);
   const plain = planColumns(columns, schema, decimalColumns);
   const planned = isOfTable ? withFieldIds(plain) : plain;
-  if (isOfTable) notes.push(schemaNote(planned));
-  const filters = schema < 3 ? noFilters : openFilters(columns, planned, origin?.keyPlaces ?? []);
+  const { notes, keyPlaces } = again ?? {
+    notes: [
+      ...(schema === 1 ? [] : notesOf(columns, schema, origin)),
+      ...(isOfTable ? [schemaNote(planned)] : []),
+    ],
+    keyPlaces: origin?.keyPlaces ?? [],
+  };
+  const filters = schema < 3 ? noFilters : openFilters(columns, planned, keyPlaces);
   return new ParquetEncoder(planned, filters, notes, compression, schema, fitting, maxBytes);
+}
+
+/** What a file has from its rows' origin, if it is made again from a file. */
+export interface FileBefore {
+  readonly notes: Notes;
+  readonly keyPlaces: readonly number[];
 }
 
 type Filters = ReadonlyMap<number, BloomFilter>;
@@ -66,7 +80,7 @@ type Note = readonly [string, string];
 type Notes = readonly Note[];
 
 /** What a reader may want to know of the file and its rows' source. */
-function notesOf(columns: readonly Column[], schema: number, origin?: FileOrigin): Note[] {
+function notesOf(columns: readonly Column[], schema: number, origin?: FileOrigin): Notes {
   const types = columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
   const common: Note[] = [
     ['sluice.parquet_schema', String(schema)],

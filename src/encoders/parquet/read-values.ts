@@ -32,17 +32,27 @@ export function takeLeaves(schema: SchemaElement[]): ReadonlyMap<string, ReadLea
   return leaves;
 }
 
-/** The text of a value whose column PostgreSQL sends as JSON: of a string its content, else the JSON. */
-export function textOfJsonColumn(value: unknown, { element, isList }: ReadLeaf): string {
+/**
+ * The text of a value whose column PostgreSQL sends as JSON: of a string its content, else the JSON.
+ *
+ * @param sourceType PostgreSQL's name of the column's type; a list of numeric without limits has texts
+ */
+export function textOfJsonColumn(
+  value: unknown,
+  { element, isList }: ReadLeaf,
+  sourceType = '',
+): string {
   if (!isList) return textOfValue(value, element);
-  const items = (value as unknown[]).map((item) => jsonOf(item, element));
+  const areNumbers = /^numeric\b/.test(sourceType);
+  const items = (value as unknown[]).map((item) => jsonOf(item, element, areNumbers));
   return `[${items.join(',')}]`;
 }
 
 /** As PostgreSQL's to_json writes an element of an array. */
-function jsonOf(item: unknown, element: SchemaElement): string {
+function jsonOf(item: unknown, element: SchemaElement, isNumber: boolean): string {
   if (item === null || item === undefined) return 'null';
   const text = textOfValue(item, element);
+  if (isNumber) return /[a-zA-Z]$/.test(text) ? `"${text}"` : text;
   const { type, converted_type: converted, logical_type: logical } = element;
   if (converted === 'TIMESTAMP_MICROS') {
     const zone = logical?.type === 'TIMESTAMP' && logical.isAdjustedToUTC ? '+00:00' : '';

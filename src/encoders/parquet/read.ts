@@ -1,6 +1,6 @@
-import { type ColumnType, textOfJson } from '../../domain/row-block.ts';
+import { textOfJson } from '../../domain/row-block.ts';
 import type { Compression, FormatOptions, ReadColumn, ReadRow } from '../encoder.ts';
-import { textOfDays, textOfMicroseconds } from './read-times.ts';
+import { valueParsers } from './column-cursor.ts';
 import { type ReadLeaf, takeLeaves, textOfJsonColumn } from './read-values.ts';
 
 export async function* readParquet(
@@ -27,7 +27,7 @@ export async function* readParquet(
       compressors,
       // Only text is decoded as text. Times are decoded here: the library's have milliseconds only.
       utf8: false,
-      parsers: { timestampFromMicroseconds: textOfMicroseconds, dateFromDays: textOfDays },
+      parsers: valueParsers,
       // Columns, because one object per row would take several times their memory.
       onChunk: ({ columnName, columnData }) => pieces.get(columnName)?.push(columnData),
     });
@@ -35,7 +35,7 @@ export async function* readParquet(
     for (; rowStart < rowEnd; rowStart += 1) {
       yield columns.map((column, at) => {
         const leaf = parquetSchema === 1 ? undefined : leaves.get(column.name);
-        return textOf(column.type, values[at]?.next().value, leaf);
+        return textOf(column, values[at]?.next().value, leaf);
       });
     }
   }
@@ -45,9 +45,15 @@ function* each(pieces: readonly Iterable<unknown>[]): Generator<unknown, undefin
   for (const piece of pieces) yield* piece;
 }
 
-function textOf(type: ColumnType, value: unknown, leaf: ReadLeaf | undefined): string | null {
+function textOf(
+  { type, sourceType }: ReadColumn,
+  value: unknown,
+  leaf: ReadLeaf | undefined,
+): string | null {
   if (value === null || value === undefined) return null;
-  if (leaf && (type === 'as_json' || leaf.isBare)) return textOfJsonColumn(value, leaf);
+  if (leaf && (type === 'as_json' || leaf.isBare)) {
+    return textOfJsonColumn(value, leaf, sourceType);
+  }
   if (value instanceof Uint8Array) return `\\x${Buffer.from(value).toString('hex')}`;
   return type === 'as_json' ? textOfJson(String(value)) : String(value);
 }

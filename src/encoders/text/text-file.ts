@@ -11,6 +11,7 @@ import type {
 } from '../encoder.ts';
 import { LimitedTextFile } from './limited-text-file.ts';
 import { type RowFormatter, viewRows } from './row-formatter.ts';
+import { type RecordRules, withoutRecords } from './without-records.ts';
 
 /** A text format, in any compression of a whole file. */
 export function textFormat(
@@ -21,6 +22,7 @@ export function textFormat(
     columns: readonly ReadColumn[],
     options?: FormatOptions,
   ) => AsyncIterable<ReadRow>,
+  records: RecordRules,
 ): EncoderDefinition {
   return {
     ...names,
@@ -36,6 +38,10 @@ export function textFormat(
     },
     read: (path, columns, compression, options) =>
       read(streamCodecOf(compression).read(path), columns, options),
+    without(path, isDropped, compression) {
+      const codec = streamCodecOf(compression);
+      return { bytes: withoutRecords(codec.read(path), records, codec.open(), isDropped) };
+    },
   };
 }
 

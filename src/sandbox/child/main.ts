@@ -10,7 +10,7 @@ import { createContext, Script } from 'node:vm';
 import type { start } from '../realm/main.ts';
 import { describeUnsupportedExport } from './find-unsupported.ts';
 import { parseUrl } from './parse-url.ts';
-import { type Parsers, readSource } from './read-source.ts';
+import { type Parsers, type ReadSource, readSource } from './read-source.ts';
 import type { SourceProblem } from './source-problem.ts';
 import { stripProcess } from './strip-process.ts';
 
@@ -42,7 +42,8 @@ const { now } = performance;
 const clock = now.bind(performance);
 
 let realm: Realm | null = null;
-let isModule = false;
+/** The plugin, read but not run: nothing of it runs before the parent has confined this process. */
+let plugin: Pick<ReadSource, 'script' | 'isModule'> | null = null;
 let limits = { rowMs: 0, maxAnswerChars: 0 };
 const context = createContext(Object.create(null), {
   microtaskMode: 'afterEvaluate',
@@ -86,36 +87,41 @@ function answerTo(request: Exclude<Request, 'batch'>, text: string): string {
   }
 }
 
+/** Reads the source. Nothing of it runs. */
 function prepare(given: Prepare): Prepared {
   limits = given;
   const load = createRequire(given.parsersFrom);
-  const parsers: Parsers = { acorn: load('acorn'), sucrase: () => load('sucrase') };
-  const started: Realm = new Script(given.realm, { filename: 'realm.js' })
-    .runInContext(context)
-    .start(parseUrl);
-  const read = readSource(given.source, started.globalNames().split(' '), parsers);
-  if (read.problems.length > 0) return { problems: read.problems };
-  const compiled = compile(read.script);
-  if ('detail' in compiled) return { problems: [compiled] };
+  const parsers: Parsers = {
+    acorn: load('acorn'),
+    astring: load('astring'),
+    sucrase: () => load('sucrase'),
+  };
+  realm = new Script(given.realm, { filename: 'realm.js' }).runInContext(context).start(parseUrl);
+  const { problems, ...read } = readSource(
+    given.source,
+    loaded().globalNames().split(' '),
+    parsers,
+  );
+  plugin = read;
   stripProcess();
-  realm = started;
-  ({ isModule } = read);
-  realm.load(compiled.runInContext(context)(started.globals()), isModule);
-  return { problems: [] };
+  return { problems };
 }
 
+/** The text is printed from a tree, so a line of it is no line of the source. */
 function compile(script: string): Script | SourceProblem {
   try {
     return new Script(script, { filename: 'plugin.js' });
   } catch (error) {
-    const { message, stack = '' } = error as Error;
-    const line = /^plugin\.js:(\d+)/.exec(stack)?.[1];
-    return { line: line ? Number(line) : null, detail: message };
+    return { line: null, detail: (error as Error).message };
   }
 }
 
-/** What the plugin exports, once the text of its module has run. */
+/** Runs the text of the module for the first time, and says what it exports. */
 function inspect(): string {
+  if (!plugin) throw new Error('There is no plugin.');
+  const compiled = compile(plugin.script);
+  if ('detail' in compiled) return JSON.stringify({ problems: [compiled] });
+  loaded().load(compiled.runInContext(context)(loaded().globals()), plugin.isModule);
   const found = loaded().exportNames();
   endOfTurn.runInContext(context);
   if (found.startsWith('!')) {

@@ -3,19 +3,22 @@
  * may take long, and must not hold up the service.
  */
 import type * as Acorn from 'acorn';
+import type * as Astring from 'astring';
 import type * as Sucrase from 'sucrase';
 import { findUnsupported } from './find-unsupported.ts';
 import { exportsAsValues } from './module-exports.ts';
+import { printStatements, shapeOf } from './print-source.ts';
 import type { SourceProblem } from './source-problem.ts';
 
 /** The libraries; their files are read before the process loses its access to files. */
 export interface Parsers {
   readonly acorn: typeof Acorn;
+  readonly astring: typeof Astring;
   readonly sucrase: () => typeof Sucrase;
 }
 
 export interface ReadSource {
-  /** A script, whose one value is the plugin's wrapper; lines are those of the source. */
+  /** A script, whose one value is the plugin's wrapper. It is printed from the tree that was checked. */
   readonly script: string;
   /** It uses `export`, not `module.exports`. */
   readonly isModule: boolean;
@@ -34,12 +37,13 @@ export function readSource(
   if ('detail' in read) return { script: '', isModule: false, problems: [read] };
   const { program, text } = read;
   const problems = findUnsupported(program);
-  const named = exportsAsValues(program, text);
-  const { isModule } = named;
-  problems.push(...named.problems);
-  const { script, bodyStart, bodyEnd } = wrap(named.text, globalNames, named.parameter);
-  problems.push(...checkScript(script, bodyStart, bodyEnd, parsers.acorn));
-  return { script, isModule, problems };
+  const body = exportsAsValues(program, text);
+  const { isModule } = body;
+  problems.push(...body.problems);
+  if (problems.length > 0) return { script: '', isModule, problems };
+  const printed = attempt(() => print(body.statements, globalNames, body.parameter, parsers));
+  if ('problem' in printed) return { script: '', isModule, problems: [printed.problem] };
+  return { script: printed.value, isModule, problems };
 }
 
 type Parsed = { readonly program: Acorn.Program; readonly text: string };
@@ -49,7 +53,7 @@ function parseAny(source: string, { acorn, sucrase }: Parsers): Parsed | SourceP
   const asModule = attempt(() =>
     acorn.parse(source, { ...language, sourceType: 'module', locations: true }),
   );
-  if ('program' in asModule) return { program: asModule.program, text: source };
+  if ('value' in asModule) return { program: asModule.value, text: source };
   const asScript = attempt(() =>
     acorn.parse(source, {
       ...language,
@@ -58,7 +62,7 @@ function parseAny(source: string, { acorn, sucrase }: Parsers): Parsed | SourceP
       allowReturnOutsideFunction: true,
     }),
   );
-  if ('program' in asScript) return { program: asScript.program, text: source };
+  if ('value' in asScript) return { program: asScript.value, text: source };
   let text = '';
   const stripped = attempt(() => {
     const { code } = sucrase().transform(source, {
@@ -68,18 +72,18 @@ function parseAny(source: string, { acorn, sucrase }: Parsers): Parsed | SourceP
     text = code;
     return acorn.parse(code, { ...language, sourceType: 'module', locations: true });
   });
-  if ('program' in stripped) return { program: stripped.program, text };
+  if ('value' in stripped) return { program: stripped.value, text };
   // Plain JavaScript with a mistake is best described by the parser that understood most of it.
   return stripped.at >= asModule.at ? stripped.problem : asModule.problem;
 }
 
-type Attempt =
-  | { readonly program: Acorn.Program }
+type Attempt<Value> =
+  | { readonly value: Value }
   | { readonly problem: SourceProblem; readonly at: number };
 
-function attempt(parse: () => Acorn.Program): Attempt {
+function attempt<Value>(make: () => Value): Attempt<Value> {
   try {
-    return { program: parse() };
+    return { value: make() };
   } catch (error) {
     const { loc, message } = error as { loc?: { line: number; column: number }; message?: string };
     const detail = String(message ?? 'The source cannot be read.')
@@ -90,38 +94,27 @@ function attempt(parse: () => Acorn.Program): Attempt {
   }
 }
 
-/** All on the first line, so that lines keep their numbers. */
-function wrap(text: string, globalNames: readonly string[], parameter: string) {
-  const head = `(function(){"use strict";const {${globalNames.join(',')}}=arguments[0];return function(module,exports,${parameter}){return function(){`;
-  const tail = '\n}();}})';
-  const script = head + text + tail;
-  return { script, bodyStart: head.length, bodyEnd: head.length + text.length };
-}
-
 /**
- * The last word on what the engine will run: the script as a whole, parsed as the engine parses it.
- * (A comment of HTML is one in a script only, so the same text may differ as a module.) The plugin is
- * one function inside the wrapper, and no `import()` is anywhere.
+ * The script that the engine runs. Two parsers may read a source differently, so the engine gets no text of the source:
+ * it gets the tree that was checked, printed, and parsed again as the engine parses it.
+ *
+ * @throws SyntaxError if the printed text does not say what the tree says
  */
-function checkScript(
-  script: string,
-  bodyStart: number,
-  bodyEnd: number,
-  acorn: typeof Acorn,
-): SourceProblem[] {
-  const read = attempt(() =>
-    acorn.parse(script, { ...language, sourceType: 'script', locations: true }),
+function print(
+  statements: readonly Acorn.Node[],
+  globalNames: readonly string[],
+  parameter: string,
+  { acorn, astring }: Parsers,
+): string {
+  const shape = shapeOf(statements);
+  const text = printStatements(statements, astring);
+  const script = `(function(){"use strict";const {${globalNames.join(',')}}=arguments[0];return function(module,exports,${parameter}){return function(){\n${text}\n}();}})`;
+  const { body } = acorn.parse(script, { ...language, sourceType: 'script' });
+  const inner = body.length === 1 ? innermostFunction(body[0]) : undefined;
+  if (inner && shapeOf(inner.body) === shape) return script;
+  throw new SyntaxError(
+    'The source is ambiguous. Write it without comments between the parts of an expression.',
   );
-  if (!('program' in read)) return [read.problem];
-  const [statement, ...others] = read.program.body;
-  const innermost = [statement].map(innermostFunction)[0];
-  const isWhole =
-    others.length === 0 &&
-    innermost !== undefined &&
-    innermost.start + 1 === bodyStart &&
-    innermost.end > bodyEnd;
-  const problems = findUnsupported(read.program).filter(({ detail }) => detail.includes('import'));
-  return isWhole ? problems : [{ line: null, detail: 'The braces do not match.' }, ...problems];
 }
 
 /** The body of the function that the wrapper puts the plugin into. */

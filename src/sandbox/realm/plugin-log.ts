@@ -22,16 +22,14 @@ export function makeLog(): PluginLog {
   let lines: LogLine[] = [];
   let omitted = 0;
   const write = (level: LogLine['level'], parts: unknown[]) => {
-    if (!log.isOpen) return;
-    if (lines.length >= maxLines) {
-      omitted += 1;
-      return;
-    }
+    // Made also if it is left out: it may call the plugin's code, and no row may see what others have written.
     let text = '';
     for (let at = 0; at < parts.length && text.length < maxChars; at += 1) {
       text += (at === 0 ? '' : ' ') + show(parts[at]).slice(0, maxChars);
     }
-    lines[lines.length] = { level, text: text.slice(0, maxChars) };
+    if (!log.isOpen) return;
+    if (lines.length >= maxLines) omitted += 1;
+    else lines[lines.length] = { level, text: text.slice(0, maxChars) };
   };
   const console: Record<string, unknown> = {};
   for (const [name, level] of Object.entries(levels)) {

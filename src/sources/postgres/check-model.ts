@@ -3,13 +3,13 @@ import { SluiceError } from '../../domain/errors.ts';
 import type { Model } from '../../domain/model.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
 import { describeSql, explainSql, relationOf } from '../../query/select.ts';
+import { beginSnapshot } from './begin-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
 import { closeConnection, connect, describeColumns, query } from './connection.ts';
 import { findHidden } from './hidden-rows.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
-import { beginSnapshot } from './begin-snapshot.ts';
 
 export interface ModelFinding {
   /** `error`: exports of the model fail. `warning`: they are slow, or may miss rows. */

@@ -1,11 +1,11 @@
 import { SluiceError } from '../../domain/errors.ts';
 import type { Column } from '../../domain/row-block.ts';
 import type { SourceRequest } from '../source.ts';
+import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, describeColumns, query, serverVersionOf } from './connection.ts';
 import { toSourceError } from './errors.ts';
 import { nameFailingRow, searchOptions } from './failing-row.ts';
 import type { PlanSelect } from './plan.ts';
-import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 
 /**
  * The columns of a request's rows. The server parses and plans the statement that would read them, and checks

@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
+import { refusedTime } from '../../query/time-text.ts';
 import { closeConnection, query } from './connection.ts';
 import { toSourceError } from './errors.ts';
 
@@ -45,7 +46,7 @@ export async function nameFailingRow(
 /** The value that a message of PostgreSQL says it cannot read. */
 function quotedValue(message: string): string | null {
   const [, last, first] = /: "(.*)"$|^value "(.*)" is out of range/s.exec(message) ?? [];
-  const value = last ?? first ?? '';
+  const value = (last ?? first ?? '').replace(refusedTime, '');
   return value === '' || value.length > longestValue ? null : value;
 }
 

@@ -3,13 +3,13 @@ import { Grouped } from '../../domain/grouped.ts';
 import { KeyedGroups } from '../../domain/keyed-groups.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import { begin, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
 import { KeyDigest } from './key-digest.ts';
 import { type PlanSelect, type RequestPlan, type SelectPlan, showsKeys } from './plan.ts';
 import { readSlices, type SliceReading } from './read-slice.ts';
-import { begin, type SnapshotOptions } from './begin-snapshot.ts';
-import { checksSql } from './snapshot.ts';
 import { sliceInterval } from './slices.ts';
+import { checksSql } from './snapshot.ts';
 
 /** A request with as many rows, or more, is opened alone. */
 const mostRows = 1_000;

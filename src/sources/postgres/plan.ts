@@ -4,6 +4,7 @@ import type { Model } from '../../domain/model.ts';
 import type { Column, ColumnType } from '../../domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
+import { elsewhereSql, type KeyTexts } from '../../query/elsewhere.ts';
 import {
   describeComputed,
   type Output,
@@ -54,6 +55,8 @@ export interface SelectPlan {
   readonly hidden: readonly Column[];
   /** A way to read the same rows that costs the server less; null if they cannot be sorted here. */
   readonly tied?: TiedPlan | null;
+  /** Finds rows with one of these keys outside the range; only for a request of keys. */
+  elsewhereSql?(range: DataInterval, keys: readonly KeyTexts[]): string;
   /** The model's keys; null for a request of keys. */
   readonly keys: {
     /** The index of each key column in a row of `copySql`; `hidden` columns follow `columns`. */
@@ -155,6 +158,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
           hidden: [],
           keys: null,
           copySql: (range) => copyKeysSql(selectionOf(range), keys),
+          elsewhereSql: (range, wanted) => elsewhereSql(selectionOf(range), keys, wanted),
           explainSql: (range) => explainSql(selectionOf(range), columns),
           ...counts,
         };

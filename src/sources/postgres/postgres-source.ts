@@ -5,10 +5,11 @@ import { closeConnection, connect } from './connection.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
 import { describeRequest, findCulprit } from './describe.ts';
 import { findExcessRights } from './excess-rights.ts';
+import { findElsewhere } from './find-elsewhere.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
 import { JointSnapshots } from './joint-snapshots.ts';
 import { KeptConnections } from './kept-connections.ts';
-import { lookAgain, haveRowsChanged } from './late-rows.ts';
+import { haveRowsChanged, lookAgain } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
 import type { HoldRow } from './read-slice.ts';
 import { recallSettled, recheckInterval, settleInterval } from './settle.ts';
@@ -153,6 +154,8 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       lookAgain(options, options.plan, request, earlier, { position, server }, signal),
     hasChanged: (request, earlier, signal) =>
       haveRowsChanged(options, options.plan, request, earlier, signal),
+    findElsewhere: (request, keys, signal) =>
+      findElsewhere(reading, options.plan, request, keys, signal),
     open,
     openSmall: async (request, signal, maxBytes, position = null, server = null) => {
       const isAlone = position !== null || request.select === 'keys';

@@ -1,4 +1,6 @@
-import { inflateRawSync } from 'node:zlib';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { inflateRaw } from 'node:zlib';
 import {
   type AvroObject,
   type AvroRecord,
@@ -13,11 +15,46 @@ import { isMap, isUnion } from './avro-write.ts';
 /** A block that unpacks to more is damaged, or an attack. */
 const maxBlockBytes = 1 << 22;
 
-/** Of a file. */
-const maxRows = 100_000;
+/** Sluice writes blocks of 256 KiB, so a file of 64 MiB has 256. */
+const maxBlocks = 2_000;
 
-/** @throws RangeError if the bytes are not an Avro file of one of the schemas, as `encodeAvro` writes it */
-export function decodeAvro(schemas: readonly AvroRecord[], bytes: Buffer): AvroObject[] {
+/** Of the head of a file; Sluice writes eight. */
+const maxNotes = 100;
+
+/** Rows between two turns of the event loop. */
+const sliceRows = 2_000;
+
+/** What may still be made of the files of one reading: a few packed bytes can be many, in each block of each file. */
+export class ReadingBudget {
+  #bytes: number;
+  #rows: number;
+
+  /** @param bytes after unpacking, of all files; a row takes about as much again */
+  constructor(bytes: number, rows: number) {
+    this.#bytes = bytes;
+    this.#rows = rows;
+  }
+
+  /** @throws RangeError if it is more than is left */
+  take(bytes: number, rows: number): void {
+    this.#bytes -= bytes;
+    this.#rows -= rows;
+    if (this.#bytes < 0) throw new RangeError('more bytes than one reading may unpack');
+    if (this.#rows < 0) throw new RangeError('too many rows');
+  }
+}
+
+/**
+ * Lets others run between blocks and slices of rows.
+ *
+ * @throws RangeError if the bytes are not an Avro file of one of the schemas, as `encodeAvro` writes it, or more would
+ *   be made of it than is left of the budget
+ */
+export async function decodeAvro(
+  schemas: readonly AvroRecord[],
+  bytes: Buffer,
+  budget: ReadingBudget,
+): Promise<AvroObject[]> {
   const file = new Reader(bytes);
   if (!file.take(avroMagic.length).equals(avroMagic)) throw new RangeError('no Avro file');
   const metadata = readMetadata(file);
@@ -26,21 +63,33 @@ export function decodeAvro(schemas: readonly AvroRecord[], bytes: Buffer): AvroO
   if (!schema) throw new RangeError('an Avro file of another schema');
   const sync = file.take(syncBytes);
   const rows: AvroObject[] = [];
-  while (!file.isAtEnd) {
+  for (let blocks = 1; !file.isAtEnd; blocks += 1) {
+    if (blocks > maxBlocks) throw new RangeError('too many blocks');
     const count = file.long();
     const packed = file.take(file.long());
     if (!file.take(syncBytes).equals(sync)) throw new RangeError('a damaged block');
-    if (count < 0 || rows.length + count > maxRows) throw new RangeError('too many rows');
-    const block = new Reader(unpack(packed));
-    for (let row = 0; row < count; row += 1) rows.push(readValue(block, schema) as AvroObject);
+    if (count < 1) throw new RangeError('a block without rows');
+    budget.take(0, count);
+    const unpacked = await unpack(packed);
+    budget.take(unpacked.length, 0);
+    const block = new Reader(unpacked);
+    for (let row = 0; row < count; row += 1) {
+      if (row % sliceRows === sliceRows - 1) await nextTurn();
+      rows.push(readValue(block, schema) as AvroObject);
+    }
     if (!block.isAtEnd) throw new RangeError('a block has more bytes than rows');
   }
   return rows;
 }
 
-function unpack(packed: Buffer): Buffer {
+const inflate = promisify(inflateRaw) as (
+  packed: Buffer,
+  options: { readonly maxOutputLength: number },
+) => Promise<Buffer>;
+
+async function unpack(packed: Buffer): Promise<Buffer> {
   try {
-    return inflateRawSync(packed, { maxOutputLength: maxBlockBytes });
+    return await inflate(packed, { maxOutputLength: maxBlockBytes });
   } catch (error) {
     throw new RangeError('a damaged block', { cause: error });
   }
@@ -50,6 +99,7 @@ function readMetadata(file: Reader): ReadonlyMap<string, string> {
   const metadata = new Map<string, string>();
   for (let left = file.long(); left !== 0; left = file.long()) {
     if (left < 0) throw new RangeError('an unknown form of metadata');
+    if (metadata.size + left > maxNotes) throw new RangeError('too much metadata');
     for (; left > 0; left -= 1) metadata.set(file.text(), file.text());
   }
   return metadata;
@@ -71,6 +121,9 @@ function skipMap(from: Reader, pair: AvroRecord): void {
     for (; left > 0; left -= 1) readValue(from, pair);
   }
 }
+
+/** Of the last of the ten bytes that a number of 64 bits can have. */
+const maxWeight = 0x80 ** 9;
 
 /** Reads bytes in order. Each method throws RangeError beyond the end. */
 class Reader {
@@ -105,7 +158,8 @@ class Reader {
     for (let weight = 1; ; weight *= 0x80) {
       const [byte = 0] = this.take(1);
       value += (byte & 0x7f) * weight;
-      if (value > Number.MAX_SAFE_INTEGER) throw new RangeError('a number is too large');
+      if (value > Number.MAX_SAFE_INTEGER || weight > maxWeight)
+        throw new RangeError('a number is too large');
       if (byte < 0x80) break;
     }
     return value % 2 === 0 ? value / 2 : -(value + 1) / 2;

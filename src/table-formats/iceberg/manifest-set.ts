@@ -1,5 +1,6 @@
 import { SluiceError } from '../../domain/errors.ts';
 import type { Instant } from '../../domain/time.ts';
+import { ReadingBudget } from './avro-read.ts';
 import {
   type Counts,
   decodeManifestFile,
@@ -49,6 +50,9 @@ const maxAvroBytes = 8 * 1024 ** 2;
 /** Merging keeps a table far below it. A hostile store could name any number. */
 const maxManifests = 5_000;
 
+/** For all files that a commit reads of a table at a time: the list, and the manifests near its interval. */
+export const budgetOfCommit = () => new ReadingBudget(64 * 1024 ** 2, 100_000);
+
 /** Reads the manifests that may have files of the interval, by the range in their names. */
 export async function findInterval(
   place: TablePlace,
@@ -56,14 +60,16 @@ export async function findInterval(
   snapshot: Snapshot | null,
   interval: TableInterval,
 ): Promise<FoundInterval> {
-  const listed = await readManifests(place, objects, snapshot);
+  const budget = budgetOfCommit();
+  const listed = await readManifests(place, objects, snapshot, budget);
   const manifests = listed.filter((info) => liveOf(info).files > 0);
   if (manifests.length > maxManifests) {
     throw new SluiceError('destination.table_damaged', `${place.folder} has too many manifests`);
   }
   const near: { info: ManifestInfo; files: readonly LiveFile[] }[] = [];
   for (const info of manifests) {
-    if (overlaps(info, interval)) near.push({ info, files: await readFiles(place, objects, info) });
+    if (!overlaps(info, interval)) continue;
+    near.push({ info, files: await readFiles(place, objects, info, budget) });
   }
   const own = near.flatMap(({ files }) => files.filter((file) => isOf(place, interval, file)));
   return { listed, manifests, near, own };
@@ -73,9 +79,12 @@ export async function readManifests(
   place: TablePlace,
   objects: TableObjects,
   snapshot: Snapshot | null,
+  budget: ReadingBudget,
 ): Promise<readonly ManifestInfo[]> {
   if (snapshot === null) return [];
-  return readAvro(place, objects, snapshot['manifest-list'], decodeManifestList);
+  return readAvro(place, objects, snapshot['manifest-list'], (bytes) =>
+    decodeManifestList(bytes, budget),
+  );
 }
 
 /** The files of a manifest that are in the table. */
@@ -83,8 +92,11 @@ export async function readFiles(
   place: TablePlace,
   objects: TableObjects,
   info: ManifestInfo,
+  budget: ReadingBudget,
 ): Promise<readonly LiveFile[]> {
-  const entries = await readAvro(place, objects, info.path, decodeManifestFile);
+  const entries = await readAvro(place, objects, info.path, (bytes) =>
+    decodeManifestFile(bytes, budget),
+  );
   return entries
     .filter(({ status }) => status !== entryStatus.deleted)
     .map((entry) => ({ ...entry, sequence: entry.sequence ?? info.sequence }));
@@ -94,7 +106,7 @@ async function readAvro<T>(
   place: TablePlace,
   objects: TableObjects,
   path: string,
-  decode: (bytes: Buffer) => T,
+  decode: (bytes: Buffer) => Promise<T>,
 ): Promise<T> {
   // Never a key that the metadata names elsewhere.
   const key = metadataFolder(place) + nameOf(path);
@@ -103,9 +115,10 @@ async function readAvro<T>(
     new SluiceError('destination.table_damaged', `${key} ${what}`, cause);
   if (!found || path !== place.uri(key)) throw damaged('is missing');
   try {
-    return decode(found.bytes);
+    return await decode(found.bytes);
   } catch (error) {
-    throw damaged('is not as Sluice wrote it', error);
+    if (!(error instanceof RangeError)) throw error;
+    throw damaged(`is not as Sluice wrote it: ${error.message}`, error);
   }
 }
 
@@ -231,8 +244,9 @@ export async function mergeManifests(
   const group = [...classes].find(([size, infos]) => isMerged(size, infos))?.[1];
   if (!group) return manifests;
   const files: LiveFile[] = [];
+  const budget = budgetOfCommit();
   for (const info of group) {
-    files.push(...(await readFiles(context.place, context.objects, info)));
+    files.push(...(await readFiles(context.place, context.objects, info, budget)));
   }
   const ranges = group.map(rangeOf);
   const range = {

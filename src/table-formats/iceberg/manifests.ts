@@ -1,5 +1,5 @@
 import type { ColumnMetrics } from '../../domain/column-metrics.ts';
-import { decodeAvro } from './avro-read.ts';
+import { decodeAvro, type ReadingBudget } from './avro-read.ts';
 import {
   type AvroField,
   type AvroObject,
@@ -117,7 +117,8 @@ const entrySchemaOf = (file: AvroRecord): AvroRecord => ({
 const entrySchema = entrySchemaOf(dataFile(metricFields));
 const oldEntrySchema = entrySchemaOf(dataFile([]));
 
-const listSchema: AvroRecord = {
+/** @internal for the test of hostile lists */
+export const listSchema: AvroRecord = {
   type: 'record',
   name: 'manifest_file',
   fields: [
@@ -165,9 +166,13 @@ export function encodeManifestFile(schema: TableSchema, entries: readonly Manife
   });
 }
 
-/** @throws RangeError if the bytes are not such a manifest */
-export function decodeManifestFile(bytes: Buffer): ManifestEntry[] {
-  return decodeAvro([entrySchema, oldEntrySchema], bytes).map((row) => {
+/** @throws RangeError if the bytes are not such a manifest, or the budget does not allow it */
+export async function decodeManifestFile(
+  bytes: Buffer,
+  budget: ReadingBudget,
+): Promise<ManifestEntry[]> {
+  const rows = await decodeAvro([entrySchema, oldEntrySchema], bytes, budget);
+  return rows.map((row) => {
     const file = row.data_file as AvroObject;
     const maps = Object.keys(metricMaps).map((name) => [name, file[name]] as const);
     return {
@@ -215,9 +220,13 @@ export function encodeManifestList(
   });
 }
 
-/** @throws RangeError if the bytes are not such a list */
-export function decodeManifestList(bytes: Buffer): ManifestInfo[] {
-  return decodeAvro([listSchema], bytes).map((row) => {
+/** @throws RangeError if the bytes are not such a list, or the budget does not allow it */
+export async function decodeManifestList(
+  bytes: Buffer,
+  budget: ReadingBudget,
+): Promise<ManifestInfo[]> {
+  const rows = await decodeAvro([listSchema], bytes, budget);
+  return rows.map((row) => {
     const counts = (of: string): Counts => ({
       files: Number(row[`${of}_files_count`]),
       rows: Number(row[`${of}_rows_count`]),

@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { parseForeignJson } from '../../domain/foreign-json.ts';
 import type { TableField } from '../../domain/table-field.ts';
 import type { Instant } from '../../domain/time.ts';
 import { highestId, joinFields, type TableSchema } from './schema.ts';
@@ -188,11 +189,18 @@ function droppedBy({ summary }: Snapshot): readonly string[] {
 
 /** A list of names that a property has. */
 export function readNames(text: string | undefined): readonly string[] {
-  if (text === undefined) return [];
-  const names: unknown = JSON.parse(text);
-  // Only names of our own form are ever removed.
-  return Array.isArray(names) ? names.map(String).filter((name) => ownFile.test(name)) : [];
+  // Only names of our own form are ever removed. Another program may have written anything here.
+  const found = (text ?? '').matchAll(/"([\w.-]{1,200})"/g);
+  const names: string[] = [];
+  for (const [, name = ''] of found) {
+    if (names.length === maxNames) break;
+    if (ownFile.test(name)) names.push(name);
+  }
+  return names;
 }
+
+/** More than 100 snapshots that expire can have dropped. */
+const maxNames = 20_000;
 
 /** What we put into the metadata folder, besides the hint. */
 const ownFile = /^(?:[ms]_[\w-]+\.avro|v\d+\.metadata\.json)$/;
@@ -219,10 +227,13 @@ export function readOwnerMark(name: string): OwnerMark | null {
 /** The end of a path. */
 export const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 
+/** 2,000 snapshots have 50,000 values, a schema of 1,000 columns has 5,000; an expired table has few schemas. */
+const bounds = { values: 300_000, names: 1_000, depth: 16 } as const;
+
 /** @returns null if the bytes are not metadata of a table that Sluice wrote */
-export function decodeMetadata(bytes: Buffer): TableMetadata | null {
+export async function decodeMetadata(bytes: Buffer): Promise<TableMetadata | null> {
   try {
-    const value = JSON.parse(bytes.toString()) as Partial<TableMetadata> | null;
+    const value = (await parseForeignJson(bytes, bounds)) as Partial<TableMetadata> | null;
     const known =
       value?.['format-version'] === 2 &&
       typeof value.properties?.[ownNames.owner] === 'string' &&
@@ -233,8 +244,11 @@ export function decodeMetadata(bytes: Buffer): TableMetadata | null {
       [value.schemas, value.snapshots, value['snapshot-log'], value['metadata-log']].every(
         Array.isArray,
       ) &&
-      value.schemas?.some((schema) => schema['schema-id'] === value['current-schema-id']) &&
-      value.snapshots?.every(isOurs);
+      Object.values(value.properties).every(isText) &&
+      value.schemas?.every(isSchema) &&
+      value.schemas.some((schema) => schema['schema-id'] === value['current-schema-id']) &&
+      value.snapshots?.every(isOurs) &&
+      value['snapshot-log']?.every((entry) => Number.isSafeInteger(entry['snapshot-id']));
     return known ? (value as TableMetadata) : null;
   } catch {
     return null;
@@ -247,6 +261,21 @@ function isOurs(snapshot: Partial<Snapshot> | null): boolean {
     Number.isSafeInteger(snapshot?.['snapshot-id']) &&
     Number.isSafeInteger(snapshot?.['timestamp-ms']) &&
     typeof snapshot?.['manifest-list'] === 'string' &&
-    typeof snapshot.summary?.[ownNames.interval] === 'string'
+    typeof snapshot.summary?.[ownNames.interval] === 'string' &&
+    Object.values(snapshot.summary).every(isText)
+  );
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string';
+}
+
+function isSchema({ 'schema-id': id, fields }: TableSchema): boolean {
+  const isType = (type: unknown) => isText(type) || isText((type as { element?: unknown }).element);
+  return (
+    Number.isSafeInteger(id) &&
+    fields.every(
+      (field) => Number.isSafeInteger(field.id) && isText(field.name) && isType(field.type),
+    )
   );
 }

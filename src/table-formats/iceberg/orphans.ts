@@ -1,4 +1,4 @@
-import { readManifests } from './manifest-set.ts';
+import { budgetOfCommit, readManifests } from './manifest-set.ts';
 import {
   keptVersions,
   nameOf,
@@ -35,7 +35,9 @@ export async function findOrphans(
   const waiting = new Set(readNames(table.properties[ownNames.removable]));
   const [oldest] = table.snapshots;
   const inOldest = new Set(
-    (await readManifests(place, objects, oldest ?? null)).map(({ path }) => nameOf(path)),
+    (await readManifests(place, objects, oldest ?? null, budgetOfCommit())).map(({ path }) =>
+      nameOf(path),
+    ),
   );
   const isNamed = namedBy(table.snapshots, inOldest);
   const orphans: string[] = [];

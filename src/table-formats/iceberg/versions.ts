@@ -43,7 +43,7 @@ export async function readNewest(place: TablePlace, objects: TableObjects): Prom
   let newest = start.found;
   for (let steps = 0; steps < maxSteps; steps += 1) {
     const next = await readVersion(place, objects, version + 1);
-    if (!next) return { version, table: decode(place, version, newest), hint };
+    if (!next) return { version, table: await decode(place, version, newest), hint };
     newest = next;
     version += 1;
   }
@@ -70,12 +70,12 @@ async function readStart(place: TablePlace, objects: TableObjects) {
 const readVersion = (place: TablePlace, objects: TableObjects, version: number) =>
   objects.read(versionKey(place, version), maxMetadataBytes);
 
-function decode(
+async function decode(
   place: TablePlace,
   version: number,
   { bytes }: { readonly bytes: Buffer },
-): TableMetadata {
-  const table = decodeMetadata(bytes);
+): Promise<TableMetadata> {
+  const table = await decodeMetadata(bytes);
   const key = versionKey(place, version);
   if (!table) {
     const detail = `${key} is not as Sluice writes it: another program has changed the table`;

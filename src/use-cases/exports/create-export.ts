@@ -3,6 +3,7 @@ import type { BatchExport } from '../../domain/batch-export.ts';
 import type { DestinationConfig } from '../../domain/file-settings.ts';
 import { pinVersions } from '../../domain/format-settings.ts';
 import { type Problem, Refusal } from '../../domain/problem.ts';
+import type { PropertyFilter } from '../../domain/property-filter.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { widenRange } from '../../scheduling/backfill-range.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
@@ -14,6 +15,7 @@ import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import type { Actor, Context } from '../context.ts';
 import { changesBetween, exportActivity } from './activity.ts';
 import { sealDestination } from './destination.ts';
+import { changeFilters } from './filters.ts';
 import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
 import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
 
@@ -26,6 +28,7 @@ export interface CreateExportInput {
   readonly offsetHour?: number | null | undefined;
   readonly model: string;
   readonly dslQuery: string | null;
+  readonly filters: readonly PropertyFilter[] | null;
   readonly transformations: boolean;
   readonly paused: boolean;
   readonly lastPausedAt: Timestamp | null;
@@ -56,7 +59,10 @@ export function examineNewExport(
   const own = rules.encloseConfig(type, sent, teamId, null);
   const checked = rules.checkDestination(type, own);
   const parsed = parseCadence(input, policy.minIntervalMinutes);
-  const { dslQuery, model, transformations } = input;
+  const { model, transformations } = input;
+  const noQuery = { model, dslQuery: null, filters: null };
+  const filtered = changeFilters(rules, noQuery, input);
+  const { dslQuery, filters } = filtered;
   const query = dslQuery === null ? null : rules.checkQuery(dslQuery, model, transformations);
   const problems: Problem[] = [
     ...checked.problems,
@@ -66,10 +72,11 @@ export function examineNewExport(
       ? checkFreshnessMinutes(input.freshnessMinutes, parsed.cadence)
       : parsed.problems),
     ...checkWindow(input.startAt, input.endAt),
+    ...filtered.problems,
     ...(query?.ok === false ? query.problems : []),
     ...(input.backfill && input.startAt === null ? [backfillNeedsStart] : []),
   ];
-  return { problems, config: checked.config, parsed, query };
+  return { problems, config: checked.config, parsed, query, dslQuery, filters };
 }
 
 /** Creates an export. Its first tick is the next boundary: past intervals need a backfill. */
@@ -81,7 +88,8 @@ export async function createExport(
   input: CreateExportInput,
 ): Promise<CreatedExport> {
   const { type } = input.destination;
-  const { problems, config, parsed, query } = examineNewExport(context, rules, teamId, input);
+  const examined = examineNewExport(context, rules, teamId, input);
+  const { problems, config, parsed, query, dslQuery, filters } = examined;
   if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 
   const id = randomUUID();
@@ -101,6 +109,8 @@ export async function createExport(
       teamId,
       cadence,
       destination,
+      dslQuery,
+      filters,
       querySchema: query?.ok ? query.schema : null,
       lastPausedAt: input.lastPausedAt ?? (paused ? toTimestamp(now) : null),
       pausedReason: null,

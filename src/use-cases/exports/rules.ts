@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { type DestinationConfig, readFileSettings } from '../../domain/file-settings.ts';
 import type { Model } from '../../domain/model.ts';
 import type { Problem } from '../../domain/problem.ts';
+import type { PropertyFilter } from '../../domain/property-filter.ts';
 
 export interface CheckedConfig {
   /** Every fault; attributes begin with `destination__config`. */
@@ -46,6 +47,15 @@ export interface ExportRules {
     transformed: boolean,
   ):
     | { readonly ok: true; readonly schema: unknown }
+    | { readonly ok: false; readonly problems: readonly Problem[] };
+  /** A query with the conditions of the filters `after`, and without those of the filters `before`. */
+  applyFilters(
+    dslQuery: string | null,
+    before: readonly PropertyFilter[],
+    after: readonly PropertyFilter[],
+    model: Model,
+  ):
+    | { readonly ok: true; readonly dslQuery: string | null }
     | { readonly ok: false; readonly problems: readonly Problem[] };
 }
 

@@ -4,6 +4,7 @@ import type { Cadence } from '../../domain/cadence.ts';
 import type { DestinationConfig } from '../../domain/file-settings.ts';
 import { keepVersions } from '../../domain/format-settings.ts';
 import { notFound, type Problem, Refusal } from '../../domain/problem.ts';
+import type { PropertyFilter } from '../../domain/property-filter.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { changeCadence, changeWindow, pause, unpause } from '../../scheduling/schedule.ts';
@@ -17,6 +18,7 @@ import {
 import type { Actor, Context } from '../context.ts';
 import { changeExport } from './activity.ts';
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
+import { changeFilters } from './filters.ts';
 import { checkCsvArrays, checkEventFilters, checkTableStays, type ExportRules } from './rules.ts';
 import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
 
@@ -32,6 +34,7 @@ export interface UpdateExportInput {
   readonly offsetHour?: number | null | undefined;
   readonly model?: string | undefined;
   readonly dslQuery?: string | null | undefined;
+  readonly filters?: readonly PropertyFilter[] | null | undefined;
   readonly transformations?: boolean | undefined;
   readonly paused?: boolean | undefined;
   readonly lastPausedAt?: Timestamp | null | undefined;
@@ -89,6 +92,7 @@ export async function updateExport(
       cadence: parsed.cadence,
       dslQuery: query.dslQuery,
       querySchema: query.querySchema,
+      filters: query.filters,
       transformations: input.transformations ?? before.transformations,
       paused,
       lastPausedAt: lastPausedAtAfter(before, input, now),
@@ -190,15 +194,19 @@ function changeQuery(
   rules: ExportRules,
   before: BatchExport,
   input: UpdateExportInput,
-): { dslQuery: string | null; querySchema: unknown; problems: readonly Problem[] } {
-  const { dslQuery = before.dslQuery, transformations = before.transformations } = input;
+): Pick<BatchExport, 'dslQuery' | 'filters' | 'querySchema'> & { problems: readonly Problem[] } {
+  const { transformations = before.transformations } = input;
   const isSame = input.dslQuery === undefined && transformations === before.transformations;
-  if (isSame) return { dslQuery, querySchema: before.querySchema, problems: [] };
-  if (dslQuery === null) return { dslQuery: null, querySchema: null, problems: [] };
+  const { dslQuery, filters, problems } = changeFilters(rules, before, input);
+  const { querySchema } = before;
+  if (problems.length > 0) return { dslQuery, filters, querySchema, problems };
+  const isKept = isSame && dslQuery === before.dslQuery;
+  if (isKept) return { dslQuery, filters, querySchema, problems };
+  if (dslQuery === null) return { dslQuery, filters, querySchema: null, problems };
   const checked = rules.checkQuery(dslQuery, before.model, transformations);
   return checked.ok
-    ? { dslQuery, querySchema: checked.schema, problems: [] }
-    : { dslQuery, querySchema: before.querySchema, problems: checked.problems };
+    ? { dslQuery, filters, querySchema: checked.schema, problems }
+    : { dslQuery, filters, querySchema, problems: checked.problems };
 }
 
 /** @returns a problem if a request says another value of a field that cannot change */

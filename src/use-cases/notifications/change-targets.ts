@@ -13,6 +13,7 @@ import {
 } from '../../store/notification-targets.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordTargetActivity, targetChanges } from './activity.ts';
+import { askRecipients } from './confirm-addresses.ts';
 import { checkTarget, previewUrl, type TargetInput } from './rules.ts';
 import { mintSecret, openWebhook, sealWebhook } from './secrets.ts';
 
@@ -51,6 +52,7 @@ export async function createTarget(
     const urlPreview = url === null ? null : previewUrl(url);
     const created = { ...settings, id, organizationId, teamId, kind, urlPreview, secrets: sealed };
     const inserted = await insertTarget(tx, created);
+    if (kind === 'email') await askRecipients(tx, sender, organizationId, inserted.recipients);
     await recordTargetActivity(tx, actor, inserted, 'created');
     return inserted;
   });
@@ -97,6 +99,9 @@ export async function changeTarget(
       urlPreview: url === null ? before.urlPreview : previewUrl(url),
       secrets: url === null ? before.secrets : resealUrl(context, before, url),
     });
+    if (after.kind === 'email' && change.recipients) {
+      await askRecipients(tx, sender, after.organizationId, after.recipients);
+    }
     // What waited while it was disabled is old news.
     if (before.enabled !== after.enabled) await cancelDeliveriesOf(tx, id);
     await recordTargetActivity(tx, actor, after, 'updated', targetChanges(before, after));

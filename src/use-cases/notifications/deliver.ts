@@ -17,8 +17,9 @@ import {
   repeatDelivery,
 } from '../../store/notification-deliveries.ts';
 import { cancelDeliveriesOf, type NotificationTarget } from '../../store/notification-targets.ts';
-import { reserveEmails, returnEmails } from '../../store/sent-emails.ts';
+import { type EmailReservation, reserveEmails, returnEmails } from '../../store/sent-emails.ts';
 import type { Context } from '../context.ts';
+import { askRecipients, confirmedRecipients } from './confirm-addresses.ts';
 import { openWebhook } from './secrets.ts';
 
 /** How long a delivery belongs to the process that claimed it. An attempt takes a third of it at most. */
@@ -41,10 +42,11 @@ type Deliverer = Pick<Context, 'db' | 'secrets'>;
 export async function deliver(
   { db, secrets }: Deliverer,
   sender: NotificationSender,
-  claimed: ClaimedDelivery,
+  given: ClaimedDelivery,
   claimedAtMs: number,
   random: number,
 ): Promise<NotificationOutcome | null> {
+  const claimed = await withoutUnconfirmed(db, sender, given);
   if (claimed.kind === 'email' && !(await reserve(db, sender, claimed, true)).granted) {
     await releaseDelivery(db, claimed);
     return null;
@@ -52,9 +54,27 @@ export async function deliver(
   return attempt({ db, secrets }, sender, claimed, claimedAtMs, random);
 }
 
+/** The delivery for those recipients that have confirmed. */
+async function withoutUnconfirmed(
+  db: Sql,
+  sender: NotificationSender,
+  claimed: ClaimedDelivery,
+): Promise<ClaimedDelivery> {
+  if (claimed.kind !== 'email') return claimed;
+  const { notification, recipients: all } = claimed;
+  const recipients = await confirmedRecipients(db, sender, notification.organizationId, all);
+  return { ...claimed, recipients };
+}
+
 /** Counts the e-mails of an attempt, whatever comes of it. */
-function reserve(db: Sql, sender: NotificationSender, claimed: ClaimedDelivery, waits: boolean) {
+async function reserve(
+  db: Sql,
+  sender: NotificationSender,
+  claimed: ClaimedDelivery,
+  waits: boolean,
+): Promise<EmailReservation> {
   const { recipients, notification } = claimed;
+  if (recipients.length === 0) return { granted: true, waitMs: 0 };
   const { organizationId } = notification;
   return reserveEmails(db, organizationId, recipients.length, sender.emailsPerHour, waits);
 }
@@ -66,12 +86,17 @@ async function attempt(
   claimedAtMs: number,
   random: number,
 ): Promise<NotificationOutcome | null> {
-  const address = addressOf(secrets, claimed);
+  const isUnconfirmed = claimed.kind === 'email' && claimed.recipients.length === 0;
+  const address = isUnconfirmed ? null : addressOf(secrets, claimed);
   if (performance.now() - claimedAtMs > deliveryLeaseMs / 2) return null;
   const { notification, claimedAt: signedAt, attempts } = claimed;
   const outcome = address
     ? await sender.send({ notification, address, signedAt })
-    : { delivered: false, answer: 'secret_undecryptable', latencyMs: 0 };
+    : {
+        delivered: false,
+        answer: isUnconfirmed ? 'unconfirmed' : 'secret_undecryptable',
+        latencyMs: 0,
+      };
   if (claimed.kind === 'email' && outcome.gotNoRecipient) {
     await returnEmails(db, notification.organizationId, claimed.recipients.length);
   }
@@ -99,7 +124,8 @@ function addressOf(
 }
 
 /**
- * Sends a test to a target at once, even if it is disabled. It is in the log, and not retried.
+ * Sends a test to a target at once, even if it is disabled. It is in the log, and not retried. Recipients that have not
+ * confirmed do not get it: they are asked again, once a day.
  *
  * @throws Throttled if the organization has sent too many e-mails
  */
@@ -110,8 +136,10 @@ export async function testTarget(
 ): Promise<NotificationOutcome> {
   const claimedAtMs = performance.now();
   const claimed = await context.db.transaction(async (tx) => {
-    const inserted = await insertTest(tx, id, deliveryLeaseMs);
-    if (inserted === null || kind !== 'email') return inserted;
+    const test = await insertTest(tx, id, deliveryLeaseMs);
+    if (test === null || kind !== 'email') return test;
+    await askRecipients(tx, sender, test.notification.organizationId, test.recipients);
+    const inserted = await withoutUnconfirmed(tx, sender, test);
     const { granted, waitMs } = await reserve(tx, sender, inserted, false);
     if (!granted) throw tooManyEmails(sender.emailsPerHour, waitMs);
     return inserted;

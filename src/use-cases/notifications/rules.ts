@@ -32,7 +32,7 @@ export function checkTarget(
 ): Problem[] {
   const problems = input.events.length === 0 ? [empty('events', 'Name at least one event.')] : [];
   if (kind === 'email') {
-    return [...problems, ...checkEmail(input), ...(isStored ? [] : checkMailServer(sender))];
+    return [...problems, ...checkEmail(input), ...(isStored ? [] : checkMailServer(sender, input))];
   }
   if (input.recipients.length > 0) {
     const detail = 'Only for kind email. A webhook has a url.';
@@ -64,10 +64,18 @@ function checkUrl(sender: NotificationSender, text: string): Problem[] {
   return [];
 }
 
-function checkMailServer({ canEmail }: NotificationSender): Problem[] {
+/** Whether its recipients can get a mail at all, now or once they have confirmed. */
+function checkMailServer(
+  { canEmail, canConfirm, trusts }: NotificationSender,
+  { recipients }: TargetInput,
+): Problem[] {
   const detail =
     'This installation cannot send e-mail. Ask your operator to set SMTP_URL and MAIL_FROM.';
-  return canEmail ? [] : [{ attr: 'kind', code: 'invalid_input', detail }];
+  if (!canEmail) return [{ attr: 'kind', code: 'invalid_input', detail }];
+  if (canConfirm || recipients.every(trusts)) return [];
+  const unconfirmable =
+    'This installation cannot ask these addresses for their confirmation. Ask your operator to set PUBLIC_URL, or to name their domains in MAIL_TRUSTED_DOMAINS.';
+  return [{ attr: 'recipients', code: 'invalid_input', detail: unconfirmable }];
 }
 
 function checkEmail(input: TargetInput): Problem[] {

@@ -10,16 +10,21 @@ const builtIns: readonly InstalledPlugin[] = transforms.map((transform) => {
   return { ...facts, source: null, createdAt: null, updatedAt: null };
 });
 
-/** The plugins of those ids that an organization may use: built in, or its own. */
+/**
+ * The plugins of those ids that an organization may use: built in, or its own.
+ *
+ * @param withSource whether own plugins have their source, else null
+ */
 export async function findPlugins(
   sql: Sql,
   organizationId: string,
   ids: readonly number[],
+  withSource = true,
 ): Promise<Map<number, InstalledPlugin>> {
   const found = new Map(builtIns.filter(({ id }) => ids.includes(id)).map((p) => [p.id, p]));
   const others = ids.filter((id) => !found.has(id));
   if (others.length === 0) return found;
-  for (const own of await findOwnPlugins(sql, organizationId, others)) {
+  for (const own of await findOwnPlugins(sql, organizationId, others, withSource)) {
     found.set(own.id, withStepFields(own));
   }
   return found;

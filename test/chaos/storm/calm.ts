@@ -1,6 +1,6 @@
 import { projectPath } from '../../support/exported-events.ts';
 import { until } from '../../support/until.ts';
-import { persistently, type StormExport, type World } from './world.ts';
+import { persistently, type World } from './world.ts';
 
 /** A run that ended without success. */
 export interface FailedRun {
@@ -126,20 +126,4 @@ async function namesOf({ installation }: World, leaked: string): Promise<readonl
     [leaked],
   );
   return rows.map(({ name }) => name);
-}
-
-/** Runs the intervals again that hold rows which were deleted since. */
-export async function rerun(
-  { installation }: World,
-  one: StormExport,
-  starts: ReadonlySet<string>,
-): Promise<void> {
-  for (const start of starts) {
-    const { rows } = await installation.pool.query<{ id: string }>(
-      `select id from runs where export_id = $1 and data_interval_start = $2 order by created_at desc limit 1`,
-      [one.id, start],
-    );
-    const path = `${projectPath(installation)}/batch_exports/${one.id}/runs/${rows[0]?.id}/retry/`;
-    await installation.client.post(path);
-  }
 }

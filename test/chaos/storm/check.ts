@@ -7,8 +7,10 @@ export interface Verdict {
   readonly lost: readonly string[];
   readonly doubled: readonly string[];
   readonly changed: readonly string[];
-  /** Rows that the source does not have. */
+  /** Rows that the source does not have any more, or never had. */
   readonly foreign: readonly string[];
+  /** Rows that were delivered before they left the source, and are not in the files any more: `export: key`. */
+  readonly gone: readonly string[];
   readonly untrue: readonly string[];
   /** Intervals that had a run and that nothing current holds. */
   readonly missing: readonly string[];
@@ -22,6 +24,7 @@ export async function compare(world: World): Promise<Verdict> {
     doubled: [] as string[],
     changed: [] as string[],
     foreign: [] as string[],
+    gone: [] as string[],
     untrue: [] as string[],
     missing: [] as string[],
   };
@@ -39,6 +42,10 @@ export async function compare(world: World): Promise<Verdict> {
         if (expected === undefined) verdict.foreign.push(at);
         else if (expected.values !== values) verdict.changed.push(at);
       }
+    }
+    for (const delivery of world.pruned) {
+      const [name, key = ''] = delivery.split(': ');
+      if (name === one.name && !seen.has(key)) verdict.gone.push(delivery);
     }
     const covered = coverOf(intervals);
     for (const [key, { at }] of source) {

@@ -156,6 +156,36 @@ function oneForOne(world: World, random: Random, signal: AbortSignal): Promise<v
   });
 }
 
+/**
+ * Rows leave the source after they were delivered, as retention and outbox tables do it, and others are changed. An export
+ * that moves to other prefixes makes its files anew there, from what the source has then: its rows are not watched.
+ */
+export async function pruneRows(world: World, signal: AbortSignal): Promise<void> {
+  const { installation, exports, seed } = world;
+  const random = randomOf(seed, 'pruning');
+  const watched = exports.filter(
+    ({ model, changes }) => model === 'events' && changes !== 'prefix',
+  );
+  await act(
+    signal,
+    () => random.between(500, 2_000),
+    async () => {
+      const { rows } = await installation.pool.query<{ uuid: string }>(
+        `delete from events where uuid in (select v.uuid from events v
+           where v.team_id = $1 and v.event not like 'live%'
+             and (select count(distinct c.export_id) from receipts c where c.export_id = any ($2)
+                    and v.inserted_at >= c.data_interval_start and v.inserted_at < c.data_interval_end) = cardinality($2::uuid[])
+           order by v.uuid limit 3) returning uuid`,
+        [installation.tenant.projectIds[0], watched.map(({ id }) => id)],
+      );
+      for (const { uuid } of rows) {
+        world.deleted.add(uuid);
+        for (const { name } of watched) world.pruned.add(`${name}: ${uuid}`);
+      }
+    },
+  );
+}
+
 /** Ends the prepared transactions of these names. */
 export async function commitPrepared({ installation }: World, prefix: string): Promise<void> {
   await persistently(async () => {

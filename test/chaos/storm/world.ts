@@ -46,6 +46,8 @@ export interface World {
   readonly counts: Counts;
   /** Rows that were deleted from `events`, by uuid. */
   readonly deleted: Set<string>;
+  /** Deliveries of rows that left the source afterwards: `export: key`. Each must stay in the files of its export. */
+  readonly pruned: Set<string>;
   /** What should never be: a worker that ended by itself, an answer that no client should get. */
   readonly surprises: string[];
   /**
@@ -125,6 +127,7 @@ export async function openWorld(seed: number, queue: QueueKind, rows: number): P
     exports,
     counts: { kills: 0, freezes: 0, restarts: 0, outlived: 0 },
     deleted: new Set(),
+    pruned: new Set(),
     surprises: [],
     mayFreeze: true,
     async close() {

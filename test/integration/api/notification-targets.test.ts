@@ -220,6 +220,10 @@ describe('a test', () => {
       `update notification_targets set kind = 'email', url_preview = null, secrets = null, recipients = '{a@example.com}'`,
     );
     await api.db.query(
+      `insert into email_addresses (organization_id, address, requested_at, confirmed_at) values ($1, 'a@example.com', now(), now())`,
+      [api.tenant.organizationId],
+    );
+    await api.db.query(
       `insert into sent_emails (organization_id, sent_at)
        select $1, array_agg(now() - interval '10 minutes') from generate_series(1, 200)`,
       [api.tenant.organizationId],

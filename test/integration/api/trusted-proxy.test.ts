@@ -3,7 +3,7 @@ import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 
 test('behind a trusted proxy, links carry the address that the client used', async () => {
-  const api = await startApiUnderTest({ trustProxy: true });
+  const api = await startApiUnderTest({ trustProxy: 1 });
   try {
     const exports = `${api.project}/batch_exports`;
     await api.client.post(exports, exportBody());

@@ -94,6 +94,7 @@ function subjectOf(mail: Mail | undefined): string | undefined {
 const env = (url = `smtp://sluice:canary@127.0.0.1:${port}`) => ({
   SMTP_URL: url,
   MAIL_FROM: 'Sluice <sluice@example.com>',
+  MAIL_TRUSTED_DOMAINS: 'example.com',
 });
 
 async function createEmail(sender: NotificationSender, recipients: readonly string[]) {

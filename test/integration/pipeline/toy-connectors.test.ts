@@ -47,6 +47,7 @@ const toyEncoder: EncoderDefinition = {
   async *read(path) {
     yield [`read from ${path}`];
   },
+  without: (path, isDropped) => jsonLines.without(path, isDropped, null),
 };
 
 /** A shelf is a folder below the root. */
@@ -151,7 +152,7 @@ describe('an encoder and a destination that only their definitions describe', ()
     const { result } = await attempt(bench, destination, job).exported;
     expect(result.recipe).toMatchObject({ format: 'Toy', compression: 'inverted' });
     const key = manifestKey(job.prefix, job.interval);
-    const manifest = decodeManifest((await readAll(destination, key)) ?? Buffer.alloc(0));
+    const manifest = await decodeManifest((await readAll(destination, key)) ?? Buffer.alloc(0));
     expect(manifest).toMatchObject({ format: 'Toy', compression: 'inverted', total_rows: rows });
     const [file] = manifest?.files ?? [];
     expect(file?.key).toMatch(/Z\.toy\.inv$/);

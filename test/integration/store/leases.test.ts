@@ -362,7 +362,7 @@ it('a fence of a lost history fits no run that no worker has claimed since', asy
   await side.db.query(
     `with restored as (
        update runs set status = 'Starting', attempt = 0, fence = fence - 1, lease_holder = null, lease_expires_at = null
-        where id = $1 returning id, team_id, export_id, backfill_id, data_interval_start
+        where id = $1 returning id, team_id, export_id, backfill_id, data_interval_start, purpose
      ) ${enqueueRuns('restored')}`,
     [runId],
   );

@@ -4,10 +4,17 @@ import { createSecretBox } from '../../../src/security/secret-box.ts';
 import { registerEncryptionKeys } from '../../../src/store/sealed-secrets.ts';
 import { rotateEncryption } from '../../../src/use-cases/installation/rotate-encryption.ts';
 import { createTarget } from '../../../src/use-cases/notifications/change-targets.ts';
+import { eraseIntervals, openErased } from '../../../src/use-cases/runs/erase-intervals.ts';
 import { createTransformationConfig } from '../../../src/use-cases/transformations/create-config.ts';
 import { senderTo } from '../../support/notified.ts';
 import { startSluice } from '../../support/processes.ts';
-import { createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
+import {
+  claim,
+  createExportOfThePast,
+  hourMs,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
 
 const old = { id: 'old', key: randomBytes(32) };
 const next = { id: 'next', key: randomBytes(32) };
@@ -46,6 +53,10 @@ async function fillTables(): Promise<void> {
     `insert into former_destinations (export_id, version, destination_config) values ($1, 0, '{}')`,
     [id],
   );
+  const erased = { column: 'distinct_id', value: 'user 42' };
+  const [runId = ''] = await eraseIntervals(side.context, id, [{ start: 0, end: hourMs }], erased);
+  // Sealed for the identity that the schema says.
+  expect(openErased(side.context, await claim(side, runId))).toEqual(erased);
   const actor = { organizationId: side.tenant.organizationId, keyId: null };
   await createTransformationConfig(side.context, actor, side.teamId, {
     plugin: 3,

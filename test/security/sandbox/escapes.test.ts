@@ -188,11 +188,6 @@ describe('a plugin is refused that hides from the parser', () => {
       'import("node:fs") is not supported',
     ],
     [
-      'import() behind a comment of HTML',
-      'export function processEvent(event) { let y = 0; y <!--y + `\nimport("fs")//`\nreturn event }',
-      'is not supported',
-    ],
-    [
       'import.meta',
       `export const processEvent = (event) => import.meta.url;`,
       'import.meta is not supported',
@@ -202,14 +197,67 @@ describe('a plugin is refused that hides from the parser', () => {
       `exports.processEvent = (event) => event; }(); module.x = function () {`,
       '',
     ],
-    [
-      'braces behind a comment of HTML',
-      'let y = 0; y <!--y + `\n}();}; ({})/*`;/**/ module.exports = { processEvent(event) { return event; } };',
-      '',
-    ],
   ])('%s', async (_, source, detail) => {
     const problems = await inspectPlugin(source);
     expect(problems).not.toEqual([]);
     expect(problems.map((problem) => problem.detail).join()).toContain(detail);
+  });
+});
+
+/** Sources that two parsers read differently, and what the tree says that was checked. */
+describe('the engine runs what was checked, not what it could read', () => {
+  test.each([
+    [
+      'a name `of` before a regular expression',
+      `let hit = 'checked'; let a = 1, of = 2, g = 1;\nexport function processEvent(event) {\na\n\nof\n/ (hit = typeof import("x")) /g\nevent.got = String(hit); return event; }`,
+    ],
+    [
+      'await of a function',
+      `let hit = 'checked'; let g = 1;\nexport async function processEvent(event) {\nawait function () {}\n/ (hit = typeof import("x")) /g\nevent.got = hit; return event; }`,
+    ],
+    [
+      'await of a class',
+      `let hit = 'checked'; let g = 1;\nexport async function processEvent(event) {\nawait class {}\n/ (hit = typeof import("x")) /g\nevent.got = hit; return event; }`,
+    ],
+    [
+      'a property `do` behind ?.',
+      `let hit = 'checked'; let g = 1, o = { do: 1 };\nexport function processEvent(event) {\no?.do\n/ (hit = typeof import("x")) /g\nevent.got = hit; return event; }`,
+    ],
+    [
+      'a comment of HTML',
+      'export function processEvent(event) { let y = 0; y <!--y + `\nimport("fs")//`\nevent.got = "checked"; return event }',
+    ],
+    [
+      'braces behind a comment of HTML',
+      'let y = 0; y <!--y + `\n}();}; ({})/*`;/**/ module.exports = { processEvent(event) { event.got = "checked"; return event; } };',
+    ],
+    [
+      'an arrow of HTML',
+      'export function processEvent(event) { let x = 1, y = 0; while (x\n--> y) event.got = "checked"; return event; }',
+    ],
+  ])('%s', async (_, source) => {
+    // Refused, or run as it was checked: the property `got` shows that nothing else ran.
+    const problems = await inspectPlugin(source);
+    if (problems.length > 0) return;
+    expect(await applyPlugin(source, someEvent)).toEqual([{ ...someEvent, got: 'checked' }]);
+  });
+
+  test('a text, a name or a pattern may have the word import', async () => {
+    const source = `const important = 'import("x") \\\\import'; class A { #imported = 1; read() { return this.#imported; } }
+      const held = { import: 2, 'import x': 3 };
+      export function processEvent(event) {
+        const found = /^utm_import[a-z]*$/i.exec('utm_IMPORTED');
+        event.got = [important, \`an \${held.import} import\`, held['import x'], new A().read(), found[0], held.import];
+        return event;
+      }`;
+    const got = ['import("x") \\import', 'an 2 import', 3, 1, 'utm_IMPORTED', 2];
+    expect(await inspectPlugin(source)).toEqual([]);
+    expect(await applyPlugin(source, someEvent)).toEqual([{ ...someEvent, got }]);
+  });
+
+  test('a place where the word cannot be escaped is refused', async () => {
+    const source = 'export const processEvent = (event) => (/\\import/.test("x"), event);';
+    const [problem] = await inspectPlugin(source);
+    expect(problem?.detail).toContain('The word import is not supported here.');
   });
 });

@@ -21,7 +21,7 @@ const interfaces = [
 
 /** The table of `src/README.md`: rooms under `src` and what each may import. */
 export const rooms: Readonly<Record<string, Room>> = {
-  domain: { from: [], packages: [], packageTypes: ['luxon'] },
+  domain: { from: [], packages: ['node:timers/promises'], packageTypes: ['luxon'] },
   failpoints: { from: [], packages: [] },
   scheduling: { from: ['domain'], packages: ['luxon'] },
   // The models file says what the domain calls a model.
@@ -55,7 +55,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     types: ['transforms/step.ts'],
     packages: ['sucrase', 'node:*'],
     // The sandbox's own process loads it.
-    packageTypes: ['acorn'],
+    packageTypes: ['acorn', 'astring'],
   },
   // The program of the thread reads fields as JSON Lines writes them.
   'chain-thread': {
@@ -69,12 +69,12 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   destinations: {
     from: ['domain', 'failpoints'],
-    packages: ['@aws-sdk/client-s3', '@aws-sdk/client-sts', 'typebox', 'node:*'],
+    packages: ['@aws-sdk/client-s3', '@aws-sdk/client-sts', 'sax', 'typebox', 'node:*'],
   },
   // Its objects are the caller's: no I/O. Of timers the waits between tries.
   'table-formats': {
     from: ['domain', 'failpoints'],
-    packages: ['node:crypto', 'node:timers/promises', 'node:zlib'],
+    packages: ['node:crypto', 'node:timers/promises', 'node:util', 'node:zlib'],
   },
   // Of timers the turns of the event loop, no time.
   pipeline: {
@@ -106,14 +106,16 @@ export const rooms: Readonly<Record<string, Room>> = {
       'domain',
       'store',
       'security',
+      'pipeline/fetch-file.ts',
       'pipeline/key-tally.ts',
       'pipeline/key-values.ts',
       'pipeline/manifest.ts',
+      'pipeline/source-keys.ts',
       'pipeline/table.ts',
       'table-formats',
       ...interfaces,
     ],
-    types: ['pipeline/render-interval.ts', 'pipeline/interval-job.ts'],
+    types: ['pipeline/render-interval.ts', 'pipeline/interval-job.ts', 'pipeline/read-back.ts'],
     packages: ['node:*'],
   },
   api: {
@@ -155,7 +157,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'sources/index.ts',
       'verify/finding.ts',
     ],
-    types: ['verify/verify-export.ts', 'verify/verify-exports.ts'],
+    types: ['verify/sums.ts', 'verify/verified-interval.ts', 'verify/verify-exports.ts'],
     packages: ['commander', 'yaml', 'node:*'],
   },
   // Its binaries are a package for each platform.

@@ -59,6 +59,7 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     latest_runs: [],
     dsl_query: null,
     schema: null,
+    filters: null,
     model: 'events',
     timezone: 'UTC',
     offset_day: null,

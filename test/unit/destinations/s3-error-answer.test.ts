@@ -2,10 +2,11 @@ import { describe, expect, it } from 'vitest';
 import {
   AnsweredError,
   findErrorCode,
-  readXml,
   UnreadAnswer,
 } from '../../../src/destinations/s3/error-answer.ts';
 import { isNotImplemented, toDestinationError } from '../../../src/destinations/s3/errors.ts';
+import { printXml, readShortXml, readXml, textsBelow } from '../../../src/destinations/s3/xml.ts';
+import { countLoopTurns } from '../../support/loop-turns.ts';
 
 const document =
   '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>NoSuchKey</Code><Message>No &lt;such&gt; key.</Message><Key>a/b</Key></Error>';
@@ -16,6 +17,17 @@ describe('the code of an error document', () => {
     ['one with a namespace', '<Error xmlns="http://s3/"><Code>SlowDown</Code></Error>', 'SlowDown'],
     ['one with line feeds', '\ufeff<Error>\n  <Code>\n A\n</Code>\n</Error>\n', 'A'],
     ['one with empty elements', '<Error><Key/><Code>A</Code><x y="1"/></Error>', 'A'],
+    ['one with prefixes', '<s3:Error xmlns:s3="http://s3/"><s3:Code>A</s3:Code></s3:Error>', 'A'],
+    [
+      'one with CDATA',
+      '<Error><Code><![CDATA[A]]></Code><Message><![CDATA[<b>]]></Message></Error>',
+      'A',
+    ],
+    [
+      'one with a DOCTYPE',
+      '<!DOCTYPE Error [<!ELEMENT Error ANY>]><Error><Code>A</Code></Error>',
+      'A',
+    ],
     [
       'STS’s',
       '<ErrorResponse xmlns="https://sts/"><Error><Type>Sender</Type><Code>AccessDenied</Code></Error><RequestId>1</RequestId></ErrorResponse>',
@@ -42,6 +54,7 @@ describe('the code of an error document', () => {
     ['two documents', `${document}<Error><Code>A</Code></Error>`],
     ['elements that cross', '<Error><Code>A</Error></Code>'],
     ['text behind it', `${document} cut`],
+    ['an entity that it declares', '<!DOCTYPE E [<!ENTITY a "A">]><Error><Code>&a;</Code></Error>'],
     ['a bare angle bracket', '<Error><Code>A</Code><Message>a < b</Message></Error>'],
   ])('is not found in %s', (_, text) => {
     expect(findErrorCode(text)).toBeNull();
@@ -58,9 +71,39 @@ describe('an answer in XML', () => {
   it('gives the texts below its root, with their entities', () => {
     const xml =
       '<?xml version="1.0"?><A xmlns="x"><ETag>&quot;1-2&quot;</ETag><b><c>&#x41;&#66;&lt;&amp;lt;</c><d><e><f>deep</f></e></d></b></A>';
-    const found = readXml(xml);
-    expect(found?.root).toBe('A');
-    expect(Object.fromEntries(found?.texts ?? [])).toEqual({ ETag: '"1-2"', 'b/c': 'AB<&lt;' });
+    const found = readShortXml(xml);
+    expect(found?.name).toBe('A');
+    const texts = found && textsBelow(found);
+    expect(Object.fromEntries(texts ?? [])).toEqual({ ETag: '"1-2"', 'b/c': 'AB<&lt;' });
+  });
+
+  it('is printed so that it is read as the same', async () => {
+    const xml =
+      '<?xml version="1.0"?><!--c--><s:A xmlns:s="x" y="1">\n <s:k>a &amp; <![CDATA[<b>&]]> &#13;c</s:k><e/><k>&quot;ä\u{1f600}</k></s:A>';
+    const found = await readXml(xml);
+    const printed = found ? printXml(found) : '';
+    expect(printed).toBe('<A><k>a &amp; &lt;b>&amp; &#13;c</k><e></e><k>"ä\u{1f600}</k></A>');
+    expect(await readXml(printed)).toEqual(found);
+  });
+
+  it.each([
+    ['elements', `<A>${'<b/>'.repeat(100_000)}</A>`],
+    ['levels', `${'<a>'.repeat(1_000)}${'</a>'.repeat(1_000)}`],
+    ['attributes', `<A ${Array.from({ length: 5_000 }, (_, n) => `a${n}="1"`).join(' ')}/>`],
+    ['letters of a text', `<A>${'x'.repeat(100_000)}</A>`],
+    ['escapes', `<A>${'<b>&amp;&amp;&amp;&amp;</b>'.repeat(10_000)}</A>`],
+    ['letters of a name', `<${'a'.repeat(200_000)}/>`],
+    ['entities', `<!DOCTYPE A [<!ENTITY a "${'a'.repeat(60_000)}">]><A>${'&a;'.repeat(1_000)}</A>`],
+  ])('with too many %s is refused', async (_, xml) => {
+    expect(await readXml(xml)).toBeNull();
+  });
+
+  it('leaves the process to others while it is read', async () => {
+    const page = `<A>${'<Contents><Key>a&amp;b</Key><Size>1</Size></Contents>'.repeat(8_000)}${' '.repeat(5_000)}</A>`;
+    const loop = countLoopTurns();
+    expect((await readXml(page))?.children).toHaveLength(8_000);
+    expect(loop.turns()).toBeGreaterThan(5);
+    loop.stop();
   });
 
   it('becomes an error with its code, its words, its region and its status', () => {

@@ -55,7 +55,8 @@ test('what a store says is one line, and names cannot reorder a text', () => {
   };
   const { text, subject } = emailText(hostile, null);
   expect(text.split('\n')).toContain('Refused. Wire money to evil');
-  expect(subject).toBe(`[Sluice] Export "${'n'.repeat(199)}" is fail`.slice(0, 209));
+  expect(subject).toBe('[Sluice] Export "x" is failing');
+  expect(text.split('\n')).toContain(`Export "${'n'.repeat(199)}" is failing`);
   const paused = { ...hostile, type: 'export.paused', facts: { ...hostile.facts, reason: detail } };
   expect(emailText(paused as typeof failing, null).text.split('\n')).toContain(
     'Refused. Wire money to evil',
@@ -72,7 +73,8 @@ test('a text links to its export, if the address of the page is known', () => {
 
 test('the subject of a mail is one line', () => {
   const { subject, text } = emailText(failing, null);
-  expect(subject).toBe('[Sluice] Export "Events <!channel> Bcc: x@y.z" is failing');
+  expect(subject).toBe('[Sluice] Export "3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11" is failing');
+  expect(text.split('\n')).toContain('Export "Events <!channel> Bcc: x@y.z" is failing');
   expect(text).toContain('Interval 2024-03-01T00:00:00.000000Z to 2024-03-01T01:00:00.000000Z');
 });
 

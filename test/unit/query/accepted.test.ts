@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { eventsModel } from '../../../src/domain/events-model.ts';
+import { printTimeText } from '../../../src/query/time-text.ts';
 import { normalizedText, parseQuery, schemaOf } from '../../../src/query/parse-query.ts';
 import { describeSql } from '../../../src/query/select.ts';
 
@@ -171,6 +172,16 @@ const casts: readonly Accepted[] = [
     `CAST((source."properties" ->> 'n') AS pg_catalog.float8)`,
   ],
   ['timestamp::date', 'CAST("timestamp" AS date)', 'CAST(source."timestamp" AS pg_catalog.date)'],
+  [
+    'properties.at::timestamptz',
+    'CAST(properties.at AS timestamptz)',
+    `CAST(${printTimeText(`(source."properties" ->> 'at')`)} AS pg_catalog.timestamptz)`,
+  ],
+  [
+    "timestamp > '2024-03-01 10:00 Europe/Berlin'",
+    `"timestamp" > '2024-03-01 10:00 Europe/Berlin'`,
+    `source."timestamp" > '2024-03-01 10:00 Europe/Berlin'`,
+  ],
   ["interval '1 day'", "CAST('1 day' AS interval)", "CAST('1 day' AS pg_catalog.interval)"],
   ["'{a}'::text[]", "CAST('{a}' AS text[])", "CAST('{a}' AS pg_catalog.text[])"],
   ['(-1)::text', 'CAST(-1 AS text)', 'CAST(-1 AS pg_catalog.text)'],

@@ -24,6 +24,11 @@ const counting = {
   'a map by a symbol of all realms': `const held = new Map(); export const processEvent = (event) => { const key = Symbol.for('n'); held.set(key, (held.get(key) ?? 0) + 1); return { ...event, n: held.get(key) }; };`,
   'a template': `const held = new WeakMap(); const tag = (strings) => { held.set(strings, (held.get(strings) ?? 0) + 1); return held.get(strings); };
     export const processEvent = (event) => ({ ...event, n: tag\`x\` });`,
+  'what the setup writes to the log': `export const setupPlugin = ({ global }) => { global.n = 0; console.log({ get n() { return (global.n += 1); } }); };
+    export const processEvent = (event, { global }) => ({ ...event, n: global.n });`,
+  'a private member of a shared object': `class Base { constructor(held) { return held; } }
+    class Held extends Base { #n = 0; static next(held) { if (!(#n in held)) new Held(held); return (held.#n += 1); } }
+    export const processEvent = (event) => ({ ...event, n: Held.next(Array.prototype) });`,
   'module.exports': `exports.n = 0; exports.processEvent = (event) => ({ ...event, n: (exports.n += 1) });`,
 };
 
@@ -32,6 +37,13 @@ describe('no state goes from row to row in', () => {
     const results = await applyPlugin(source, ...Array(3).fill(someEvent));
     expect(results).toEqual(Array(3).fill({ ...someEvent, n: 1 }));
   });
+});
+
+test('nor in how much others have written to the log', async () => {
+  const source = `let n = 0; const shown = { toJSON() { n += 1; return n; } };
+    export const processEvent = (event) => { for (let line = 0; line < 150; line += 1) console.log(shown); return { ...event, n }; };`;
+  const results = await applyPlugin(source, ...Array(3).fill(someEvent));
+  expect(results).toEqual(Array(3).fill({ ...someEvent, n: 150 }));
 });
 
 test('meta.global is frozen after setupPlugin', async () => {

@@ -1,7 +1,8 @@
 import type { LookupAddress } from 'node:dns';
 import { createServer, request, type Server } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import type { AddressInfo, Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import {
@@ -9,6 +10,7 @@ import {
   type Lookup,
   type OutboundAgents,
 } from '../../../src/security/outbound-filter.ts';
+import { until } from '../../support/until.ts';
 import { isPublicAddress } from '../../../src/security/public-address.ts';
 
 describe('a public address', () => {
@@ -174,4 +176,34 @@ describe('connections through the outbound agents', () => {
       expect(await refusal(get(createOutboundAgents([entry], lookup), host))).toBe(forbidden);
     }
   });
+});
+
+it('ends a connection that has had no request for a while', async () => {
+  const sockets = new Set<Socket>();
+  const server = createServer((_request, response) => response.end('a'));
+  server.keepAliveTimeout = 0;
+  server.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const agents = createOutboundAgents([`127.0.0.1:${port}`], undefined, 100);
+  const ask = () =>
+    new Promise<void>((resolve, reject) => {
+      const asked = request({ host: '127.0.0.1', port, agent: agents.httpAgent }, (response) => {
+        response.resume().once('end', resolve);
+      });
+      asked.once('error', reject).end();
+    });
+  try {
+    await ask();
+    await ask();
+    expect(sockets.size).toBe(1);
+    await until(() => sockets.size === 0, { message: () => 'the idle connection ends' });
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
 });

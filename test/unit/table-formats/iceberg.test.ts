@@ -5,7 +5,7 @@ import {
   type TableCommit,
 } from '../../../src/table-formats/iceberg/commit-interval.ts';
 import { findHeld } from '../../../src/table-formats/iceberg/held-files.ts';
-import { readManifests } from '../../../src/table-formats/iceberg/manifest-set.ts';
+import { budgetOfCommit, readManifests } from '../../../src/table-formats/iceberg/manifest-set.ts';
 import type { TableMetadata } from '../../../src/table-formats/iceberg/metadata.ts';
 import { readTable } from '../../../src/table-formats/iceberg/read-table.ts';
 import { codeOf } from '../../conformance/destination-suite.ts';
@@ -173,7 +173,7 @@ describe('the growth of an Iceberg table', () => {
     // The hint, two versions, the list, and a group that is merged.
     expect(objects.reads.length).toBeLessThan(16);
     const last = newest().snapshots.at(-1) ?? null;
-    expect((await readManifests(place, objects, last)).length).toBeLessThan(32);
+    expect((await readManifests(place, objects, last, budgetOfCommit())).length).toBeLessThan(32);
     objects.reads.length = 0;
     await commitInterval(commit(), filesOf(100, 2));
     expect(objects.reads.length).toBeLessThan(16);

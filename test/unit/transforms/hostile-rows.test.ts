@@ -91,6 +91,51 @@ function kindAndRow(outcome: ReturnType<ReturnType<typeof chainFor>['apply']>) {
   return [outcome.kind, outcome.kind === 'kept' ? canonical(outcome.row) : null];
 }
 
+describe('a row with too much JSON for a step is an error of that row', () => {
+  const tooMuch =
+    /^The row has (?:more JSON than a step may read|too many values for the names of this step)\.$/;
+  const flatten = transforms.find(({ name }) => name === 'Flatten properties');
+  const change = transforms.find(({ name }) => name === 'Change case');
+  const mask = transforms.find(({ name }) => name === 'Mask properties');
+  const members = (count: number) => Array.from({ length: count }, (_, n) => `"p${n}": 1`).join();
+  const nested = (inner: string, levels: number) =>
+    `${'{"a": '.repeat(levels)}${inner}${'}'.repeat(levels)}`;
+
+  test.each([
+    ['members', `{${members(250_000)}}`],
+    ['members within a member', `{"a": {"b": {${members(250_000)}}}}`],
+    ['elements', `{"a": [${'1,'.repeat(250_000)}1]}`],
+    ['objects', `{"a": [${'{"b": {"c": 1}},'.repeat(100_000)}1]}`],
+    ['text that is passed over again and again', nested(`[${'1,'.repeat(250_000)}1]`, 60)],
+  ])('%s', (_, properties) => {
+    for (const [transform, config] of [
+      [change, {}],
+      [flatten, {}],
+      [mask, { properties: 'a.b, a' }],
+    ] as const) {
+      if (!transform) throw new Error('there is no such plugin');
+      const row = hostileRow(properties);
+      const chain = chainFor(row, [stepOfPlugin(transform, config)]);
+      const outcome = chain.apply(row);
+      const reasons = chain.steps[0]?.errors.map(({ reason }) => reason) ?? [];
+      // A step that does not look inside makes nothing.
+      if (reasons.length === 0) continue;
+      expect(reasons).toEqual([expect.stringMatching(tooMuch)]);
+      expect(outcome.kind).toBe(transform.protects ? 'rejected' : 'kept');
+      return;
+    }
+    throw new Error('no step has read the row');
+  });
+
+  test('one long text is none', () => {
+    if (!mask) throw new Error('there is no such plugin');
+    const row = hostileRow(`{"a": "${'x'.repeat(30_000_000)}"}`);
+    const chain = chainFor(row, [stepOfPlugin(mask, { properties: 'a' })]);
+    expect(chain.apply(row).kind).toBe('kept');
+    expect(chain.steps[0]?.errors).toEqual([]);
+  });
+});
+
 describe('personal data does not get past a step that protects', () => {
   const plugin = (name: string, config: Readonly<Record<string, string>>) => {
     const transform = transforms.find((candidate) => candidate.name === name);

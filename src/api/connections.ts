@@ -1,0 +1,184 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { networkOf } from './network-of.ts';
+
+/** What clients can make a server hold by connections alone. */
+export interface ConnectionLimits {
+  /** Open connections of one address. A trusted proxy has one address for all its clients: `inAll` then. */
+  readonly perAddress: number;
+  readonly inAll: number;
+  /** Requests of one connection that are not answered yet. */
+  readonly pipelined: number;
+  /** Maximum time in which a client takes an answer. Then it is disconnected. */
+  readonly takeMs: number;
+}
+
+export const usualConnections: ConnectionLimits = {
+  perAddress: 256,
+  inAll: 2_048,
+  pipelined: 16,
+  takeMs: 60_000,
+};
+
+/** Times of Node's server: a client that sends its headers or its body too slowly is disconnected. */
+export const slowRequests = {
+  headersTimeout: 15_000,
+  requestTimeout: 30_000,
+  connectionsCheckingInterval: 5_000,
+};
+
+/** For a client to send the rest of a request, once the server closes. */
+const patienceMs = 3_000;
+
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly proceed: () => void;
+}
+
+interface Connection {
+  readonly socket: Socket;
+  readonly address: string;
+  /** Requests that are not answered yet: the first one is in progress, the others wait. */
+  readonly queue: Asked[];
+  /** What it had sent when the last of its requests was answered. */
+  answeredBytes: number;
+  /** When it was opened, or its last answer was taken. On this process' steady clock, milliseconds. */
+  idleSince: number;
+  /** When its current answer was sent; null if there is none. */
+  sentAt: number | null;
+}
+
+/**
+ * The open connections of a server. A connection is served one request at a time: the next one begins when the
+ * client has taken the answer before. So a client that does not read holds one answer per connection, however
+ * many requests it sends.
+ *
+ * It also ends the server: by itself Node.js would wait for each client that keeps its connection open.
+ */
+export class Connections {
+  readonly #limits: ConnectionLimits;
+  readonly #open = new Set<Connection>();
+  readonly #bySocket = new WeakMap<Socket, Connection>();
+  readonly #perAddress = new Map<string, number>();
+  readonly #watch: NodeJS.Timeout;
+  #isClosing = false;
+
+  constructor(limits: ConnectionLimits) {
+    this.#limits = limits;
+    const everyMs = Math.min(1_000, limits.takeMs / 4);
+    this.#watch = setInterval(() => this.#endUntaken(), everyMs).unref();
+  }
+
+  /** Counts the connections of a server. A connection too many takes the slot of an idle one, or is refused. */
+  watch(server: Server): void {
+    server.on('connection', (socket: Socket) => {
+      const address = networkOf(socket.remoteAddress ?? '');
+      if (!this.#makeRoom(address)) {
+        socket.destroy();
+        return;
+      }
+      const connection = this.#connectionOf(socket, address);
+      this.#open.add(connection);
+      this.#perAddress.set(address, this.#countOf(address) + 1);
+      socket.once('close', () => this.#forget(connection));
+    });
+  }
+
+  /**
+   * Calls `proceed` when the answers before this request are taken: usually at once. It never calls it if the
+   * connection ends before. A client with more unanswered requests than allowed is disconnected.
+   */
+  enter(request: IncomingMessage, answer: ServerResponse, proceed: () => void): void {
+    const { socket } = request;
+    if (socket.destroyed) return;
+    const connection = this.#connectionOf(socket, '');
+    const { queue } = connection;
+    if (queue.push({ request, proceed }) > this.#limits.pipelined) {
+      socket.destroy();
+      return;
+    }
+    answer.once('close', () => this.#leave(connection));
+    if (queue.length === 1) proceed();
+  }
+
+  /** The answer is complete: its client has `takeMs` to take it. */
+  sent({ socket }: IncomingMessage): void {
+    const connection = this.#bySocket.get(socket);
+    if (connection) connection.sentAt = performance.now();
+  }
+
+  /** The server takes no connections any more: ends those without a request at once, others after their answers. */
+  end(): void {
+    this.#isClosing = true;
+    clearInterval(this.#watch);
+    for (const { socket, queue, answeredBytes } of this.#open) {
+      if (queue.length === 0 && socket.bytesRead === answeredBytes) socket.destroy();
+    }
+    setTimeout(() => {
+      for (const { socket, queue } of this.#open) {
+        if (queue.every(({ request }) => !request.complete)) socket.destroy();
+      }
+    }, patienceMs).unref();
+  }
+
+  #connectionOf(socket: Socket, address: string): Connection {
+    const known = this.#bySocket.get(socket);
+    if (known) return known;
+    const idleSince = performance.now();
+    const made = { socket, address, queue: [], answeredBytes: 0, idleSince, sentAt: null };
+    this.#bySocket.set(socket, made);
+    return made;
+  }
+
+  #leave(connection: Connection): void {
+    const { socket, queue } = connection;
+    queue.shift();
+    connection.answeredBytes = socket.bytesRead;
+    connection.idleSince = performance.now();
+    connection.sentAt = null;
+    if (socket.destroyed) return;
+    if (this.#isClosing && queue.length === 0) socket.destroySoon();
+    queue[0]?.proceed();
+  }
+
+  #forget(connection: Connection): void {
+    const { address, queue } = connection;
+    if (!this.#open.delete(connection)) return;
+    queue.length = 0;
+    const left = this.#countOf(address) - 1;
+    if (left > 0) this.#perAddress.set(address, left);
+    else this.#perAddress.delete(address);
+  }
+
+  #countOf(address: string): number {
+    return this.#perAddress.get(address) ?? 0;
+  }
+
+  /** Closes the connection that has been idle for the longest time: of this address, or of the one with the most. */
+  #makeRoom(address: string): boolean {
+    if (this.#countOf(address) >= this.#limits.perAddress) return this.#closeIdle(address);
+    if (this.#open.size < this.#limits.inAll) return true;
+    const [largest] = [...this.#perAddress].toSorted(([, one], [, other]) => other - one);
+    return this.#closeIdle(largest?.[0] ?? address) || this.#closeIdle(null);
+  }
+
+  #closeIdle(address: string | null): boolean {
+    let longest: Connection | null = null;
+    for (const connection of this.#open) {
+      if (connection.queue.length > 0 || connection.socket.destroyed) continue;
+      if (address !== null && connection.address !== address) continue;
+      if (longest === null || connection.idleSince < longest.idleSince) longest = connection;
+    }
+    if (longest === null) return false;
+    longest.socket.destroy();
+    this.#forget(longest);
+    return true;
+  }
+
+  #endUntaken(): void {
+    const before = performance.now() - this.#limits.takeMs;
+    for (const { socket, sentAt } of this.#open) {
+      if (sentAt !== null && sentAt < before) socket.destroy();
+    }
+  }
+}

@@ -1,0 +1,186 @@
+import { randomUUID } from 'node:crypto';
+import { expect, it } from 'vitest';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import { beginCommit } from '../../../src/store/attempt-steps.ts';
+import { listStillUnderWay, listUnderWay } from '../../../src/store/interval-runs.ts';
+import type { ClaimedRun } from '../../../src/store/leases.ts';
+import { findRun } from '../../../src/store/runs.ts';
+import { listUnfinishedCommits } from '../../../src/store/unfinished-commits.ts';
+import { cancelRun } from '../../../src/use-cases/runs/cancel-work.ts';
+import { eraseIntervals, openErased } from '../../../src/use-cases/runs/erase-intervals.ts';
+import { quarantineRun, recordFault, releaseRun } from '../../../src/use-cases/runs/finish-run.ts';
+import { recordManifest } from '../../support/record-manifest.ts';
+import { claim, createExportOfThePast, hourMs } from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
+
+const side = useRunSide();
+const interval = { start: 0, end: hourMs };
+const erased = { column: 'distinct_id', value: 'user 42, the person' };
+
+/** A run of an hour, recorded. @returns the id of its export */
+async function exported(): Promise<string> {
+  const { id } = await createExportOfThePast(side);
+  const [made] = await eraseIntervals(side.context, id, [interval], erased);
+  await side.db.query(`update runs set purpose = 'whole', erases = null where id = $1`, [made]);
+  const run = await claim(side, made ?? '');
+  await recordManifest(side.context, run, { manifestKey: 'm.json', manifestEtag: '"1"', rows: 9 });
+  return id;
+}
+
+async function erasing(): Promise<{ exportId: string; run: ClaimedRun }> {
+  const exportId = await exported();
+  const [runId = ''] = await eraseIntervals(side.context, exportId, [interval], erased);
+  return { exportId, run: await claim(side, runId) };
+}
+
+const failure = new SluiceError('run.rows_rejected', 'a row');
+
+it.each<[string, (run: ClaimedRun) => Promise<unknown>]>([
+  [
+    'completes',
+    (run) =>
+      recordManifest(side.context, run, { manifestKey: 'm.json', manifestEtag: '"2"', rows: 8 }),
+  ],
+  ['fails', (run) => recordFault(side.context, run, failure, 0)],
+  ['crashes', (run) => quarantineRun(side.context, run, 'It crashed.')],
+  [
+    'is cancelled',
+    async (run) => {
+      const found = await findRun(side.db, run.exportId, run.runId);
+      if (found) await cancelRun(side.context, found);
+    },
+  ],
+])(
+  'a run that %s forgets what it was to erase; until then only its worker can read it',
+  async (_, end) => {
+    const { run } = await erasing();
+    expect(openErased(side.context, run)).toEqual(erased);
+    await releaseRun(side.context, run);
+    const again = await claim(side, run.runId);
+    expect(openErased(side.context, again)).toEqual(erased);
+    expect(await mentions(run.exportId)).toBe(0);
+    await end(again);
+    const [row] = await side.db.query<{ status: string; erases: Buffer | null }>(
+      'select status, erases from runs where id = $1',
+      [run.runId],
+    );
+    expect(['Starting', 'Running']).not.toContain(row?.status);
+    expect(row?.erases).toBeNull();
+    expect(await mentions(run.exportId)).toBe(0);
+  },
+);
+
+/** Rows of our tables that have the value as text. */
+async function mentions(exportId: string): Promise<number> {
+  const [row] = await side.db.query<{ count: number }>(
+    `select (select count(*) from runs t where t.export_id = $1 and t::text like '%user 42%')
+          + (select count(*) from outbox t where t.export_id = $1 and t::text like '%user 42%')
+          + (select count(*) from log_entries t where t.export_id = $1 and t::text like '%user 42%') as count`,
+    [exportId],
+  );
+  return Number(row?.count);
+}
+
+it('an ended run cannot keep it, whatever ends it', async () => {
+  const { run } = await erasing();
+  const ends = side.db.query(
+    `update runs set status = 'Failed', finished_at = now(), lease_holder = null, lease_expires_at = null where id = $1`,
+    [run.runId],
+  );
+  await expect(ends).rejects.toThrow(/runs_erases_while_live/);
+});
+
+it('an erasure says nothing of the schedule: its failures do not pause, its success is no export', async () => {
+  const { exportId, run } = await erasing();
+  await side.db.query(
+    `update batch_exports set failure_streak = 3, last_success_at = '2024-01-01' where id = $1`,
+    [exportId],
+  );
+  const facts = async () =>
+    (
+      await side.db.query(
+        `select failure_streak as streak, last_success_at = '2024-01-01' as "isOld" from batch_exports where id = $1`,
+        [exportId],
+      )
+    )[0];
+  await recordFault(side.context, run, failure, 0);
+  expect(await facts()).toEqual({ streak: 3, isOld: true });
+  const [next = ''] = await eraseIntervals(side.context, exportId, [interval], erased);
+  const again = await claim(side, next);
+  await recordManifest(side.context, again, {
+    manifestKey: 'm.json',
+    manifestEtag: '"2"',
+    rows: 8,
+  });
+  expect(await facts()).toEqual({ streak: 3, isOld: true });
+});
+
+it('never counts as a small run: it reads files', async () => {
+  const exportId = await exported();
+  const [runId] = await eraseIntervals(side.context, exportId, [interval], erased);
+  const small = () =>
+    side.db.query<{ small: boolean }>('select small from outbox where run_id = $1', [runId]);
+  expect(await small()).toEqual([{ small: false }]);
+  await releaseRun(side.context, await claim(side, runId ?? ''));
+  expect(await small()).toEqual([{ small: false }]);
+});
+
+async function commitBegun(run: ClaimedRun): Promise<void> {
+  const { fileGeneration: generation, destinationVersion } = run;
+  const keys = { generation, destinationVersion, manifestKey: 'm.json', keys: ['a', 'm.json'] };
+  expect(await beginCommit(side.db, run, 60_000, { generation }, keys)).toBe(true);
+}
+
+it('a run that began to commit is waited for until it ends, whichever attempt has it', async () => {
+  const { exportId, run } = await erasing();
+  const before = await listUnderWay(side.db, exportId);
+  expect(before.map(({ runId }) => runId)).toEqual([run.runId]);
+  // Another attempt reads anew, so what the first had read is lost.
+  await releaseRun(side.context, run);
+  expect(await listUnderWay(side.db, exportId)).toEqual([]);
+  const second = await claim(side, run.runId);
+  expect(await listStillUnderWay(side.db, before)).toEqual([]);
+  const attempt = await listUnderWay(side.db, exportId);
+  await commitBegun(second);
+  // It waits for its next attempt, which adopts what may be current.
+  await releaseRun(side.context, second);
+  expect(await listUnderWay(side.db, exportId)).toMatchObject([{ runId: run.runId }]);
+  expect(await listStillUnderWay(side.db, attempt)).toMatchObject([{ runId: run.runId }]);
+  const third = await claim(side, run.runId);
+  expect(await listStillUnderWay(side.db, attempt)).toMatchObject([{ runId: run.runId, interval }]);
+  await recordManifest(side.context, third, {
+    manifestKey: 'm.json',
+    manifestEtag: '"2"',
+    rows: 8,
+  });
+  expect(await listStillUnderWay(side.db, attempt)).toEqual([]);
+});
+
+it('an interval is unfinished if a run began to commit and ended unrecorded, until a later commit', async () => {
+  const { exportId, run } = await erasing();
+  const unfinished = () => listUnfinishedCommits(side.db, exportId, null);
+  await commitBegun(run);
+  expect(await unfinished()).toEqual([]);
+  await recordFault(side.context, run, failure, 0);
+  expect(await unfinished()).toEqual([{ interval, hasReceipt: true }]);
+  expect(await listUnfinishedCommits(side.db, exportId, hourMs)).toEqual([]);
+  const [next = ''] = await eraseIntervals(side.context, exportId, [interval], erased);
+  const again = await claim(side, next);
+  expect(again.mayBeOvertaken).toBe(true);
+  await recordManifest(side.context, again, {
+    manifestKey: 'm.json',
+    manifestEtag: '"2"',
+    rows: 8,
+  });
+  expect(await unfinished()).toEqual([]);
+
+  const { id: other } = await createExportOfThePast(side);
+  const [first = ''] = await eraseIntervals(side.context, other, [interval], erased);
+  const lost = await claim(side, first);
+  await commitBegun(lost);
+  await recordFault(side.context, lost, failure, 0);
+  expect(await listUnfinishedCommits(side.db, other, null)).toEqual([
+    { interval, hasReceipt: false },
+  ]);
+  expect(await listUnfinishedCommits(side.db, randomUUID(), null)).toEqual([]);
+});

@@ -1,0 +1,235 @@
+/**
+ * Each document that somebody else may have written: what may be made of it has a bound, and others run while it is
+ * read. A file of src that reads one has a row here, so a new reader cannot be forgotten.
+ */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { deflateRawSync } from 'node:zlib';
+import { describe, expect, it } from 'vitest';
+import { readShortXml, readXml } from '../../src/destinations/s3/xml.ts';
+import { parseForeignJson } from '../../src/domain/foreign-json.ts';
+import { decodeManifest } from '../../src/pipeline/manifest.ts';
+import { ReadingBudget } from '../../src/table-formats/iceberg/avro-read.ts';
+import { textOf } from '../../src/table-formats/iceberg/avro-schema.ts';
+import {
+  decodeManifestFile,
+  decodeManifestList,
+  listSchema,
+} from '../../src/table-formats/iceberg/manifests.ts';
+import { decodeMetadata } from '../../src/table-formats/iceberg/metadata.ts';
+import { countLoopTurns } from '../support/loop-turns.ts';
+
+const mebibyte = 1024 ** 2;
+
+/** What a file of src reads with a parser or a decompressor, and what bounds it. */
+const readers: Readonly<Record<string, string>> = {
+  'destinations/s3/answer.ts': 'answers of stores: bytes here, elements in xml.ts',
+  'destinations/s3/collect-body.ts': 'bodies of stores: each caller gives the bytes',
+  'destinations/s3/error-answer.ts': 'error documents of stores: 64 KiB, elements in xml.ts',
+  'destinations/s3/xml.ts': 'XML of stores: tested below',
+  'domain/foreign-json.ts': 'JSON of others: tested below',
+  'pipeline/manifest.ts': 'manifests in buckets: tested below',
+  'table-formats/iceberg/avro-read.ts': 'manifests and lists of Iceberg tables: tested below',
+  'table-formats/iceberg/metadata.ts': 'metadata of Iceberg tables: tested below',
+  // Rows: MAX_ROW_MIB bounds their bytes.
+  'transforms/json.ts': 'JSON of rows in built-in steps: test/unit/transforms/hostile-rows',
+  'domain/row-block.ts': 'one JSON text of a row',
+  'encoders/text/json-text.ts': 'one JSON text of a row',
+  'sandbox/child/main.ts': 'messages of our own process; a row of it in a process with limits',
+  'sandbox/sandbox.ts': 'answers of a sandbox: maxAnswerChars',
+  // Files of an export: their SHA-256 is that of our record before they are unpacked.
+  'encoders/codecs/stream-compressions.ts': 'unpacked as a stream',
+  'encoders/codecs/zstd.ts': 'unpacked as a stream',
+  'encoders/jsonlines/raw-json.ts': 'one row of a file',
+  'encoders/jsonlines/read.ts': 'one row of a file',
+  'encoders/parquet/codecs.ts': 'compresses only',
+  'encoders/parquet/definition.ts': 'names compressions only',
+  'encoders/parquet/read.ts': 'a row group of a file',
+  // Requests: 1 MiB.
+  'api/capabilities/routes.ts': 'names compressions only',
+  'api/hooks/idempotency.ts': 'answers of our own',
+  'api/hooks/json-body.ts': 'bodies of requests: api/validation/json-bounds.ts',
+  'api/lists/cursors.ts': 'cursors: part of an address',
+  'api/logs/tail.ts': 'cursors: part of an address',
+  'api/transformations/input.ts': 'a config of at most 64 KiB',
+  'api/validation/json-bounds.ts': 'bodies of requests',
+  'domain/exact-json.ts': 'JSON that the configuration has',
+  'domain/plugin.ts': 'a setting of at most 64 KiB',
+  // The operator's and our own.
+  'config/models-file.ts': 'a file of the operator',
+  'embedded-postgres/binaries.ts': 'a file of a package',
+  'embedded-postgres/data-directory.ts': 'a file of our own',
+  'security/secret-box.ts': 'what we encrypted',
+};
+
+/** They talk to the operator's own service, or are its page. */
+const clients = /^(?:cli|console|quickstart)\//;
+
+const parsing =
+  /JSON\.parse\(|parseForeignJson\(|[iI]nflate|[gG]unzip|[dD]ecompress|from 'sax'|import\('hyparquet|brotli|collectBody\(|from 'yaml'/;
+
+describe('the list of readers', () => {
+  it('names every file of src that parses or unpacks', () => {
+    const found = readdirSync('src', { recursive: true, encoding: 'utf8' })
+      .filter((file) => /\.tsx?$/.test(file))
+      .filter((file) => !clients.test(file))
+      .filter((file) => parsing.test(withoutComments(readFileSync(`src/${file}`, 'utf8'))));
+    expect(found.toSorted()).toEqual(Object.keys(readers).toSorted());
+  });
+});
+
+function withoutComments(source: string): string {
+  return source.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, '');
+}
+
+/** Avro's varint of a zigzag number. */
+function long(value: number): Buffer {
+  const out: number[] = [];
+  let rest = value * 2;
+  for (; rest > 0x7f; rest = Math.floor(rest / 0x80)) out.push((rest % 0x80) | 0x80);
+  return Buffer.from([...out, rest]);
+}
+
+function text(value: string): Buffer {
+  return Buffer.concat([long(Buffer.byteLength(value)), Buffer.from(value)]);
+}
+
+const sync = Buffer.alloc(16, 7);
+
+/** A manifest list of these blocks. */
+function listOf(...blocks: readonly { readonly count: number; readonly bytes: Buffer }[]): Buffer {
+  const head = [
+    ...[Buffer.from('Obj\u0001'), long(2), text('avro.schema'), text(textOf(listSchema))],
+    ...[text('avro.codec'), text('deflate'), long(0), sync],
+  ];
+  const parts = blocks.map(({ count, bytes }) => {
+    const packed = deflateRawSync(bytes, { level: 9 });
+    return Buffer.concat([long(count), long(packed.length), packed, sync]);
+  });
+  return Buffer.concat([...head, ...parts]);
+}
+
+const entry = (path: string) =>
+  Buffer.concat([text(path), ...[1, 0, 0, 1, 1, 1, 1, 0, 0, 1, 0, 0].map(long)]);
+
+const budget = () => new ReadingBudget(64 * mebibyte, 100_000);
+
+/** Reads a document, and how many turns others had meanwhile, and what the heap grew by at most. */
+async function watch<T>(read: () => Promise<T>) {
+  const loop = countLoopTurns();
+  const before = process.memoryUsage();
+  let highest = 0;
+  const looking = setInterval(() => {
+    const { heapUsed, external } = process.memoryUsage();
+    highest = Math.max(highest, heapUsed + external);
+  }, 5);
+  const result = await read().then(
+    (value) => ({ value, error: null }),
+    (error: unknown) => ({ value: null, error: error as Error }),
+  );
+  clearInterval(looking);
+  loop.stop();
+  const grown = Math.max(0, highest - before.heapUsed - before.external);
+  return { ...result, turns: loop.turns(), grownMib: grown / mebibyte };
+}
+
+describe('a manifest list of Iceberg', () => {
+  it('that unpacks a thousandfold ends at the budget, and others run meanwhile', async () => {
+    const block = { count: 1, bytes: entry('a'.repeat(4 * mebibyte - 1_024)) };
+    const one = listOf(block);
+    const packed = one.subarray(listOf().length);
+    const bytes = Buffer.concat([one, ...Array.from({ length: 1_500 }, () => packed)]);
+    const { error, turns, grownMib } = await watch(() => decodeManifestList(bytes, budget()));
+    expect(error?.message).toBe('more bytes than one reading may unpack');
+    expect(turns).toBeGreaterThan(10);
+    expect(grownMib).toBeLessThan(400);
+  });
+
+  it('has one budget with the manifests that are read after it', async () => {
+    const bytes = listOf({ count: 1, bytes: entry('a'.repeat(mebibyte)) });
+    const shared = new ReadingBudget(2.5 * mebibyte, 100);
+    await decodeManifestList(bytes, shared);
+    await decodeManifestList(bytes, shared);
+    await expect(decodeManifestList(bytes, shared)).rejects.toThrow('more bytes');
+  });
+
+  it.each([
+    ['rows', listOf({ count: 200_000, bytes: Buffer.alloc(16) }), 'too many rows'],
+    ['blocks', listOf(...Array(3_000).fill({ count: 1, bytes: entry('a') })), 'too many blocks'],
+    ['no rows', listOf({ count: 0, bytes: Buffer.alloc(0) }), 'a block without rows'],
+    [
+      'a number without end',
+      Buffer.concat([listOf(), Buffer.alloc(1_000, 0x80)]),
+      'a number is too large',
+    ],
+    [
+      'names without end',
+      Buffer.concat([Buffer.from('Obj\u0001'), long(1_000_000), Buffer.alloc(mebibyte)]),
+      'too much metadata',
+    ],
+    ['another schema', Buffer.concat([Buffer.from('Obj\u0001'), long(0), sync]), 'another schema'],
+  ])('with %s is refused', async (_, bytes, message) => {
+    await expect(decodeManifestList(bytes, budget())).rejects.toThrow(message);
+    await expect(decodeManifestFile(bytes, budget())).rejects.toThrow(RangeError);
+  });
+
+  it('of a size that Sluice writes is read in slices', async () => {
+    const rows = Array.from({ length: 20_000 }, (_, n) => entry(`s3://b/metadata/m_${n}.avro`));
+    const bytes = listOf({ count: rows.length, bytes: Buffer.concat(rows) });
+    const { value, turns } = await watch(() => decodeManifestList(bytes, budget()));
+    expect(value).toHaveLength(rows.length);
+    expect(turns).toBeGreaterThan(5);
+  });
+});
+
+/** JSON that could become millions of things. */
+const hostileJson: readonly (readonly [string, () => string])[] = [
+  [
+    'names',
+    () => `{${Array.from({ length: 1_000_000 }, (_, n) => `"${n.toString(36)}":1`).join(',')}}`,
+  ],
+  ['objects', () => `[${'{},'.repeat(2_000_000)}1]`],
+  ['lists', () => `[${'[],'.repeat(2_000_000)}1]`],
+  ['values', () => `[${'1,'.repeat(4_000_000)}1]`],
+  ['levels', () => '['.repeat(4_000_000)],
+];
+
+describe('JSON with millions of', () => {
+  it.each(hostileJson)('%s is refused before a value is made of it', async (_, make) => {
+    const bytes = Buffer.from(make());
+    const { error, turns } = await watch(() =>
+      parseForeignJson(bytes, { values: 300_000, names: 1_000, depth: 16 }),
+    );
+    expect(error).toBeInstanceOf(RangeError);
+    expect(turns).toBeGreaterThanOrEqual(0);
+    const inside = (name: string) => Buffer.from(`{"${name}":${bytes.toString()}}`);
+    expect(await decodeManifest(inside('files'))).toBeNull();
+    expect(await decodeMetadata(inside('snapshots'))).toBeNull();
+  });
+
+  it('quotes and backslashes in texts are no values', async () => {
+    const value = { a: '[{"\\', 'b\\"': '\\\\",{[[', c: ['"', '\\"'] };
+    const bounds = { values: 8, names: 3, depth: 2 };
+    expect(await parseForeignJson(Buffer.from(JSON.stringify(value)), bounds)).toEqual(value);
+  });
+
+  it('bytes is counted in slices', async () => {
+    const bytes = Buffer.from(`[${' '.repeat(16 * mebibyte)}1]`);
+    const { value, turns } = await watch(() =>
+      parseForeignJson(bytes, { values: 9, names: 9, depth: 9 }),
+    );
+    expect(value).toEqual([1]);
+    expect(turns).toBeGreaterThan(10);
+  });
+});
+
+describe('XML with millions of', () => {
+  it.each([
+    ['elements', `<A>${'<b/>'.repeat(200_000)}</A>`],
+    ['levels', '<a>'.repeat(300_000)],
+    ['entities', `<!DOCTYPE A [<!ENTITY a "${'a'.repeat(9_000)}">]><A>${'&a;'.repeat(9_000)}</A>`],
+  ])('%s is refused', async (_, document) => {
+    expect(await readXml(document)).toBeNull();
+    expect(readShortXml(document)).toBeNull();
+  });
+});

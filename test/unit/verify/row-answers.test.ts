@@ -1,0 +1,58 @@
+import { describe, expect, it } from 'vitest';
+import { KeyDifference } from '../../../src/pipeline/key-tally.ts';
+import { joinKeys, splitKeys } from '../../../src/pipeline/key-values.ts';
+import { Difference, groupsOf } from '../../../src/verify/compare-rows.ts';
+
+const buckets = [...Array(4096).keys()];
+
+/** The answers for keys of a source and of files. */
+function answer(source: readonly string[], files: readonly string[], isWhole: boolean) {
+  const found = new Difference();
+  for (const group of groupsOf(buckets, 2_000_000)) {
+    const difference = new KeyDifference(group);
+    for (const key of source) difference.add(key, 1);
+    for (const key of files) difference.add(key, -1);
+    found.add(difference.read());
+  }
+  const { missing, doubled, gone, moved, goneOrMoved } = found.answer(new Set(['m']), isWhole);
+  return [missing, doubled, gone, moved].map(({ count }) => count).concat(goneOrMoved);
+}
+
+describe('the answers for rows', () => {
+  it.each([
+    ['equal rows', ['a', 'b', 'b'], ['b', 'a', 'b'], true, [0, 0, 0, 0, 0]],
+    ['a missing row', ['a', 'b'], ['a'], true, [1, 0, 0, 0, 0]],
+    ['a doubled row', ['a', 'b'], ['a', 'b', 'b'], false, [0, 1, 0, 0, 0]],
+    ['a doubled row that is gone', ['a'], ['a', 'b', 'b'], false, [0, 1, 1, 0, 0]],
+    ['a row gone, one moved', ['a'], ['a', 'g', 'm'], true, [0, 0, 1, 1, 0]],
+    ['rows of a view that shared a key', ['a'], ['a', 'a', 'b', 'b'], true, [0, 0, 3, 0, 0]],
+    ['a doubled row instead of a missing one', ['a', 'b'], ['a', 'a'], true, [1, 1, 0, 0, 0]],
+  ])('of %s', (_, source, files, isWhole, expected) => {
+    expect(answer(source, files, isWhole)).toEqual(expected);
+  });
+
+  it('name no more keys than are looked up', () => {
+    const files = Array.from({ length: 5_000 }, (_, index) => `key ${index}`);
+    expect(answer([], files, true)).toEqual([0, 0, 2_000, 0, 3_000]);
+  });
+
+  it('need several passes only if the keys do not fit into memory', () => {
+    expect([...groupsOf(buckets, 400_000)]).toHaveLength(1);
+    const groups = [...groupsOf(buckets, 10_000_000)];
+    expect(groups.length).toBeGreaterThan(19);
+    expect(groups.flat()).toEqual(buckets);
+    expect([...groupsOf([1, 2], 10_000_000)]).toHaveLength(1);
+  });
+});
+
+describe('keys that were joined', () => {
+  it.each([[['a']], [[null]], [['a', null]], [[null, 'null']], [['', 'x', null]], [['', 'null']]])(
+    'are split again: %j',
+    (keys) => {
+      expect(splitKeys(joinKeys(keys), keys.length)).toEqual(keys);
+    },
+  );
+  it('are not guessed', () => {
+    expect(splitKeys(joinKeys(['', 'null', null]), 3)).toBeNull();
+  });
+});
