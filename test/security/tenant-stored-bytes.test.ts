@@ -8,12 +8,10 @@ import { createKey, createTenant } from '../support/tenants.ts';
 
 let api: ApiUnderTest;
 let client: ApiClient;
-let _exports: string;
 
 beforeAll(async () => {
   api = await startApiUnderTest();
   client = api.client;
-  _exports = `${api.project}/batch_exports`;
 });
 afterAll(() => api?.stop());
 

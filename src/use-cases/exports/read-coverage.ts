@@ -54,7 +54,7 @@ export interface Coverage {
 /** No row that a service exports is older. */
 const firstStart: Instant = 0;
 
-/** For so many intervals with late rows the reason is given. */
+/** Maximum intervals whose reasons an answer has. */
 const maxLateRowsWaits = 100;
 
 /** Intervals after the high-water mark that are read if the range does not contain it. */
