@@ -10,7 +10,7 @@ alter table former_destinations add column compare_tries integer not null defaul
 alter table former_destinations add column compare_after timestamptz;
 
 -- The generation whose commit the run had begun last when the current era began; null if it was not live then. A copy of
--- the database may have gone on with the run.
+-- the database may have continued the run.
 alter table runs add column era_generation integer;
 
 -- Down Migration

@@ -5,7 +5,7 @@ import { readManifestAt } from './manifest.ts';
 
 /**
  * Cleans up after a commit that the store refused because of what another export, or another program, has put there. A key
- * with another's object is none of ours, so its note goes. If another's manifest is at the key of ours, then no manifest
+ * with another's object is not ours, so its note is deleted. If another's manifest is at the key of ours, then no manifest
  * will ever name our files: they are deleted at once. What is not known stays as it is.
  *
  * @throws always `error`

@@ -16,7 +16,7 @@ export interface SeenCommit {
  * what is not recorded was made by another database: a copy, which may still be in use, or ours before it was restored.
  * An operator who accepts the era says that the other one is gone.
  *
- * A run that was live when an era began may have gone on in both databases. In an earlier era it has committed only what was
+ * A run that was live when an era began may have continued in both databases. In an earlier era it has committed only what was
  * begun by then. Runs that retention has deleted are known by what is current, or was, at the manifest's key. A tombstone
  * names no rows: it is enough that our history went on since.
  */
