@@ -93,7 +93,8 @@ async function exportUntil(end: number) {
     destination,
     {
       journal: { starting: nothing, started: nothing, progressed: nothing, ended: nothing },
-      readingBegins: nothing,
+      withdraw: async () => {},
+      knowsCommit: async () => true,
       progressed: nothing,
       confirmCommit: nothing,
       confirmLease: nothing,

@@ -23,7 +23,9 @@ export function register(program: Command, deps: CliDeps): void {
 
   eras
     .command('accept')
-    .description('allow work on a restored or copied database; first stop the original permanently')
+    .description(
+      'allow work on a restored or copied database, and on files of a lost history; first stop every other copy for good',
+    )
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
       const { acceptCurrentEra } = await import('../use-cases/installation/accept-era.ts');

@@ -29,13 +29,18 @@ export function register(program: Command, deps: CliDeps): void {
     .action(async ({ project, json }: { project: number; json?: boolean }) => {
       const { checkModels } = await import('../main/check-models.ts');
       const { readConfig } = await import('../config/config.ts');
-      const config = readConfig(deps.terminal.env);
+      const addresses = new Map<string, string | null>([
+        ['SOURCE_DATABASE_URL', null],
+        ['SOURCE_PRIMARY_URL', null],
+      ]);
+      const config = readConfig(deps.terminal.env, addresses);
+      const sharedFault = [...addresses.values()].find((fault) => fault !== null) ?? null;
       const findSource = async () => config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
       const { isModelExported } = await import('../store/exports.ts');
       // Models can be checked from a machine that does not reach the service's database.
       const isExported = (model: string) =>
         deps.withDatabase((db) => isModelExported(db, model)).catch(() => false);
-      const checked = await checkModels(config, findSource, project, isExported);
+      const checked = await checkModels(config, findSource, project, isExported, sharedFault);
       if (json) deps.print(JSON.stringify(checked));
       else for (const line of checked.flatMap(reportLines)) deps.print(line);
       const failing = checked.filter(({ findings }) =>

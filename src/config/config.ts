@@ -22,9 +22,13 @@ export class ConfigError extends Error {
 /**
  * Reads the configuration.
  *
+ * @param kept gets the faults of the variables that it names; these are then not set
  * @throws ConfigError that names each invalid variable and what it must be
  */
-export function readConfig(env: Record<string, string | undefined> = process.env): Config {
+export function readConfig(
+  env: Record<string, string | undefined> = process.env,
+  kept: Map<string, string | null> = new Map(),
+): Config {
   // The AWS SDK is pinned to a version that supports this Node. Its warning about later versions is
   // of no use to operators.
   env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
@@ -34,7 +38,11 @@ export function readConfig(env: Record<string, string | undefined> = process.env
     try {
       values[name] = setting.read(env[name]);
     } catch (error) {
-      faults.push(`${name} ${error instanceof Error ? error.message : String(error)}`);
+      const fault = `${name} ${error instanceof Error ? error.message : String(error)}`;
+      if (kept.has(name)) {
+        kept.set(name, fault);
+        values[name] = setting.read('');
+      } else faults.push(fault);
     }
   }
   // The embedded database has no pooler.

@@ -5,7 +5,7 @@ import type { Model, ModelColumn } from '../domain/model.ts';
 import { ConfigError } from './config.ts';
 import { type ModelEntry, ModelsFile } from './models-schema.ts';
 import { describeSchemaFault, type SchemaFault } from './models-schema-faults.ts';
-import { postgresUrl } from './setting.ts';
+import { findAddressFault, isPostgresAddress } from './postgres-address.ts';
 
 /** A model and the database that its rows are in. */
 export interface SourcedModel {
@@ -14,12 +14,19 @@ export interface SourcedModel {
   readonly sourceUrl: string | null;
   /** The primary of a standby. Null: SOURCE_PRIMARY_URL if the source is SOURCE_DATABASE_URL, else none. */
   readonly primaryUrl: string | null;
+  /** The variables that they are from. */
+  readonly sourceName?: string | undefined;
+  readonly primaryName?: string | undefined;
+  /** Why one of the addresses cannot be used. */
+  readonly addressFault?: string;
 }
 
 export interface ModelsFileOptions {
   /** Returns what is wrong with an operator's SQL expression, or null. */
   readonly checkExpression: (expression: string) => string | null;
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Whether a model with an address that is not valid is kept, with its `addressFault`. */
+  readonly keepsFaultyAddresses?: boolean;
 }
 
 /** A position in the file: `['models', 0, 'name']`. */
@@ -104,7 +111,7 @@ function checkEntry(
   entry: ModelEntry,
   path: Path,
   report: Report,
-  { checkExpression, env = process.env }: ModelsFileOptions,
+  { checkExpression, keepsFaultyAddresses = false, env = process.env }: ModelsFileOptions,
 ): SourcedModel {
   const names = new Set<string>();
   for (const [index, { name, expression }] of entry.columns.entries()) {
@@ -118,10 +125,17 @@ function checkEntry(
       report([...column, 'expression'], `${wrong}: write one SQL expression over the relation.`);
     }
   }
+  const addressFaults: string[] = [];
+  const reportAddress: Report = keepsFaultyAddresses
+    ? (at, problem) => addressFaults.push(`${at.at(-1)} ${problem}`)
+    : report;
   return {
     model: modelOf(entry),
-    sourceUrl: readAddress(entry.source, [...path, 'source'], report, env),
-    primaryUrl: readAddress(entry.settle_url, [...path, 'settle_url'], report, env),
+    sourceUrl: readAddress(entry.source, [...path, 'source'], reportAddress, env),
+    primaryUrl: readAddress(entry.settle_url, [...path, 'settle_url'], reportAddress, env),
+    sourceName: entry.source,
+    primaryName: entry.settle_url,
+    ...(addressFaults.length > 0 && { addressFault: addressFaults.join(' ') }),
   };
 }
 
@@ -133,15 +147,15 @@ function readAddress(
 ): string | null {
   if (variable === undefined) return null;
   const value = env[variable];
-  const missing = value === undefined || value === '';
-  try {
-    if (!missing) return postgresUrl(variable).read(value);
-  } catch {
-    // Its message would name a setting of Sluice.
-  }
-  const problem = missing ? 'is not set' : 'is not a postgres:// address';
-  report(path, `names ${variable}, which ${problem}: correct it in the environment.`);
+  const fault = addressFault(value);
+  if (fault === null) return value ?? null;
+  report(path, `names ${variable}, which ${fault}. Correct it in the environment.`);
   return null;
+}
+
+function addressFault(value: string | undefined): string | null {
+  if (value === undefined || value === '') return 'is not set';
+  return isPostgresAddress(value) ? findAddressFault(value) : 'is not a postgres:// address';
 }
 
 function modelOf(entry: ModelEntry): Model {
@@ -156,6 +170,9 @@ function modelOf(entry: ModelEntry): Model {
     intervalColumn: entry.interval_column,
     keyColumns: entry.key_columns,
     eventColumn: entry.event_column ?? null,
+    // The schema allows no other values.
+    rowSecurity: (entry.row_security as Model['rowSecurity']) ?? null,
+    onSchemaChange: (entry.on_schema_change as Model['onSchemaChange']) ?? 'fail',
     columns: entry.columns.map((column): ModelColumn => {
       const sourceType = fullTypeName(column.type);
       return {

@@ -51,6 +51,20 @@ export const ModelsFile = Type.Object(
               'Name of the environment variable with the postgres:// address of the primary. Set it if `source` is a standby. If `source` is omitted, the default is SOURCE_PRIMARY_URL.',
             ),
           ),
+          row_security: Type.Optional(
+            Type.String({
+              pattern: '^filtered$',
+              description:
+                '`filtered`: export only the rows that row-level security shows to the role. Without it, a policy that may leave out rows stops every export of the model.',
+            }),
+          ),
+          on_schema_change: Type.Optional(
+            Type.String({
+              pattern: '^(fail|follow|widen)$',
+              description:
+                'What happens if the type of a column in the database differs from the type here. `fail` (the default) stops the exports of the model. `follow` writes the new type. `widen` writes the wider of the two types, such as `bigint` for `integer`, and stops the exports if neither type is wider.',
+            }),
+          ),
           columns: Type.Array(
             Type.Object(
               {

@@ -3,6 +3,7 @@ import {
   type RedisAddress,
   redisAddressForms,
 } from '../domain/redis-address.ts';
+import { findAddressFault, isPostgresAddress } from './postgres-address.ts';
 
 /** An environment variable: how to read its text, and its documentation. */
 export interface Setting<T> {
@@ -115,11 +116,13 @@ export function list(about: string, secret = false): Setting<readonly string[]> 
 }
 
 export function postgresUrl(about: string, defaultText = ''): Setting<string | null> {
-  return optionalText(about, {
-    default: defaultText,
-    secret: true,
-    matches: /^postgres(ql)?:\/\//,
-    mustBe: 'a postgres:// address',
+  const accepts = 'a postgres:// address';
+  const facts = { about, defaultText, secret: true, accepts };
+  return setting<string | null>(facts, null, (value) => {
+    if (!isPostgresAddress(value)) throw new Error(`must be ${accepts}`);
+    const fault = findAddressFault(value);
+    if (fault !== null) throw new Error(fault);
+    return value;
   });
 }
 

@@ -190,6 +190,16 @@ export const settings = {
     0,
     [0, 720],
   ),
+  SOURCE_LOCK_WAIT_SECONDS: wholeNumber(
+    'Maximum seconds that another session of the source waits for a table that a run is reading, such as an ALTER TABLE. Then the run gives up its attempt, so that the session can continue, and retries.',
+    5,
+    [1, 86_400],
+  ),
+  MAX_SNAPSHOT_HOURS: wholeNumber(
+    'Maximum hours that a run reads from one snapshot of the source. VACUUM of the source removes no newer rows meanwhile. Then the run gives up its attempt and retries.',
+    24,
+    [1, 720],
+  ),
   SHUTDOWN_GRACE_SECONDS: wholeNumber(
     'Maximum seconds between SIGTERM and the exit of a process. In this time it hands back its work.',
     25,

@@ -36,7 +36,7 @@ export interface FileOptions {
    * and the bytes would differ from the manifest.
    */
   readonly contentType: string;
-  /** The export, stored with the object if the store keeps metadata. */
+  /** The export, recorded with the object. */
   readonly owner?: string;
   /**
    * True if this file is the only one that was ever meant for its key. Then a store with If-None-Match gets a file
@@ -49,10 +49,7 @@ export interface FileOptions {
 export interface FileFacts {
   readonly bytes: number;
   readonly etag: string | null;
-  /**
-   * The export that made the object; null if the object does not say (earlier builds). Undefined if the
-   * destination keeps no metadata.
-   */
+  /** The export that made the object; null or missing if that is not known. */
   readonly owner?: string | null;
 }
 
@@ -123,7 +120,7 @@ export interface UploadJournal {
   started(upload: UploadRef, alone: boolean): Promise<void>;
   /** Never called concurrently for one upload, and always with more bytes than the last time. */
   progressed(upload: UploadProgress): Promise<void>;
-  /** The upload was completed or aborted. May be called again for the same upload. */
+  /** The upload was completed or aborted. May be called again for the same upload. An empty id: the note of `starting`. */
   ended(upload: UploadRef): Promise<void>;
 }
 
@@ -199,7 +196,7 @@ export interface Destination {
    * Tries out what the store supports, with marker objects that it removes again. If another export of
    * the project did so at the same store since this one was changed, its result is used.
    *
-   * @param journal records the marker's uploads, so that they are ended if this process dies
+   * @param journal records the markers and their uploads, so that they are removed if this process dies
    */
   probe(signal: AbortSignal, journal?: UploadJournal): Promise<StoreTraits>;
   /** @param signal stops what the writer waits for; the caller must still call `abort` */

@@ -114,7 +114,7 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
   replace_invalid_unicode: Type.Optional(
     Type.Boolean({
       description:
-        'Replace unpaired surrogates in json values, such as \\ud800, with \\ufffd. PostgreSQL accepts unpaired surrogates, but DuckDB and other readers refuse the whole file.',
+        'Replace unpaired surrogates in json values, such as \\ud800, and \\u0000 with \\ufffd. PostgreSQL accepts both in json. DuckDB and other readers refuse a file with unpaired surrogates, and jsonb refuses both.',
       default: defaults.replaceInvalidUnicode,
     }),
   ),

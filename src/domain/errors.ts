@@ -124,9 +124,44 @@ export const errorCatalogue = {
     'Sluice cannot read the model as it is defined.',
     'Ask your operator to run sluice models check and to correct the key, tenant, interval or other columns of the model. Then retry the run.',
   ),
+  'source.schema_changed': customer(
+    'A column has another type in the source database than in the model.',
+    'Ask your operator to correct type in the model, or to set on_schema_change of the model to follow or widen. Then retry the run.',
+  ),
   'source.permission_denied': customer(
-    'The source database refused access to the relation.',
-    'Grant SELECT on the relation to the database role that Sluice uses, then retry the run.',
+    'A role may not read something in the source database.',
+    'Grant the right that is named above, then retry the run.',
+  ),
+  'source.function_failed': customer(
+    'A function, view or policy in the source database raised an error.',
+    'Ask your operator to correct what is named above, then retry the run.',
+  ),
+  'source.access_refused': {
+    fault: 'source',
+    retryable: false,
+    means: 'The source database refuses the connections of Sluice.',
+    remedy:
+      'Ask your operator to correct the address, the password, the certificates or the rights that are named above. Then retry the run.',
+  },
+  'source.recovery_conflict': transient(
+    'source',
+    'The standby ended the statement because it had to replay changes of its primary.',
+    'Sluice retries automatically. If it persists, set hot_standby_feedback to on or raise max_standby_streaming_delay on the standby.',
+  ),
+  'source.lock_released': transient(
+    'source',
+    'The run gave up the table that it was reading, because it held the table or its snapshot for too long.',
+    'No action needed: Sluice retries automatically. If it persists, use a faster destination, or raise SOURCE_LOCK_WAIT_SECONDS or MAX_SNAPSHOT_HOURS.',
+  ),
+  'source.out_of_resources': transient(
+    'source',
+    'The source database has reached a limit.',
+    'Sluice retries automatically. If it persists, raise the limit that is named above, such as CONNECTION LIMIT of the role.',
+  ),
+  'source.failed': transient(
+    'source',
+    'The source database reported an error.',
+    'Sluice retries automatically. If it persists, ask your operator to look for the code named above in the logs of Sluice and of the database.',
   ),
   'source.relation_missing': customer(
     'The relation or column does not exist in the source database.',
@@ -194,6 +229,14 @@ export const errorCatalogue = {
     means: 'The plugins of the transformation chain need more memory than a worker has.',
     remedy:
       'Disable a transformation config with one of your own plugins, or ask your operator to raise WORKER_MEMORY_MB. Then retry the run.',
+  },
+  'run.unknown_history': {
+    fault: 'internal',
+    retryable: false,
+    means:
+      "The bucket has files of this interval from a run that is not in Sluice's database. Sluice paused the export.",
+    remedy:
+      "Ask your operator to check that no other copy of Sluice's database is in use, and then to run `sluice eras accept`. Then unpause the export and retry the run.",
   },
   'run.crashed': {
     fault: 'internal',

@@ -22,6 +22,13 @@ export interface Model {
   readonly keyColumns: readonly string[];
   /** The column that include_events and exclude_events filter by; null if the model has none. */
   readonly eventColumn: string | null;
+  /**
+   * `filtered`: the rows that row-level security shows are the ones to export. Null: a policy that may leave out
+   * rows is refused.
+   */
+  readonly rowSecurity?: 'filtered' | null;
+  /** What happens if a column has another type in the database than here; default `fail`. */
+  readonly onSchemaChange?: 'fail' | 'follow' | 'widen';
   /** In the order of `SELECT *`. Nothing else of the relation can be read. */
   readonly columns: readonly ModelColumn[];
 }

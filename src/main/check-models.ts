@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
 import { eventsModel } from '../domain/events-model.ts';
 import { checkModel, type ModelReport } from '../sources/index.ts';
-import { loadModels, primaryUrlOf } from './models.ts';
+import { addressNamesOf, loadModels, primaryUrlOf } from './models.ts';
 
 export interface CheckedModel extends ModelReport {
   readonly model: string;
@@ -25,6 +25,7 @@ export function listModels(config: Config) {
  *
  * @param findSource finds the address for models without their own database; called only if there are any
  * @param teamId the project of the plans
+ * @param sharedFault what is wrong with the address of models without their own database; null if nothing is
  * @param isExported whether there is an export of a model; only asked if the table of the built-in one is missing
  */
 export async function checkModels(
@@ -32,14 +33,20 @@ export async function checkModels(
   findSource: () => Promise<string>,
   teamId: number,
   isExported: (model: string) => Promise<boolean>,
+  sharedFault: string | null = null,
 ): Promise<readonly CheckedModel[]> {
   const checked: CheckedModel[] = [];
-  for (const sourced of loadModels(config)) {
-    const { model, sourceUrl } = sourced;
-    const report = await checkModel(sourceUrl ?? (await findSource()), model, teamId, {
-      primaryUrl: primaryUrlOf(config, sourced),
-      allowUnsettledStandby: config.ALLOW_UNSETTLED_STANDBY,
-    });
+  for (const sourced of loadModels(config, true)) {
+    const { model, sourceUrl, sourceName } = sourced;
+    const fault = sourced.addressFault ?? (sourceName === undefined ? sharedFault : null);
+    const report =
+      fault === null
+        ? await checkModel(sourceUrl ?? (await findSource()), model, teamId, {
+            primaryUrl: primaryUrlOf(config, sourced),
+            allowUnsettledStandby: config.ALLOW_UNSETTLED_STANDBY,
+            ...addressNamesOf(sourced),
+          })
+        : { findings: [{ severity: 'error' as const, detail: `${fault}` }], plan: [] };
     const isUnused =
       model === eventsModel &&
       config.MODELS_FILE !== null &&

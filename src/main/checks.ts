@@ -12,17 +12,25 @@ const patienceMs = 10_000;
  * Checks the source of a model as a step of a destination's test. Its text is for the export's owner; the
  * operator's details are in readiness and in `sluice models check`.
  */
-export function checkSourceOf(sourceOf: SourceOf): (model: string) => Promise<CheckStep> {
-  return async (model) => {
+export function checkSourceOf(
+  sourceOf: SourceOf,
+): (model: string, teamId: number) => Promise<CheckStep> {
+  return async (model, teamId) => {
     try {
-      const { findings } = await sourceOf(model).inspect(AbortSignal.timeout(patienceMs));
+      const signal = AbortSignal.timeout(patienceMs);
+      const { findings } = await sourceOf(model).inspect(signal);
       const isRefused = findings.some(({ severity }) => severity === 'error');
       if (isRefused) return failed(new SluiceError('source.standby'));
+      const interval = { start: 0, end: 1 };
+      const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
+      await sourceOf(model).describe({ model, teamId, interval, ...all }, signal);
       const warning = findings.length > 0 ? unsettledForLonger : null;
       return { step: 'source', passed: true, error: null, warning };
     } catch (error) {
-      const { code } = toSluiceError(error);
-      return failed(new SluiceError(code.startsWith('source.') ? code : 'source.unavailable'));
+      const found = toSluiceError(error);
+      return failed(
+        found.code.startsWith('source.') ? found : new SluiceError('source.unavailable'),
+      );
     }
   };
 }

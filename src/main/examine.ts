@@ -6,6 +6,8 @@ import { type Database, openDatabase, openQueuePool } from '../store/database.ts
 import { checkSchema, SchemaError } from '../store/migrate.ts';
 import { findRefusal } from '../store/unavailable.ts';
 import { listVerifiedExports, type VerifiedExport } from '../store/verify-queries.ts';
+import { isModelExported } from '../store/exports.ts';
+import { checkModels } from './check-models.ts';
 import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 
@@ -43,7 +45,11 @@ export async function examineInstallation(
     const rest = [await examineQueue(config, url), await examineClock(db)];
     const found = [database, migrations, ...rest];
     return migrations.result === 'ok'
-      ? [...found, ...(await examineDestinations(config, db))]
+      ? [
+          ...found,
+          ...(await examineDestinations(config, db)),
+          ...(await examineModels(config, db, url)),
+        ]
       : found;
   } finally {
     await db.close();
@@ -158,6 +164,33 @@ async function examineClock(db: Database): Promise<Examined> {
     result: offMs < muchMs ? 'warning' : 'failed',
     detail: `This machine is ${Math.round(offMs / 1_000)} s ${side} the database. Synchronize both with NTP.`,
   };
+}
+
+/** Any project gives a plan. */
+const anyProject = 1;
+
+/** What `sluice models check` finds. A fault of a model that no export uses is a warning. */
+async function examineModels(
+  config: Config,
+  db: Database,
+  url: string,
+): Promise<readonly Examined[]> {
+  try {
+    const isExported = (model: string) => isModelExported(db, model);
+    const source = async () => config.SOURCE_DATABASE_URL ?? config.DATABASE_DIRECT_URL ?? url;
+    const checked = await checkModels(config, source, anyProject, isExported);
+    return await Promise.all(
+      checked.map(async ({ model, findings }): Promise<Examined> => {
+        const check = `model ${model}`;
+        if (findings.length === 0) return ok(check, 'good');
+        const isFailed = findings.some(({ severity }) => severity === 'error');
+        const result = isFailed && (await isExported(model)) ? 'failed' : 'warning';
+        return { check, result, detail: findings.map(({ detail }) => detail).join(' ') };
+      }),
+    );
+  } catch (error) {
+    return [failed('models', reasonOf(error))];
+  }
 }
 
 async function examineDestinations(config: Config, db: Database): Promise<readonly Examined[]> {

@@ -11,13 +11,20 @@ import { maxRowMib } from './row-limit.ts';
  * Every model of this installation: those of MODELS_FILE, and first `events`, unless the file has a model
  * with that name.
  *
+ * @param keepsFaultyAddresses whether a model with an address that is not valid is kept, with its fault
  * @throws ConfigError with every fault of the file
  */
-export function loadModels({ MODELS_FILE }: Config): readonly SourcedModel[] {
+export function loadModels(
+  { MODELS_FILE }: Config,
+  keepsFaultyAddresses = false,
+): readonly SourcedModel[] {
   const listed =
     MODELS_FILE === null
       ? []
-      : readModelsFile(MODELS_FILE, { checkExpression: checkModelExpression });
+      : readModelsFile(MODELS_FILE, {
+          checkExpression: checkModelExpression,
+          keepsFaultyAddresses,
+        });
   const hasEvents = listed.some(({ model }) => model.name === eventsModel.name);
   return hasEvents
     ? listed
@@ -52,8 +59,11 @@ export function joinSources(
     const source = createPostgresSource({
       connectionString: first.sourceUrl ?? sourceUrl,
       primaryUrl: primaryUrlOf(config, first),
+      ...addressNamesOf(first),
       allowUnsettledStandby: config.ALLOW_UNSETTLED_STANDBY,
       plan: planModels(inside),
+      lockWaitMs: config.SOURCE_LOCK_WAIT_SECONDS * 1_000,
+      snapshotMs: config.MAX_SNAPSHOT_HOURS * 3_600_000,
       settleTimeoutMs: config.SETTLE_TIMEOUT_SECONDS * 1_000,
       maxRowBytes: maxRowMib(config) * 2 ** 20,
       onSettleLook: () => onSettleLook(first.model.name),
@@ -65,6 +75,14 @@ export function joinSources(
     const source = sources.get(places.get(model) ?? '');
     if (!source) throw new SluiceError('source.unknown_model', model);
     return source;
+  };
+}
+
+/** The settings that the addresses of a model are from. */
+export function addressNamesOf({ sourceName, primaryName }: SourcedModel) {
+  return {
+    addressName: sourceName ?? 'SOURCE_DATABASE_URL',
+    primaryName: primaryName ?? 'SOURCE_PRIMARY_URL',
   };
 }
 

@@ -2,6 +2,7 @@ import type { QueueConnection } from '../queue/connection.ts';
 import type { Producer } from '../queue/producer.ts';
 import type { Sql } from '../store/database.ts';
 import { findHold } from '../store/eras.ts';
+import { findStalledDispatch } from '../store/outbox.ts';
 import { sumCapacity } from '../store/workers.ts';
 import { checkReadiness, type Readiness } from '../use-cases/installation/check-readiness.ts';
 import type { Foundation } from './foundation.ts';
@@ -29,9 +30,17 @@ export function readinessOf(
     });
 }
 
+/** A dispatcher looks every second. */
+const stalledAfterSeconds = 300;
+
 async function findWorkerFault(db: Sql): Promise<string | null> {
-  if ((await sumCapacity(db)) > 0) return null;
-  return 'no worker has reported for 30 s; runs are recorded and start when a worker does';
+  if ((await sumCapacity(db)) === 0) {
+    return 'no worker has reported for 30 s; runs are recorded and start when a worker does';
+  }
+  const stalled = await findStalledDispatch(db, stalledAfterSeconds);
+  return stalled === null
+    ? null
+    : `runs wait, no run is executed, and none was enqueued for ${stalled} s; check the logs of the workers and the queue, then restart the workers`;
 }
 
 /** What is wrong with the queue, in words for any user; null if nothing is. */

@@ -27,7 +27,9 @@ export function watchSources({
 
   const look = async (model: string): Promise<SourceState['findings']> => {
     const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(patienceMs)]);
-    const { findings, clockMs, replayLagSeconds } = await sourceOf(model).inspect(signal);
+    const state = await sourceOf(model).inspect(signal);
+    const { findings, clockMs, oldestSnapshotSeconds, replayLagSeconds } = state;
+    metrics.source.oldestSnapshotSeconds.set({ model }, oldestSnapshotSeconds);
     const offsetSeconds = (clockMs - (await readNow(db))) / 1_000;
     metrics.source.clockOffsetSeconds.set({ model }, offsetSeconds);
     if (replayLagSeconds !== null) metrics.source.replayLagSeconds.set({ model }, replayLagSeconds);
@@ -68,7 +70,8 @@ export function watchSources({
   };
 }
 
-/** Internal addresses and names are not shown. */
+/** The detail names no host. */
 function codeOf(error: unknown): string {
-  return error instanceof SluiceError ? ` (${error.code})` : '';
+  if (!(error instanceof SluiceError)) return '';
+  return error.detail === undefined ? ` (${error.code})` : ` (${error.code}: ${error.detail})`;
 }

@@ -115,7 +115,7 @@ async function isThere(
   signal: AbortSignal,
 ): Promise<boolean> {
   const found = await mayStat(destination, file.key, signal);
-  if (found?.bytes !== file.bytes) return false;
+  if (found === 'denied' || found?.bytes !== file.bytes) return false;
   return !file.etag || found.etag === file.etag;
 }
 
@@ -216,7 +216,8 @@ async function completeNew(
   signal: AbortSignal,
 ): Promise<{ readonly etag: string | null }> {
   const { completeIfNoneMatch } = destination.traits ?? allTraits;
-  if (!completeIfNoneMatch && (await mayStat(destination, writer.key, signal)) !== null) {
+  const found = completeIfNoneMatch ? null : await mayStat(destination, writer.key, signal);
+  if (found !== null && found !== 'denied') {
     throw new SluiceError('destination.conflict', writer.key);
   }
   return writer.complete({ replaces: null, lease });
@@ -244,8 +245,8 @@ async function completeInPlace(
       const { completeIfMatch, completeIfNoneMatch } = destination.traits ?? allTraits;
       if (!(completeIfMatch && completeIfNoneMatch)) {
         await checkUnnamed(destination, job, writer.key, signal);
-        const found = await mayStat(destination, writer.key, signal);
-        checkOwn(job, writer.key, found, own !== undefined);
+        const found = await destination.statFile(writer.key, signal);
+        checkOwn(job, writer.key, found, own?.etag);
         await ports.confirmLease();
       }
       return await writer.complete({ replaces: expected });
@@ -255,7 +256,7 @@ async function completeInPlace(
       await checkUnnamed(destination, job, writer.key, signal);
       // The order matters: a tag that is read after the fence may be of an attempt that took over.
       const found = await destination.statFile(writer.key, signal);
-      checkOwn(job, writer.key, found, own !== undefined);
+      checkOwn(job, writer.key, found, own?.etag);
       expected = found?.etag ?? null;
       await ports.confirmLease();
     }
@@ -263,18 +264,17 @@ async function completeInPlace(
 }
 
 /**
- * @param recorded whether the receipt names the key: then an object without an owner (earlier builds) is
- *   ours
- * @throws SluiceError `destination.key_taken` if the object is not this export's
+ * @param recorded the tag of the receipt, if that names the key
+ * @throws SluiceError `destination.key_taken` if this export did not write the object
  */
 function checkOwn(
   { exportId }: IntervalJob,
   key: string,
   found: FileFacts | null,
-  recorded: boolean,
+  recorded: string | null = null,
 ): void {
-  const owner = found?.owner;
-  if (owner === undefined || owner === exportId || (owner === null && recorded)) return;
+  if (found === null || found.owner === exportId) return;
+  if (!found.owner && recorded !== null && found.etag === recorded) return;
   throw new SluiceError('destination.key_taken', key);
 }
 

@@ -50,7 +50,6 @@ export async function eraseRows(
 ): Promise<IntervalResult> {
   const { job, ports, destination, signal } = attempt;
   const delivered = findDelivered(attempt);
-  await ports.readingBegins();
   await failpoint('before_open');
   const made = new ErasedFiles({ job, destination, journal: ports.journal, signal });
   const folder = new SpoolFolder();

@@ -5,7 +5,7 @@ import { manifestKey, mayFollow } from '../domain/object-keys.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
-import type { Source } from '../sources/source.ts';
+import type { Source, SourceSnapshot } from '../sources/source.ts';
 import type { TableState } from '../table-formats/iceberg/held-files.ts';
 import { commitFiles, findAdoptable, findUnchanged, withManifestDigest } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
@@ -23,6 +23,7 @@ import { KeySpool } from './key-spool.ts';
 import { replacedBy } from './leftovers.ts';
 import { type FoundManifest, generationOf } from './manifest.ts';
 import { checkMissing, findDelivered } from './missing-rows.ts';
+import { cleanAfterRefusal } from './refused-commit.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
 import { findTableState, isInTable } from './table.ts';
@@ -49,7 +50,7 @@ export async function exportInterval(
   ports: RunPorts,
   signal: AbortSignal,
 ): Promise<ExportedInterval> {
-  const found = await findManifest(destination, given, signal);
+  const found = await findManifest(destination, given, ports, signal);
   const adopted = findAdoptable(given, found);
   if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, found) };
   const table = await findTableState(destination, given, signal);
@@ -98,7 +99,6 @@ async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
   const options = { intervalEndMs: job.interval.end, signal, log: ports.logOfPlugin };
   const copy = job.purpose === 'supplement' ? supplementInterval : remakeInterval;
   return withOpenSteps(job.chain?.steps ?? [], options, async (steps) => {
-    await ports.readingBegins();
     await failpoint('before_open');
     const folder = new SpoolFolder();
     try {
@@ -115,6 +115,8 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
   const { settled, pending, position, server } = attempt.settlement;
   const request = requestOf(job);
   const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
+  if (snapshot.hasDays) await refuseParts(job.interval, snapshot);
+  for (const change of snapshot.typeChanges) ports.log('WARNING', change);
   const delivered = findDelivered(job, found);
   const keys = delivered && new KeySpool(folder, 'made-keys');
   let closing: Promise<void> | null = null;
@@ -168,7 +170,9 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
     return await ports.step('commit', async () => {
       const confirmed = withManifestDigest(job, intent, columns);
       await ports.confirmCommit(confirmed);
-      return commitFiles({ destination, job, files, intent, columns, found, ports, signal });
+      return commitFiles({ destination, job, files, intent, columns, found, ports, signal }).catch(
+        (error) => cleanAfterRefusal(destination, job, intent, error, ports, signal),
+      );
     });
   };
   try {
@@ -195,4 +199,23 @@ function recipeOf({ chain, encoding, maxFileBytes, request }: IntervalJob): Reci
     excludeEvents,
     ...(chain && { chain: chain.recipe, maxFileBytes }),
   };
+}
+
+/** A day that daylight saving makes short. */
+const shortestDayMs = 23 * 3_600_000;
+
+/**
+ * A row with a day and no time is in the part of the day that begins at midnight, whenever it arrives.
+ *
+ * @throws SluiceError `source.model_invalid` if the interval is a part of a day
+ */
+async function refuseParts(
+  { start, end }: IntervalJob['interval'],
+  snapshot: SourceSnapshot,
+): Promise<void> {
+  if (end - start >= shortestDayMs) return;
+  await snapshot.close();
+  const detail =
+    'the interval column is a date, so an interval shorter than a day would lose the rows that arrive after the first one of the day. Name a timestamptz as interval_column, or export by day or week';
+  throw new SluiceError('source.model_invalid', detail);
 }

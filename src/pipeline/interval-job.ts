@@ -3,15 +3,15 @@ import type { OnRejected } from '../domain/file-settings.ts';
 import type { FormatSettings } from '../domain/format-settings.ts';
 import type { ErasedValue } from '../domain/erased-value.ts';
 import type { Recipe, RecipeStep, StepCount } from '../domain/recipe.ts';
-import type { RunPurpose } from '../domain/run.ts';
 import type { Column } from '../domain/row-block.ts';
+import type { RunPurpose } from '../domain/run.ts';
 import type { TableField } from '../domain/table-field.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
 import type { FileEncoder, FormatOptions } from '../encoders/encoder.ts';
 import type { Settlement, SourceRequest } from '../sources/source.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
 import type { StepDefinition } from '../transforms/step.ts';
-import type { ManifestFile } from './manifest.ts';
+import type { Manifest, ManifestFile } from './manifest.ts';
 import type { ReadRows, WithoutRows } from './read-back.ts';
 
 /** How rows become bytes. */
@@ -146,6 +146,8 @@ export interface LeftoverFile {
   readonly key: string;
   readonly generation: number;
   readonly manifestKey: string | null;
+  /** The tag that the store gave it; null if no receipt ever named it, or if the tag was not kept. */
+  readonly etag: string | null;
   /** Whether it was made, or replaced, within a day. */
   readonly isRecent: boolean;
 }
@@ -161,12 +163,6 @@ export interface Progress {
 /** What the pipeline reports and asks during a run. */
 export interface RunPorts {
   readonly journal: UploadJournal;
-  /**
-   * The attempt has settled and opens its snapshot: from here on a crash counts against the run.
-   *
-   * @throws SluiceError `run.lease_lost`
-   */
-  readingBegins(): Promise<void>;
   progressed(progress: Progress): Promise<void>;
   /**
    * Checks the fence once before anything becomes readable, and stores the intent.
@@ -198,6 +194,13 @@ export interface RunPorts {
   log(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
   /** The same for lines that own plugins write, which are bounded for each organization. */
   logOfPlugin(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
+  /**
+   * Whether a run of our database's history has begun to put this manifest at the key. If not, a copy of the database may be
+   * in use, or ours was restored and no operator has accepted that yet.
+   */
+  knowsCommit(manifest: Manifest, key: string): Promise<boolean>;
+  /** The store refused to put objects at these keys, and what is there is not ours: they are no leftovers. */
+  withdraw(keys: readonly string[]): Promise<void>;
   /** Measures a step of the attempt, if traces are on. */
   step<T>(name: 'source' | 'write' | 'commit', work: () => Promise<T>): Promise<T>;
 }

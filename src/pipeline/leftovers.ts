@@ -1,7 +1,7 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import type { DataInterval } from '../domain/time.ts';
-import type { IntervalJob, IntervalResult, LeftoverFile } from './interval-job.ts';
+import type { IntervalJob, IntervalResult, LeftoverFile, RunPorts } from './interval-job.ts';
 import {
   buildTombstone,
   encodeManifest,
@@ -31,6 +31,8 @@ export interface CurrentCommit {
 export interface Removal {
   /** Removed, or replaced by a tombstone: these keys are done. */
   readonly removed: readonly string[];
+  /** Keys with an object that this export did not write. It stays, and these keys are done too. */
+  readonly foreign: readonly string[];
   /** Why some are still there; null if none is. */
   readonly fault: SluiceError | null;
 }
@@ -51,14 +53,19 @@ export function replacedBy(
   const { manifest } = found;
   const named = new Set(namedBy(result));
   const replaced: LeftoverFile[] = [];
-  const add = (key: string, generation: number, manifestKey: string | null) => {
-    if (!named.has(key)) replaced.push({ key, generation, manifestKey, isRecent: true });
+  const add = (
+    key: string,
+    generation: number,
+    manifestKey: string | null,
+    etag: string | null = null,
+  ) => {
+    if (!named.has(key)) replaced.push({ key, generation, manifestKey, etag, isRecent: true });
     named.add(key);
   };
   if (current) {
     const { generation, manifestKey } = current;
-    for (const { key } of [...current.files, ...current.rejectedFiles]) {
-      add(key, generation, manifestKey);
+    for (const { key, etag = null } of [...current.files, ...current.rejectedFiles]) {
+      add(key, generation, manifestKey, etag);
     }
     if (manifestKey !== null) add(manifestKey, generation, manifestKey);
   }
@@ -91,6 +98,7 @@ export function namedBy(commit: {
  *
  * @param keepsRecent whether files stay for a day: without conditional writes a late manifest could still
  *   name them
+ * @param knows whether a manifest is of our database's history; another's is left alone
  * @param confirm called right before files are removed, and before an unconditional tombstone: returns
  *   those that may still be removed
  */
@@ -99,15 +107,18 @@ export async function removeLeftovers(
   commit: CurrentCommit,
   leftovers: readonly LeftoverFile[],
   keepsRecent: boolean,
+  knows: RunPorts['knowsCommit'],
   confirm: (keys: readonly string[]) => Promise<readonly string[]>,
   signal: AbortSignal,
 ): Promise<Removal> {
   const removed: string[] = [];
+  const foreign: string[] = [];
+  let fault: SluiceError | null = null;
   try {
     const fenced = new Set<string | null>([null, commit.manifestKey]);
     for (const key of new Set(leftovers.map(({ manifestKey }) => manifestKey))) {
       if (key === null || fenced.has(key)) continue;
-      if (!(await entomb(destination, commit, key, confirm, signal))) continue;
+      if (!(await entomb(destination, commit, key, knows, confirm, signal))) continue;
       fenced.add(key);
       removed.push(key);
     }
@@ -119,39 +130,48 @@ export async function removeLeftovers(
         !(isRecent && keepsRecent),
     );
     for (let at = 0; at < files.length; at += deletedAtOnce) {
-      const keys = files.slice(at, at + deletedAtOnce).map(({ key }) => key);
-      const own = await findOwn(destination, commit, keys, signal);
-      const confirmed = await confirm(keys);
-      await destination.deleteFiles(
-        confirmed.filter((key) => own.has(key)),
-        signal,
-      );
-      removed.push(...confirmed);
+      const some = files.slice(at, at + deletedAtOnce);
+      const owners = new Map<string, Owner>();
+      for (const file of some) {
+        owners.set(file.key, await ownerOf(destination, commit.exportId, file, signal));
+      }
+      const confirmed = await confirm(some.map(({ key }) => key));
+      const ours = confirmed.filter((key) => owners.get(key) === 'ours');
+      await destination.deleteFiles(ours, signal);
+      removed.push(...ours);
+      foreign.push(...confirmed.filter((key) => owners.get(key) === 'foreign'));
+      if (ours.length + foreign.length < confirmed.length) fault ??= unreadable;
     }
-    return { removed, fault: null };
+    return { removed, foreign, fault };
   } catch (error) {
-    return { removed, fault: toSluiceError(error) };
+    return { removed, foreign, fault: toSluiceError(error) };
   }
 }
 
+const unreadable = new SluiceError(
+  'destination.access_denied',
+  'the credentials cannot read who wrote the objects (s3:GetObject)',
+);
+
 const deletedAtOnce = 50;
 
+type Owner = 'ours' | 'foreign' | 'unknown';
+
 /**
- * The keys whose objects do not belong to another export. A refused attempt may have noted keys of another
- * export with the same prefix.
+ * Whether this export wrote the object at a key. A key is noted before the object is put, and the store may have refused
+ * it, so the record alone proves nothing. The object must name this export, or be the one that a receipt recorded by its
+ * tag. A missing object counts as ours.
  */
-async function findOwn(
+async function ownerOf(
   destination: Destination,
-  { exportId }: CurrentCommit,
-  keys: readonly string[],
+  exportId: string,
+  { key, etag }: Pick<LeftoverFile, 'key' | 'etag'>,
   signal: AbortSignal,
-): Promise<ReadonlySet<string>> {
-  const own = new Set<string>();
-  for (const key of keys) {
-    const owner = (await mayStat(destination, key, signal))?.owner ?? exportId;
-    if (owner === exportId) own.add(key);
-  }
-  return own;
+): Promise<Owner> {
+  const found = await mayStat(destination, key, signal);
+  if (found === 'denied') return 'unknown';
+  if (found === null || found.owner === exportId) return 'ours';
+  return !found.owner && etag !== null && found.etag === etag ? 'ours' : 'foreign';
 }
 
 /** Maximum tries if a manifest is replaced at the same time. */
@@ -162,6 +182,7 @@ async function entomb(
   destination: Destination,
   commit: CurrentCommit,
   key: string,
+  knows: RunPorts['knowsCommit'],
   confirm: (keys: readonly string[]) => Promise<readonly string[]>,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -182,6 +203,7 @@ async function entomb(
       const isOurs = manifest.batch_export_id === commit.exportId;
       if (!isOurs || generationOf(manifest) > generation) return false;
       if (isTombstone(manifest) && generationOf(manifest) === generation) return true;
+      if (!(await knows(manifest, key))) return false;
     } else if (found !== null) {
       return false;
     }

@@ -14,6 +14,8 @@ export function readThrough(
     slices: snapshot.slices,
     projection: snapshot.projection,
     keyPlaces: snapshot.keyPlaces,
+    typeChanges: snapshot.typeChanges,
+    hasDays: snapshot.hasDays,
     showsKeys: snapshot.showsKeys,
     countRows: (signal) => snapshot.countRows(signal),
     keySet: () => snapshot.keySet(),

@@ -18,7 +18,7 @@ export class JsonValues {
     const placesOf = (types: readonly Column['type'][]) =>
       columns.flatMap(({ type }, place) => (types.includes(type) ? [place] : []));
     this.#nullable = jsonNull === 'null' ? placesOf(['json', 'jsonb']) : [];
-    // PostgreSQL refuses halves of pairs in jsonb. Arrays and composites may hold json.
+    // PostgreSQL refuses both in jsonb. Arrays and composites may hold json.
     this.#escaped = replaceInvalidUnicode ? placesOf(['json', 'as_json']) : [];
   }
 
@@ -29,7 +29,7 @@ export class JsonValues {
     for (const place of this.#escaped) {
       for (let field = place; field < end; field += columns.length) {
         const from = offsets[field] as number;
-        replaceHalves(bytes, from, from + (block.lengths[field] as number));
+        replaceInvalid(bytes, from, from + (block.lengths[field] as number));
       }
     }
     if (this.#nullable.length === 0) return block;
@@ -54,8 +54,8 @@ function isNull(bytes: Buffer, from: number, length: number): boolean {
   return bytes.toString('latin1', from, from + length).trim() === 'null';
 }
 
-/** Puts `\ufffd` instead of each half of a surrogate pair: it has as many bytes. */
-function replaceHalves(bytes: Buffer, from: number, end: number): void {
+/** Puts `\ufffd` instead of `\u0000` and of each half of a surrogate pair: it has as many bytes. */
+function replaceInvalid(bytes: Buffer, from: number, end: number): void {
   let at = nextEscape(bytes, from, end);
   while (at >= 0) {
     const unit = unitAt(bytes, at, end);
@@ -70,7 +70,7 @@ function replaceHalves(bytes: Buffer, from: number, end: number): void {
       at = nextEscape(bytes, next + escapeBytes, end);
       continue;
     }
-    if (unit >= 0xd800 && unit < 0xe000) bytes.write(replacement, at + 2, 'latin1');
+    if (unit === 0 || (unit >= 0xd800 && unit < 0xe000)) bytes.write(replacement, at + 2, 'latin1');
     at = nextEscape(bytes, next, end);
   }
 }

@@ -140,6 +140,8 @@ export const functions: ReadonlyMap<string, AllowedFunction> = new Map([
 ]);
 
 /** No regular expressions, no powers (`9 ^ 9 ^ 9`), no JSON paths, no text search. */
+export const comparisons: ReadonlySet<string> = new Set(['=', '<>', '<', '<=', '>', '>=']);
+
 export const binaryOperators: ReadonlySet<string> = new Set(
   '= <> < <= > >= + - * / % || -> ->> #> #>> @> <@ && ? ?| ?&'.split(' '),
 );

@@ -1,6 +1,6 @@
-import type { Model } from '../domain/model.ts';
+import type { Model, ModelColumn } from '../domain/model.ts';
 import type { Limits } from './bounds.ts';
-import type { Expression } from './expression.ts';
+import { type Expression, operandsOf } from './expression.ts';
 import { isFields, offsetOf, onlyFields, untag } from './nodes.ts';
 import { parseSql, positionAt } from './parser.ts';
 import { printExpression, queryDialect, quoteNameIfNeeded } from './print.ts';
@@ -174,4 +174,18 @@ export function schemaOf(query: ParsedQuery, model: Model): QuerySchema {
     values: {},
     dsl_query: normalizedText(query, model),
   };
+}
+
+/** The columns of the model that a query reads; all of them without a query. */
+export function usedColumns(model: Model, query: ParsedQuery | null): readonly ModelColumn[] {
+  if (query === null) return model.columns;
+  const used = new Set<string>();
+  const note = (expression: Expression): void => {
+    if (expression.kind === 'column') used.add(expression.name);
+    if (expression.kind === 'json') used.add(expression.column);
+    operandsOf(expression).forEach(note);
+  };
+  for (const { expression } of query.outputs) note(expression);
+  if (query.where) note(query.where);
+  return model.columns.filter(({ name }) => used.has(name));
 }

@@ -1,4 +1,4 @@
-import { functions } from './allow-list.ts';
+import { comparisons, functions } from './allow-list.ts';
 import type { Limits } from './bounds.ts';
 import type { CastType, Expression } from './expression.ts';
 import { guardMark, printGuard } from './guard.ts';
@@ -13,6 +13,7 @@ export interface Dialect {
   readonly type: (name: string) => string;
   /** Around the text of a row that becomes a time; only for a server. */
   readonly timeText?: (text: string) => string;
+  readonly operator: (name: string) => string;
   /** Guards around parts of the expression; only for a server. */
   readonly limits?: Limits;
 }
@@ -61,9 +62,9 @@ function printUnguarded(expression: Expression, dialect: Dialect): string {
     case 'keyword':
       return expression.keyword;
     case 'unary':
-      return `${expression.operator} ${operand(expression.operand)}`;
+      return `${dialect.operator(expression.operator)} ${operand(expression.operand)}`;
     case 'binary':
-      return `${operand(expression.left)} ${expression.operator} ${operand(expression.right)}`;
+      return `${operand(expression.left)} ${dialect.operator(expression.operator)} ${operand(expression.right)}`;
     case 'quantified': {
       const { left, operator, quantifier, right } = expression;
       return `${operand(left)} ${operator} ${quantifier} (${print(right)})`;
@@ -146,7 +147,16 @@ export const queryDialect: Dialect = {
   json: (column, path) => [column, ...path].map(quoteNameIfNeeded).join('.'),
   function: (name) => (functions.get(name)?.reserved ? `pg_catalog.${name}` : name),
   type: (name) => name,
+  operator: (name) => name,
 };
+
+/**
+ * Words and comparisons stay bare: `IN` and its kin cannot be qualified, and `=` must not differ from `IN`. For built-in types
+ * they are PostgreSQL's own, as the session's search path begins with pg_catalog. For a type of an extension, such as
+ * citext, they are the type's own.
+ */
+const qualifyOperator = (name: string): string =>
+  comparisons.has(name) || /^[A-Z ]+$/.test(name) ? name : `OPERATOR(pg_catalog.${name})`;
 
 /** The relation's name in a printed statement; the tenant cannot choose it. */
 export const sourceName = 'source';
@@ -161,7 +171,7 @@ export function serverDialectWith(column: (name: string) => string): Dialect {
     column,
     json: (name, path) => {
       const steps = path.map((key, index) => {
-        const operator = index === path.length - 1 ? '->>' : '->';
+        const operator = qualifyOperator(index === path.length - 1 ? '->>' : '->');
         return ` ${operator} ${quoteText(key)}`;
       });
       // The operators associate to the left, and all of them take the key as text.
@@ -170,6 +180,7 @@ export function serverDialectWith(column: (name: string) => string): Dialect {
     function: (name) => `pg_catalog.${name}`,
     type: (name) => `pg_catalog.${name}`,
     timeText: printTimeText,
+    operator: qualifyOperator,
   };
 }
 

@@ -15,6 +15,7 @@ import {
 } from './print.ts';
 import { conjunction } from './translate.ts';
 import { checkWall } from './wall.ts';
+import { isWrittenSince } from './written-since.ts';
 
 export interface SentColumn extends Pick<Column, 'name' | 'type'> {
   /**
@@ -22,6 +23,8 @@ export interface SentColumn extends Pick<Column, 'name' | 'type'> {
    * prints for them. `binary`: as they are, whatever their type.
    */
   readonly sentAs?: 'text' | 'binary';
+  /** The type that it is cast to, as SQL prints it. */
+  readonly castTo?: string;
 }
 
 /** The rows that a statement reads. */
@@ -57,7 +60,7 @@ export function outputsOf(model: Model, query: ParsedQuery | null): readonly Out
 /**
  * A statement whose columns the server is asked to describe. Even if it were run, it would find no row.
  *
- * Like every statement here it needs a session with `search_path = pg_catalog` and `TimeZone = UTC`.
+ * Like every statement here it needs a session whose `search_path` begins with pg_catalog, and `TimeZone = UTC`.
  *
  * @param keys key columns that follow the outputs
  */
@@ -115,9 +118,17 @@ export function copyKeySetSql(selection: Selection, keys: readonly SentColumn[])
   return `COPY (${checkStatement(select, selection)}) TO STDOUT (FORMAT binary)`;
 }
 
-/** Makes the server explain, as JSON, how it would find and sort the rows of `copySql`; reads no row. */
-export function explainSql(selection: Selection, columns: readonly SentColumn[]): string {
-  return `EXPLAIN (FORMAT JSON) ${rowsSql(selection, columns, [], 'interval and keys')}`;
+/**
+ * Makes the server explain, as JSON, how it finds and sorts the rows of `copySql`.
+ *
+ * @param runs whether it computes all rows, and throws them away; default: it reads no row
+ */
+export function explainSql(
+  selection: Selection,
+  columns: readonly SentColumn[],
+  runs = false,
+): string {
+  return `EXPLAIN (${runs ? 'ANALYZE, TIMING OFF, ' : ''}FORMAT JSON) ${rowsSql(selection, columns, [], 'interval and keys')}`;
 }
 
 function rowsSql(
@@ -135,7 +146,8 @@ function rowsSql(
     throw new Error('The described columns are not those of the query.');
   }
   const targets = outputs.map((output, index) => {
-    const { type, sentAs } = columns[index] ?? {};
+    const { type, sentAs, castTo } = columns[index] ?? {};
+    if (castTo !== undefined) return castTarget(output, castTo);
     if (sentAs === 'text') return textTarget(output);
     return type === 'as_json' && sentAs !== 'binary' ? jsonTarget(output) : plainTarget(output);
   });
@@ -171,20 +183,6 @@ export function countLateSql(selection: Selection, xmin: string): string {
   const target = () =>
     `pg_catalog.count(*) FILTER (WHERE ${isWrittenSince(`${sourceName}.xmin`, xmin)}) AS "late"`;
   return checkStatement(printSelect(model, null, [target], rowFilter(selection), null), selection);
-}
-
-/**
- * SQL of whether a row was written by a transaction at or after `xmin`, as `countLateSql` has it.
- *
- * @param column the row's `xmin`
- */
-export function isWrittenSince(column: string, xmin: string): string {
-  if (!/^\d+$/.test(xmin)) throw new Error('A transaction id is a whole number.');
-  const newest =
-    'CAST(CAST(pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) AS pg_catalog.text) AS pg_catalog.int8)';
-  const half = `CAST(CAST(${column} AS pg_catalog.text) AS pg_catalog.int8)`;
-  const full = `${newest} - ((${newest} & 4294967295) - ${half} + 4294967296) % 4294967296`;
-  return `(${full} >= ${xmin} OR ${newest} < ${xmin})`;
 }
 
 /**
@@ -255,10 +253,12 @@ const jsonTarget =
     return `CAST(${json} AS pg_catalog.text) AS ${quoteName(name)}`;
   };
 
-const textTarget =
-  ({ name, expression }: Output): Target =>
+const castTarget =
+  ({ name, expression }: Output, type: string): Target =>
   (dialect) =>
-    `CAST(${printExpression(expression, dialect)} AS pg_catalog.text) AS ${quoteName(name)}`;
+    `CAST(${printExpression(expression, dialect)} AS ${type}) AS ${quoteName(name)}`;
+
+const textTarget = (output: Output): Target => castTarget(output, 'pg_catalog.text');
 
 /** A key column of the model, or its interval column, whether or not the query selects it. */
 function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {

@@ -1,4 +1,4 @@
-import { binaryOperators, likeOperators, unaryOperators } from './allow-list.ts';
+import { binaryOperators, comparisons, likeOperators, unaryOperators } from './allow-list.ts';
 import type { Expression } from './expression.ts';
 import { listOf, namesIn, onlyFields, type TaggedNode, untag } from './nodes.ts';
 import { Refusal } from './problem.ts';
@@ -10,8 +10,6 @@ const betweenKeywords: ReadonlyMap<unknown, string> = new Map([
   ['AEXPR_BETWEEN_SYM', 'BETWEEN SYMMETRIC'],
   ['AEXPR_NOT_BETWEEN_SYM', 'NOT BETWEEN SYMMETRIC'],
 ]);
-
-const comparisons: ReadonlySet<string> = new Set(['=', '<>', '<', '<=', '>', '>=']);
 
 /** Everything that PostgreSQL parses as an operator (A_Expr), including IN, BETWEEN and LIKE. */
 export function translateOperator(node: TaggedNode, translate: Translate): Expression {

@@ -1,8 +1,13 @@
 /** Ranges of the past, cut into the intervals that the schedule had (contract, section 4). */
 
-import type { CadenceHistory } from '../domain/schedule.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
-import { countTicks, tickAfter, tickAtOrBefore, tickBefore } from './cadence-history.ts';
+import {
+  boundAfter,
+  boundAtOrBefore,
+  boundBefore,
+  countBounds,
+  type Timeline,
+} from './timeline.ts';
 
 export type BackfillOrder = 'oldest_first' | 'newest_first';
 
@@ -18,34 +23,34 @@ export interface IntervalPage {
  * complete interval is left.
  */
 export function widenRange(
-  cadences: CadenceHistory,
+  timeline: Timeline,
   range: DataInterval,
   now: Instant,
 ): DataInterval | null {
-  const start = tickAtOrBefore(cadences, range.start);
-  const end = Math.min(tickAfter(cadences, range.end - 1), tickAtOrBefore(cadences, now));
+  const start = boundAtOrBefore(timeline, range.start);
+  const end = Math.min(boundAfter(timeline, range.end - 1), boundAtOrBefore(timeline, now));
   return start < end ? { start, end } : null;
 }
 
 /** The intervals that are completely in `range`, one at a time. */
 export function* intervalsIn(
-  cadences: CadenceHistory,
+  timeline: Timeline,
   range: DataInterval,
   order: BackfillOrder,
 ): Generator<DataInterval, void, undefined> {
   if (order === 'oldest_first') {
-    let start = tickAfter(cadences, range.start - 1);
-    for (let end = tickAfter(cadences, start); end <= range.end; end = tickAfter(cadences, end)) {
+    let start = boundAfter(timeline, range.start - 1);
+    for (let end = boundAfter(timeline, start); end <= range.end; end = boundAfter(timeline, end)) {
       yield { start, end };
       start = end;
     }
     return;
   }
-  let end = tickAtOrBefore(cadences, range.end);
+  let end = boundAtOrBefore(timeline, range.end);
   for (
-    let start = tickBefore(cadences, end);
+    let start = boundBefore(timeline, end);
     start >= range.start;
-    start = tickBefore(cadences, start)
+    start = boundBefore(timeline, start)
   ) {
     yield { start, end };
     end = start;
@@ -54,15 +59,15 @@ export function* intervalsIn(
 
 /** One page of `intervalsIn`. A page that is not full is the last one. */
 export function pageOfIntervals(
-  cadences: CadenceHistory,
+  timeline: Timeline,
   range: DataInterval,
   page: IntervalPage,
 ): readonly DataInterval[] {
   const { order, after, limit } = page;
-  const left = after === undefined ? range : remainder(cadences, range, order, after);
+  const left = after === undefined ? range : remainder(timeline, range, order, after);
   const intervals: DataInterval[] = [];
   if (limit <= 0) return intervals;
-  for (const interval of intervalsIn(cadences, left, order)) {
+  for (const interval of intervalsIn(timeline, left, order)) {
     intervals.push(interval);
     if (intervals.length >= limit) break;
   }
@@ -70,18 +75,18 @@ export function pageOfIntervals(
 }
 
 /** The number of intervals that `intervalsIn` yields, without making them. */
-export function countIntervals(cadences: CadenceHistory, range: DataInterval): number {
-  return Math.max(countTicks(cadences, range.start - 1, range.end) - 1, 0);
+export function countIntervals(timeline: Timeline, range: DataInterval): number {
+  return Math.max(countBounds(timeline, range.start - 1, range.end) - 1, 0);
 }
 
 /** The part of `range` after the interval that starts at `after`, in this order. */
 export function remainder(
-  cadences: CadenceHistory,
+  timeline: Timeline,
   range: DataInterval,
   order: BackfillOrder,
   after: Instant,
 ): DataInterval {
   return order === 'oldest_first'
-    ? { start: Math.max(range.start, tickAfter(cadences, after)), end: range.end }
+    ? { start: Math.max(range.start, boundAfter(timeline, after)), end: range.end }
     : { start: range.start, end: Math.min(range.end, after) };
 }

@@ -32,11 +32,6 @@ export function tickAtOrBefore(history: CadenceHistory, instant: Instant): Insta
   return Math.max(boundaryAtOrBefore(era.cadence, instant), startOfEra(era));
 }
 
-/** The latest tick strictly before `instant`. */
-export function tickBefore(history: CadenceHistory, instant: Instant): Instant {
-  return tickAtOrBefore(history, instant - 1);
-}
-
 /** The number of ticks in (after, upTo], by arithmetic. */
 export function countTicks(history: CadenceHistory, after: Instant, upTo: Instant): number {
   let count = 0;

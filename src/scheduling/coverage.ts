@@ -1,9 +1,8 @@
 /** What is known about some intervals of a stretch of time, joined to one state for each. */
 
 import type { CoverageRange, CoverageState } from '../domain/coverage.ts';
-import type { CadenceHistory } from '../domain/schedule.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
-import { countTicks } from './cadence-history.ts';
+import { countBounds, type Timeline } from './timeline.ts';
 
 /** Of two facts about one interval, the one that comes first here is its state. */
 const precedence: readonly CoverageState[] = [
@@ -75,7 +74,7 @@ const dayMs = 86_400_000;
 
 /** The same per UTC day, oldest first. An interval belongs to the day that it starts on; days without any are absent. */
 export function countPerDay(
-  cadences: CadenceHistory,
+  timeline: Timeline,
   ranges: readonly CoverageRange[],
 ): readonly CoverageDay[] {
   const days: { readonly day: Instant; readonly counts: Map<CoverageState, number> }[] = [];
@@ -83,7 +82,7 @@ export function countPerDay(
     for (let from = start; from < end; ) {
       const day = Math.floor(from / dayMs) * dayMs;
       const to = Math.min(end, day + dayMs);
-      const count = countTicks(cadences, from - 1, to - 1);
+      const count = countBounds(timeline, from - 1, to - 1);
       if (count > 0) {
         if (days.at(-1)?.day !== day) days.push({ day, counts: new Map() });
         const counts = days.at(-1)?.counts;

@@ -85,8 +85,11 @@ function changeGate(
   const next: Gate = { ...newest, ...change, since };
   if (sameGate(newest, next)) return schedule;
   const [first, ...rest] = schedule.gates;
+  // The open interval keeps its end, also if new zone data has moved the boundary.
+  const { nextTickAt, cadences } = schedule;
+  const closes = newest.since < nextTickAt && nextTickAt <= since;
   // A gate without a tick is replaced, so that changes between two ticks do not accumulate.
-  if (rest.length > 0 && tickAfter(schedule.cadences, newest.since) > since) {
+  if (rest.length > 0 && !closes && tickAfter(cadences, newest.since) > since) {
     const kept: Schedule = { ...schedule, gates: [first, ...rest.slice(0, -1)] };
     const replaced: Gate = { ...next, since: newest.since };
     return sameGate(newestGate(kept), replaced)

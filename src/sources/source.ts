@@ -54,6 +54,10 @@ export const manyRows = 20_000;
  */
 export interface SourceSnapshot {
   readonly columns: readonly Column[];
+  /** Whether the interval column has days, not times: all rows of a day are in the interval with its midnight. */
+  readonly hasDays: boolean;
+  /** Columns whose type is not that of the model, in words for the run's log; exports of the model allow it. */
+  readonly typeChanges: readonly string[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
   readonly keyPlaces: readonly number[];
   /** Whether these are all keys of the model. */
@@ -135,6 +139,8 @@ export interface SourceState {
   readonly findings: readonly { readonly severity: 'error' | 'warning'; readonly detail: string }[];
   /** The clock of the server that gives rows their time. */
   readonly clockMs: number;
+  /** How long the oldest run has read from its snapshot; 0 if no run reads now. */
+  readonly oldestSnapshotSeconds: number;
   /** How far a standby is behind its primary; null on a primary. */
   readonly replayLagSeconds: number | null;
 }

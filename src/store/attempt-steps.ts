@@ -1,65 +1,8 @@
 import type { Sql } from './database.ts';
 import type { Joint } from './joint.ts';
 import type { Lease } from './lease.ts';
-import { anyNumber, prepared, unflushed } from './prepared.ts';
+import { prepared } from './prepared.ts';
 import { running } from './run-moves.ts';
-
-/** The leases of $1 and $2 whose runs are not locked, and `steps`, which changes those that are held. */
-const ofFree = (steps: string): string =>
-  prepared(`with asked as materialized (
-       select * from unnest($1::uuid[], $2::bigint[]) as a (id, fence) ${anyNumber}
-     ), free as materialized (
-       select asked.* from asked, lateral (select from runs r where r.id = asked.id for no key update skip locked) run
-     ), ${steps}
-     select id, exists (select from held where held.id = free.id) as "isHeld" from free`);
-
-/** @returns in the order of the leases; null if the run is locked at this moment */
-async function stepFree(
-  sql: Sql,
-  text: string,
-  leases: readonly Lease[],
-  more: readonly unknown[],
-): Promise<readonly (boolean | null)[]> {
-  const rows = await sql.query<{ readonly id: string; readonly isHeld: boolean }>(text, [
-    leases.map(({ runId }) => runId),
-    leases.map(({ fence }) => fence),
-    ...more,
-  ]);
-  const held = new Map(rows.map(({ id, isHeld }) => [id, isHeld]));
-  return leases.map(({ runId }) => held.get(runId) ?? null);
-}
-
-const beginReadingSql = prepared(`update runs set reading_since = now()
-  where id = $1 and fence = $2 and status = ${running} and ${unflushed} returning id`);
-
-const beginReadingsSql = ofFree(`held as (
-       update runs set reading_since = now() from free
-        where runs.id = free.id and runs.fence = free.fence and status = ${running} and ${unflushed}
-       returning runs.id
-     )`);
-
-/**
- * Records that the attempt begins to read rows: from here on a crash counts against the run. If the database
- * dies in the next moment too, that is no proof against the run, so the disk is not waited for.
- *
- * @returns false if the lease is lost
- */
-export async function beginReading(
-  sql: Sql,
-  { runId, fence }: Lease,
-  joint?: Joint<Lease, boolean>,
-): Promise<boolean> {
-  const held = await joint?.take({ runId, fence });
-  return held ?? (await sql.query(beginReadingSql, [runId, fence])).length === 1;
-}
-
-/** The same for several runs by one statement, which waits for no lock. @returns as `Joint.take`, in their order */
-export function beginReadings(
-  sql: Sql,
-  leases: readonly Lease[],
-): Promise<readonly (boolean | null)[]> {
-  return stepFree(sql, beginReadingsSql, leases, []);
-}
 
 /** The keys that a commit may make readable. */
 export interface CommitKeys {

@@ -79,9 +79,18 @@ const completeSql = prepared(`with recursive asked as materialized (
      ), forgotten as (
        delete from leftover_files l using completed c where ${ofInterval('c')} and l.key = any (c.named)
      ), noted as (
-       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
-       select c.export_id, c.data_interval_start, c.data_interval_end, c.destination_version, f.key, f.generation, f.manifest_key, false
-         from completed c, jsonb_to_recordset(c.replaced) as f (key text, generation int, manifest_key text)
+       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, etag, uncommitted)
+       select c.export_id, c.data_interval_start, c.data_interval_end, c.destination_version, f.key, f.generation, f.manifest_key, f.etag, false
+         from completed c, jsonb_to_recordset(c.replaced) as f (key text, generation int, manifest_key text, etag text)
+       on conflict do nothing
+     ), left_behind as (
+       -- What is current at a place that the export has left stays so, until the export returns.
+       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, etag, uncommitted)
+       select old.export_id, old.data_interval_start, old.data_interval_end, old.destination_version, f.key, old.generation, old.manifest_key, f.etag, false
+         from completed c, lateral (select * from receipts r where r.export_id = c.export_id and r.data_interval_start = c.data_interval_start
+                                      and r.data_interval_end = c.data_interval_end and r.destination_version <> c.destination_version) old,
+              lateral (select file->>'key' as key, file->>'etag' as etag from jsonb_array_elements(old.files || old.rejected_files) file
+                       union all select old.manifest_key, old.manifest_etag where old.manifest_key is not null) f
        on conflict do nothing
      ), ${prefixOf({ exportIds: 'select export_id from completed', completing: 'completed' })}, marked as (
        update batch_exports e set ${moveMark},
@@ -154,10 +163,8 @@ function recordOf({ lease, result, receipt, replaced }: CompletedRun) {
     rows: receipt.rows,
     bytes: receipt.bytes,
     named: receipt.manifestKey === null ? files : [...files, receipt.manifestKey],
-    replaced: replaced.map(({ key, generation, manifestKey }) => ({
-      key,
-      generation,
-      manifest_key: manifestKey,
+    replaced: replaced.map(({ key, generation, manifestKey, etag }) => ({
+      ...{ key, generation, etag, manifest_key: manifestKey },
     })),
   };
 }

@@ -112,7 +112,7 @@ async function insertEra(
      )
      -- A worker of the lost history may hold a fence that this one would give out again, also of a run that no
      -- worker has claimed in this one.
-     update runs set fence = fence + ${fencesPerEra}, lease_holder = null,
+     update runs set fence = fence + ${fencesPerEra}, lease_holder = null, era_generation = coalesce(committing_generation, 0),
             lease_expires_at = case when lease_expires_at is null then null else now() end
        from begun where begun.number > 1 and runs.status in ${live}`,
     [
@@ -146,11 +146,15 @@ export async function findHold(sql: Sql): Promise<string | null> {
   return `${era?.reason ?? ''} No run starts until an operator runs \`sluice eras accept\`.`;
 }
 
-/** Allows work in the newest era. @returns null if it is not held */
+/**
+ * Allows work in the newest era, and lets it replace what a lost history has put into buckets.
+ *
+ * @returns null if it was accepted before
+ */
 export async function acceptEra(tx: Sql): Promise<ListedEra | null> {
   const { number } = await currentEra(tx);
   const [era] = await tx.query<ListedEra>(
-    `update eras e set accepted_at = now() where number = $1 and needs_acceptance and accepted_at is null
+    `update eras e set accepted_at = now() where number = $1 and accepted_at is null
      returning ${eraColumns}, e.reason, e.began_at as "beganAt", e.accepted_at as "acceptedAt", ${placeColumns('e')}`,
     [number],
   );

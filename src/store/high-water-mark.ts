@@ -50,8 +50,11 @@ export function prefixOf({ exportIds, completing }: Walk): string {
 export const walked =
   '(select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id) m';
 
-/** SQL that moves the mark of `e`, a row of `batch_exports`, to the end of the prefix. It never moves back. */
-export const moveMark = `high_water_mark =
+/**
+ * SQL that moves the mark of `e`, a row of `batch_exports`, to the end of the prefix, and notes where it began. It never
+ * moves back.
+ */
+export const moveMark = `mark_began_at = coalesce(e.mark_began_at, m.first), high_water_mark =
   case when m.mark > coalesce(e.high_water_mark, m.first) then m.mark else e.high_water_mark end`;
 
 /**

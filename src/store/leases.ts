@@ -30,11 +30,9 @@ export interface ClaimedRun extends Lease {
   readonly attempt: number;
   /** 0 for the first run of the interval. */
   readonly generation: number;
-  /** Attempts that crashed after they began to read, since the run last made progress. */
+  /** Attempts whose lease expired since the run last made progress: their worker died or fell silent. */
   readonly crashes: number;
   readonly faults: number;
-  /** Whether a crash counts against the run from its claim on; otherwise only once it begins to read. */
-  readonly isReading: boolean;
   readonly interval: DataInterval;
   readonly cursor: unknown;
   /** The generation under which this attempt writes its files: that of its lineage. */
@@ -105,9 +103,8 @@ const claimSql = prepared(`with asked as materialized (
              from outbox o where o.run_id = run.id for update skip locked) entry on true
      ), claimed as (
        update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
-              crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from locked.holder and reading_since is not null)::int,
-              -- A small run reads at once.
-              reading_since = case when locked.was_small then now() end,
+              -- A hand-back clears the holder, and so does every statement that takes the lease away.
+              crashes = crashes + coalesce(lease_holder <> locked.holder, false)::int,
               lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
               started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${chainOf}, file_generation = ${nextGeneration},
               small = coalesce(locked.was_small, false)
@@ -120,7 +117,7 @@ const claimSql = prepared(`with asked as materialized (
        delete from outbox o using claimed where o.run_id = claimed.id
      )
      select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
-            c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, c.reading_since is not null as "isReading", ${intervalOf('c')} as interval,
+            c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
             c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
             e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId", c.chain,
             (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
@@ -256,16 +253,14 @@ export async function renewLeases(
 }
 
 /**
- * Counts a crash of the run's own process during reading. Each attempt counts once, however often this is
- * repeated.
+ * Counts a crash of the run's own process. Each attempt counts once, however often this is repeated.
  *
- * @returns the crashes since the run last made progress; null if the attempt had not begun to read, or the
- *   lease is lost
+ * @returns the crashes since the run last made progress; null if the lease is lost
  */
 export async function countDeathAlone(tx: Sql, lease: Lease): Promise<number | null> {
   const [row] = await tx.query<{ deaths: number }>(
-    `update runs set deaths_alone = deaths_alone + 1, reading_since = null
-      where id = $1 and fence = $2 and status = ${running} and reading_since is not null
+    `update runs set deaths_alone = deaths_alone + (died_at_fence is distinct from fence)::int, died_at_fence = fence
+      where id = $1 and fence = $2 and status = ${running}
       returning deaths_alone as deaths`,
     [lease.runId, lease.fence],
   );

@@ -1,6 +1,7 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
 import { type DataInterval, type Instant, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import type { Lease } from './lease.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, intervalOf } from './times.ts';
 
@@ -20,6 +21,8 @@ export interface LeftoverFile {
   readonly generation: number;
   /** Of its commit; null if the export wrote none. */
   readonly manifestKey: string | null;
+  /** The tag that the store gave it; null if no receipt ever named it, or if the tag was not kept. */
+  readonly etag: string | null;
   /** Whether it was made, or replaced, within a day. */
   readonly isRecent: boolean;
 }
@@ -61,18 +64,34 @@ const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_i
  */
 export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise<ListedFile[]> {
   return sql.query<ListedFile>(
-    `select l.key, l.generation, l.manifest_key as "manifestKey",
+    `select l.key, l.generation, l.manifest_key as "manifestKey", l.etag,
             l.noted_at > now() - interval '1 day' as "isRecent", l.deleted_at is not null as "wasDeleted"
        from leftover_files l
       where ${ofInterval} and ${isDeletable}
         and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
                            and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
                            and l.key in (${namedKeys}))
-        and not exists (select from uploads u where u.key = l.key and u.destination_version = l.destination_version)
+        and not exists (select from uploads u join runs r on r.id = u.run_id where u.key = l.key and u.destination_version = l.destination_version
+                           and r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
         and not exists (select from runs r where r.export_id = l.export_id and r.status in ${live}
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
       order by l.generation, l.key`,
     [place.exportId, ...boundsOf(place.interval), place.destinationVersion],
+  );
+}
+
+/** Deletes the records of files that a run noted and that the store refused to put. */
+export async function withdrawFiles(
+  sql: Sql,
+  { runId, fence, destinationVersion }: Lease & { readonly destinationVersion: number },
+  keys: readonly string[],
+): Promise<void> {
+  await sql.query(
+    `delete from leftover_files l using runs r
+      where r.id = $1 and r.fence = $2 and l.export_id = r.export_id and l.destination_version = $3
+        and l.data_interval_start = r.data_interval_start and l.data_interval_end = r.data_interval_end
+        and l.key = any ($4::text[]) and l.uncommitted`,
+    [runId, fence, destinationVersion, keys],
   );
 }
 

@@ -1,7 +1,7 @@
 import type { QueuedRun } from '../domain/run.ts';
 import type { Sql } from './database.ts';
 import { prepared, unflushed } from './prepared.ts';
-import { running } from './run-moves.ts';
+import { live, running } from './run-moves.ts';
 import { instantOf } from './times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
 
@@ -53,6 +53,10 @@ export async function markReady(tx: Sql): Promise<void> {
 
 const isWaiting = `ready and dispatched_at is null`;
 
+/** SQL that is true for an entry of a run that has not ended. An entry of an ended run would never be answered. */
+const ofLive = (entry: string): string =>
+  `exists (select from runs r where r.id = ${entry}.run_id and r.status in ${live})`;
+
 /** By kind, how many waiting runs of a team are read at most. */
 export interface ListLimits {
   readonly small: number;
@@ -93,7 +97,7 @@ const dispatchState = prepared(`with recursive teams as (
            -- Without places for small runs, they use slots.
            select case when small and "smallCapacity" > 0 then "smallCapacity" else capacity end as slots,
                   (select count(*)::int from outbox o
-                    where o.dispatched_at is not null and (o.small = k.small or "smallCapacity" = 0)) as queued) room
+                    where o.dispatched_at is not null and ${ofLive('o')} and (o.small = k.small or "smallCapacity" = 0)) as queued) room
      ), seen as (
        select 'waiting' as kind, w.* from teams t cross join kinds cross join lateral (
          select run_id as "runId", ${queuedRunColumns} from outbox
@@ -101,7 +105,7 @@ const dispatchState = prepared(`with recursive teams as (
           order by (backfill_id is not null), data_interval_start, run_id limit kinds.most
        ) w
        union all
-       select 'queued', run_id, ${queuedRunColumns} from outbox where dispatched_at is not null
+       select 'queued', run_id, ${queuedRunColumns} from outbox where dispatched_at is not null and ${ofLive('outbox')}
        union all
        select 'running', id, ${queuedRunColumns} from runs where status = ${running} and lease_expires_at > now()
      )
@@ -184,7 +188,7 @@ export interface EnqueuedRun {
 }
 
 const dispatchRows = prepared(`with taken as (
-       update dispatch_turn set turn = turn + 1 where turn = $1 and ${unflushed} returning turn
+       update dispatch_turn set turn = turn + 1, taken_at = now() where turn = $1 and ${unflushed} returning turn
      ), marked as (
        update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1 from taken
         where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, times_enqueued, small
@@ -230,11 +234,40 @@ export async function unmarkDispatched(sql: Sql, runIds: readonly string[]): Pro
 export async function findUnanswered(tx: Sql, afterMs: number): Promise<string[]> {
   const rows = await tx.query<{ runId: string }>(
     `select run_id as "runId" from outbox
-      where dispatched_at < clock_timestamp() - $1 * interval '1 ms'
-         or dispatched_at > clock_timestamp() + interval '1 s'`,
+      where (dispatched_at < clock_timestamp() - $1 * interval '1 ms'
+         or dispatched_at > clock_timestamp() + interval '1 s') and ${ofLive('outbox')}`,
     [afterMs],
   );
   return rows.map((row) => row.runId);
+}
+
+/**
+ * Deletes entries of ended runs. There are none: whatever ends a run deletes its entry. But one such entry would
+ * use a slot of its export for good.
+ *
+ * @returns how many it found
+ */
+export async function removeEndedEntries(sql: Sql): Promise<number> {
+  const rows = await sql.query(
+    `delete from outbox where dispatched_at is not null and not ${ofLive('outbox')} returning 1`,
+  );
+  return rows.length;
+}
+
+/**
+ * How long the dispatcher has enqueued nothing although a run waits, no run is executed and workers have slots.
+ *
+ * @returns seconds; null if it works
+ */
+export async function findStalledDispatch(sql: Sql, afterSeconds: number): Promise<number | null> {
+  const [row] = await sql.query<{ seconds: number }>(
+    `select floor(extract(epoch from now() - d.taken_at))::float8 as seconds from dispatch_turn d
+      where d.taken_at < now() - $1 * interval '1 s' and ${capacityNow} > 0
+        and exists (select from outbox where ready and available_at < now() - $1 * interval '1 s')
+        and not exists (select from runs where status = ${running} and lease_expires_at > now())`,
+    [afterSeconds],
+  );
+  return row?.seconds ?? null;
 }
 
 /**

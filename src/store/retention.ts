@@ -46,12 +46,21 @@ export const deleteOldWorkerSeconds = deleteBy(
      select ctid from worker_seconds where ${isOld('hour')} limit ${batch})) returning 1`,
 );
 
-/** Ticks that the high-water mark has passed or does not need; and all of a deleted export. */
+/**
+ * The oldest ticks of each export, up to the first that is young or that the high-water mark still needs; all of a
+ * deleted export. No tick goes before an older one, so those that are left share their bounds.
+ */
 export const deleteOldTicks = deleteBy(
   `delete from ticks where ctid = any (array(
-     select t.ctid from ticks t join batch_exports e on e.id = t.export_id
-      where ${isOld('t.decided_at')}
-        and (e.deleted_at is not null or t.data_interval_end <= e.high_water_mark or t.fate <> 'ran')
+     select t.ctid from batch_exports e
+       left join lateral (
+         select k.tick_at from ticks k
+          where k.export_id = e.id and not (${isOld('k.decided_at')}
+            and (e.deleted_at is not null or k.fate <> 'ran' or coalesce(k.data_interval_end <= e.high_water_mark, false)))
+          order by k.tick_at limit 1) as first_kept on true
+       cross join lateral (
+         select o.ctid from ticks o where o.export_id = e.id and o.tick_at < coalesce(first_kept.tick_at, 'infinity')
+          order by o.tick_at limit ${batch}) as t
       limit ${batch})) returning 1`,
 );
 
@@ -96,18 +105,31 @@ export const deleteForgottenExports = deleteBy(
    delete from batch_exports where id in (select id from forgotten) returning 1`,
 );
 
-/** Versions of transformation configs that no config has any more and that no run and no receipt names. */
-export const deleteOldStepVersions = deleteBy(
-  `delete from transformation_versions where ctid = any (array(
+/**
+ * Versions of transformation configs that no config has any more and that no run and no receipt names. They are found
+ * unused twice, an hour apart: a claim that began before the config changed may pin the version of before.
+ */
+export const deleteOldStepVersions: DeleteOld = async (sql, days) => {
+  await sql.query(
+    `update transformation_versions set unused_since = now() where unused_since is null and ${unusedVersions('true')}`,
+    [days],
+  );
+  const deleted = await sql.query(
+    `delete from transformation_versions where ${unusedVersions(`v.unused_since < now() - interval '1 hour'`)} returning 1`,
+    [days],
+  );
+  return deleted.length;
+};
+
+const unusedVersions = (more: string): string => `ctid = any (array(
      select v.ctid from transformation_versions v
-      where ${isOld('v.created_at')}
+      where ${isOld('v.created_at')} and ${more}
         and not exists (select 1 from pipeline_transformation_configs c where c.id = v.config_id and c.version = v.version)
         and not exists (select 1 from runs r where r.team_id = v.team_id
               and r.chain @> jsonb_build_array(jsonb_build_object('config', v.config_id, 'version', v.version)))
         and not exists (select 1 from receipts c join batch_exports e on e.id = c.export_id where e.team_id = v.team_id
               and c.recipe -> 'chain' @> jsonb_build_array(jsonb_build_object('config', v.config_id, 'version', v.version)))
-      limit ${batch})) returning 1`,
-);
+      limit ${batch}))`;
 
 /** Sources that were replaced `days` ago, that no plugin has now and that no run and no receipt names. */
 export const deleteOldPluginSources: DeleteOld = async (sql, days) => {

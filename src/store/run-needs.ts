@@ -49,7 +49,7 @@ export async function findRunNeeds(
             coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs",
             greatest(extract(epoch from now() - coalesce(b.created_at, r.created_at)) * 1000, 0)::float8 as "requestedForMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small, false) as small,
             (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) step where step ? 'source') as "ownSteps",
-            r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
+            r.crashes + (r.lease_holder is not null)::int as crashes
        from (select * from unnest($1::uuid[]) as a (id) ${anyNumber}) asked join runs r on r.id = asked.id join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
             left join outbox o on o.run_id = r.id left join backfills b on b.id = r.backfill_id
       where r.status in ${live}`),

@@ -87,6 +87,18 @@ export async function findRun(sql: Sql, exportId: string, runId: string): Promis
 }
 
 /**
+ * SQL that is true if a wanted run `w` overlaps no interval of `table` but its own. The intervals there do not overlap
+ * each other, so the neighbours of its start are enough.
+ */
+const fitsInto = (table: string, more: string): string => `not exists (
+    select from ${table} t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and ${more})
+  and coalesce((select t.data_interval_end <= w.interval_start from ${table} t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and ${more}
+                 order by t.data_interval_start desc limit 1), true)`;
+
+/**
  * SQL, without its `with`, that makes runs of the table `made` with their outbox rows. $1 to $7 are the values
  * of `valuesOf`.
  *
@@ -105,6 +117,8 @@ export const makeRuns = (condition = 'true') => `wanted as (
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
          from wanted w where ${condition}
+          -- Its bounds may be those of other zone data.
+          and ${fitsInto('receipts', 'true')} and ${fitsInto('runs', `t.status in ${live}`)}
        on conflict do nothing
        returning id, team_id, export_id, backfill_id, data_interval_start, purpose
      ), enqueued as (
@@ -122,8 +136,8 @@ export const valuesOf = (runs: readonly NewRun[]) => [
 ];
 
 /**
- * Makes runs with their outbox rows. An interval with a live run gets none; one that ran before gets the
- * next generation.
+ * Makes runs with their outbox rows. An interval with a live run gets none, nor does one that overlaps an interval with
+ * other bounds that is current or has a live run. One that ran before gets the next generation.
  *
  * @returns the ids of the new runs
  */
@@ -272,25 +286,19 @@ export async function cancelRuns(
   tx: Sql,
   scope: { readonly exportId: string; readonly runId?: string; readonly backfillId?: string },
 ): Promise<string[]> {
-  // Locked first: a run's holder may have added it to the outbox, and the next statement must see that.
-  const locked = await tx.query<{ id: string }>(
-    `select id from runs
-      where export_id = $1 and ${canMove('cancelled')} and committing_at is null
-        and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
-      order by id for no key update`,
+  const rows = await tx.query<{ id: string }>(
+    `with locked as materialized (
+       select id from runs
+        where export_id = $1 and ${canMove('cancelled')} and committing_at is null
+          and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
+        order by id for no key update
+     )
+     -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
+     update runs set ${move('cancelled')}, finished_at = now(), last_updated_at = now(), lease_holder = null
+       from locked where runs.id = locked.id returning runs.id`,
     [scope.exportId, scope.runId ?? null, scope.backfillId ?? null],
   );
-  const ids = locked.map((row) => row.id);
-  await tx.query(
-    `with cancelled as (
-       -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
-       update runs set ${move('cancelled')}, finished_at = now(), last_updated_at = now(), lease_holder = null
-        where id = any ($1::uuid[])
-     )
-     delete from outbox where run_id = any ($1::uuid[])`,
-    [ids],
-  );
-  return ids;
+  return rows.map((row) => row.id);
 }
 
 /** Whether an attempt of a run has begun to commit: if the run is not completed, its manifest may be current. */

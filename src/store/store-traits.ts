@@ -36,3 +36,15 @@ export async function keepStoreTraits(
     [exportId, destinationVersion, JSON.stringify(traits)],
   );
 }
+
+/** The store behaved differently: the next run probes it. */
+export async function forgetStoreTraits(
+  sql: Sql,
+  { exportId, destinationVersion }: TriedPlace,
+): Promise<void> {
+  await sql.query(
+    `update batch_exports set store_traits = null, store_traits_version = null, store_traits_at = null
+      where id = $1 and destination_version = $2`,
+    [exportId, destinationVersion],
+  );
+}

@@ -196,11 +196,8 @@ export async function endSilentCommits(
   );
   const ids = silent.map(({ id }) => id);
   await tx.query(
-    `with ended as (
-       update runs set ${move('cancelled')}, fence = fence + 1, finished_at = now(), last_updated_at = now(), lease_holder = null
-        where id = any ($1::uuid[])
-     )
-     delete from outbox where run_id = any ($1::uuid[])`,
+    `update runs set ${move('cancelled')}, fence = fence + 1, finished_at = now(), last_updated_at = now(), lease_holder = null
+      where id = any ($1::uuid[])`,
     [ids],
   );
   await tx.query(

@@ -1,7 +1,13 @@
 /** `read_only_sql_transaction`: after a failover the address may still lead to the standby. */
 const readOnly = '25006';
-/** SQLSTATE classes and codes that say the server is unreachable, starting, stopping, full or takes no writes. */
-const unavailableStates = new RegExp(`^(08...|57P0[1-3]|53300|${readOnly})$`);
+/**
+ * SQLSTATE classes and codes that say the server is unreachable, starting, stopping or takes no writes, that it lacks disk,
+ * memory or connections (53), that its files fail (58), or that it ended a statement because of others: a deadlock, a
+ * conflict, a cancelled statement. None is caused by what was asked, so it may be asked again.
+ */
+const unavailableStates = new RegExp(
+  `^(08...|57P0[1-5]|57014|53...|58...|40001|40P01|55P03|${readOnly})$`,
+);
 const brokenConnections = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -16,7 +22,7 @@ const brokenConnections = new Set([
 const brokenMessages =
   /Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error|Query read timeout/;
 
-/** Whether a query failed only because Postgres is unreachable. */
+/** Whether a query failed only because Postgres is unreachable, or could not do it at this moment. */
 export function isDatabaseUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError && error.errors.some(isDatabaseUnavailable)) return true;

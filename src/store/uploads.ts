@@ -87,19 +87,35 @@ export async function recordUpload(
 }
 
 /**
- * Records parts that no attempt had sent before. A run that makes progress is not what crashes the worker,
- * so its crash count starts again. The disk is not waited for: an attempt that does not find the record sends
- * the parts again.
+ * Records parts that no attempt had sent before. If the run has sent more than ever before, it is not what crashes the
+ * worker, so its crash count starts again. An attempt that begins anew and dies at the same place has not. The disk is
+ * not waited for: an attempt that does not find the record sends the parts again.
+ *
+ * @param sentBytes of all files of the run's lineage
  */
-export async function recordUploadParts(sql: Sql, lease: Lease, upload: OpenUpload): Promise<void> {
+export async function recordUploadParts(
+  sql: Sql,
+  lease: Lease,
+  upload: OpenUpload,
+  sentBytes: number,
+): Promise<void> {
   await sql.query(
     prepared(`with held as (
-       update runs set crashes = 0, deaths_alone = 0
+       update runs set crashes = case when $6 > furthest_bytes then 0 else crashes end,
+              deaths_alone = case when $6 > furthest_bytes then 0 else deaths_alone end,
+              furthest_bytes = greatest(furthest_bytes, $6)
         where id = $1 and fence = $2 and status = ${running} and ${unflushed} returning id
      )
      update uploads set parts = $5, fence = $2
       where run_id = (select id from held) and key = $3 and upload_id = $4`),
-    [lease.runId, lease.fence, upload.key, upload.uploadId, JSON.stringify(upload.parts)],
+    [
+      lease.runId,
+      lease.fence,
+      upload.key,
+      upload.uploadId,
+      JSON.stringify(upload.parts),
+      sentBytes,
+    ],
   );
 }
 
@@ -167,18 +183,30 @@ export async function listNotedKeys(
   return rows.map((row) => row.key);
 }
 
-/**
- * Upload ids of live runs of any export at a key; null if one of them waits for its id: it may own any
- * upload there.
- */
-export async function findLiveUploadIds(sql: Sql, key: string): Promise<readonly string[] | null> {
-  const rows = await sql.query<{ id: string }>(
-    `select u.upload_id as id from uploads u join runs r on r.id = u.run_id
+/** What live runs have begun at a key. */
+export interface LiveUploads {
+  /** Their ids. A store gives each id once, so these may be of any export, at any place. */
+  readonly ids: readonly string[];
+  /** Destinations of the same team at which one of them waits for its id: each upload there may be its own. */
+  readonly waiting: readonly Pick<StoredDestination, 'type' | 'config'>[];
+}
+
+/** @param teamId of the export whose uploads are looked for: another team cannot hold up their removal */
+export async function findLiveUploads(sql: Sql, teamId: number, key: string): Promise<LiveUploads> {
+  const rows = await sql.query<
+    { id: string; teamId: number } & Pick<StoredDestination, 'type' | 'config'>
+  >(
+    `select u.upload_id as id, r.team_id as "teamId", e.destination_type as type,
+            case when f.version is null then e.destination_config else f.destination_config end as config
+       from uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id
+       left join former_destinations f on f.export_id = e.id and f.version = u.destination_version
       where u.key = $1 and r.finished_at is null`,
     [key],
   );
-  const ids = rows.map((row) => row.id);
-  return ids.includes(unheard) ? null : ids;
+  return {
+    ids: rows.filter(({ id }) => id !== unheard).map(({ id }) => id),
+    waiting: rows.filter((row) => row.id === unheard && row.teamId === teamId),
+  };
 }
 
 /** Deletes a key's note if it is old enough: a request may take effect after its sender died. */

@@ -174,20 +174,30 @@ export async function findCommit(
 /** Breaches of one kind that are looked for; a broken table may have millions. */
 const most = 1_000;
 
-/** Ticks that ran before the high-water mark, have no receipt and were not accepted: gaps. */
+/**
+ * Gaps between the intervals that are current or accepted, from where the high-water mark began up to the mark. Ticks
+ * are not needed for it: retention deletes them.
+ */
 export async function findGaps(
   sql: Sql,
   exportId: string,
 ): Promise<{ start: Timestamp; end: Timestamp }[]> {
   return sql.query(
-    `select t.data_interval_start as start, t.data_interval_end as "end"
-       from ticks t join batch_exports e on e.id = t.export_id
-      where t.export_id = $1 and t.fate = 'ran' and t.data_interval_end <= e.high_water_mark
-        and not exists (select 1 from receipts r where r.export_id = t.export_id
-                           and r.data_interval_start = t.data_interval_start and r.data_interval_end = t.data_interval_end)
-        and not exists (select 1 from accepted_intervals a where a.export_id = t.export_id
-                           and a.data_interval_start = t.data_interval_start and a.data_interval_end = t.data_interval_end)
-      order by 1 limit ${most}`,
+    `with marks as (
+       select high_water_mark as reached, coalesce(mark_began_at,
+              (select min(t.data_interval_start) from ticks t where t.export_id = e.id and t.fate = 'ran')) as began
+         from batch_exports e where e.id = $1
+     ), covered as (
+       select data_interval_start, data_interval_end from receipts where export_id = $1
+       union select data_interval_start, data_interval_end from accepted_intervals where export_id = $1
+     ), walked as (
+       select began, reached, c.data_interval_start as next,
+              max(c.data_interval_end) over (order by c.data_interval_start rows between unbounded preceding and 1 preceding) as passed
+         from marks join covered c on c.data_interval_start < reached and c.data_interval_end > began
+       union all
+       select began, reached, reached, (select max(c.data_interval_end) from covered c where c.data_interval_start < reached) from marks
+     )
+     select greatest(began, passed) as start, next as "end" from walked where next > greatest(began, passed) order by 1 limit ${most}`,
     [exportId],
   );
 }

@@ -54,6 +54,11 @@ export function createMetrics() {
         "Seconds that the source's clock is ahead of ours; negative if behind.",
         'model',
       ),
+      oldestSnapshotSeconds: gauge(
+        'sluice_source_oldest_snapshot_seconds',
+        'Seconds that the oldest run has read from its snapshot; VACUUM removes no newer rows meanwhile. 0 if no run reads.',
+        'model',
+      ),
       replayLagSeconds: gauge(
         'sluice_source_replay_lag_seconds',
         'Seconds that a standby source is behind its primary.',

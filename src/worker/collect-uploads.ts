@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
+import { isMarkerKey } from '../domain/object-keys.ts';
 import type { Sql } from '../store/database.ts';
 import { appendLogEntries } from '../store/log-entries.ts';
 import {
@@ -10,7 +11,7 @@ import {
   takeOrphanedPlace,
 } from '../store/orphaned-uploads.ts';
 import {
-  findLiveUploadIds,
+  findLiveUploads,
   findUploadOwner,
   forgetNote,
   forgetUpload,
@@ -81,13 +82,26 @@ async function collectAt(
       ended.uploads += 1;
     }
     for (const key of await listNotedKeys(db, place)) {
-      if (await abortUnknown(db, destination, key, signal)) {
+      if (isMarkerKey(key)) await removeMarker(destination, key, signal);
+      if (await abortUnknown(options, owner, destination, key, signal)) {
         await forgetNote(db, runId, key, noteLeases * policy.leaseMs);
       }
     }
   } finally {
     await destination.close();
   }
+}
+
+/** Of a probe whose process was killed. */
+async function removeMarker(
+  destination: Destination,
+  key: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await destination.deleteFiles([key], signal).catch((error: unknown) => {
+    // The permission to delete may be missing.
+    if (toSluiceError(error).spec.retryable) throw error;
+  });
 }
 
 async function giveUp(
@@ -110,7 +124,8 @@ async function giveUp(
  * @returns false if it is not known yet whose they are
  */
 async function abortUnknown(
-  db: Sql,
+  { context: { db }, connectors }: Pick<SweepOptions, 'context' | 'connectors'>,
+  { teamId, destination: { type, config } }: UploadOwner,
   destination: Destination,
   key: string,
   signal: AbortSignal,
@@ -129,10 +144,13 @@ async function abortUnknown(
     return true;
   }
   // Asked after the list: an upload begun before the list has its note or its id by now.
-  const live = await findLiveUploadIds(db, key);
-  if (live === null) return false;
+  const live = await findLiveUploads(db, teamId, key);
+  const place = connectors.placeOf(type, config)?.place;
+  const isHere = (one: (typeof live.waiting)[number]) =>
+    one.type === type && connectors.placeOf(type, one.config)?.place === place;
+  if (live.waiting.some(isHere)) return false;
   for (const upload of found) {
-    if (!live.some((id) => id.endsWith(upload.uploadId))) {
+    if (!live.ids.some((id) => id.endsWith(upload.uploadId))) {
       await destination.abortUpload(upload, signal);
     }
   }

@@ -8,7 +8,7 @@ import { listRunningBackfills } from '../store/backfills.ts';
 import { currentEra } from '../store/eras.ts';
 import { checkFreshness } from '../store/freshness.ts';
 import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
-import { expectLarge } from '../store/outbox.ts';
+import { expectLarge, removeEndedEntries } from '../store/outbox.ts';
 import { findRunNeeds, type RunNeeds } from '../store/run-needs.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import { sweepWorkers } from '../store/workers.ts';
@@ -22,6 +22,7 @@ import { SlowExports } from '../use-cases/runs/slow-exports.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
+import { comparePlaces } from './compare-places.ts';
 import type { CpuUse } from './cpu-use.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import { openJointPages } from './joint-statements.ts';
@@ -82,6 +83,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
   });
   const collect = skipWhileBusy(async () => {
     await collectUploads(executor);
+    await comparePlaces(executor);
     await collectFiles(executor);
   });
   const slow = new SlowExports();
@@ -158,6 +160,8 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await checkFreshness(context.db);
       await options.courier.collect();
       await sweepExpiredLeases(context.db);
+      const ended = await removeEndedEntries(context.db);
+      if (ended > 0) options.onRunError(new Error(`the outbox held ${ended} runs that had ended`));
       await sweepWorkers(context.db);
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
       await dispatch();

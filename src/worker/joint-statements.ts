@@ -1,10 +1,9 @@
 import { Grouped } from '../domain/grouped.ts';
-import { beginCommits, beginReadings, type CommitRequest } from '../store/attempt-steps.ts';
+import { beginCommits, type CommitRequest } from '../store/attempt-steps.ts';
 import { findAdvancing, planFreeRuns } from '../store/backfill-pages.ts';
 import { completeRuns } from '../store/completions.ts';
 import type { Sql, Transactor } from '../store/database.ts';
 import type { Joint } from '../store/joint.ts';
-import type { Lease } from '../store/lease.ts';
 import { type ClaimedRun, type ClaimRequest, claimFree } from '../store/leases.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import type { JointPages } from '../use-cases/backfills/advance-backfill.ts';
@@ -14,8 +13,6 @@ import { type JointCompletions, lockedCompletions } from '../use-cases/runs/comp
 export interface JointStatements {
   /** As `claimFree`. */
   readonly claims: Joint<ClaimRequest, ClaimedRun>;
-  /** As `beginReadings`. */
-  readonly readings: Joint<Lease, boolean>;
   /** As `beginCommits`. */
   readonly commits: Joint<CommitRequest, boolean>;
   readonly completions: JointCompletions;
@@ -25,7 +22,6 @@ export interface JointStatements {
 export function openJointStatements(db: Transactor, leaseMs: number): JointStatements {
   return {
     claims: new Grouped((requests) => claimFree(db, requests, leaseMs), isDatabaseUnavailable),
-    readings: new Grouped((leases) => beginReadings(db, leases), isDatabaseUnavailable),
     commits: new Grouped((requests) => beginCommits(db, requests, leaseMs), isDatabaseUnavailable),
     completions: {
       free: new Grouped((runs) => completeRuns(db, runs), isDatabaseUnavailable),

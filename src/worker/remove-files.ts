@@ -11,6 +11,7 @@ import {
   listLeftoverFiles,
 } from '../store/leftover-files.ts';
 import type { LogLevel } from '../store/log-entries.ts';
+import { knowsCommit } from '../store/known-commits.ts';
 import { readNow } from '../store/ticks.ts';
 import { forgetUpload, listAbortableUploads } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
@@ -63,23 +64,30 @@ export async function removeFiles(
   } = current;
   const commit = { exportId, runId, era, interval, generation, lineage, manifestKey };
   const keepsRecent = destination.traits !== null && !fencesManifests(destination.traits);
-  const { removed, fault } = await removeLeftovers(
+  const { removed, foreign, fault } = await removeLeftovers(
     destination,
     commit,
     leftovers,
     keepsRecent,
+    (manifest, key) => knowsCommit(db, current, manifest, key),
     async (keys) => {
       const left = new Set((await listLeftoverFiles(db, current)).map(({ key }) => key));
       return keys.filter((key) => left.has(key));
     },
     signal,
   );
-  await forgetLeftoverFiles(db, current, removed);
+  await forgetLeftoverFiles(db, current, [...removed, ...foreign]);
   const again = new Set(leftovers.filter(({ wasDeleted }) => wasDeleted).map(({ key }) => key));
   const gone = removed.filter((key) => !again.has(key));
   if (gone.length > 0) log('INFO', `Removed what was replaced: ${showKeys(gone)}.`);
+  if (foreign.length > 0) {
+    log(
+      'INFO',
+      `Sluice does not remove files that this export did not write: ${showKeys(foreign)}.`,
+    );
+  }
   if (!fault) return 'all';
-  const left = leftovers.length - removed.length;
+  const left = leftovers.length - removed.length - foreign.length;
   if (removed.length > 0 && signal.aborted) {
     log('INFO', `Sluice removes the other ${left} replaced files later.`);
     return 'some';
@@ -104,7 +112,7 @@ export async function removeReplaced(
 function describeLeft(fault: SluiceError, files: number): string {
   const denied = fault.code === 'destination.access_denied';
   const remedy = denied
-    ? 'Grant the credentials permission to delete objects and to read manifests below the prefix.'
+    ? 'Grant the credentials permission to read and delete objects below the prefix.'
     : 'No action needed: Sluice retries automatically.';
   return `${files} replaced files could not be removed (${fault.message}); a reader that lists the prefix sees them beside the current ones. ${remedy}`;
 }

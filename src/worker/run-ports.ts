@@ -3,14 +3,22 @@ import { inSpan } from '../domain/traces.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import type { RunPorts } from '../pipeline/interval-job.ts';
 import { namedBy } from '../pipeline/leftovers.ts';
-import { beginCommit, beginReading } from '../store/attempt-steps.ts';
-import type { JointStatements } from './joint-statements.ts';
+import { beginCommit } from '../store/attempt-steps.ts';
 import { type ClaimedRun, confirmLease, ownsUploads, raiseGeneration } from '../store/leases.ts';
+import { knowsCommit } from '../store/known-commits.ts';
+import { withdrawFiles } from '../store/leftover-files.ts';
 import { type RunProgress, recordProgress } from '../store/runs.ts';
 import { countStoredBytes } from '../store/stored-bytes.ts';
 import { readNow } from '../store/ticks.ts';
-import { forgetUpload, noteUpload, recordUpload, recordUploadParts } from '../store/uploads.ts';
+import {
+  forgetUpload,
+  noteUpload,
+  type OpenUpload,
+  recordUpload,
+  recordUploadParts,
+} from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
+import type { JointStatements } from './joint-statements.ts';
 import { KnownLease } from './known-lease.ts';
 import { PluginLines } from './plugin-lines.ts';
 import type { RunLog } from './run-log.ts';
@@ -46,6 +54,7 @@ export function openPorts(
 ): OpenPorts {
   const lost = () => new SluiceError('run.lease_lost');
   const lease = new KnownLease(policy.leaseMs, () => confirmLease(db, run, policy.leaseMs));
+  const sent = new SentBytes(run);
   let cursor: unknown = run.cursor;
   /** The file whose parts were recorded last. */
   let begunKey: string | null = null;
@@ -78,7 +87,7 @@ export function openPorts(
         const [first] = upload.parts;
         // To send a small file again costs less than to record that it was sent.
         if (upload.parts.length > 1 || (first?.bytes ?? 0) >= minRecordedBytes) {
-          await recordUploadParts(db, run, upload);
+          await recordUploadParts(db, run, upload, sent.with(upload));
         }
         cursor = { key: upload.key, parts: upload.parts.length };
         // Parts that arrive together are recorded together.
@@ -87,11 +96,6 @@ export function openPorts(
         if (upload.parts.length > 1) await failpoint('mid_part');
       },
       ended: (upload) => forgetUpload(db, run.runId, upload),
-    },
-    async readingBegins() {
-      // A small run reads from its claim on.
-      if (run.isReading) return;
-      if (!(await beginReading(db, run, joint?.readings))) throw lost();
     },
     async progressed({ totalRows, rows, bytes, files }) {
       unwritten = {
@@ -123,9 +127,29 @@ export function openPorts(
       return generation;
     },
     readNow: () => readNow(db),
+    knowsCommit: (manifest, key) => knowsCommit(db, run, manifest, key),
+    withdraw: (keys) => withdrawFiles(db, run, keys),
     log: (level, message) => log.add(level, message),
     logOfPlugin: (level, message) => lines.add(level, message),
     step: (name, work) => inSpan(traces, name, {}, work),
   };
   return { ports, writeProgress, endPluginLines: () => lines.end() };
+}
+
+/** How much of its files a lineage has sent: what its earlier attempts recorded counts too. */
+class SentBytes {
+  readonly #byUpload = new Map<string, number>();
+
+  constructor({ uploads, fileGeneration }: ClaimedRun) {
+    for (const upload of uploads) if (upload.generation === fileGeneration) this.with(upload);
+  }
+
+  /** @returns the sum after parts of an upload were sent */
+  with({ uploadId, parts }: Pick<OpenUpload, 'uploadId' | 'parts'>): number {
+    this.#byUpload.set(
+      uploadId,
+      parts.reduce((sum, part) => sum + part.bytes, 0),
+    );
+    return [...this.#byUpload.values()].reduce((sum, bytes) => sum + bytes, 0);
+  }
 }

@@ -2,7 +2,7 @@ import type { Destination, UploadJournal } from '../destinations/destination.ts'
 import { toSluiceError } from '../domain/errors.ts';
 import { describeMissingTraits, type StoreTraits } from '../domain/store-traits.ts';
 import type { Sql } from '../store/database.ts';
-import { keepStoreTraits, type TriedPlace } from '../store/store-traits.ts';
+import { forgetStoreTraits, keepStoreTraits, type TriedPlace } from '../store/store-traits.ts';
 import type { RunLog } from './run-log.ts';
 
 /**
@@ -36,7 +36,8 @@ export async function tryStore(
 }
 
 /**
- * After the attempt: saves the result of a probe that the run made because the store behaved differently.
+ * After the attempt: saves the result of a probe that the run made because the store behaved differently. If the run only
+ * doubts what was known, the next one probes.
  */
 export async function keepNewTraits(
   db: Sql,
@@ -45,7 +46,8 @@ export async function keepNewTraits(
   { traits }: Destination,
   log: Pick<RunLog, 'add'>,
 ): Promise<void> {
-  if (traits === null || traits === before) return;
+  if (traits === before) return;
+  if (traits === null) return forgetStoreTraits(db, place);
   await keepStoreTraits(db, place, traits);
   warn(log, traits, 'The store behaved differently than before and was probed again.');
 }

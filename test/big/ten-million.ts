@@ -179,7 +179,7 @@ it(`${rows} rows in ${format} ${compression ?? ''} arrive all, in flat memory`, 
     expect(report.rssMib.secondHalf).toBeLessThan(report.rssMib.firstHalf * 1.25);
 });
 
-it(`one late row is added to ${rows} delivered rows, of which half have left the source`, async () => {
+it(`one late row is added to ${rows} delivered rows; half have left the source`, async () => {
   const { pool, client, tenant, databaseUrl } = installation;
   const [team] = tenant.projectIds;
   const created = await client.post(`/api/projects/${team}/batch_exports/`, {

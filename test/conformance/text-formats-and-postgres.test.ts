@@ -50,6 +50,7 @@ beforeAll(async () => {
       intervalColumn: 'at',
       keyColumns: ['n'],
       eventColumn: null,
+      onSchemaChange: 'follow',
       columns: ['n', ...oddValues.map(({ column }) => column)].map((name) => {
         return { name, expression: null, sourceType: 'unknown', json: false };
       }),

@@ -87,6 +87,7 @@ describe('arrays and composites of a CSV as PostgreSQL prints them', () => {
         intervalColumn: 'at',
         keyColumns: ['tags'],
         eventColumn: null,
+        onSchemaChange: 'follow',
         columns: ['tags', ...names].map((name) => {
           return { name, expression: null, sourceType: 'unknown', json: false };
         }),
@@ -136,9 +137,10 @@ describe('values of JSON that readers refuse', () => {
       [1, String.raw`{"a": "\ud800"}`, String.raw`["\udc00\ud83d\ude00"]`, String.raw`\ud800`],
       [2, String.raw`"\\ud800 \ud83d\ude00 \uD83D"`, 'null', 'x'],
       [3, null, null, null],
+      [4, String.raw`{"\u0000": "x\u0000y\\u0000\\\u0000"}`, String.raw`["\u0000"]`, 'x'],
     ]);
 
-  it('get U+FFFD for half of a surrogate pair, and nothing else changes', async () => {
+  it('get U+FFFD for half of a surrogate pair and for NUL, and nothing else changes', async () => {
     const rules = new JsonValues(columns, { jsonNull: 'keep', replaceInvalidUnicode: true });
     const lines = await encode(rules.replaceIn(halves()));
     expect(lines[0]).toBe(
@@ -148,6 +150,9 @@ describe('values of JSON that readers refuse', () => {
       String.raw`{"id":2,"value":"\\ud800 \ud83d\ude00 \ufffd","inside":null,"plain":"x"}`,
     );
     expect(lines[2]).toBe('{"id":3,"value":null,"inside":null,"plain":null}');
+    expect(lines[3]).toBe(
+      String.raw`{"id":4,"value":{"\ufffd": "x\ufffdy\\u0000\\\ufffd"},"inside":["\ufffd"],"plain":"x"}`,
+    );
   });
 
   it('are then read by DuckDB, which refuses the file without', async () => {
@@ -162,7 +167,7 @@ describe('values of JSON that readers refuse', () => {
     try {
       await expect(count(halves())).rejects.toThrow(/surrogate|unicode|malformed/i);
       const rules = new JsonValues(columns, { jsonNull: 'keep', replaceInvalidUnicode: true });
-      expect(await count(rules.replaceIn(halves()))).toBe(2n);
+      expect(await count(rules.replaceIn(halves()))).toBe(3n);
     } finally {
       connection.closeSync();
       await rm(folder, { recursive: true });

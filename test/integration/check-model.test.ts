@@ -63,7 +63,11 @@ it.each<[string, Partial<Model>, RegExp]>([
     /relation public\.thing does not/,
   ],
   ['columns', { keyColumns: ['nr'], tenantColumn: 'tenant' }, /no column tenant, nr\. Correct/],
-  ['type', { columns: [column('id', 'integer')] }, /^id is bigint, not integer\. Correct type/],
+  [
+    'type',
+    { columns: [column('id', 'integer')] },
+    /^column id is bigint in the database, but integer in the model things\. Correct type/,
+  ],
   ['type by its name', { columns: [column('id', 'big int')] }, /^id: there is no type big int/],
   ['expression', { columns: [column('x', 'text', 'nothing + 1')] }, /column "nothing" does not/],
   ['project', { tenantColumn: 'owner' }, /owner is uuid, which cannot contain a project's ID/],
@@ -102,6 +106,40 @@ it.each<[string, Partial<Model>, readonly RegExp[]]>([
   expect(findings.map(({ severity }) => severity)).toEqual(expected.map(() => 'warning'));
   for (const [index, finding] of findings.entries()) {
     expect(finding.detail).toMatch(expected[index] ?? /never/);
+  }
+});
+
+it('a wrong address of one model leaves the others checked', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-models-'));
+  const file = join(folder, 'models.yaml');
+  const entry = (name: string, source: string) =>
+    `  - { name: ${name}, relation: public.things, source: ${source}, tenant_column: team, interval_column: at, key_columns: [id], columns: [{ name: id, type: bigint }] }`;
+  await writeFile(
+    file,
+    `models:\n${entry('wrong', 'TWO_HOSTS_URL')}\n${entry('right', 'ONE_HOST_URL')}\n`,
+  );
+  process.env.TWO_HOSTS_URL = 'postgres://u:s3cret@one,two/db';
+  process.env.ONE_HOST_URL = database.url;
+  try {
+    const config = readConfig({ MODELS_FILE: file });
+    const checked = await checkModels(
+      config,
+      async () => database.url,
+      1,
+      async () => false,
+      'SOURCE_DATABASE_URL names several hosts',
+    );
+    const found = Object.fromEntries(
+      checked.map(({ model, findings }) => [model, findings.map(({ detail }) => detail)]),
+    );
+    expect(found.right).toEqual([]);
+    expect(found.wrong).toEqual([expect.stringMatching(/TWO_HOSTS_URL.* names several hosts/)]);
+    expect(found.events).toEqual(['SOURCE_DATABASE_URL names several hosts']);
+    expect(JSON.stringify(checked)).not.toContain('s3cret');
+  } finally {
+    delete process.env.TWO_HOSTS_URL;
+    delete process.env.ONE_HOST_URL;
+    await rm(folder, { recursive: true });
   }
 });
 

@@ -133,6 +133,7 @@ describe('rows of short values that share their moment with others', () => {
       intervalColumn: 'at',
       keyColumns: ['id'],
       eventColumn: null,
+      onSchemaChange: 'follow' as const,
       columns: names.map((name) => ({ name, expression: null, sourceType: '', json: false })),
     },
   ]);

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Column, RowBlock } from '../../src/domain/row-block.ts';
 import type { PostgresSourceOptions } from '../../src/sources/index.ts';
+import { eventsModel } from '../../src/domain/events-model.ts';
 import { createPostgresSource } from '../../src/sources/index.ts';
 import type { PlanSelect, RequestPlan } from '../../src/sources/postgres/plan.ts';
 import type { SourceRequest } from '../../src/sources/source.ts';
@@ -218,7 +219,9 @@ function planOf(column: Column, sql: string): RequestPlan {
     findRowSql: () => null,
   };
   return {
-    relation: 'pg_catalog.pg_class',
+    model: eventsModel,
+    used: { columns: [], describeSql: null },
+    relation: { name: 'pg_catalog.pg_class', isFiltered: false },
     describeSql: 'SELECT 1',
     ...counts,
     select: () => ({

@@ -206,6 +206,23 @@ it('finds, lists and deletes objects of any name that a prefix can have', async 
   expect(store.server.objects('exports')).toEqual([]);
 });
 
+it.each([
+  ['', 'destination.invalid_answer'],
+  ['<NextContinuationToken>t</NextContinuationToken>', 'destination.invalid_answer'],
+])(
+  'a list that goes on, with "%s" as the way to its next page, is never complete',
+  async (next, code) => {
+    store = await openStore();
+    const body = `<ListBucketResult><Prefix>p/</Prefix><IsTruncated>true</IsTruncated>${next}</ListBucketResult>`;
+    const effect = { foreignAnswer: { status: 200, body, contentType: 'application/xml' } };
+    store.server.faults.add({ match: { operation: 'ListObjectsV2' }, ...forever, effect });
+    const list = async () => {
+      for await (const { key } of store.destination.listFiles('p/')) expect(key).toBe('');
+    };
+    expect(await codeOf(list())).toBe(code);
+  },
+);
+
 /** The answer to a request that the store never got. */
 const instead = (body: string, etag?: string): FaultEffect => ({
   foreignAnswer: { status: 200, body, contentType: 'application/xml', ...(etag && { etag }) },

@@ -94,8 +94,10 @@ describe.each(strangers)('a store that %s', (_, quirks, differs) => {
     expect(store.destination.traits).toEqual(traits);
     expect(store.server.objects('exports')).toEqual([]);
     expect(store.server.uploads('exports')).toEqual([]);
-    const ends = heard.filter(({ what }) => what === 'ended').length;
-    expect(ends).toBe(heard.length / 2);
+    // The notes of the two markers end last.
+    const uploads = heard.filter(({ upload }) => upload.uploadId !== '');
+    expect(heard.slice(-2).map(({ upload }) => upload.uploadId)).toEqual(['', '']);
+    expect(uploads.filter(({ what }) => what === 'ended')).toHaveLength(uploads.length / 2);
     const keys = store.server.requests.flatMap((entry) => entry.key ?? []);
     for (const marker of keys) expect(marker).toMatch(/^a\/\.sluice-test-/);
   });
@@ -188,6 +190,27 @@ it('is detected although it forgets a completion whose answer was lost', async (
   store.server.faults.add({ match, effect: { loseResponse: true } });
   store.server.faults.add({ match, effect: { status: 404, code: 'NoSuchUpload' } });
   expect(await store.destination.probe(later())).toEqual(allTraits);
+});
+
+it.each([
+  [1, true],
+  [2, null],
+])('completes a file although the store refuses a true condition %d times', async (nth, known) => {
+  store = await openStore();
+  for (let each = 1; each <= nth; each += 1) {
+    store.server.faults.add({
+      match: { operation: 'CompleteMultipartUpload', nth: 1 },
+      effect: { status: 412, code: 'PreconditionFailed' },
+    });
+  }
+  const destination = store.open(allTraits);
+  const { journal } = recordingJournal();
+  const writer = await destination.createFile(options('a'), journal);
+  await writer.write(Buffer.from('bytes'));
+  await writer.complete({ replaces: null });
+  expect(String(await readAll(destination, 'a'))).toBe('bytes');
+  // What is doubted is not kept: the next run probes.
+  expect(destination.traits).toEqual(known && allTraits);
 });
 
 describe('a put without a condition', () => {

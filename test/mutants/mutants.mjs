@@ -124,13 +124,6 @@ export const mutants = [
     test: `${pipeline}/first-commit.test.ts`,
   },
   {
-    name: 'a first commit: the second attempt does not look for a manifest either',
-    file: 'src/pipeline/found-manifest.ts',
-    find: '    job.attempt === 1 &&\n',
-    replace: '',
-    test: `${pipeline}/first-commit.test.ts`,
-  },
-  {
     name: 'leftovers: a file that a late put may bring back is deleted once',
     file: 'src/store/leftover-files.ts',
     find: '(l.deleted_at is null and l.manifest_key is not null',

@@ -18,6 +18,8 @@ import { jitterMs } from '../../src/scheduling/jitter.ts';
 import { missedWhilePaused } from '../../src/scheduling/missed-while-paused.ts';
 import { planTicks, type Tick } from '../../src/scheduling/plan.ts';
 import { previewIntervals } from '../../src/scheduling/preview.ts';
+import { timelineOf } from '../../src/scheduling/timeline.ts';
+import { on } from '../unit/scheduling/examples.ts';
 
 import {
   anyCadence,
@@ -230,7 +232,7 @@ describe('planning', () => {
           if (index > 0) expect(tick.interval.start).toBe(ticks[index - 1]?.interval.end);
         }
         const range = { start: ticks[0]?.interval.start ?? 0, end: ticks.at(-1)?.tickAt ?? 0 };
-        expect([...intervalsIn(changed.schedule.cadences, range, 'oldest_first')]).toEqual(
+        expect([...intervalsIn(on(changed.schedule.cadences), range, 'oldest_first')]).toEqual(
           ticks.map(({ interval }) => interval),
         );
       }),
@@ -250,9 +252,9 @@ describe('planning', () => {
         const expected = planNaively(lived, life.createdAt)
           .filter(({ tickAt, fate }) => fate === 'paused' && tickAt > pausedAt)
           .map(({ interval }) => interval);
-        const missed = missedWhilePaused(schedule, endedAt);
+        const missed = missedWhilePaused(schedule, timelineOf(schedule, []), endedAt);
         expect(
-          missed.flatMap((range) => [...intervalsIn(schedule.cadences, range, 'oldest_first')]),
+          missed.flatMap((range) => [...intervalsIn(on(schedule.cadences), range, 'oldest_first')]),
         ).toEqual(expected);
         for (const [index, range] of missed.entries()) {
           if (index > 0) expect(range.start).toBeGreaterThan(missed[index - 1]?.end ?? Infinity);

@@ -1,11 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { countStoredBytes } from '../../src/store/stored-bytes.ts';
-import { PluginLines } from '../../src/worker/plugin-lines.ts';
 import { applyRetention } from '../../src/use-cases/installation/apply-retention.ts';
-import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
+import type { ApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
-import { createKey, createTenant } from '../support/tenants.ts';
+import { createTenant } from '../support/tenants.ts';
 import { testApiOptions } from '../support/test-api-options.ts';
 
 let api: ApiUnderTest;
@@ -330,103 +328,3 @@ describe('an entry of the activity', () => {
     expect(await count()).toBe(1);
   });
 });
-
-describe('what an organization stores in a day', () => {
-  const mebibyte = 2 ** 20;
-  const large = () => exportBody({ destination: s3({ include_events: names(100, 200) }) });
-
-  test('is bounded, whether it deletes it or not, over all API processes, and others are not affected', async () => {
-    const beside = () => startApiBeside(api, () => ({ storedBytesPerDay: 2 * mebibyte }));
-    const two = [await beside(), await beside()];
-    try {
-      const tenant = await newTenant();
-      const { key } = await createKey(api.db, { organizationId: tenant.organizationId });
-      const clients = two.map((each) => each.client.withKey(key));
-      const path = `${tenant.path}/batch_exports`;
-      let stored = 0;
-      const churn = async (own: ApiClient) => {
-        const made = await own.post(path, large());
-        if (made.status !== 201) return made;
-        stored += 1;
-        await own.delete(`${path}/${made.body.id}`);
-        return null;
-      };
-      // The change, its entry in the activity, and the deletion.
-      const bytes = JSON.stringify(large()).length + 8_192 + 2_048;
-      const most = Math.floor((2 * mebibyte) / bytes);
-      for (let n = 0; n < most - 6; n += 1) expect(await churn(pick(clients, n))).toBeNull();
-      let last: ApiAnswer | null = null;
-      for (let n = 0; n < 16 && last === null; n += 1) last = await churn(pick(clients, n));
-      for (let n = 0; n < 8; n += 1) await churn(pick(clients, n));
-      expect(stored).toBeLessThanOrEqual(most + 6);
-      expect(last).toMatchObject({ status: 429, body: { code: 'throttled', attr: null } });
-      expect(last?.body.detail).toContain('MAX_STORED_MIB_PER_DAY');
-      expect(Number(last?.headers.get('retry-after'))).toBeGreaterThan(80_000);
-      // It may still read, try and ask.
-      expect((await pick(clients, 0).get(path)).status).toBe(200);
-      const other = await newTenant();
-      const others = pick(two, 0).client.withKey(other.key);
-      expect((await others.post(`${other.path}/batch_exports`, large())).status).toBe(201);
-      await api.db.query(
-        `update stored_bytes set day_started_at = day_started_at - interval '25 hours' where organization_id = $1`,
-        [tenant.organizationId],
-      );
-      const third = await beside();
-      two.push(third);
-      expect(await churn(third.client.withKey(key))).toBeNull();
-    } finally {
-      for (const each of two) await each.stop();
-    }
-  });
-
-  test('includes the answers that an Idempotency-Key keeps', async () => {
-    const beside = await startApiBeside(api, () => ({ storedBytesPerDay: 2 * mebibyte }));
-    try {
-      const tenant = await newTenant();
-      const own = beside.client.withKey(tenant.key);
-      const path = `${tenant.path}/batch_exports`;
-      const { body } = await own.post(path, large());
-      const statuses: number[] = [];
-      for (let n = 0; n < 100; n += 1) {
-        const headers = { 'idempotency-key': `key-${n}` };
-        statuses.push((await own.post(`${path}/${body.id}/pause`, {}, { headers })).status);
-      }
-      expect(statuses.filter((status) => status === 200).length).toBeLessThan(60);
-      expect(statuses.at(-1)).toBe(429);
-    } finally {
-      await beside.stop();
-    }
-  });
-
-  test('includes the lines that own plugins write', async () => {
-    const { teamId } = await newTenant();
-    const log: string[] = [];
-    const count = (bytes: number) => countStoredBytes(api.db, teamId ?? 0, bytes, 10_000);
-    const lines = new PluginLines({ add: (_level, message) => log.push(message) }, count);
-    for (let n = 0; n < 100; n += 1) lines.add('INFO', `${n} ${'x'.repeat(900)}`);
-    await lines.end();
-    expect(log.length).toBeLessThan(12);
-    expect(log.at(-1)).toContain('MAX_STORED_MIB_PER_DAY');
-  });
-
-  test('does not count what was refused', async () => {
-    const beside = await startApiBeside(api, () => ({ storedBytesPerDay: mebibyte / 4 }));
-    try {
-      const tenant = await newTenant();
-      const own = beside.client.withKey(tenant.key);
-      const path = `${tenant.path}/batch_exports`;
-      // A rule refuses it, after the limit was asked; the schemas refuse before that.
-      const wrong = { ...large(), dsl_query: 'DELETE FROM events' };
-      for (let n = 0; n < 20; n += 1) expect((await own.post(path, wrong)).status).toBe(400);
-      expect((await own.post(path, large())).status).toBe(201);
-    } finally {
-      await beside.stop();
-    }
-  });
-});
-
-function pick<T>(all: readonly T[], turn: number): T {
-  const found = all[turn % all.length];
-  if (found === undefined) throw new Error('nothing to pick');
-  return found;
-}

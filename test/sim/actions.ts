@@ -107,6 +107,15 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('advance_backfill' as const), pick }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), pick }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('zone_data' as const),
+      export: whichExport,
+      zone: fc.constantFrom('America/Havana', 'America/New_York', 'America/Bogota'),
+    }),
+  },
+  { weight: 1, arbitrary: fc.constant({ kind: 'retention' as const }) },
 );
 
 /** What is rare by chance and dangerous: several actions in a row, on which others follow. */
@@ -127,6 +136,30 @@ const motif: fc.Arbitrary<readonly Action[]> = fc.oneof(
       { kind: 'step', worker: (frozen + 1) % 3, count: 5, outcome: 'done' },
       { kind: 'step', worker: (frozen + 2) % 3, count: 5, outcome: 'done' },
       { kind: 'step', worker: frozen, count: 2, outcome: 'done' },
+    ]),
+  // The clock of the database steps by more than a lease while workers commit, who then go on.
+  fc
+    .record({ worker, minutes: fc.integer({ min: 2, max: 10 }) })
+    .map(({ worker: one, minutes }): readonly Action[] => [
+      { kind: 'plan', outcome: 'done' },
+      { kind: 'ring', slots: 8, outcome: 'done' },
+      { kind: 'deliver', pick: 0, twice: false, outcome: 'done' },
+      { kind: 'step', worker: one, count: 3, outcome: 'done' },
+      { kind: 'wait', ms: minutes * minuteMs },
+      { kind: 'sweep', outcome: 'done' },
+      { kind: 'ring', slots: 8, outcome: 'done' },
+      { kind: 'step', worker: one, count: 5, outcome: 'done' },
+      { kind: 'deliver', pick: 0, twice: true, outcome: 'done' },
+    ]),
+  // New zone data comes between the days of an export, and days of before are exported again.
+  fc
+    .record({ export: whichExport, days: fc.integer({ min: 1, max: 3 }) })
+    .map(({ export: one, days }): readonly Action[] => [
+      { kind: 'wait', ms: days * 24 * 60 * minuteMs },
+      { kind: 'plan', outcome: 'done' },
+      { kind: 'zone_data', export: one, zone: 'America/Bogota' },
+      { kind: 'backfill', export: one, backMs: days * 24 * 60 * minuteMs },
+      { kind: 'advance_backfill', pick: 0 },
     ]),
   // A heartbeat is slower than the hand-back after it.
   worker.map((one): readonly Action[] => [

@@ -19,7 +19,7 @@ export type Defect =
 
 /** Those that are a change of the store's SQL: what is there, and what it becomes. */
 const edits: Partial<Record<Defect, readonly [RegExp, string]>> = {
-  ring_once: [/where dispatched_at < clock_timestamp\(\)[\s\S]*$/, 'where false and $1::int > 0'],
+  ring_once: [/where \(dispatched_at < clock_timestamp\(\)[\s\S]*$/, 'where false and $1::int > 0'],
   fence_never_rises: [
     /(attempt = attempt \+ 1, )fence = fence \+ 1/,
     '$1fence = greatest(fence, 1)',

@@ -1,11 +1,12 @@
 /** What must hold after every action, and what must have come true once the faults are over. */
 
 import { isTerminal, type RunStatus } from '../../src/domain/run.ts';
-import type { Schedule } from '../../src/domain/schedule.ts';
 import type { Instant } from '../../src/domain/time.ts';
-import { intervalsIn } from '../../src/scheduling/backfill-range.ts';
+import type { Sql } from '../../src/store/database.ts';
 import { listRunningBackfills } from '../../src/store/backfills.ts';
+import { findGaps, findOverlaps, findTornTicks } from '../../src/store/verify-queries.ts';
 import { advanceBackfill } from '../../src/use-cases/backfills/advance-backfill.ts';
+import { findLostRuns } from '../support/lost-runs.ts';
 import { keyOf } from './attempt.ts';
 import { advanceHighWaterMark } from './high-water-mark.ts';
 import { act, passTime, type World } from './world.ts';
@@ -45,6 +46,11 @@ const wholeRecord = `select
   ${all(`${row}, 'runId', run_id, 'etag', manifest_etag, 'rows', rows`, '(select * from receipts order by export_id, data_interval_start) c')} as receipts,
   ${all(`'exportId', export_id, 'id', id, 'start', ${ms('start_at')}, 'end', ${ms('end_at')}`, "backfills where status = 'Completed'")} as backfills`;
 
+/** Without the faults of the lane's database. */
+const sqlOf = ({ lane }: World): Sql => ({
+  query: async (text, values = []) => (await lane.sim.pool.query(text, [...values])).rows,
+});
+
 async function readRecord({ lane }: World): Promise<Record> {
   const { rows } = await lane.sim.pool.query<Record>({ name: 'record', text: wholeRecord });
   if (!rows[0]) throw new Error('no row');
@@ -59,6 +65,11 @@ export interface Witness {
   readonly attempts: Map<string, number>;
   /** By interval: generations that a commit has begun with. */
   readonly begun: Map<string, Set<number>>;
+  /** By export: the start of the first tick that ran. Retention deletes ticks. */
+  readonly firstRan: Map<string, Instant>;
+  readonly ticks: Map<string, Record['ticks'][number]>;
+  /** As they were seen last. */
+  readonly runs: Map<string, Record['runs'][number]>;
 }
 
 export function createWitness(): Witness {
@@ -68,6 +79,9 @@ export function createWitness(): Witness {
     ended: new Map(),
     attempts: new Map(),
     begun: new Map(),
+    firstRan: new Map(),
+    ticks: new Map(),
+    runs: new Map(),
   };
 }
 
@@ -79,8 +93,12 @@ function must(holds: boolean, what: string): void {
 export async function checkAlways(world: World, witness: Witness): Promise<void> {
   const { exports, ticks, runs } = await readRecord(world);
   world.exportIds.forEach((id, index) => {
-    let expected = world.firstTickStarts[index];
-    for (const { start, end, tickAt } of ticks.filter((tick) => tick.exportId === id)) {
+    const own = ticks.filter((tick) => tick.exportId === id);
+    const ran = own.find(({ fate }) => fate === 'ran');
+    if (ran && !witness.firstRan.has(id)) witness.firstRan.set(id, ran.start);
+    // Retention deletes the oldest ticks, and no others.
+    let expected = Math.max(world.firstTickStarts[index] ?? 0, own[0]?.start ?? 0);
+    for (const { start, end, tickAt } of own) {
       must(start === expected, `I1 I2: export ${index} has a gap or overlap at ${tickAt}`);
       must(end === tickAt && tickAt > start, `I1: bad interval at ${tickAt}`);
       expected = end;
@@ -100,6 +118,10 @@ export async function checkAlways(world: World, witness: Witness): Promise<void>
     must(ended === undefined || ended === run.status, `I5: run ${run.id} left its end`);
     if (isTerminal(run.status)) witness.ended.set(run.id, run.status);
   }
+  for (const tick of ticks) witness.ticks.set(`${tick.exportId} ${tick.tickAt}`, tick);
+  for (const run of runs) witness.runs.set(run.id, run);
+  const lost = await findLostRuns(sqlOf(world), null);
+  must(lost.length === 0, `run ${lost[0]?.id}: ${lost[0]?.why}`);
   const held = world.workers.flatMap((one) => (one ? [`${one.run.runId}#${one.run.fence}`] : []));
   must(new Set(held).size === held.length, `I5: two workers hold one fence: ${held.join(' ')}`);
 }
@@ -146,10 +168,16 @@ export async function settle(world: World): Promise<void> {
 }
 
 /** Once settled: every run is over, and bucket and record say the same of every interval. */
-export async function checkSettled(world: World): Promise<{ runs: number; completed: number }> {
+export async function checkSettled(
+  world: World,
+  witness: Witness,
+): Promise<{ runs: number; completed: number }> {
   const record = await readRecord(world);
-  const { ticks, runs, receipts } = record;
-  for (const run of runs) must(isTerminal(run.status), `run ${run.id} never ends`);
+  const { receipts } = record;
+  // Retention has deleted some.
+  const ticks = [...witness.ticks.values()];
+  const runs = [...witness.runs.values()];
+  for (const run of record.runs) must(isTerminal(run.status), `run ${run.id} never ends`);
   const byId = new Map(runs.map((run) => [run.id, run]));
   const intervalOf = (one: Row) => keyOf(one.exportId, one);
   for (const tick of ticks) {
@@ -162,7 +190,7 @@ export async function checkSettled(world: World): Promise<{ runs: number; comple
     must(ran.has(intervalOf(run)), `run ${run.id} has no tick`);
   }
   for (const { id, mark } of record.exports) {
-    const first = ticks.find((tick) => tick.exportId === id && tick.fate === 'ran')?.start;
+    const first = witness.firstRan.get(id);
     if (first === undefined) continue;
     const completed = receipts.filter((receipt) => receipt.exportId === id);
     must(
@@ -181,22 +209,29 @@ export async function checkSettled(world: World): Promise<{ runs: number; comple
     must(receipt.etag === String(manifest.etag), `I4: ${key} is on record with another manifest`);
     must(author.rows === manifest.snapshot, `I4: ${key} names other rows than its run`);
   }
-  await checkBackfills(world, record);
+  for (const id of world.exportIds) {
+    const sql = sqlOf(world);
+    const breaches = [
+      ...(await findGaps(sql, id)),
+      ...(await findTornTicks(sql, id, 1_000)),
+      ...(await findOverlaps(sql, id)),
+    ];
+    must(breaches.length === 0, `I1 I2: ${JSON.stringify(breaches)}`);
+  }
+  checkBackfills({ ...record, runs });
   const completed = runs.filter(({ status }) => status === 'Completed').length;
   return { runs: runs.length, completed };
 }
 
-async function checkBackfills({ lane }: World, { runs, backfills }: Record): Promise<void> {
-  const keys = new Set(runs.map((run) => keyOf(run.exportId, run)));
+function checkBackfills({ runs, backfills }: Record): void {
   for (const backfill of backfills) {
-    const [batchExport] = await lane.db.query<{ schedule: Schedule }>(
-      'select schedule from batch_exports where id = $1',
-      [backfill.exportId],
+    const ends = new Map(
+      runs
+        .filter(({ exportId }) => exportId === backfill.exportId)
+        .map(({ start, end }) => [start, end]),
     );
-    if (!batchExport) continue;
-    for (const interval of intervalsIn(batchExport.schedule.cadences, backfill, 'oldest_first')) {
-      const key = keyOf(backfill.exportId, interval);
-      must(keys.has(key), `a backfill left out ${key}`);
+    for (let at = backfill.start; at < backfill.end; at = ends.get(at) ?? Infinity) {
+      must(ends.has(at), `a backfill left out what follows ${at}`);
     }
   }
 }

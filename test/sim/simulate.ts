@@ -38,7 +38,8 @@ export async function openLane(defect: Defect | null): Promise<Lane & { close():
     db,
     context: {
       db,
-      policy: { ...policy, maxJitterSeconds: 30 },
+      // Years are hours here.
+      policy: { ...policy, maxJitterSeconds: 30, retentionDays: 0.1, logRetentionDays: 0.1 },
       secrets: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
       doorbell: { runsWaiting() {}, backfillWaiting() {} },
     },
@@ -77,7 +78,7 @@ export async function playHistory(
   }
   await settle(world);
   await checkAlways(world, witness);
-  const { runs, completed } = await checkSettled(world);
+  const { runs, completed } = await checkSettled(world, witness);
   if (tally === undefined) return;
   tally.histories += 1;
   tally.actions += history.actions.length;

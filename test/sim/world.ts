@@ -13,6 +13,7 @@ import { listRunningBackfills } from '../../src/store/backfills.ts';
 import { findBatchExport } from '../../src/store/exports.ts';
 import type { Lease } from '../../src/store/lease.ts';
 import { claimRun, renewLeases, sweepExpiredLeases } from '../../src/store/leases.ts';
+import { findRunNeeds } from '../../src/store/run-needs.ts';
 import { findRun } from '../../src/store/runs.ts';
 import { reportWorker } from '../../src/store/workers.ts';
 import { advanceBackfill } from '../../src/use-cases/backfills/advance-backfill.ts';
@@ -22,6 +23,7 @@ import { pauseExport } from '../../src/use-cases/exports/pause-export.ts';
 import type { ExportRules } from '../../src/use-cases/exports/rules.ts';
 import { unpauseExport } from '../../src/use-cases/exports/unpause-export.ts';
 import { updateExport } from '../../src/use-cases/exports/update-export.ts';
+import { applyRetention } from '../../src/use-cases/installation/apply-retention.ts';
 import { cancelRun } from '../../src/use-cases/runs/cancel-work.ts';
 import { decideTicks } from '../../src/use-cases/runs/decide-ticks.ts';
 import { dispatchRuns } from '../../src/use-cases/runs/dispatch-runs.ts';
@@ -75,7 +77,8 @@ export type Action =
   | { readonly kind: 'kill' | 'shut_down' | 'beat'; readonly worker: number }
   | { readonly kind: 'fault'; readonly worker: number; readonly isLasting: boolean }
   | { readonly kind: 'beat_arrives'; readonly pick: number }
-  | { readonly kind: 'source_changes' }
+  | { readonly kind: 'source_changes' | 'retention' }
+  | { readonly kind: 'zone_data'; readonly export: number; readonly zone: string }
   | { readonly kind: 'pause' | 'unpause'; readonly export: number; readonly backfill: boolean }
   | { readonly kind: 'cadence'; readonly export: number; readonly cadence: Cadence }
   | { readonly kind: 'window'; readonly export: number; readonly endsInMs: number | null }
@@ -223,6 +226,15 @@ async function perform(world: World, action: Action): Promise<void> {
     case 'source_changes':
       world.sourceVersion += 1;
       return;
+    case 'retention':
+      return applyRetention(context);
+    case 'zone_data':
+      // For an export it is the same if its zone has other offsets from now on, also in the past.
+      await db.query(
+        `update batch_exports set schedule = regexp_replace(schedule::text, 'America/[A-Za-z_]+', $2, 'g')::jsonb where id = $1`,
+        [world.exportIds[action.export], action.zone],
+      );
+      return;
     case 'advance_backfill': {
       const ids = (await listRunningBackfills(db)).sort();
       const id = ids[action.pick % (ids.length || 1)];
@@ -294,6 +306,9 @@ async function deliver(
   const idle = workers.indexOf(null);
   if (runId === undefined || idle < 0) return;
   if (!twice) queue.splice(index, 1);
+  // A job about a run that has ended is dropped before the claim.
+  const [needs] = await findRunNeeds(db, [runId]);
+  if (!needs || needs.isHeld) return;
   world.claims += 1;
   const holder = `claim ${world.claims}`;
   const claim = () => claimRun(db, runId, holder, context.policy.leaseMs);

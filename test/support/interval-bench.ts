@@ -148,7 +148,6 @@ export function attempt(
     destination,
     {
       journal: uploads.journal,
-      readingBegins: async () => void asked.push('reading'),
       progressed: async () => {},
       confirmLease: async () => void asked.push('lease'),
       lease: { holds: () => true, extend: async () => {} },
@@ -158,9 +157,14 @@ export function attempt(
         return floor + 1;
       },
       readNow: async () => Date.now(),
+      knowsCommit: async () => true,
+      withdraw: async (keys) => void asked.push(`withdraw ${keys.join()}`),
       log: () => {},
       logOfPlugin: () => {},
-      step: (_name, work) => work(),
+      step: (name, work) => {
+        if (name === 'source' && !asked.includes('reading')) asked.push('reading');
+        return work();
+      },
       ...ports,
       confirmCommit: async (intent) => {
         asked.push('commit');

@@ -2,6 +2,7 @@ import { expect } from 'vitest';
 import { readConfig } from '../../src/config/config.ts';
 import { runMoves } from '../../src/domain/run.ts';
 import { verifyInstallation } from '../../src/main/verify.ts';
+import { findLostRuns } from './lost-runs.ts';
 import type { VerifyReport } from '../../src/verify/verify-exports.ts';
 import { canaryPattern } from './canaries.ts';
 import { bucket, type Installation } from './installation.ts';
@@ -88,6 +89,7 @@ export async function findBreaches(
   const found = [
     ...breaches,
     ...(await findIllegalMoves(installation)),
+    ...(await findLostRuns(installation.db, null)).map(({ id, why }) => `run ${id}: ${why}`),
     ...(await installation.recording.findLostWrites()).map((text) => `I6: ${text}`),
     ...(await findSecrets(installation)),
     ...(await findForeignBytes(installation)),

@@ -97,7 +97,7 @@ export async function checkOnSource(
     if (!(error instanceof SluiceError)) throw error;
     const { code, spec, detail } = error;
     const attr = code === 'query.invalid_events' ? filterOf(config) : (attributes[code] ?? null);
-    if (spec.fault === 'customer' && attr !== null) {
+    if (!spec.retryable && attr !== null) {
       throw new Refusal({ code: 'invalid_input', detail: describeError(error), attr });
     }
     return [`${unchecked}: ${code}${detail ? ` (${detail})` : ''}. ${spec.means}`];
@@ -124,6 +124,9 @@ const attributes: Partial<Record<SluiceError['code'], string>> = {
   'source.model_invalid': 'model',
   'source.relation_missing': 'model',
   'source.permission_denied': 'model',
+  'source.function_failed': 'model',
+  'source.schema_changed': 'model',
+  'source.unsupported': 'model',
   'source.unknown_model': 'model',
 };
 

@@ -20,7 +20,7 @@ export async function lookAtDestination(
 ) {
   const { organizationId } = actorOf(request);
   const steps = await deps.tests.use(organizationId, untilClosed(reply), async () => {
-    const source = await deps.checkSource?.(model);
+    const source = await deps.checkSource?.(model, destination.teamId);
     const checks = await testDestination(request.context, deps, destination);
     return source ? [...checks, source] : checks;
   });

@@ -19,7 +19,7 @@ export function pluginOf({ plugin, details }: Step): StepPlugin {
     id: plugin,
     name: typeof name === 'string' ? name : '',
     description: typeof description === 'string' ? description : null,
-    config_schema: details.config_schema,
+    config_schema: details.config_schema ?? [],
   };
 }
 

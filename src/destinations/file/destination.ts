@@ -1,4 +1,5 @@
-import { lstat, unlink } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describeError, SluiceError, toSluiceError } from '../../domain/errors.ts';
 import {
@@ -9,10 +10,11 @@ import {
   unrecorded,
 } from '../destination.ts';
 import { toDestinationError, withOurErrors } from './errors.ts';
-import { findFolder, ignore, openForRead, splitKey } from './folders.ts';
+import { findFolder, hiddenPrefix, ignore, openForRead, splitKey } from './folders.ts';
 import { listFiles, listUploads } from './listing.ts';
 import { commitManifest, fileTag } from './manifest.ts';
-import { createWriter, removeHidden, resumeWriter } from './writer.ts';
+import { readOwner } from './owners.ts';
+import { createWriter, removeFile, removeHidden, resumeWriter } from './writer.ts';
 
 const traits: StoreTraits = { ...allTraits, checksums: false };
 
@@ -23,21 +25,24 @@ export function openFileDestination(
   syncBytes: number,
 ): Destination {
   /** Works on the path of a key; null if its folder does not exist. */
-  const at = <T>(key: string, work: (path: string) => Promise<T>): Promise<T | null> => {
+  const at = <T>(
+    key: string,
+    work: (path: string, folder: string, name: string) => Promise<T>,
+  ): Promise<T | null> => {
     const { folders: inner, name } = splitKey(key);
     return withOurErrors(async () => {
       const folder = await findFolder(root, [...folders, ...inner], false);
-      return folder === null ? null : work(join(folder, name));
+      return folder === null ? null : work(join(folder, name), folder, name);
     });
   };
   const findTop = () => withOurErrors(() => findFolder(root, folders, false));
   const destination: Destination = {
     traits,
     probe: async () => traits,
-    createFile: ({ key }, journal) =>
-      withOurErrors(() => createWriter(root, folders, key, syncBytes, journal)),
-    resumeFile: (_options, progress, journal) =>
-      withOurErrors(() => resumeWriter(root, folders, progress, syncBytes, journal)),
+    createFile: (options, journal) =>
+      withOurErrors(() => createWriter(root, folders, options, syncBytes, journal)),
+    resumeFile: (options, progress, journal) =>
+      withOurErrors(() => resumeWriter(root, folders, options, progress, syncBytes, journal)),
     async abortUpload(upload) {
       await withOurErrors(() => removeHidden(root, folders, upload));
     },
@@ -70,32 +75,34 @@ export function openFileDestination(
         }
       }),
     statFile: async (key) =>
-      at(key, async (path) => {
+      at(key, async (path, folder) => {
         const found = await lstat(path).catch(ignore('ENOENT'));
-        return found?.isFile() ? { bytes: found.size, etag: await fileTag(path) } : null;
+        if (!found?.isFile()) return null;
+        const etag = await fileTag(path);
+        return { bytes: found.size, etag, owner: await readOwner(folder, etag) };
       }),
     async *listFiles(prefix) {
       const folder = await findTop();
       if (folder !== null) yield* listFiles(folder, prefix);
     },
     async deleteFiles(keys) {
-      for (const key of keys) await at(key, (path) => unlink(path).catch(ignore('ENOENT')));
+      for (const key of keys) await at(key, (_path, folder, name) => removeFile(folder, name));
     },
-    test: () =>
-      check([
+    test: () => {
+      const marker = `${hiddenPrefix}test-${randomUUID()}`;
+      return check([
         ['directory', () => findFolder(root, folders, true)],
-        ['write', () => writeMarker(destination)],
+        ['write', () => writeMarker(destination, marker)],
         ['delete', () => destination.deleteFiles([marker])],
-      ]),
+      ]);
+    },
     close: async () => {},
   };
   return destination;
 }
 
-const marker = 'sluice-test';
-
-async function writeMarker(destination: Destination): Promise<void> {
-  const options = { key: marker, contentType: 'text/plain' };
+async function writeMarker(destination: Destination, key: string): Promise<void> {
+  const options = { key, contentType: 'text/plain' };
   const writer = await destination.createFile(options, unrecorded);
   await writer.write(Buffer.from('Sluice tests this destination. It removes this file itself.\n'));
   await writer.complete();

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
+import { type FileHandle, lstat, open, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SluiceError } from '../../domain/errors.ts';
 import type {
   CompleteOptions,
+  FileOptions,
   FileWriter,
   ManifestTag,
   UploadJournal,
@@ -14,6 +15,7 @@ import type {
 import { systemCode, toDestinationError, withOurErrors } from './errors.ts';
 import { findFolder, hiddenPrefix, ignore, splitKey, syncFolder } from './folders.ts';
 import { fileTag, replaceFile } from './manifest.ts';
+import { forgetOwner, noteOwner } from './owners.ts';
 
 /** The hidden file that holds an upload, beside its key: `.sluice-<upload id>-<name>`. */
 export function hiddenName(upload: UploadRef): string {
@@ -27,7 +29,7 @@ export function hiddenName(upload: UploadRef): string {
 export async function createWriter(
   root: string,
   folders: readonly string[],
-  key: string,
+  { key, owner }: Pick<FileOptions, 'key' | 'owner'>,
   syncBytes: number,
   journal: UploadJournal,
 ): Promise<FileWriter> {
@@ -37,7 +39,8 @@ export async function createWriter(
   const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
   await journal.started(upload, true);
   const handle = await withOurErrors(() => open(path, flags, 0o644));
-  return new LocalFileWriter({ upload, folder: folder ?? root, path, handle, syncBytes, journal });
+  const file = { upload, owner, folder: folder ?? root, path, handle, syncBytes, journal };
+  return new LocalFileWriter(file);
 }
 
 /**
@@ -47,6 +50,7 @@ export async function createWriter(
 export async function resumeWriter(
   root: string,
   folders: readonly string[],
+  options: Pick<FileOptions, 'key' | 'owner'>,
   progress: UploadProgress,
   syncBytes: number,
   journal: UploadJournal,
@@ -54,7 +58,7 @@ export async function resumeWriter(
   if (!(await removeHidden(root, folders, progress))) {
     throw new SluiceError('destination.upload_lost');
   }
-  const writer = await createWriter(root, folders, progress.key, syncBytes, journal);
+  const writer = await createWriter(root, folders, options, syncBytes, journal);
   await journal.ended(progress);
   return writer;
 }
@@ -67,12 +71,24 @@ export async function removeHidden(
 ): Promise<boolean> {
   const folder = await findFolder(root, [...folders, ...splitKey(upload.key).folders], false);
   if (folder === null) return false;
-  const removal = unlink(join(folder, hiddenName(upload))).then(() => true);
-  return (await withOurErrors(() => removal.catch(ignore('ENOENT')))) ?? false;
+  return withOurErrors(() => removeFile(folder, hiddenName(upload)));
+}
+
+/** Removes a file, and the record of its owner. @returns whether there was one */
+export async function removeFile(folder: string, name: string): Promise<boolean> {
+  const path = join(folder, name);
+  const tag = await fileTag(path);
+  const found = await lstat(path).catch(ignore('ENOENT'));
+  await unlink(path).catch(ignore('ENOENT'));
+  // A file that has just got its name has two until its hidden one is removed.
+  if (found?.nlink === 1) await forgetOwner(folder, tag);
+  return found !== undefined;
 }
 
 interface HiddenFile {
   readonly upload: UploadRef;
+  /** The export; undefined: none is recorded. */
+  readonly owner: string | undefined;
   readonly folder: string;
   readonly path: string;
   readonly handle: FileHandle;
@@ -153,13 +169,16 @@ class LocalFileWriter implements FileWriter {
 
   /** Renames the hidden file to its key. @returns its tag */
   async #publish(replaces: ManifestTag | undefined): Promise<ManifestTag> {
-    const { folder, path } = this.#file;
+    const { folder, path, owner } = this.#file;
     const { name } = splitKey(this.upload.key);
+    if (owner !== undefined) await noteOwner(folder, await fileTag(path), owner);
     if (replaces === undefined) {
       await rename(path, join(folder, name));
       return await fileTag(join(folder, name));
     }
-    return await replaceFile(folder, name, path, replaces);
+    const tag = await replaceFile(folder, name, path, replaces);
+    await forgetOwner(folder, replaces);
+    return tag;
   }
 
   async suspend(): Promise<void> {
@@ -171,7 +190,7 @@ class LocalFileWriter implements FileWriter {
   async abort(): Promise<void> {
     if (this.#state !== 'open') return;
     await withOurErrors(async () => {
-      await unlink(this.#file.path).catch(ignore('ENOENT'));
+      await removeFile(this.#file.folder, hiddenName(this.upload));
       await this.#file.handle.close();
     });
     this.#state = 'aborted';

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { describeError, type ErrorCode, SluiceError, toSluiceError } from '../../domain/errors.ts';
+import { markerPrefix } from '../../domain/object-keys.ts';
 import { describeMissingTraits } from '../../domain/store-traits.ts';
 import {
   type CheckStep,
@@ -12,7 +13,7 @@ import type { S3Connection } from './client.ts';
 import { isUnreached } from './errors.ts';
 import { deleteObjects, headObject } from './objects.ts';
 import { createWriter } from './open-writer.ts';
-import { markerPrefix, probeStore } from './probe.ts';
+import { probeStore } from './probe.ts';
 
 /** The part of the config that an error is about; other errors belong to the current step. */
 const stepOfCode: Partial<Record<ErrorCode, string>> = {

@@ -17,6 +17,8 @@ export interface S3Connection {
   readonly secure: boolean;
   /** What the store was found to support; null before the first probe. A probe replaces it. */
   traits: StoreTraits | null;
+  /** The store has behaved otherwise than `traits` say, and was not probed since. */
+  isDoubted: boolean;
   /** Headers that ask for encryption at rest, for each request that creates an object. */
   readonly encryption: { ServerSideEncryption?: 'AES256' | 'aws:kms'; SSEKMSKeyId?: string };
   /**
@@ -76,6 +78,7 @@ export function connectS3(
   });
   return {
     traits,
+    isDoubted: false,
     bucket: config.bucket_name,
     store: nameStore(config, owner),
     changedForMs: owner.changedForMs ?? 0,

@@ -16,6 +16,8 @@ export interface WholeUpload extends CompleteOptions {
   readonly shared: boolean;
   /** Whether the tags that the store gave the parts are the MD5 digests of what was sent. */
   readonly areDigests: boolean;
+  /** Whether the store has refused a condition that was true once before. */
+  readonly isSecond?: boolean;
 }
 
 /**
@@ -53,7 +55,10 @@ export async function completeUpload(
     if (found === 'not allowed') throw error;
     if (isGuarded && code === 'destination.conflict' && !isCollision(error)) {
       if (isSameTag(found?.ETag ?? null, whole.replaces ?? null)) {
-        return completeUnguarded(connection, upload, whole, signal);
+        // A proxy may have made the answer up.
+        return whole.isSecond
+          ? completeUnguarded(connection, upload, whole, signal)
+          : completeUpload(connection, upload, { ...whole, isSecond: true }, signal);
       }
     }
     if (found === null) throw error;
@@ -132,7 +137,7 @@ function sendCompletion(
 
 /**
  * Completes again without a condition if the store wrongly refused one, or no longer supports it:
- * otherwise the same conflict would return forever. The destination's traits remember that.
+ * otherwise the same conflict would return forever. This is true for this attempt alone: the next run probes the store.
  */
 async function completeUnguarded(
   connection: S3Connection,
@@ -143,6 +148,7 @@ async function completeUnguarded(
   const { replaces, ...rest } = whole;
   const lacking = replaces === null ? 'completeIfNoneMatch' : 'completeIfMatch';
   if (connection.traits) connection.traits = { ...connection.traits, [lacking]: false };
+  connection.isDoubted = true;
   return completeUpload(connection, upload, rest, signal);
 }
 

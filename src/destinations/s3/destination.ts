@@ -36,7 +36,7 @@ export function openS3Destination(
   const probeAgain = (signal: AbortSignal) => probePuts(callDeadline(signal, probePatienceMs));
   return {
     get traits() {
-      return isAssuming ? null : connection.traits;
+      return isAssuming || connection.isDoubted ? null : connection.traits;
     },
     async probe(signal, journal) {
       const probe = () => probeStore(connection, folder, signal, journal);
@@ -44,6 +44,7 @@ export function openS3Destination(
         ? await shared.find(connection.store, connection.changedForMs, probe, signal)
         : await probe();
       isAssuming = false;
+      connection.isDoubted = false;
       return connection.traits;
     },
     createFile: async (options, journal, signal) =>

@@ -111,7 +111,7 @@ const oneByte = 'bytes=0-0';
 /**
  * Each page has a deadline of its own: the reader may take long in between.
  *
- * @throws SluiceError `destination.invalid_answer` if the list has no end
+ * @throws SluiceError `destination.invalid_answer` if the list has no end, or is incomplete
  */
 export function listObjects(
   connection: S3Connection,
@@ -140,6 +140,11 @@ export function listObjects(
       bytes,
     }));
     const token = page.IsTruncated ? page.NextContinuationToken : undefined;
+    if (page.IsTruncated && !token) {
+      const detail =
+        'ListObjectsV2: the store says that there are more keys, but not how to ask for them';
+      throw new SluiceError('destination.invalid_answer', detail);
+    }
     const lastKey = items.at(-1)?.key ?? marker?.lastKey ?? '';
     return { items, next: token === undefined ? null : { token, lastKey } };
   };

@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { SluiceError } from '../../domain/errors.ts';
+import { markerPrefix } from '../../domain/object-keys.ts';
 import type { StoreTraits, UploadJournal, UploadPart, UploadRef } from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
@@ -16,9 +17,6 @@ import {
   signsParts,
   uploadPart,
 } from './uploads.ts';
-
-/** Begins the name of each object that a test or a probe writes. */
-export const markerPrefix = '.sluice-test-';
 
 /** For removing marker objects and uploads, also after the probe was stopped. */
 const cleanupMs = 5_000;
@@ -38,6 +36,8 @@ export async function probeStore(
   const base = markerKey(folder);
   const keys = [`${base}-put`, `${base}-upload`] as const;
   const trial = trialOf(connection, signal);
+  // If this process is killed, the sweep removes them.
+  for (const key of keys) await journal?.starting(key);
   try {
     const puts = await probePuts(trial, keys[0], signal);
     const form = puts.ifMatch === 'none' ? 'quoted' : puts.ifMatch;
@@ -45,7 +45,9 @@ export async function probeStore(
     return { ...puts, ...(await uploads.run(form)) };
   } finally {
     // The permission to delete may be missing. This failure is not the result.
-    await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs)).catch(() => {});
+    await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs))
+      .then(() => Promise.all(keys.map((key) => journal?.ended({ key, uploadId: '' }))))
+      .catch(() => {});
   }
 }
 

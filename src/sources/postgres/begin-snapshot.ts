@@ -7,8 +7,10 @@ import {
   encodingOf,
   limitWork,
   runBatch,
+  serverVersionOf,
 } from './connection.ts';
 import { toSourceError } from './errors.ts';
+import type { HeldSessions } from './held-locks.ts';
 import type { KeptConnections } from './kept-connections.ts';
 import type { SliceOptions } from './read-slice.ts';
 import { hasReplayed } from './replay.ts';
@@ -28,6 +30,8 @@ export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
   readonly sliceMs: number;
   /** Where the connections of snapshots come from and go to; default: a new one each. */
   readonly kept?: KeptConnections;
+  /** Watches an open snapshot; default: it is not watched. It returns what ends the watch. */
+  readonly watchHeld?: (sessions: HeldSessions) => () => void;
   /** The start of the server that settled last; null if it is not known. */
   readonly settledAt?: () => string | null;
 }
@@ -55,10 +59,12 @@ const nowhere: SettledAt = { position: null, server: null };
 /** Its own snapshot, or an exported one. */
 export type View = SettledAt | { readonly snapshot: string; readonly server: string };
 
-export interface Begun {
+interface Begun {
   readonly client: pg.Client;
   readonly snapshot: string;
   readonly serverStart: string;
+  /** Of the session. A pooler gives its client another one. */
+  readonly pid: number;
   /** To `more`, in its order. */
   readonly answers: readonly BatchAnswer[];
 }
@@ -127,13 +133,23 @@ async function beginOn(
     if (position !== null && !(await hasReplayed(client, position, signal))) {
       throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
     }
-    const statements = [...before, { sql: setUpSql(options, teamId) }, ...more];
+    const statements = [
+      ...before,
+      { sql: setUpSql(options, teamId, serverVersionOf(client)) },
+      ...more,
+    ];
     const answers = await runBatch(client, statements, signal, answerMs ?? silenceMs);
-    const [snapshot, serverStart] = answers[before.length]?.rows[0] ?? [];
+    const [snapshot, serverStart, pid] = answers[before.length]?.rows[0] ?? [];
     if (!snapshot || !serverStart) {
       throw new SluiceError('source.unavailable', 'the server gave no snapshot');
     }
-    return { client, snapshot, serverStart, answers: answers.slice(before.length + 1) };
+    return {
+      client,
+      snapshot,
+      serverStart,
+      pid: Number(pid),
+      answers: answers.slice(before.length + 1),
+    };
   } catch (error) {
     destroyConnection(client);
     throw error;

@@ -84,8 +84,11 @@ export async function hasUniqueKey(
 }
 
 /** The type with this name, for a domain its base type; null if no type has the name. */
-export async function typeOidOf(client: pg.Client, name: string): Promise<number | null> {
-  const signal = new AbortController().signal;
+export async function typeOidOf(
+  client: pg.Client,
+  name: string,
+  signal: AbortSignal,
+): Promise<number | null> {
   await query(client, 'SAVEPOINT name', signal);
   try {
     const [found] = await query<{ oid: string | null }>(
@@ -98,7 +101,10 @@ export async function typeOidOf(client: pg.Client, name: string): Promise<number
   } catch (error) {
     // Up to PostgreSQL 15 a name that does not parse is an error.
     if (!(error instanceof SluiceError) || error.code !== 'query.invalid') throw error;
-    await query(client, 'ROLLBACK TO name', signal);
+    await query(client, 'ROLLBACK TO SAVEPOINT name', signal);
     return null;
+  } finally {
+    // A subtransaction can export no snapshot.
+    await query(client, 'RELEASE SAVEPOINT name', signal);
   }
 }

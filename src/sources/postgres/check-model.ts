@@ -2,14 +2,19 @@ import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { Model } from '../../domain/model.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
+import { quoteName } from '../../query/print.ts';
 import { describeSql, explainSql, relationOf } from '../../query/select.ts';
+import type { Source } from '../source.ts';
 import { beginSnapshot } from './begin-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
 import { closeConnection, connect, describeColumns, query } from './connection.ts';
+import { describeForOperator, toSourceError } from './errors.ts';
 import { findHidden } from './hidden-rows.ts';
+import { planModels, readRelationOf } from './plan.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
+import { describeTypeChange, describeTypeFault, findTypeChanges } from './schema-changes.ts';
 
 export interface ModelFinding {
   /** `error`: exports of the model fail. `warning`: they are slow, or may miss rows. */
@@ -35,7 +40,8 @@ const options = {
 };
 
 const timestamptz = 1184;
-const otherTimes: ReadonlySet<number> = new Set([1082, 1114]);
+const dateType = 1082;
+const otherTimes: ReadonlySet<number> = new Set([dateType, 1114]);
 
 type Tell = (severity: ModelFinding['severity'], detail: string) => void;
 
@@ -50,14 +56,18 @@ export async function checkModel(
   connectionString: string,
   model: Model,
   teamId: number,
-  settling: Pick<PostgresSourceOptions, 'primaryUrl' | 'allowUnsettledStandby'> = {},
+  settling: Pick<
+    PostgresSourceOptions,
+    'primaryUrl' | 'allowUnsettledStandby' | 'addressName' | 'primaryName'
+  > = {},
 ): Promise<ModelReport> {
   const findings: ModelFinding[] = [];
   const tell: Tell = (severity, detail) => findings.push({ severity, detail });
   const signal = new AbortController().signal;
   let plan: readonly string[] = [];
   try {
-    const client = await connect({ ...options, connectionString }, signal);
+    const { addressName } = settling;
+    const client = await connect({ ...options, connectionString, addressName }, signal);
     try {
       await query(client, 'SET search_path = pg_catalog', signal);
       const relation = await findRelation(client, model, signal);
@@ -75,16 +85,24 @@ export async function checkModel(
       await closeConnection(client);
     }
     const isReadable = findings.every(({ severity }) => severity !== 'error');
-    const source = createPostgresSource({ ...options, ...settling, connectionString });
+    const source = createPostgresSource({
+      ...options,
+      ...settling,
+      connectionString,
+      plan: planModels([model]),
+    });
     for (const { severity, detail } of (await source.inspect(signal)).findings) {
       tell(severity, detail);
     }
     if (isReadable) {
       plan = await checkStatement(connectionString, model, teamId, tell);
     }
+    if (findings.every(({ severity }) => severity !== 'error')) {
+      const found = await findNewestRow(connectionString, model, teamId, tell);
+      await tryRow(source, model, teamId, found, signal);
+    }
   } catch (error) {
-    if (!(error instanceof SluiceError)) throw error;
-    tell('error', `${error.code}: ${error.detail ?? error.message}`);
+    tell('error', describeForOperator(toSourceError(error)));
   }
   return { findings, plan };
 }
@@ -125,9 +143,13 @@ async function checkColumns(
   const interval = relation.columns.get(model.intervalColumn);
   if (interval && interval.baseType !== timestamptz) {
     const isTime = otherTimes.has(interval.baseType);
+    const effect =
+      interval.baseType === dateType
+        ? 'Sluice reads it as midnight in UTC: if an interval is shorter than a day, rows of a day that arrive after its first interval are lost, so such runs are refused'
+        : 'Sluice reads it as UTC';
     tell(
       isTime ? 'warning' : 'error',
-      `${model.intervalColumn} is ${interval.typeName}, not timestamp with time zone. ${isTime ? 'Sluice reads it as UTC' : 'Name a column of that type'}.`,
+      `${model.intervalColumn} is ${interval.typeName}, not timestamp with time zone. ${isTime ? effect : 'Name a column of that type'}.`,
     );
   }
   for (const name of new Set([model.tenantColumn, model.intervalColumn])) {
@@ -165,6 +187,74 @@ async function checkIndexes(
   tell('warning', `No unique index covers ${keys} within a project.${advice}`);
 }
 
+interface FoundRow {
+  readonly teamId: number;
+  /** Of its interval column, in milliseconds. */
+  readonly at: number;
+}
+
+/** The newest row of the project, else any row; null if there is none, or if it takes too long to find. */
+async function findNewestRow(
+  connectionString: string,
+  model: Model,
+  teamId: number,
+  tell: Tell,
+): Promise<FoundRow | null> {
+  const signal = new AbortController().signal;
+  const column = (name: string) => `source.${quoteName(name)}`;
+  const moment = `CAST(${column(model.intervalColumn)} AS pg_catalog.timestamptz)`;
+  const rowSql = (
+    rest: string,
+  ) => `SELECT t.team, pg_catalog.floor(pg_catalog.date_part('epoch', t.at) OPERATOR(pg_catalog.*) 1000) AS at
+    FROM (SELECT CAST(${column(model.tenantColumn)} AS pg_catalog.text) AS team, ${moment} AS at FROM ${relationOf(model)} AS source
+           WHERE pg_catalog.isfinite(${moment}) ${rest}) AS t`;
+  const ofProject = `AND ${column(model.tenantColumn)} = '${Number(teamId)}' ORDER BY ${column(model.intervalColumn)} DESC LIMIT 1`;
+  const client = await beginSnapshot({ ...options, connectionString }, teamId, signal);
+  try {
+    for (const rest of [ofProject, 'LIMIT 1']) {
+      const [row] = await query<{ team: string; at: number }>(client, rowSql(rest), signal);
+      if (row && /^\d{1,15}$/.test(row.team))
+        return { teamId: Number(row.team), at: Number(row.at) };
+    }
+    return null;
+  } catch (error) {
+    if (toSourceError(error).code !== 'source.timeout') throw error;
+    tell('warning', 'No row was found within 30 seconds, so none was read as a run reads it.');
+    return null;
+  } finally {
+    await closeConnection(client);
+  }
+}
+
+/**
+ * Reads rows of one moment as a run does: functions behind a view are called. Without a row, the statement is only planned.
+ *
+ * @throws SluiceError as a run does
+ */
+async function tryRow(
+  source: Source,
+  model: Model,
+  teamId: number,
+  found: FoundRow | null,
+  signal: AbortSignal,
+): Promise<void> {
+  const asked = { model: model.name, dslQuery: null, includeEvents: null, excludeEvents: null };
+  const { at: start } = found ?? { at: 0 };
+  const interval = { start, end: start + 1 };
+  if (found === null) {
+    await source.describe({ ...asked, teamId, interval }, signal);
+    return;
+  }
+  const snapshot = await source.open({ ...asked, teamId: found.teamId, interval }, signal);
+  try {
+    for (const slice of snapshot.slices) {
+      for await (const _ of snapshot.read(slice, signal)) return;
+    }
+  } finally {
+    await snapshot.close();
+  }
+}
+
 /** Describes and plans the statement that an export runs. @returns the steps of the plan */
 async function checkStatement(
   connectionString: string,
@@ -175,18 +265,19 @@ async function checkStatement(
   const signal = new AbortController().signal;
   const client = await beginSnapshot({ ...options, connectionString }, teamId, signal);
   try {
-    const relation = relationOf(model);
-    const hidden = await findHidden(client, relation, signal);
+    const hidden = await findHidden(client, readRelationOf(model), signal);
     if (hidden) tell('error', `${hidden.detail}.`);
     const described = await describeColumns(client, describeSql(model, null), signal);
     for (const [index, column] of model.columns.entries()) {
       const real = described[index];
-      const oid = await typeOidOf(client, column.sourceType);
-      if (oid === null) {
+      if ((await typeOidOf(client, column.sourceType, signal)) === null) {
         tell('error', `${column.name}: there is no type ${column.sourceType}. Correct type.`);
-      } else if (oid !== real?.typeOid) {
-        const detail = `${column.name} is ${real?.sourceType}, not ${column.sourceType}`;
-        tell('error', `${detail}. Correct type.`);
+      } else if (real) {
+        for (const change of await findTypeChanges(client, [column], [real], signal)) {
+          const fault = describeTypeFault(model, change);
+          if (fault === null) tell('warning', describeTypeChange(change));
+          else tell('error', `${fault}. Correct type, or set on_schema_change.`);
+        }
       }
     }
     const [clock] = await query<{ ms: string }>(

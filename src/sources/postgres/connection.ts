@@ -1,17 +1,20 @@
-import { createConnection, type Socket } from 'node:net';
+import { createConnection, isIP, type Socket } from 'node:net';
+import { type ConnectionOptions as ConnectionOptionsOfTls, connect as connectTls } from 'node:tls';
 import type { Connection, FieldDef } from 'pg';
 import pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
 import type { DescribedColumn } from './column-types.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
-import { toSourceError } from './errors.ts';
+import { serverErrorOf, toSourceError } from './errors.ts';
 import { type BatchAnswer, type BatchStatement, StatementBatch } from './statement-batch.ts';
 
 export interface ConnectionOptions {
   readonly connectionString: string;
   readonly applicationName: string;
   readonly connectTimeoutMs: number;
+  /** The setting that the address is from, for errors. */
+  readonly addressName?: string | undefined;
   /** Shared with other work; default: no limit. */
   readonly connections?: ConnectionLimit;
 }
@@ -35,8 +38,33 @@ export async function connect(options: ConnectionOptions, signal: AbortSignal): 
     if (message.parameterName === 'server_encoding') encodings.set(client, message.parameterValue);
     if (message.parameterName === 'server_version') versions.set(client, message.parameterValue);
   });
-  await withAbort(client, signal, () => client.connect());
+  try {
+    await withAbort(client, signal, () => client.connect());
+  } catch (error) {
+    signal.throwIfAborted();
+    throw nameAddress(toSourceError(error), client, options.addressName);
+  }
   return client;
+}
+
+/** The error of a connection that was not opened: which setting a person must correct. */
+function nameAddress(
+  error: SluiceError,
+  { user, database }: pg.Client,
+  name?: string,
+): SluiceError {
+  const state = serverErrorOf(error)?.code;
+  const setting = name === undefined ? '' : `${name}: `;
+  if (state === '42501') {
+    const detail = `${setting}the role ${user} may not connect to the database. GRANT CONNECT ON DATABASE ${database} TO ${user}`;
+    return new SluiceError('source.access_refused', detail, error);
+  }
+  // The database accepts no connections for now.
+  if (state === '55000') return new SluiceError('source.unavailable', `SQLSTATE ${state}`, error);
+  // A pooler that knows no such user.
+  const isRefused = error.code === 'source.access_refused' || state === 'XX000';
+  if (!isRefused) return error;
+  return new SluiceError('source.access_refused', `${setting}${error.detail}`, error);
 }
 
 interface ParameterStatus {
@@ -86,8 +114,51 @@ export function destroyConnection(client: pg.Client): void {
   socket.setTimeout(CANCEL_TIMEOUT_MS, () => socket.destroy());
   socket.on('error', () => {});
   cancels.set(client, new Promise((resolve) => socket.once('close', () => resolve())));
-  socket.end(request);
+  const { ssl, sslNegotiation } = client as unknown as TlsChoice;
+  if (!ssl) socket.end(request);
+  else if (sslNegotiation === 'direct')
+    socket.once('connect', () => encrypt(socket, client, ssl, request));
+  else {
+    socket.write(SSL_REQUEST);
+    socket.once('data', (answer) => {
+      if (answer.toString('latin1') === 'S') encrypt(socket, client, ssl, request);
+      else socket.destroy();
+    });
+  }
 }
+
+/** How the client of pg encrypts its connection. */
+interface TlsChoice {
+  readonly ssl: boolean | ConnectionOptionsOfTls;
+  readonly sslNegotiation: string;
+}
+
+/** The key of a request may end any statement of its session, so it goes only to the server that the client trusts. */
+function encrypt(
+  socket: Socket,
+  { host }: pg.Client,
+  ssl: true | ConnectionOptionsOfTls,
+  request: Buffer,
+): void {
+  const choice = ssl === true ? {} : ssl;
+  // As pg does: an address has no name.
+  const name = isIP(host) === 0 ? { servername: host } : {};
+  // The key of a client's certificate is not enumerable there.
+  const key = 'key' in choice ? { key: choice.key } : {};
+  const encrypted = connectTls({
+    ...choice,
+    ...key,
+    ...name,
+    socket,
+    host,
+    ALPNProtocols: ['postgresql'],
+  });
+  encrypted.on('error', () => socket.destroy());
+  encrypted.once('secureConnect', () => encrypted.end(request));
+}
+
+/** The protocol's SSLRequest. */
+const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
 
 /** The cancel requests of connections that were cut; each ends when the server has taken it. */
 const cancels = new WeakMap<pg.Client, Promise<void>>();
@@ -186,9 +257,14 @@ export async function nameColumns(
   if (unknown.length > 0) {
     const found = await query<{ name: string; composite: boolean | null }>(
       client,
-      `SELECT format_type(t, m) AS name, y.typtype = 'c' AS composite
-         FROM unnest($1::oid[], $2::int[]) WITH ORDINALITY AS f (t, m, position)
-         LEFT JOIN pg_catalog.pg_type y ON y.oid = t ORDER BY position`,
+      // With its schema, whatever the search path is.
+      `SELECT CASE WHEN n.nspname <> 'pg_catalog'
+                    AND pg_catalog.pg_type_is_visible(CASE y.typcategory WHEN 'A' THEN y.typelem ELSE y.oid END)
+                   THEN pg_catalog.quote_ident(n.nspname) || '.' ELSE '' END || pg_catalog.format_type(t, m) AS name,
+              y.typtype = 'c' AS composite
+         FROM ROWS FROM (pg_catalog.unnest($1::oid[]), pg_catalog.unnest($2::int[])) WITH ORDINALITY AS f (t, m, position)
+         LEFT JOIN pg_catalog.pg_type y ON y.oid = t
+         LEFT JOIN pg_catalog.pg_namespace n ON n.oid = y.typnamespace ORDER BY position`,
       signal,
       [unknown.map((field) => field.dataTypeID), unknown.map((field) => field.dataTypeModifier)],
     );

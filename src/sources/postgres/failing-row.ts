@@ -34,20 +34,35 @@ export async function nameFailingRow(
   signal: AbortSignal,
 ): Promise<SluiceError> {
   const found = toSourceError(error);
-  const value = found.code === 'query.invalid' ? quotedValue(found.detail ?? '') : null;
-  const sql = value === null ? null : sqlOf(value);
-  if (sql === null) return found;
-  const key = await readKey(sql, begin, signal).catch(() => null);
-  signal.throwIfAborted();
-  if (key === null) return found;
-  return new SluiceError(found.code, `${found.detail}, in the row with ${key}`, error);
+  if (found.code !== 'query.invalid') return found;
+  for (const value of quotedValues(found.detail ?? '')) {
+    const sql = sqlOf(value);
+    const key = sql === null ? null : await readKey(sql, begin, signal).catch(() => null);
+    signal.throwIfAborted();
+    if (key === null) continue;
+    return new SluiceError(found.code, `${found.detail}, in the row with ${key}`, error);
+  }
+  return found;
 }
 
-/** The value that a message of PostgreSQL says it cannot read. */
-function quotedValue(message: string): string | null {
-  const [, last, first] = /: "(.*)"$|^value "(.*)" is out of range/s.exec(message) ?? [];
-  const value = (last ?? first ?? '').replace(refusedTime, '');
-  return value === '' || value.length > longestValue ? null : value;
+/** Quotes of the languages that PostgreSQL speaks. */
+const quoted = /"(.*?)"|»(.*?)«|«(.*?)»|„(.*?)[“”]|“(.*?)”|「(.*?)」|'(.*?)'/gs;
+/** A value may have quotes in it. */
+const lastQuoted = /: "(.*)"$/s;
+
+/** What a message of PostgreSQL, in any language, quotes: the last is the value that it cannot read, or the first. */
+export function quotedValues(message: string): readonly string[] {
+  const [, whole] = lastQuoted.exec(message) ?? [];
+  const all = [...message.matchAll(quoted)].map(([, ...groups]) => {
+    const value = groups.find((group) => group !== undefined) ?? '';
+    return value
+      .replace(/^\u00a0|\u00a0$/g, '')
+      .replace(refusedTime, '')
+      .trim();
+  });
+  const values = [(whole ?? '').replace(refusedTime, ''), ...all.reverse()];
+  const known = values.filter((value) => value !== '' && value.length <= longestValue);
+  return [...new Set(known)].slice(0, 3);
 }
 
 async function readKey(

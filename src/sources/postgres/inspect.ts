@@ -26,9 +26,11 @@ export async function inspectSource(
   signal: AbortSignal,
 ): Promise<SourceState> {
   const server = await readServer(client, signal);
+  const oldestSnapshotSeconds = await readOldestSnapshot(client, signal);
+  const held = findLongSnapshot(oldestSnapshotSeconds);
   if (!server.isStandby) {
-    const findings = await findHiddenTimes(client, signal);
-    return { findings, clockMs: server.nowMs, replayLagSeconds: null };
+    const findings = [...held, ...(await findHiddenTimes(client, signal))];
+    return { findings, clockMs: server.nowMs, oldestSnapshotSeconds, replayLagSeconds: null };
   }
   const replayLagSeconds = await readLag(client, signal);
   if (withPrimary === null) {
@@ -39,17 +41,46 @@ export async function inspectSource(
       : error(
           'The source is a standby, which does not see the transactions of its primary. Set settle_url of the model, SOURCE_PRIMARY_URL, or ALLOW_UNSETTLED_STANDBY=true.',
         );
-    return { findings: [found], clockMs: server.nowMs, replayLagSeconds };
+    const findings = [found, ...held];
+    return { findings, clockMs: server.nowMs, oldestSnapshotSeconds, replayLagSeconds };
   }
   return withPrimary(async (primary) => {
     const fault = await findPrimaryFault(client, primary, signal);
-    const findings =
+    const found =
       fault === null
         ? await findHiddenTimes(primary, signal)
         : [error(`The source is a standby, and ${fault}. Correct settle_url.`)];
     const { nowMs } = await readServer(primary, signal);
-    return { findings, clockMs: nowMs, replayLagSeconds };
+    const findings = [...found, ...held];
+    return { findings, clockMs: nowMs, oldestSnapshotSeconds, replayLagSeconds };
   });
+}
+
+/** Runs that hold a snapshot for longer hold back vacuum. */
+const longSnapshotSeconds = 3_600;
+
+function findLongSnapshot(ageSeconds: number): readonly Finding[] {
+  if (ageSeconds < longSnapshotSeconds) return [];
+  const hours = Math.round(ageSeconds / 360) / 10;
+  const effect = 'VACUUM of the source removes no newer rows meanwhile';
+  return [
+    warning(
+      `A run has read from one snapshot for ${hours} hours: ${effect}. MAX_SNAPSHOT_HOURS bounds it.`,
+    ),
+  ];
+}
+
+/** The runs of all workers have the name and the role of this session's source. */
+async function readOldestSnapshot(client: pg.Client, signal: AbortSignal): Promise<number> {
+  const [row] = await query<{ seconds: number | null }>(
+    client,
+    `SELECT max(extract(epoch FROM clock_timestamp() - xact_start))::float8 AS seconds
+       FROM pg_stat_activity
+      WHERE application_name = 'sluice-export' AND usename = current_user AND datname = current_database()
+        AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid()`,
+    signal,
+  );
+  return Math.max(row?.seconds ?? 0, 0);
 }
 
 /** Whether sessions of other roles show when their work began. */

@@ -8,6 +8,7 @@ import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from
 import { KeyDigest } from './key-digest.ts';
 import { type PlanSelect, type RequestPlan, type SelectPlan, showsKeys } from './plan.ts';
 import { readSlices, type SliceReading } from './read-slice.ts';
+import { findTypeChanges } from './schema-changes.ts';
 import { sliceInterval } from './slices.ts';
 import { checksSql } from './snapshot.ts';
 
@@ -99,8 +100,12 @@ export class JointSnapshots {
   ): Promise<readonly Answer[]> {
     const plans = all.map((asked) => tryPlan(this.#plan, asked.request));
     const planned = plans.filter((plan) => plan !== null);
-    const shapes = [...new Set(planned.map(({ describeSql }) => describeSql))];
-    const relations = [...new Set(planned.map(({ relation }) => relation))];
+    const shapes = [
+      ...new Set(planned.flatMap((plan) => [plan.describeSql, plan.used.describeSql ?? []].flat())),
+    ];
+    const relations = [
+      ...new Map(planned.map(({ relation }) => [relation.name, relation])).values(),
+    ];
     const counts = all.flatMap(({ request: { interval } }, index) => {
       const plan = plans[index];
       return plan ? [{ sql: plan.countSql(interval, mostRows) }] : [];
@@ -124,16 +129,22 @@ export class JointSnapshots {
       const next = () => answers.next().value;
       const described = new Map(shapes.map((sql) => [sql, next()?.fields ?? []]));
       const counted = plans.map((plan) => (plan ? Number(next()?.rows[0]?.[0]) : null));
-      const plain = new Set(relations.filter(() => isPlain(next()?.rows[0])));
+      const plain = new Set(
+        relations.filter(() => isPlain(next()?.rows[0])).map(({ name }) => name),
+      );
       const small: Small[] = [];
       for (const [index, { request, maxBytes }] of all.entries()) {
         const plan = plans[index];
         const rows = counted[index];
         const slices = sliceInterval(request.interval, this.#options.sliceMs, rows ?? 0);
         const isSmall = rows !== undefined && rows !== null && rows < mostRows && slices.length < 2;
-        if (!plan || !isSmall || !plain.has(plan.relation)) continue;
-        const fields = described.get(plan.describeSql) ?? [];
-        const named = await nameColumns(client, fields, signal);
+        if (!plan || !isSmall || !plain.has(plan.relation.name)) continue;
+        const { used } = plan;
+        const nameShape = (sql: string) => nameColumns(client, described.get(sql) ?? [], signal);
+        const named = await nameShape(plan.describeSql);
+        const found = used.describeSql === null ? named : await nameShape(used.describeSql);
+        // What has changed is for the one that is opened alone, which says so.
+        if ((await findTypeChanges(client, used.columns, found, signal)).length > 0) continue;
         const select = plan.select(named, serverVersionOf(client));
         const keys = new KeyDigest();
         const reading = { options: this.#options, model: request.model, select, keys };
@@ -215,6 +226,8 @@ interface Held {
 /** The rows of a request in memory. Its transaction has ended. */
 class MemorySnapshot implements SourceSnapshot {
   readonly columns;
+  readonly hasDays: boolean;
+  readonly typeChanges: readonly string[] = [];
   readonly keyPlaces: readonly number[];
   readonly showsKeys: boolean;
   readonly totalCount: number;
@@ -226,6 +239,7 @@ class MemorySnapshot implements SourceSnapshot {
 
   constructor({ select, slices, blocks, rows, keys, snapshot }: Held) {
     this.columns = select.columns;
+    this.hasDays = select.momentType === 'date';
     this.keyPlaces = select.keys?.places.filter((place) => place < this.columns.length) ?? [];
     this.showsKeys = showsKeys(select);
     this.projection = select.projection;

@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import type { DataInterval } from '../../domain/time.ts';
-import { isWrittenSince } from '../../query/select.ts';
+import { isWrittenSince } from '../../query/written-since.ts';
 import type { EarlierExport, SecondLook, SourceRequest } from '../source.ts';
 import { begin, type SettledAt, type SnapshotOptions } from './begin-snapshot.ts';
 import { describeColumns, destroyConnection, query, serverVersionOf } from './connection.ts';

@@ -33,6 +33,8 @@ interface Session {
   /** Whether it is of the role that looks. */
   readonly sameRole: boolean;
   readonly isAtWork: boolean;
+  /** Whether it executes VACUUM, which holds a virtual id as long as it runs and writes no rows. */
+  readonly isVacuum?: boolean;
   readonly transactionAt: number | null;
   /** The start of the message that it executes; null if none. */
   readonly messageAt: number | null;
@@ -65,6 +67,7 @@ const SESSIONS = `
            'counts', s.usesysid IS NOT NULL AND coalesce(s.datid, 0) IN (0, clock.database),
            'hidden', s.query = '<insufficient privilege>' OR coalesce(s.state = 'disabled', false),
            'sameRole', s.usesysid IS NOT DISTINCT FROM clock.role,
+           'isVacuum', coalesce(s.state = 'active' AND s.query ~* '^\\s*vacuum\\M', false),
            'isAtWork', s.state IS DISTINCT FROM 'idle in transaction',
            'transactionAt', ${micros('s.xact_start')},
            'messageAt', CASE WHEN s.state = 'active' AND s.backend_type <> 'walsender'
@@ -151,8 +154,9 @@ export function liveAt(look: Look, end: Instant): Live {
   const own = new Set(look.locks.filter(isOwn).map(({ pid }) => pid));
   const isBefore = (at: number | null) => at !== null && at < end * 1_000;
   const older = look.sessions.filter(
-    ({ pid, counts, hidden, isStirring, transactionAt, messageAt }) =>
+    ({ pid, counts, hidden, isStirring, isVacuum, transactionAt, messageAt }) =>
       counts &&
+      !isVacuum &&
       !own.has(pid) &&
       (hidden ||
         (isStirring && !(isLongAgo && store.has(pid))) ||
@@ -163,6 +167,7 @@ export function liveAt(look: Look, end: Instant): Live {
   const virtual = look.locks
     .filter((lock) => !lock.own && !own.has(lock.pid))
     .filter(({ pid }) => sessions.get(pid)?.counts ?? true)
+    .filter(({ pid }) => sessions.get(pid)?.isVacuum !== true)
     .filter(({ pid }) => !store.has(pid) || olderPids.has(pid));
   return {
     nowMs: look.nowMs,

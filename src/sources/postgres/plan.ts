@@ -1,6 +1,6 @@
 import { isExactNumeric } from '../../domain/decimal-columns.ts';
 import { SluiceError } from '../../domain/errors.ts';
-import type { Model } from '../../domain/model.ts';
+import type { Model, ModelColumn } from '../../domain/model.ts';
 import type { Column, ColumnType } from '../../domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
@@ -10,6 +10,7 @@ import {
   type Output,
   type ParsedQuery,
   parseQuery,
+  usedColumns,
 } from '../../query/parse-query.ts';
 import {
   copyKeySetSql,
@@ -27,8 +28,10 @@ import {
 } from '../../query/select.ts';
 import type { Projection, SourceRequest } from '../source.ts';
 import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
+import type { ReadRelation } from './hidden-rows.ts';
 import type { JsonDecoder } from './json-decoder.ts';
 import { decoderOf, keptNumeric, numericDecoder } from './json-decoders.ts';
+import type { WiderType } from './schema-changes.ts';
 import { type TieFields, type TieKeyType, tieKeyTypes } from './tie-order.ts';
 
 /**
@@ -39,8 +42,8 @@ export interface SelectPlan {
   readonly columns: readonly Column[];
   /** `COPY (SELECT …) TO STDOUT (FORMAT binary)`; its columns are `columns`, in their order. */
   copySql(range: DataInterval): string;
-  /** Explains, without running it, how the server would read the rows. */
-  explainSql(range: DataInterval): string;
+  /** Explains how the server reads the rows. @param runs whether it reads them, and throws them away; default false */
+  explainSql(range: DataInterval, runs?: boolean): string;
   /** One row, one column: how many rows `copySql` gives; `limit` if they are more, unless it is null. */
   countSql(range: DataInterval, limit: number | null): string;
   /** One row, one column: rows of the range written by transactions at or after `xmin`. */
@@ -51,6 +54,8 @@ export interface SelectPlan {
   readonly projection: Projection | null;
   /** For each of `columns` how its fields become what its type says; null: they are sent so. */
   readonly decoders: readonly (JsonDecoder | null)[];
+  /** The type of the interval column; null for a request of keys. */
+  readonly momentType?: ColumnType | null;
   /** Columns that `copySql` sends after `columns`. */
   readonly hidden: readonly Column[];
   /** A way to read the same rows that costs the server less; null if they cannot be sorted here. */
@@ -78,15 +83,22 @@ export const showsKeys = ({ columns, keys }: Pick<SelectPlan, 'columns' | 'keys'
 
 /** A plan that lacks the types of its columns, which only the server knows. */
 export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
-  /** Whose rows it reads: the qualified name, quoted. */
-  readonly relation: string;
+  readonly relation: ReadRelation;
+  readonly model: Model;
   /** A SELECT whose columns the server is asked to describe; it need not run. */
   readonly describeSql: string;
+  /** The columns of the model that the request reads, and a SELECT of them to be described; null if `describeSql` begins with them. */
+  readonly used: { readonly columns: readonly ModelColumn[]; readonly describeSql: string | null };
   /**
    * @param described the columns of `describeSql`, in their order
    * @param serverVersion major; null if it is not known
+   * @param wider columns that are sent with a wider type than their own
    */
-  select(described: readonly DescribedColumn[], serverVersion: number | null): SelectPlan;
+  select(
+    described: readonly DescribedColumn[],
+    serverVersion: number | null,
+    wider?: ReadonlyMap<string, WiderType>,
+  ): SelectPlan;
 }
 
 /** Plans a request. Throws SluiceError `query.*` or `source.*`. */
@@ -118,9 +130,15 @@ export function planModels(models: readonly Model[]): PlanSelect {
     const isKey = (output: Output | undefined) =>
       output?.expression.kind === 'column' && model.keyColumns.includes(output.expression.name);
     const select = (
-      described: readonly DescribedColumn[],
+      given: readonly DescribedColumn[],
       serverVersion: number | null,
+      wider: ReadonlyMap<string, WiderType> = new Map(),
     ): SelectPlan => {
+      const widerAt = (place: number): WiderType | undefined => {
+        const expression = outputs[place]?.expression;
+        return expression?.kind === 'column' ? wider.get(expression.name) : undefined;
+      };
+      const described = given.map((column, place) => ({ ...column, ...widerAt(place) }));
       const sendsRows = (request.select ?? 'rows') === 'rows';
       const sendsText = request.nested === 'text' && sendsRows;
       const sendsNumerics = request.numerics === 'binary' && sendsRows;
@@ -139,6 +157,8 @@ export function planModels(models: readonly Model[]): PlanSelect {
         const isKept =
           sendsNumerics && decoder === numericDecoder && isExactNumeric(column.sourceType);
         const type = isKept ? 'numeric' : columnTypeOf(typeOid);
+        const castTo = widerAt(place)?.sql;
+        if (castTo !== undefined) return { name, type, sourceType, sentAs: 'binary', castTo };
         return decoder ? { name, type, sourceType, sentAs: 'binary' } : { name, type, sourceType };
       });
       const columns = all.slice(0, outputs.length);
@@ -159,7 +179,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
           keys: null,
           copySql: (range) => copyKeysSql(selectionOf(range), keys),
           elsewhereSql: (range, wanted) => elsewhereSql(selectionOf(range), keys, wanted),
-          explainSql: (range) => explainSql(selectionOf(range), columns),
+          explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
           ...counts,
         };
       }
@@ -181,13 +201,14 @@ export function planModels(models: readonly Model[]): PlanSelect {
         decoders,
         projection,
         hidden,
+        momentType: moment?.type ?? null,
         keys: {
           places,
           columns: keyColumns,
           copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
         },
         copySql: (range) => copySql(selectionOf(range), columns, hidden),
-        explainSql: (range) => explainSql(selectionOf(range), columns),
+        explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
         tied: fields && {
           hidden: tiedHidden,
           fields,
@@ -198,12 +219,37 @@ export function planModels(models: readonly Model[]): PlanSelect {
     };
     const described = [...hiddenKeys, model.intervalColumn];
     return {
-      relation: relationOf(model),
+      relation: readRelationOf(model),
+      model,
       describeSql: describeSql(model, query, described),
+      used: usedBy(request, model, query),
       select,
       ...counts,
     };
   };
+}
+
+/** Keys alone have no types that a reader sees. */
+function usedBy(
+  { select }: SourceRequest,
+  model: Model,
+  query: ParsedQuery | null,
+): RequestPlan['used'] {
+  const columns = select === 'keys' ? [] : usedColumns(model, query);
+  const isShown = query === null || columns.length === 0;
+  return { columns, describeSql: isShown ? null : describeSql(model, selectionOfColumns(columns)) };
+}
+
+const selectionOfColumns = (columns: readonly ModelColumn[]): ParsedQuery => {
+  const outputs = columns.map(
+    ({ name }): Output => ({ name, expression: { kind: 'column', name } }),
+  );
+  return { outputs, where: null, star: false, limits: new Map() };
+};
+
+/** The model's relation, and whether policies may leave out rows of it. */
+export function readRelationOf(model: Model): ReadRelation {
+  return { name: relationOf(model), isFiltered: model.rowSecurity === 'filtered' };
 }
 
 /** Types of at most 16 bytes, as they come: a block has many rows of these. */

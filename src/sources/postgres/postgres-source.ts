@@ -1,11 +1,14 @@
 import type pg from 'pg';
+import { SluiceError } from '../../domain/errors.ts';
 import { eventsModel } from '../../domain/events-model.ts';
 import type { Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
-import { describeRequest, findCulprit } from './describe.ts';
+import { findCulprit } from './culprit.ts';
+import { describeRequest } from './describe.ts';
 import { findExcessRights } from './excess-rights.ts';
 import { findElsewhere } from './find-elsewhere.ts';
+import { type HeldSessions, watchHeldLocks } from './held-locks.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
 import { JointSnapshots } from './joint-snapshots.ts';
 import { KeptConnections } from './kept-connections.ts';
@@ -18,6 +21,9 @@ import { openSnapshot } from './snapshot.ts';
 
 export interface PostgresSourceOptions {
   readonly connectionString: string;
+  /** The settings that the two addresses are from, for errors. */
+  readonly addressName?: string | undefined;
+  readonly primaryName?: string | undefined;
   /** The primary, if the database above is a standby: settling happens there. */
   readonly primaryUrl?: string | null;
   /** Whether a standby without its primary may be exported, unsettled; default false. */
@@ -55,6 +61,10 @@ export interface PostgresSourceOptions {
   readonly silenceMs?: number;
   /** Maximum pause between two statements of a run; 10 minutes. */
   readonly idleTimeoutMs?: number;
+  /** How long a session may wait for a table that a run reads; 5 seconds. */
+  readonly lockWaitMs?: number;
+  /** Maximum age of a snapshot; 24 hours. */
+  readonly snapshotMs?: number;
 }
 
 /** Maximum number of idle connections that are kept for snapshots. */
@@ -76,6 +86,8 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     connectTimeoutMs: 10_000,
     statementTimeoutMs: 3_600_000,
     idleTimeoutMs: 600_000,
+    lockWaitMs: 5_000,
+    snapshotMs: 86_400_000,
     plan: planModels([eventsModel]),
     manyTies: new Set<string>(),
     ...given,
@@ -88,34 +100,38 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
   const { primaryUrl = null, allowUnsettledStandby: allowsStandby = false } = given;
   /** Connects for one piece of work. After an abort its reason is thrown, not the error that it caused. */
   const connected = async <T>(
-    connectionString: string,
+    address: Address,
     signal: AbortSignal,
     work: (client: pg.Client) => Promise<T>,
   ): Promise<T> => {
     const { applicationName, connectTimeoutMs } = options;
-    const client = await connect({ connectionString, applicationName, connectTimeoutMs }, signal);
+    const client = await connect({ ...address, applicationName, connectTimeoutMs }, signal);
     try {
       return await work(client);
     } catch (error) {
       signal.throwIfAborted();
-      throw error;
+      throw notOfQuery(error);
     } finally {
       await closeConnection(client);
     }
   };
+  const { connectionString, addressName } = options;
+  const source: Address = { connectionString, addressName };
+  const primary: Address | null =
+    primaryUrl === null ? null : { connectionString: primaryUrl, addressName: given.primaryName };
   const inspectServers = <T>(signal: AbortSignal, work: (found: InspectedServers) => Promise<T>) =>
-    connected(options.connectionString, signal, (client) =>
+    connected(source, signal, (client) =>
       work({
         client,
         allowsStandby,
-        withPrimary: primaryUrl === null ? null : (withIt) => connected(primaryUrl, signal, withIt),
+        withPrimary: primary === null ? null : (withIt) => connected(primary, signal, withIt),
       }),
     );
-  const shareServer = (connectionString: string) =>
+  const shareServer = (address: Address) =>
     new SharedServer({
       connect: (signal) => {
         const { applicationName, connectTimeoutMs } = options;
-        return connect({ connectionString, applicationName, connectTimeoutMs }, signal);
+        return connect({ ...address, applicationName, connectTimeoutMs }, signal);
       },
       pollMs: options.settlePollMs,
       keepMs: options.keepConnectionMs,
@@ -123,14 +139,15 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       onLook: options.onSettleLook,
     });
   const servers = {
-    source: shareServer(options.connectionString),
-    primary: primaryUrl === null ? null : shareServer(primaryUrl),
+    source: shareServer(source),
+    primary: primary === null ? null : shareServer(primary),
     allowsStandby,
   };
   const reading = {
     ...options,
     kept: new KeptConnections(options.keepConnectionMs, mostKept),
     settledAt: () => servers.source.serverStart,
+    watchHeld: (sessions: HeldSessions) => watchHeldLocks(servers.source, options, sessions),
   };
   const joint = new JointSnapshots(reading, options.plan);
   const open: Source['open'] = async (request, signal, position = null, server = null) => {
@@ -165,7 +182,7 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     },
     describe: (request, signal) => describeRequest(options, options.plan, request, signal),
     findExcessRights: (signal) =>
-      connected(options.connectionString, signal, (client) => findExcessRights(client, signal)),
+      connected(source, signal, (client) => findExcessRights(client, signal)),
     inspect: (signal) => inspectServers(signal, (found) => inspectSource(found, signal)),
   };
 }
@@ -176,6 +193,18 @@ async function withReason<T>(signal: AbortSignal, work: Promise<T>): Promise<T> 
     return await work;
   } catch (error) {
     signal.throwIfAborted();
-    throw error;
+    throw notOfQuery(error);
   }
+}
+
+/** A server, and the setting that names it. */
+interface Address {
+  readonly connectionString: string;
+  readonly addressName: string | undefined;
+}
+
+/** Our own statements read no query of a customer: what the server lacks is the operator's. */
+function notOfQuery(error: unknown): unknown {
+  if (!(error instanceof SluiceError) || error.code !== 'query.invalid') return error;
+  return new SluiceError('source.unsupported', error.detail, error);
 }

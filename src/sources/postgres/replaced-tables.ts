@@ -18,8 +18,8 @@ const firstUserOid = 16_384;
  */
 export const tablesReplacedSql = `EXISTS (
   SELECT FROM pg_catalog.pg_locks AS l
-   WHERE l.pid = pg_catalog.pg_backend_pid() AND l.locktype = 'relation' AND l.relation >= ${firstUserOid}
-     AND (SELECT NULLIF(c.relfilenode, 0) IS NOT DISTINCT FROM pg_catalog.pg_relation_filenode(c.oid)
+   WHERE l.pid = pg_catalog.pg_backend_pid() AND l.locktype = 'relation' AND l.relation >= '${firstUserOid}'
+     AND (SELECT NULLIF(c.relfilenode, '0') IS NOT DISTINCT FROM pg_catalog.pg_relation_filenode(c.oid)
              AND c.relispartition = COALESCE(pg_catalog.pg_partition_root(c.oid) <> c.oid, false)
              AND CAST(CAST(c.relnamespace AS pg_catalog.regnamespace) AS pg_catalog.text) || '.' || pg_catalog.quote_ident(c.relname)
                  = (pg_catalog.pg_identify_object(1259, c.oid, 0)).identity

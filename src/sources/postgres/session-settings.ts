@@ -7,40 +7,71 @@ interface Timeouts {
   readonly idleTimeoutMs: number;
 }
 
-/** One statement for all settings of a transaction. It gives the snapshot, and when the server was started. */
-export function setUpSql(options: Timeouts, teamId: number): string {
-  const settings = sessionSettings(options, teamId).map(
+/**
+ * One statement for all settings of a transaction. It gives the snapshot, when the server was started, and the session's pid.
+ *
+ * @param serverVersion major; null if it is not known
+ */
+export function setUpSql(options: Timeouts, teamId: number, serverVersion: number | null): string {
+  const limits = Object.entries({
+    statement_timeout: options.statementTimeoutMs,
+    idle_in_transaction_session_timeout: options.idleTimeoutMs,
+    // Row-level security shows the rows of this project only: source-role.ts.
+    [tenantSetting]: Number(teamId),
+    ...((serverVersion ?? 0) >= 17 ? { transaction_timeout: 0 } : {}),
+  });
+  const settings = [...limits, ...Object.entries(pinnedSettings)].map(
     ([name, value]) => `pg_catalog.set_config('${name}', '${value}', true)`,
   );
   return `SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text,
-    pg_catalog.extract('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text, ${markOwnTransaction}, ${settings.join(', ')}`;
+    pg_catalog.extract('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text,
+    pg_catalog.pg_backend_pid(), ${markOwnTransaction}, ${ownPath}, ${settings.join(', ')}`;
 }
 
-function sessionSettings(
-  options: Timeouts,
-  teamId: number,
-): readonly (readonly [string, string | number])[] {
-  return [
-    ['statement_timeout', options.statementTimeoutMs],
-    ['idle_in_transaction_session_timeout', options.idleTimeoutMs],
-    // Row-level security shows the rows of this project only: source-role.ts.
-    [tenantSetting, Number(teamId)],
-    // The statements qualify every name with its schema; operators cannot be qualified (query/README.md).
-    ['search_path', 'pg_catalog'],
-    // The output of to_json must not depend on the settings of the role or the database.
-    ['timezone', 'UTC'],
-    ['client_encoding', 'UTF8'],
-    ['extra_float_digits', 1],
-    ['intervalstyle', 'iso_8601'],
-    // Of times in arrays and composites that are printed; leaves the order in which dates are read.
-    ['datestyle', 'ISO'],
-    ['bytea_output', 'hex'],
-    // A slice is read by its index, in order; other plans hold the rows back to sort them all. These
-    // settings only influence the choice: without an index the server still finds another way.
-    ['synchronize_seqscans', 'off'],
-    ['enable_seqscan', 'off'],
-    ['enable_bitmapscan', 'off'],
-    ['max_parallel_workers_per_gather', 0],
-    ['jit', 'off'],
-  ];
-}
+/**
+ * Built-in operators come first, whatever the role's path is: of our statements they are what they are called. After it comes
+ * the path of the role: functions behind the owner's views look for their tables and operators there. No operator here, as the path
+ * is still that of the role. `query/README.md` says which operators our statements qualify.
+ */
+const ownPath = `pg_catalog.set_config('search_path',
+    CASE WHEN pg_catalog.texteq(pg_catalog.current_setting('search_path'), '') THEN 'pg_catalog'
+         ELSE pg_catalog.concat('pg_catalog, ', pg_catalog.current_setting('search_path')) END, true)`;
+
+/**
+ * All settings that change what is exported, for every transaction that reads rows: whatever the role, the database or the server
+ * sets, the files are the same. `test/conformance/source-settings.test.ts` asks about each setting of PostgreSQL.
+ */
+export const pinnedSettings: Readonly<Record<string, string | number>> = {
+  // How values are printed.
+  bytea_output: 'hex',
+  client_encoding: 'UTF8',
+  datestyle: 'ISO, MDY',
+  extra_float_digits: 1,
+  intervalstyle: 'iso_8601',
+  lc_monetary: 'C',
+  lc_numeric: 'C',
+  lc_time: 'C',
+  quote_all_identifiers: 'off',
+  timezone: 'UTC',
+  xmlbinary: 'base64',
+  xmloption: 'content',
+  // How text is read.
+  array_nulls: 'on',
+  backslash_quote: 'safe_encoding',
+  standard_conforming_strings: 'on',
+  timezone_abbreviations: 'Default',
+  transform_null_equals: 'off',
+  // Which rows are seen: `hidden-rows.ts` says whether policies leave out some.
+  row_security: 'on',
+  // Any other value lets an index leave out rows.
+  gin_fuzzy_search_limit: 0,
+  // Statements have a limit of their own; a lock is waited for as long.
+  lock_timeout: 0,
+  // A slice is read by its index, in order; other plans hold the rows back to sort them all. These
+  // settings only influence the choice: without an index the server still finds another way.
+  synchronize_seqscans: 'off',
+  enable_seqscan: 'off',
+  enable_bitmapscan: 'off',
+  max_parallel_workers_per_gather: 0,
+  jit: 'off',
+};

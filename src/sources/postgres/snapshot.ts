@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
-import { begin, beginSnapshot, type SnapshotOptions, type View } from './begin-snapshot.ts';
+import { begin, type SnapshotOptions, type View } from './begin-snapshot.ts';
 import {
   closeConnection,
   destroyConnection,
@@ -10,15 +10,22 @@ import {
   query,
   serverVersionOf,
 } from './connection.ts';
+import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
-import { nameFailingRow, searchOptions } from './failing-row.ts';
-import { findHiddenBehind, isViewSql, rowsHidden, rowsHiddenSql } from './hidden-rows.ts';
+import {
+  findHidden,
+  isViewSql,
+  type ReadRelation,
+  rowsHidden,
+  rowsHiddenSql,
+} from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import { readKeySet } from './key-set.ts';
 import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
 import { readSlice } from './read-slice.ts';
 import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
 import { nameLargeRow } from './row-too-large.ts';
+import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
 import { countLimit, sliceInterval } from './slices.ts';
 
 /** Tables may be replaced while a snapshot is taken: then another one is taken. Maximum of all. */
@@ -38,7 +45,7 @@ export async function openSnapshot(
 ): Promise<SourceSnapshot> {
   for (let taken = 1; taken <= maxSnapshots; taken += 1) {
     const opened = await takeSnapshot(options, plan, request, settled, signal);
-    if (opened) return new PostgresSnapshot(opened, plan, request);
+    if (opened) return new PostgresSnapshot(opened, request);
   }
   throw tablesReplaced();
 }
@@ -51,14 +58,15 @@ async function takeSnapshot(
   settled: View,
   signal: AbortSignal,
 ): Promise<Opened | null> {
-  const { relation, describeSql, countSql, select } = plan(request);
+  const { model, relation, describeSql, countSql, used, select } = plan(request);
   // Keys are compared in number, and may not be read at all.
   const limit = request.select === 'keys' ? null : countLimit(request.interval, options.sliceMs);
   const statements = [
     { sql: describeSql, describeOnly: true },
     { sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${checksSql(relation)}` },
+    ...(used.describeSql === null ? [] : [{ sql: used.describeSql, describeOnly: true }]),
   ];
-  const { client, snapshot, serverStart, answers } = await begin(
+  const { client, pid, snapshot, serverStart, answers } = await begin(
     options,
     request.teamId,
     settled,
@@ -66,21 +74,23 @@ async function takeSnapshot(
     signal,
   );
   try {
-    const [described, counted] = answers;
+    const [described, counted, types] = answers;
     const [count, replaced, hidden, view] = counted?.rows[0] ?? [];
     if (replaced === 't') {
       await closeConnection(client);
       return null;
     }
-    if (hidden !== 'f') throw rowsHidden(relation);
-    const behind = view === 'f' ? null : await findHiddenBehind(client, relation, signal);
-    if (behind) throw behind;
+    const isPlain = hidden === 'f' && view === 'f';
+    const behind = isPlain ? null : await findHidden(client, relation, signal);
+    if (behind ?? hidden !== 'f') throw behind ?? rowsHidden(relation);
     const rows = Number(count);
     if (!Number.isSafeInteger(rows)) {
       throw noCount();
     }
     const named = await nameColumns(client, described?.fields ?? [], signal);
-    const planned = select(named, serverVersionOf(client));
+    const found = types ? await nameColumns(client, types.fields, signal) : named;
+    const changes = await findTypeChanges(client, used.columns, found, signal);
+    const planned = select(named, serverVersionOf(client), applyTypeChanges(model, changes));
     const slices = sliceInterval(request.interval, options.sliceMs, rows);
     const isCounted = rows !== limit;
     // A name costs the server a file, and only a second connection needs it.
@@ -88,8 +98,11 @@ async function takeSnapshot(
     const exported = isShared ? await exportSnapshot(client, signal) : null;
     return {
       options,
+      plan,
       client,
+      pid,
       select: planned,
+      typeChanges: changes.map(describeTypeChange),
       counted: isCounted ? rows : null,
       countSql: countSql(request.interval, null),
       slices,
@@ -105,13 +118,16 @@ async function takeSnapshot(
 }
 
 /** SQL of three columns: whether a table was replaced, whether rows are hidden, and whether it is a view. */
-export const checksSql = (relation: string): string =>
+export const checksSql = (relation: ReadRelation): string =>
   `${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${isViewSql(relation)} AS "view"`;
 
 interface Opened {
   readonly options: SnapshotOptions;
+  readonly plan: PlanSelect;
   readonly client: pg.Client;
+  readonly pid: number;
   readonly select: SelectPlan;
+  readonly typeChanges: readonly string[];
   /** All rows of the interval; null if they were too many to be counted first. */
   readonly counted: number | null;
   /** Counts them. */
@@ -126,16 +142,21 @@ interface Opened {
 /** Holds the transaction. Parallel reads get their own connections, which share its snapshot. */
 class PostgresSnapshot implements SourceSnapshot {
   readonly columns;
+  readonly hasDays: boolean;
+  readonly typeChanges;
   readonly keyPlaces: readonly number[];
   readonly showsKeys: boolean;
   readonly snapshot: string;
   readonly slices: readonly Slice[];
   readonly projection;
   readonly #opened: Opened;
-  readonly #plan: PlanSelect;
   readonly #request: SourceRequest;
   readonly #idle: pg.Client[];
   readonly #clients: Set<pg.Client>;
+  readonly #pids = new Map<pg.Client, number>();
+  readonly #endWatch: () => void;
+  /** Why the connections were given up; null if they were not. */
+  #excess: SluiceError | null = null;
   readonly #keys = new KeyDigest();
   #totalCount: number | null;
   /** Slices that were not read to their end. */
@@ -143,11 +164,12 @@ class PostgresSnapshot implements SourceSnapshot {
   /** Ends a count that nothing waits for. */
   readonly #closed = new AbortController();
 
-  constructor(opened: Opened, plan: PlanSelect, request: SourceRequest) {
+  constructor(opened: Opened, request: SourceRequest) {
     const { columns, keys } = opened.select;
     this.columns = columns;
     this.showsKeys = showsKeys(opened.select);
-    this.#plan = plan;
+    this.hasDays = opened.select.momentType === 'date';
+    this.typeChanges = opened.typeChanges;
     this.keyPlaces = keys?.places.filter((place) => place < columns.length) ?? [];
     this.projection = opened.select.projection;
     this.snapshot = opened.snapshot;
@@ -158,6 +180,21 @@ class PostgresSnapshot implements SourceSnapshot {
     this.#unread = new Set(opened.slices);
     this.#idle = [opened.client];
     this.#clients = new Set(this.#idle);
+    this.#pids.set(opened.client, opened.pid);
+    const watch = opened.options.watchHeld ?? (() => () => {});
+    this.#endWatch = watch({
+      pids: () => [...this.#clients].flatMap((client) => this.#pids.get(client) ?? []),
+      onExcess: (error) => this.#release(error),
+    });
+  }
+
+  /** Ends the transactions at once. Rows that are still to be read fail with the error. */
+  #release(error: SluiceError): void {
+    this.#excess = error;
+    this.#closed.abort(error);
+    this.#idle.length = 0;
+    for (const client of this.#clients) destroyConnection(client);
+    this.#clients.clear();
   }
 
   get totalCount(): number | null {
@@ -198,18 +235,18 @@ class PostgresSnapshot implements SourceSnapshot {
     ).catch((error: unknown) => {
       this.#drop(client);
       signal.throwIfAborted();
-      throw toSourceError(error);
+      throw this.#excess ?? toSourceError(error);
     });
     this.#idle.push(client);
     return found;
   }
 
   async share(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot> {
-    const { options, serverStart: server } = this.#opened;
+    const { options, plan, serverStart: server } = this.#opened;
     const client = await this.#acquire(signal);
     const snapshot = await exportSnapshot(client, signal);
     this.#idle.push(client);
-    return openSnapshot(options, this.#plan, request, { snapshot, server }, signal);
+    return openSnapshot(options, plan, request, { snapshot, server }, signal);
   }
 
   async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
@@ -226,15 +263,18 @@ class PostgresSnapshot implements SourceSnapshot {
       // The search has the connection's place.
       this.#drop(client);
       signal.throwIfAborted();
-      throw await this.#nameRow(nameLargeRow(error, select, options.maxRowBytes), signal);
+      if (this.#excess) throw this.#excess;
+      const named = nameLargeRow(error, select, options.maxRowBytes);
+      throw await findCulprit(named, options, this.#opened.plan, this.#request, signal);
     } finally {
       // A slice that was not read to its end leaves a running statement: its connection is lost.
-      if (whole) this.#idle.push(client);
+      if (whole && !this.#excess) this.#idle.push(client);
       else this.#drop(client);
     }
   }
 
   async close(): Promise<void> {
+    this.#endWatch();
     this.#closed.abort();
     const { kept } = this.#opened.options;
     const busy = [...this.#clients].filter((client) => !this.#idle.includes(client));
@@ -252,9 +292,10 @@ class PostgresSnapshot implements SourceSnapshot {
 
   /** Another connection to the same snapshot. */
   async #connect(signal: AbortSignal): Promise<pg.Client> {
+    if (this.#excess) throw this.#excess;
     const { options, exported, serverStart: server } = this.#opened;
     if (exported === null) throw new Error('the only slice is read a second time');
-    const { client } = await begin(
+    const { client, pid } = await begin(
       options,
       this.#request.teamId,
       { snapshot: exported, server },
@@ -262,14 +303,8 @@ class PostgresSnapshot implements SourceSnapshot {
       signal,
     );
     this.#clients.add(client);
+    this.#pids.set(client, pid);
     return client;
-  }
-
-  #nameRow(error: unknown, signal: AbortSignal): Promise<unknown> {
-    const { options, select } = this.#opened;
-    const { teamId, interval } = this.#request;
-    const begin = () => beginSnapshot(searchOptions(options), teamId, signal);
-    return nameFailingRow(error, (value) => select.findRowSql(interval, value), begin, signal);
   }
 
   #drop(client: pg.Client): void {

@@ -1,5 +1,6 @@
 import { type DataInterval, describeInterval, type Instant } from '../../domain/time.ts';
 import { pageOfIntervals } from '../../scheduling/backfill-range.ts';
+import { withRange } from '../../scheduling/timeline.ts';
 import {
   type AdvancingBackfill,
   findAdvancing,
@@ -11,6 +12,7 @@ import type { Sql } from '../../store/database.ts';
 import type { Joint } from '../../store/joint.ts';
 import { appendLogEntries } from '../../store/log-entries.ts';
 import type { Context } from '../context.ts';
+import { readTimeline } from '../exports/timeline.ts';
 
 /** Intervals checked at a time. */
 const pageSize = 500;
@@ -58,7 +60,11 @@ async function advancePage(
   if (room <= 0) return { made: 0, more: false };
 
   const limit = backfill.reprocess === 'all' ? room : pageSize;
-  const next = pageOfIntervals(schedule.cadences, backfill.range, {
+  const timeline = withRange(
+    await readTimeline(db, exportId, schedule, backfill.range),
+    backfill.range,
+  );
+  const next = pageOfIntervals(timeline, backfill.range, {
     order: backfill.order,
     after: after ?? undefined,
     limit,

@@ -2,8 +2,8 @@ import type { BatchExport } from '../../domain/batch-export.ts';
 import { notFound, type ProblemCode, Refusal } from '../../domain/problem.ts';
 import type { DataInterval, Instant } from '../../domain/time.ts';
 import { describeInterval } from '../../domain/time.ts';
-import type { CadenceHistory } from '../../domain/schedule.ts';
 import { countIntervals, intervalsIn, widenRange } from '../../scheduling/backfill-range.ts';
+import type { Timeline } from '../../scheduling/timeline.ts';
 import {
   type BackfillOrder,
   countRunningBackfills,
@@ -22,6 +22,7 @@ import { readNow } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
 import { windowOf } from '../exports/schedule.ts';
 import type { DeliveredInterval } from './compare-rows.ts';
+import { readTimeline } from '../exports/timeline.ts';
 
 export interface BackfillRequest {
   /** Null: the export's own start_at or end_at. */
@@ -86,7 +87,7 @@ export async function recordBackfill(
   // The lock makes two requests for one range wait for each other.
   const row = await lockExport(tx, batchExport.id);
   if (!row) throw notFound();
-  const range = rangeOf(batchExport, request, await readNow(tx));
+  const { range, timeline } = await readRange(tx, row, request);
 
   for (const running of await findRunningRanges(tx, batchExport.id)) {
     const overlaps = running.range.start < range.end && range.start < running.range.end;
@@ -99,10 +100,9 @@ export async function recordBackfill(
     const detail = `${maxRunningPerTeam} backfills of this project are running. Wait until one ends.`;
     throw new Refusal({ code: 'throttled', detail, attr: null });
   }
-  const { cadences } = row.schedule;
-  const intervals = countIntervals(cadences, range);
+  const intervals = countIntervals(timeline, range);
   const passedOver = await findPassedOverIn(tx, batchExport.id, range, request.reprocess);
-  const totalRuns = countWanted(cadences, range, passedOver);
+  const totalRuns = countWanted(timeline, range, passedOver);
   const backfillId = await insertBackfill(tx, {
     exportId: batchExport.id,
     teamId: batchExport.teamId,
@@ -165,23 +165,22 @@ export async function previewBackfill(
   batchExport: BatchExport,
   request: BackfillRequest,
 ): Promise<BackfillPreview> {
-  const range = rangeOf(batchExport, request, await readNow(context.db));
-  const { cadences } = batchExport.schedule;
+  const { range, timeline } = await readRange(context.db, batchExport, request);
   const passedOver = await findPassedOverIn(context.db, batchExport.id, range, request.reprocess);
   const alreadyCompleted = await listCompletedIntervals(context.db, batchExport.id, range);
   const { transformations, teamId } = batchExport;
   const mayDrop = transformations && (await findChain(context.db, teamId)).length > 0;
   const completed = new Map(alreadyCompleted.map((one) => [keyOf(one), one]));
   const intervals: DeliveredInterval[] = [];
-  for (const interval of intervalsIn(cadences, range, request.order)) {
+  for (const interval of intervalsIn(timeline, range, request.order)) {
     if (passedOver.has(interval.start)) continue;
     const { rows = 0, deliveredDigest = null } = completed.get(keyOf(interval)) ?? {};
     const digest = mayDrop ? null : deliveredDigest;
     intervals.push({ ...interval, deliveredRows: rows, deliveredDigest: digest });
     if (intervals.length === previewedIntervals) break;
   }
-  const totalRuns = countWanted(cadences, range, passedOver);
-  const skipped = countIntervals(cadences, range) - totalRuns;
+  const totalRuns = countWanted(timeline, range, passedOver);
+  const skipped = countIntervals(timeline, range) - totalRuns;
   const deliveredRows = alreadyCompleted.reduce(
     (sum, { start, rows }) => (passedOver.has(start) ? sum : sum + rows),
     0,
@@ -193,14 +192,14 @@ const keyOf = ({ start, end }: DataInterval) => `${start} ${end}`;
 
 /** The intervals of a range that get a run. */
 function countWanted(
-  cadences: CadenceHistory,
+  timeline: Timeline,
   range: DataInterval,
   passedOver: ReadonlySet<Instant>,
 ): number {
-  const all = countIntervals(cadences, range);
+  const all = countIntervals(timeline, range);
   if (passedOver.size === 0) return all;
   let skipped = 0;
-  for (const { start } of intervalsIn(cadences, range, 'oldest_first')) {
+  for (const { start } of intervalsIn(timeline, range, 'oldest_first')) {
     if (passedOver.has(start)) skipped += 1;
   }
   return all - skipped;
@@ -209,8 +208,38 @@ function countWanted(
 /** No row that a service exports is older, and the count of local days is exact from here on. */
 const firstStart: Instant = 0;
 
+/** The range of a request in whole intervals, with the bounds of the intervals. @throws Refusal */
+async function readRange(
+  sql: Sql,
+  batchExport: BatchExport,
+  request: BackfillRequest,
+): Promise<{ readonly range: DataInterval; readonly timeline: Timeline }> {
+  const now = await readNow(sql);
+  const asked = askedRange(batchExport, request, now);
+  const timeline = await readTimeline(sql, batchExport.id, batchExport.schedule, asked);
+  const range = widenRange(timeline, asked, now);
+  if (!range) {
+    throw fault(
+      'start_at',
+      'The range contains no complete interval yet. Choose an earlier start_at.',
+    );
+  }
+  const intervals = countIntervals(timeline, range);
+  if (intervals > maxIntervals) {
+    throw fault(
+      'start_at',
+      `The range has ${intervals} intervals; the maximum is ${maxIntervals}. Choose a shorter range, and start the next backfill when this one ends.`,
+    );
+  }
+  return { range, timeline };
+}
+
 /** @throws Refusal */
-function rangeOf(batchExport: BatchExport, request: BackfillRequest, now: Instant): DataInterval {
+function askedRange(
+  batchExport: BatchExport,
+  request: BackfillRequest,
+  now: Instant,
+): DataInterval {
   const own = windowOf(batchExport.startAt, batchExport.endAt);
   const start = request.startAt ?? own.startAt;
   const end = request.endAt ?? own.endAt;
@@ -225,21 +254,7 @@ function rangeOf(batchExport: BatchExport, request: BackfillRequest, now: Instan
   if (request.endAt !== null && end > now) {
     throw fault('end_at', 'end_at must not be in the future.');
   }
-  const range = widenRange(batchExport.schedule.cadences, { start, end }, now);
-  if (!range) {
-    throw fault(
-      'start_at',
-      'The range contains no complete interval yet. Choose an earlier start_at.',
-    );
-  }
-  const intervals = countIntervals(batchExport.schedule.cadences, range);
-  if (intervals > maxIntervals) {
-    throw fault(
-      'start_at',
-      `The range has ${intervals} intervals; the maximum is ${maxIntervals}. Choose a shorter range, and start the next backfill when this one ends.`,
-    );
-  }
-  return range;
+  return { start, end };
 }
 
 function fault(attr: string, detail: string, code: ProblemCode = 'invalid_input'): Refusal {

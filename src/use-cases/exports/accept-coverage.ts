@@ -8,7 +8,7 @@ import {
   toTimestamp,
 } from '../../domain/time.ts';
 import { countIntervals, intervalsIn } from '../../scheduling/backfill-range.ts';
-import { tickAfter, tickAtOrBefore } from '../../scheduling/cadence-history.ts';
+import { boundAfter, boundAtOrBefore, type Timeline } from '../../scheduling/timeline.ts';
 import { acceptIntervals } from '../../store/coverage.ts';
 import { lockExport } from '../../store/exports.ts';
 import { advanceHighWaterMark } from '../../store/high-water-mark.ts';
@@ -17,6 +17,7 @@ import { readNow } from '../../store/ticks.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordExportActivity } from './activity.ts';
 import { coverageOf, findMark } from './read-coverage.ts';
+import { readTimeline } from './timeline.ts';
 
 export interface AcceptRequest extends DataInterval {
   /** Kept in the activity; null if the caller gave none. */
@@ -58,16 +59,18 @@ export async function acceptCoverage(
   return context.db.transaction(async (tx) => {
     const locked = await lockExport(tx, id);
     if (!locked) throw notFound();
-    const { cadences } = locked.schedule;
-    const range = wholeIntervals(locked, wanted, await readNow(tx));
+    const now = await readNow(tx);
+    checkRange(wanted, now);
+    const timeline = await readTimeline(tx, id, locked.schedule, wanted);
+    const range = wholeIntervals(timeline, wanted);
     const mark = await findMark(tx, locked);
     const counts = new Map<CoverageState, number>();
     const intervals: DataInterval[] = [];
-    for (const part of await coverageOf(tx, locked, range)) {
+    for (const part of await coverageOf(tx, locked, timeline, range)) {
       const holdsMark = part.state === 'never_asked' && mark !== null && mark < part.end;
       if (!acceptable.has(part.state) && !holdsMark) continue;
       const start = holdsMark ? Math.max(part.start, mark) : part.start;
-      const found = [...intervalsIn(cadences, { start, end: part.end }, 'oldest_first')];
+      const found = [...intervalsIn(timeline, { start, end: part.end }, 'oldest_first')];
       counts.set(part.state, (counts.get(part.state) ?? 0) + found.length);
       intervals.push(...found);
     }
@@ -93,21 +96,21 @@ export async function acceptCoverage(
   });
 }
 
-/** The intervals that are completely in the range. @throws Refusal */
-function wholeIntervals(
-  { schedule: { cadences } }: BatchExport,
-  { start, end }: DataInterval,
-  now: Instant,
-): DataInterval {
+/** @throws Refusal */
+function checkRange({ start, end }: DataInterval, now: Instant): void {
   if (start < 0) throw fault('from', 'from must not be before 1970.');
   if (start >= end) throw fault('from', 'from must be before to.');
   if (end > now) throw fault('to', 'to must not be in the future.');
-  const range = { start: tickAfter(cadences, start - 1), end: tickAtOrBefore(cadences, end) };
+}
+
+/** The intervals that are completely in the range. @throws Refusal */
+function wholeIntervals(timeline: Timeline, { start, end }: DataInterval): DataInterval {
+  const range = { start: boundAfter(timeline, start - 1), end: boundAtOrBefore(timeline, end) };
   if (range.start >= range.end) {
     const detail = 'The range contains no whole interval. Use the bounds that coverage shows.';
     throw fault('from', detail);
   }
-  const count = countIntervals(cadences, range);
+  const count = countIntervals(timeline, range);
   if (count > maxIntervals) {
     const detail = `The range has ${count} intervals; the maximum is ${maxIntervals}. Choose a shorter range, and accept the rest in further requests.`;
     throw fault('to', detail);

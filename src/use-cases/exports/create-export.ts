@@ -6,6 +6,7 @@ import { type Problem, Refusal } from '../../domain/problem.ts';
 import type { PropertyFilter } from '../../domain/property-filter.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { widenRange } from '../../scheduling/backfill-range.ts';
+import { timelineOf } from '../../scheduling/timeline.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { openSchedule } from '../../scheduling/schedule.ts';
 import { joinTransaction, type Sql, type Transactor } from '../../store/database.ts';
@@ -162,6 +163,6 @@ async function backfillThePast(
   const endAt = Math.min(now, ownEnd ?? now);
   if (startAt === null || startAt >= endAt) return null;
   const range = { start: startAt, end: endAt };
-  if (!widenRange(batchExport.schedule.cadences, range, now)) return null;
+  if (!widenRange(timelineOf(batchExport.schedule, []), range, now)) return null;
   return (await recordBackfill(tx, context, batchExport, wholeRange(range))).backfillId;
 }

@@ -8,8 +8,8 @@ import {
   remainder,
   widenRange,
 } from '../../scheduling/backfill-range.ts';
-import { tickAfter, tickAtOrBefore } from '../../scheduling/cadence-history.ts';
 import { type CoverageDay, countPerDay, joinCoverage } from '../../scheduling/coverage.ts';
+import { boundAfter, boundAtOrBefore, type Timeline } from '../../scheduling/timeline.ts';
 import {
   findCoverage,
   findFirstTick,
@@ -21,6 +21,7 @@ import {
 import type { Sql } from '../../store/database.ts';
 import { readNow } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
+import { readTimeline } from './timeline.ts';
 
 export interface CoverageRequest {
   /** Null: the oldest interval that was ever asked for, or as far back as the maximum allows. */
@@ -69,20 +70,24 @@ export async function readCoverage(
   batchExport: BatchExport,
   request: CoverageRequest,
 ): Promise<Coverage> {
-  const { cadences } = batchExport.schedule;
   const now = await readNow(db);
   const oldest = request.from === null ? await findOldestInterval(db, batchExport.id) : null;
-  const range = rangeOf(batchExport, request, oldest, now);
-  const ranges = range ? await coverageOf(db, batchExport, range) : [];
+  const mark = await findMark(db, batchExport);
+  const timeline = await readTimeline(db, batchExport.id, batchExport.schedule, {
+    start: Math.max(firstStart, Math.min(request.from ?? oldest ?? now, mark ?? now)),
+    end: now,
+  });
+  const range = rangeOf(timeline, request, oldest, now);
+  const ranges = range ? await coverageOf(db, batchExport, timeline, range) : [];
   const counted = (part: CoverageRange): CountedRange => ({
     ...part,
-    intervals: countIntervals(cadences, part),
+    intervals: countIntervals(timeline, part),
   });
-  const blocker = await findBlocker(db, batchExport, ranges, now);
+  const blocker = await findBlocker(db, batchExport, timeline, mark, ranges, now);
   return {
     range,
     ranges: request.perDay ? null : ranges.map(counted),
-    days: request.perDay ? countPerDay(cadences, ranges) : null,
+    days: request.perDay ? countPerDay(timeline, ranges) : null,
     blocker: blocker && counted(blocker),
     lateRowsWaits: range
       ? await listLateRowsWaits(db, batchExport.id, range, maxLateRowsWaits)
@@ -99,16 +104,16 @@ export async function findMark(sql: Sql, batchExport: BatchExport): Promise<Inst
 async function findBlocker(
   db: Sql,
   batchExport: BatchExport,
+  timeline: Timeline,
+  mark: Instant | null,
   known: readonly CoverageRange[],
   now: Instant,
 ): Promise<CoverageRange | null> {
-  const { schedule } = batchExport;
-  const mark = await findMark(db, batchExport);
-  const end = tickAtOrBefore(schedule.cadences, now);
+  const end = boundAtOrBefore(timeline, now);
   if (mark === null || mark >= end) return null;
   const containing = known.find((part) => part.start <= mark && mark < part.end);
-  const after = { start: mark, end: limitEnd(batchExport, { start: mark, end }, blockerIntervals) };
-  const found = containing ?? (await coverageOf(db, batchExport, after))[0];
+  const after = { start: mark, end: limitEnd(timeline, { start: mark, end }, blockerIntervals) };
+  const found = containing ?? (await coverageOf(db, batchExport, timeline, after))[0];
   // A run may have completed since the export was read.
   if (!found || found.state === 'done' || found.state === 'accepted') return null;
   return { ...found, start: mark };
@@ -117,7 +122,8 @@ async function findBlocker(
 /** The states of the intervals of a range of whole intervals. */
 export async function coverageOf(
   sql: Sql,
-  { id, schedule }: BatchExport,
+  { id }: BatchExport,
+  timeline: Timeline,
   range: DataInterval,
 ): Promise<readonly CoverageRange[]> {
   const facts = await findCoverage(sql, id, range);
@@ -127,7 +133,7 @@ export async function coverageOf(
   const awaited = await listBackfillsUnderWay(sql, id);
   const ahead = awaited.map((backfill): CoverageRange => {
     const { range: whole, order, plannedTo } = backfill;
-    const rest = plannedTo === null ? whole : remainder(schedule.cadences, whole, order, plannedTo);
+    const rest = plannedTo === null ? whole : remainder(timeline, whole, order, plannedTo);
     return { ...rest, state: 'running' };
   });
   const within = gaps.flatMap((gap) => ahead.map((part) => intersect(gap, part)));
@@ -141,12 +147,11 @@ function intersect(gap: DataInterval, part: CoverageRange): CoverageRange {
 
 /** @throws Refusal */
 function rangeOf(
-  batchExport: BatchExport,
+  timeline: Timeline,
   { from, to, perDay }: CoverageRequest,
   oldest: Instant | null,
   now: Instant,
 ): DataInterval | null {
-  const { cadences } = batchExport.schedule;
   const most = perDay ? maxIntervals.perDay : maxIntervals.ranges;
   const end = to ?? now;
   if (from !== null && from < firstStart) throw fault('from', 'from must not be before 1970.');
@@ -154,8 +159,8 @@ function rangeOf(
     throw fault('from', to === null ? 'from must be in the past.' : 'from must be before to.');
   }
   if (from !== null) {
-    const range = widenRange(cadences, { start: from, end }, now);
-    const count = range === null ? 0 : countIntervals(cadences, range);
+    const range = widenRange(timeline, { start: from, end }, now);
+    const count = range === null ? 0 : countIntervals(timeline, range);
     if (count > most) {
       const remedy = perDay ? '' : `, or bucket=day, which takes up to ${maxIntervals.perDay}`;
       const detail = `The range has ${count} intervals; the maximum is ${most}. Choose a later from or an earlier to${remedy}.`;
@@ -164,14 +169,13 @@ function rangeOf(
     return range;
   }
   if (oldest === null || oldest >= end) return null;
-  const whole = widenRange(cadences, { start: Math.max(oldest, firstStart), end }, now);
-  return whole && { start: limitStart(batchExport, whole, most), end: whole.end };
+  const whole = widenRange(timeline, { start: Math.max(oldest, firstStart), end }, now);
+  return whole && { start: limitStart(timeline, whole, most), end: whole.end };
 }
 
 /** The earliest bound that leaves at most `max` intervals before the end of `range`. */
-function limitStart({ schedule }: BatchExport, range: DataInterval, max: number): Instant {
-  const fits = (start: Instant) =>
-    countIntervals(schedule.cadences, { start, end: range.end }) <= max;
+function limitStart(timeline: Timeline, range: DataInterval, max: number): Instant {
+  const fits = (start: Instant) => countIntervals(timeline, { start, end: range.end }) <= max;
   if (fits(range.start)) return range.start;
   let [tooEarly, late] = [range.start, range.end];
   while (late - tooEarly > 1) {
@@ -180,12 +184,12 @@ function limitStart({ schedule }: BatchExport, range: DataInterval, max: number)
     else tooEarly = middle;
   }
   // The first instant that fits comes right after a bound that is one too many.
-  return tickAfter(schedule.cadences, late - 1);
+  return boundAfter(timeline, late - 1);
 }
 
 /** The latest bound that leaves at most `max` intervals after the start of `range`. */
-function limitEnd({ schedule }: BatchExport, range: DataInterval, max: number): Instant {
-  const page = pageOfIntervals(schedule.cadences, range, { order: 'oldest_first', limit: max });
+function limitEnd(timeline: Timeline, range: DataInterval, max: number): Instant {
+  const page = pageOfIntervals(timeline, range, { order: 'oldest_first', limit: max });
   return page.at(-1)?.end ?? range.end;
 }
 

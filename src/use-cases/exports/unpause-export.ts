@@ -1,11 +1,14 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
 import { notFound } from '../../domain/problem.ts';
+import type { DataInterval, Instant } from '../../domain/time.ts';
 import { missedWhilePaused } from '../../scheduling/missed-while-paused.ts';
-import { unpause } from '../../scheduling/schedule.ts';
+import { newestGate, unpause } from '../../scheduling/schedule.ts';
+import type { Sql } from '../../store/database.ts';
 import { lockExportNow } from '../../store/exports.ts';
 import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import type { Actor, Context } from '../context.ts';
 import { changeExport } from './activity.ts';
+import { readTimeline } from './timeline.ts';
 
 export interface UnpausedExport {
   readonly batchExport: BatchExport;
@@ -35,7 +38,7 @@ export async function unpauseExport(
       schedule: unpause(before.schedule, now),
     };
     const batchExport = await changeExport(tx, actor, 'unpaused', before, after);
-    const missed = options.backfill ? missedWhilePaused(before.schedule, now) : [];
+    const missed = options.backfill ? await missedBy(tx, before, now) : [];
     const backfillIds: string[] = [];
     for (const range of missed) {
       const recorded = await recordBackfill(tx, context, batchExport, wholeRange(range));
@@ -45,4 +48,13 @@ export async function unpauseExport(
   });
   for (const id of unpaused.backfillIds) context.doorbell.backfillWaiting(id);
   return unpaused;
+}
+
+async function missedBy(
+  tx: Sql,
+  { id, schedule }: BatchExport,
+  now: Instant,
+): Promise<readonly DataInterval[]> {
+  const pause = { start: newestGate(schedule).pausedSince ?? now, end: now };
+  return missedWhilePaused(schedule, await readTimeline(tx, id, schedule, pause), now);
 }

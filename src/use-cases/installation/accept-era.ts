@@ -4,14 +4,14 @@ import type { Database } from '../../store/database.ts';
 import { acceptEra, type ListedEra } from '../../store/eras.ts';
 
 /**
- * Allows work on a restored or copied database. The operator confirms that the original is stopped
- * permanently.
+ * Allows work on a restored or copied database, and on files that a lost history has put into buckets. The operator
+ * confirms that no other copy of the database is in use.
  */
 export async function acceptCurrentEra(db: Database): Promise<ListedEra> {
   return db.transaction(async (tx) => {
     const era = await acceptEra(tx);
     if (era === null) {
-      const detail = 'The current era is not held: there is nothing to accept.';
+      const detail = 'The current era was accepted before: there is nothing to accept.';
       throw new Refusal({ code: 'conflict', detail, attr: null });
     }
     await recordActivity(tx, {
@@ -21,7 +21,7 @@ export async function acceptCurrentEra(db: Database): Promise<ListedEra> {
       subjectId: era.id,
       action: 'accepted',
       keyId: null,
-      changes: [{ field: 'held', before: true, after: false }],
+      changes: [{ field: 'accepted', before: false, after: true }],
     });
     return era;
   });

@@ -111,4 +111,7 @@ const backfillHasEnded = () =>
   invalid('The backfill has ended: only a running one can be cancelled.');
 const isCommitting = () =>
   conflict('The run is committing its files: it can no longer be cancelled and will complete.');
-const isLive = () => conflict('Another run of this interval is live. Wait until it ends.');
+const isLive = () =>
+  conflict(
+    'Another run of this interval is live, or its rows are exported by intervals with other bounds. Wait until the run ends, or start a backfill.',
+  );

@@ -25,14 +25,13 @@ export async function recordFault(
   const { retry, secondOpinionMs } = context.policy;
   const shown = { code: error.code, text: describeError(error) };
   await context.db.transaction(async (tx) => {
-    if (error.code === 'destination.conflict' && run.attempt === 1) {
-      // It may not have looked at the keys, as the next one does. So this is no fault yet.
-      if (await handBackRun(tx, run, 0, null)) await log(tx, run, 'INFO', firstConflict);
-      return;
-    }
     const history = await readHistory(tx, run, error);
     const policy = { ...retry, secondOpinionMs };
-    const decision = decideAttempt(error, run.faults + 1, history, policy, random);
+    // Our own database failed: that is no reason to give the run up.
+    const isOurs = error.code === 'internal.database_unavailable';
+    const decision = isOurs
+      ? { outcome: 'retry' as const, delayMs: retry.baseMs * random }
+      : decideAttempt(error, run.faults + 1, history, policy, random);
     if (decision.outcome === 'doubted') {
       if (!(await handBackRun(tx, run, decision.delayMs, shown, false))) return;
       const seconds = Math.ceil(decision.delayMs / 1000);
@@ -41,7 +40,7 @@ export async function recordFault(
       return;
     }
     if (decision.outcome === 'retry') {
-      if (!(await handBackRun(tx, run, decision.delayMs, shown))) return;
+      if (!(await handBackRun(tx, run, decision.delayMs, shown, !isOurs))) return;
       const seconds = Math.ceil(decision.delayMs / 1000);
       const text = `Attempt ${run.attempt} failed. The next attempt starts in ${seconds} s. ${shown.text}`;
       await log(tx, run, 'WARNING', text);
@@ -56,12 +55,15 @@ export async function recordFault(
       await noteLateRowsWait(tx, run.exportId, run.interval, text);
     }
     // Nothing is missing that the schedule should have exported.
-    if (isFinal && run.purpose === 'whole') await countFailure(tx, context, run, text);
+    if (!isFinal || run.purpose !== 'whole') return;
+    // Another database may be writing to the bucket: no other interval should be tried.
+    const pauseAfter = error.code === 'run.unknown_history' ? 1 : context.policy.pauseAfterFailures;
+    await countFailure(tx, context, run, text, pauseAfter);
   });
 }
 
-const firstConflict =
-  'Attempt 1 found a file at a key that should be free. The next attempt starts now and reads what is there.';
+const plural = (streak: number) =>
+  streak === 1 ? 'a failed run' : `${streak} consecutive failed runs`;
 
 const retriesExhausted =
   'All attempts failed, so Sluice stopped retrying this run. Fix the cause, then retry the run.';
@@ -116,10 +118,10 @@ async function countFailure(
   context: Context,
   run: ClaimedRun,
   reason: string,
+  pauseAfter = context.policy.pauseAfterFailures,
 ): Promise<void> {
-  const { warnAfterFailures, pauseAfterFailures } = context.policy;
   const row = await lockExport(tx, run.exportId);
-  const failure = await recordFailure(tx, run.exportId, pauseAfterFailures, reason);
+  const failure = await recordFailure(tx, run.exportId, pauseAfter, reason);
   if (failure.paused && row) {
     const schedule = pause(row.schedule, await readNow(tx));
     await storeSchedules(tx, [{ exportId: run.exportId, schedule }]);
@@ -127,14 +129,14 @@ async function countFailure(
       tx,
       run,
       'ERROR',
-      `The export is paused after ${failure.streak} consecutive failed runs. Fix the cause, then unpause the export. ${reason}`,
+      `The export is paused after ${plural(failure.streak)}. Fix the cause, then unpause the export. ${reason}`,
     );
-  } else if (failure.streak === warnAfterFailures) {
+  } else if (failure.streak === context.policy.warnAfterFailures) {
     await logForExport(
       tx,
       run,
       'WARNING',
-      `${failure.streak} consecutive runs have failed. The export is paused after ${pauseAfterFailures}.`,
+      `${failure.streak} consecutive runs have failed. The export is paused after ${pauseAfter}.`,
     );
   }
 }

@@ -62,7 +62,7 @@ interface Round {
 /**
  * Checks completed intervals for late rows: after the end of a transaction that a run did not wait for
  * and, with `LATE_LOOKBACK_HOURS`, regularly. If rows may have come, a run adds those that the files lack. Rows that left the
- * source, and rows of which only the content changed, are no reason for anything. An interval without late rows and without open transactions becomes
+ * source, and rows whose content alone changed, are no reason for anything. An interval without late rows and without open transactions becomes
  * settled, and the high-water mark may pass it.
  *
  * Goes on until no interval is due. Organizations take turns. A turn is short: a check that is not done by then is

@@ -13,8 +13,7 @@ export interface DeathAlone {
 
 /**
  * Records that a run's own process died. If the run must have caused it, or it has happened before, the
- * run ends as Failed. Otherwise it is retried, again in its own process. A death before the first row is
- * read counts as a usual failed attempt.
+ * run ends as Failed. Otherwise it is retried, again in its own process.
  */
 export async function recordDeathAlone(
   context: Context,

@@ -80,7 +80,7 @@ async function deadlyRun(range: { start: string; end: string } = quiet): Promise
   const worker = await installation.startWorker({ FAILPOINTS: 'claim=kill' });
   await worker.waitForExit(60_000);
   await installation.pool.query(
-    `update runs set crashes = 2, lease_expires_at = now() where export_id = $1`,
+    `update runs set crashes = 1, lease_expires_at = now() where export_id = $1`,
     [exportId],
   );
   return exportId;
@@ -107,6 +107,33 @@ test('workers that die while they read: the third attempt has its own process, a
   expect(await childOf(worker)).not.toBe(worker.pid);
   await until(() => worker.output().includes('"end":"completed"'));
 });
+
+test.each(casesOf(['before_complete'], ['claim', 'before_record']))(
+  'a run that ends its process at %s harms two workers, then only its own process',
+  async (step) => {
+    const exportId = await createS3Export(installation);
+    await backfill(installation, exportId, quiet);
+    for (let death = 1; death <= 2; death += 1) {
+      const doomed = await installation.startWorker({ FAILPOINTS: `${step}=kill` });
+      expect(await doomed.waitForExit(60_000)).toMatchObject({ signal: 'SIGKILL' });
+    }
+    const worker = await installation.startWorker({
+      // The worker itself claims the run.
+      FAILPOINTS: step === 'claim' ? 'child:before_open=abort' : `child:${step}=abort`,
+    });
+    const [run] = await untilEnded(installation, exportId);
+    expect(run).toMatchObject({ status: 'Failed', errorCode: 'run.crashed', attempt: 3 });
+    expect(worker.hasExited()).toBe(false);
+    // What the third attempt may have made current is replaced.
+    await installation.stopWorkers();
+    await installation.startWorker();
+    await backfill(installation, exportId, quiet);
+    expect((await untilEnded(installation, exportId, { count: 2 })).at(-1)).toMatchObject({
+      status: 'Completed',
+      rows: 50,
+    });
+  },
+);
 
 const ends = casesOf<readonly [string, string, string, number]>(
   [

@@ -1,6 +1,7 @@
 import { gunzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FailpointName } from '../../../src/failpoints/failpoint.ts';
+import { acceptCurrentEra } from '../../../src/use-cases/installation/accept-era.ts';
 import {
   createS3Export,
   insertEvents,
@@ -300,7 +301,9 @@ describe('a bucket that denies DeleteObject', () => {
         `select message from log_entries where export_id = $1 and level = 'WARNING'`,
         [exportId],
       );
-      return /could not be removed.*permission to delete/.test(String(warnings[0]?.message));
+      return /could not be removed.*permission to read and delete/.test(
+        String(warnings[0]?.message),
+      );
     });
     await installation.s3.faults.clear();
     await installation.pool.query('update leftover_files set tried_at = null');
@@ -309,7 +312,7 @@ describe('a bucket that denies DeleteObject', () => {
   });
 });
 
-test('a database that was restored finds its bucket ahead, says so, and goes on above it', async () => {
+test('a database that lacks a commit of its bucket holds the export until an operator accepts that, and goes on above it', async () => {
   const { pool } = installation;
   const exportId = await createS3Export(installation, { name: 'restored' });
   await installation.startWorker();
@@ -329,8 +332,20 @@ test('a database that was restored finds its bucket ahead, says so, and goes on 
   await pool.query('delete from runs where export_id = $1 and generation = 1', [exportId]);
   await pool.query(`update events set event = event || ':' where team_id = $1`, [team()]);
   await installation.startWorker();
-  expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed', rows });
-  expect(await readManifest(exportId)).toMatchObject({ generation: 3 });
-  expect(await readRuns(installation, exportId)).toHaveLength(2);
+  const ahead = await readManifest(exportId);
+  expect(await runAgain(exportId, 1)).toMatchObject({ errorCode: 'run.unknown_history' });
+  expect(await readManifest(exportId)).toEqual(ahead);
+  const { rows: held } = await pool.query(
+    'select paused, paused_reason from batch_exports where id = $1',
+    [exportId],
+  );
+  expect(held[0]).toMatchObject({
+    paused: true,
+    paused_reason: expect.stringMatching(/eras accept/),
+  });
+  await acceptCurrentEra(installation.db);
+  expect(await runAgain(exportId, 2)).toMatchObject({ status: 'Completed', rows });
+  expect(await readManifest(exportId)).toMatchObject({ generation: 4 });
+  expect(await readRuns(installation, exportId)).toHaveLength(3);
   expect(await expectInvariants(installation)).toMatchObject({ rows });
 });

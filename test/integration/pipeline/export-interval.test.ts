@@ -72,8 +72,9 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     expect(result.generation).toBe(2);
     expect(result.rows).toBeLessThan(rows);
     expect(replaced).toEqual(
-      first.result.files.map(({ key }) => ({
+      first.result.files.map(({ key, etag }) => ({
         key,
+        etag,
         generation: 1,
         manifestKey: manifestPath,
         isRecent: true,
@@ -127,7 +128,10 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     const stop = new AbortController();
     const stopped = attempt(bench, destination, firstJob(), {
       signal: stop.signal,
-      readingBegins: async () => stop.abort(new Error('stopped')),
+      step: (_name, work) => {
+        stop.abort(new Error('stopped'));
+        return work();
+      },
     });
     await expect(stopped.exported).rejects.toThrow();
     expect(await readableKeys(destination)).toEqual([]);

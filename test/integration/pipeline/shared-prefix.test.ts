@@ -5,15 +5,17 @@ import { removeLeftovers } from '../../../src/pipeline/leftovers.ts';
 import { codeOf, readAll, recordingJournal } from '../../conformance/destination-suite.ts';
 import {
   attempt,
+  encodingOf,
   firstJob,
   type IntervalBench,
+  manifestPath,
   type OpenedDestination,
   openedBy,
   openIntervalBench,
   readableKeys,
 } from '../../support/interval-bench.ts';
 
-/** Exports without a manifest, whose files only their metadata tells apart. */
+/** Objects of other exports and programs at an export's keys. */
 
 let bench: IntervalBench;
 let opened: OpenedDestination;
@@ -23,11 +25,6 @@ beforeAll(async () => {
   bench = await openIntervalBench(20);
 });
 afterAll(() => bench?.drop());
-beforeEach(async () => {
-  opened = await openedBy.S3();
-  destination = opened.destination;
-});
-afterEach(() => opened?.close());
 
 const bare = firstJob({ writesManifest: false });
 const other = { ...bare, exportId: String(randomUUID()), runId: randomUUID() };
@@ -39,60 +36,123 @@ async function putWithoutOwner(key: string) {
     recordingJournal().journal,
   );
   await writer.write(Buffer.from('as it was'));
-  await writer.complete();
+  return (await writer.complete()).etag;
 }
 
-describe('two exports without a manifest at one prefix', () => {
-  it('do not replace the file of each other', async () => {
-    const { result } = await attempt(bench, destination, bare).exported;
-    const key = result.files[0]?.key ?? '';
-    const before = await readAll(destination, key);
-    const request = { ...other.request, includeEvents: ['event 1'] };
-    const refused = attempt(bench, destination, { ...other, request });
-    expect(await codeOf(refused.exported)).toBe('destination.key_taken');
-    expect((await readAll(destination, key))?.equals(before ?? Buffer.alloc(0))).toBe(true);
+describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
+  beforeEach(async () => {
+    opened = await openedBy[type]();
+    destination = opened.destination;
+  });
+  afterEach(() => opened?.close());
+
+  describe('two exports without a manifest at one prefix', () => {
+    it('do not replace the file of each other', async () => {
+      const { result } = await attempt(bench, destination, bare).exported;
+      const key = result.files[0]?.key ?? '';
+      const before = await readAll(destination, key);
+      const request = { ...other.request, includeEvents: ['event 1'] };
+      const refused = attempt(bench, destination, { ...other, request });
+      expect(await codeOf(refused.exported)).toBe('destination.key_taken');
+      expect((await readAll(destination, key))?.equals(before ?? Buffer.alloc(0))).toBe(true);
+    });
+
+    it('do not remove the file of each other, though a refused attempt has noted it', async () => {
+      const { result } = await attempt(bench, destination, bare).exported;
+      const keys = result.files.map(({ key }) => key);
+      const leftovers = keys.map((key) => ({
+        ...{ key, generation: 1, manifestKey: null, etag: null, isRecent: false },
+      }));
+      const commit = { ...other, generation: 2, lineage: 2, manifestKey: null };
+      const remove = (current: typeof commit) =>
+        removeLeftovers(
+          destination,
+          current,
+          leftovers,
+          false,
+          async () => true,
+          async (asked) => asked,
+          AbortSignal.timeout(30_000),
+        );
+      expect(await remove(commit)).toEqual({ removed: [], foreign: keys, fault: null });
+      expect(await readableKeys(destination)).toEqual(keys);
+      await remove({ ...commit, exportId: bare.exportId });
+      expect(await readableKeys(destination)).toEqual([]);
+    });
   });
 
-  it('do not remove the file of each other, though a refused attempt has noted it', async () => {
-    const { result } = await attempt(bench, destination, bare).exported;
-    const keys = result.files.map(({ key }) => key);
-    const leftovers = keys.map((key) => ({
-      ...{ key, generation: 1, manifestKey: null, isRecent: false },
-    }));
-    const commit = { ...other, generation: 2, lineage: 2, manifestKey: null };
-    const remove = (current: typeof commit) =>
-      removeLeftovers(
-        destination,
-        current,
-        leftovers,
-        false,
-        async (asked) => asked,
-        AbortSignal.timeout(30_000),
+  describe('a file that does not say whose it is', () => {
+    it('is replaced if the receipt has its tag', async () => {
+      const { result } = await attempt(bench, destination, bare).exported;
+      const [file] = result.files;
+      if (!file) throw new Error('there is no file');
+      await destination.deleteFiles([file.key]);
+      const etag = await putWithoutOwner(file.key);
+      const current = { ...result, files: [{ ...file, etag }] };
+      await attempt(bench, destination, { ...bare, runId: randomUUID(), current }).exported;
+      expect(String(await readAll(destination, file.key))).not.toBe('as it was');
+    });
+
+    it('is not replaced if the receipt has another tag', async () => {
+      const { result } = await attempt(bench, destination, bare).exported;
+      const key = result.files[0]?.key ?? '';
+      await destination.deleteFiles([key]);
+      await putWithoutOwner(key);
+      const next = { ...bare, runId: randomUUID(), current: result };
+      expect(await codeOf(attempt(bench, destination, next).exported)).toBe(
+        'destination.key_taken',
       );
-    expect(await remove(commit)).toEqual({ removed: keys, fault: null });
-    expect(await readableKeys(destination)).toEqual(keys);
-    await remove({ ...commit, exportId: bare.exportId });
-    expect(await readableKeys(destination)).toEqual([]);
-  });
-});
+      expect(String(await readAll(destination, key))).toBe('as it was');
+    });
 
-describe('a file that does not say whose it is', () => {
-  it('is replaced if the receipt names it', async () => {
-    const { result } = await attempt(bench, destination, bare).exported;
-    const key = result.files[0]?.key ?? '';
-    await destination.deleteFiles([key]);
-    await putWithoutOwner(key);
-    const next = { ...bare, runId: randomUUID(), current: result };
-    await attempt(bench, destination, next).exported;
-    expect(String(await readAll(destination, key))).not.toBe('as it was');
+    it('is not replaced otherwise', async () => {
+      const { result } = await attempt(bench, destination, bare).exported;
+      const key = result.files[0]?.key ?? '';
+      await destination.deleteFiles([key]);
+      await putWithoutOwner(key);
+      expect(await codeOf(attempt(bench, destination, bare).exported)).toBe(
+        'destination.key_taken',
+      );
+      expect(String(await readAll(destination, key))).toBe('as it was');
+    });
   });
 
-  it('is not replaced otherwise', async () => {
-    const { result } = await attempt(bench, destination, bare).exported;
-    const key = result.files[0]?.key ?? '';
-    await destination.deleteFiles([key]);
-    await putWithoutOwner(key);
-    expect(await codeOf(attempt(bench, destination, bare).exported)).toBe('destination.key_taken');
-    expect(String(await readAll(destination, key))).toBe('as it was');
+  describe('a commit with a manifest', () => {
+    const job = firstJob();
+    const gzip = firstJob({
+      ...other,
+      writesManifest: true,
+      encoding: encodingOf({ file_format: 'JSONLines', compression: 'gzip' }),
+    });
+
+    it('withdraws the key at which another program has put an object, and leaves that object', async () => {
+      const [file] = (await attempt(bench, destination, job).exported).result.files;
+      const key = file?.key ?? '';
+      await destination.deleteFiles(await readableKeys(destination));
+      await putWithoutOwner(key);
+      const refused = attempt(bench, destination, { ...job, runId: randomUUID() });
+      expect(await codeOf(refused.exported)).toBe('destination.conflict');
+      expect(refused.asked).toContain(`withdraw ${key}`);
+      expect(await readableKeys(destination)).toEqual([key]);
+    });
+
+    it('deletes its files at once if the manifest of another export has refused its own', async () => {
+      const refused = attempt(bench, destination, job, {
+        confirmCommit: async () => void (await attempt(bench, destination, gzip).exported),
+      });
+      expect(await codeOf(refused.exported)).toBe('destination.conflict');
+      const keys = await readableKeys(destination);
+      expect(keys).toEqual([expect.stringMatching(/gz$/), manifestPath]);
+      expect(refused.asked.at(-1)).toMatch(/^withdraw p\/\S+\.jsonl,p\/\S+_manifest\.json$/);
+    });
+
+    it('writes no file if the manifest of another export was there before', async () => {
+      await attempt(bench, destination, gzip).exported;
+      const before = await readableKeys(destination);
+      const late = attempt(bench, destination, job);
+      expect(await codeOf(late.exported)).toBe('destination.key_taken');
+      expect(late.asked).toEqual([]);
+      expect(await readableKeys(destination)).toEqual(before);
+    });
   });
 });

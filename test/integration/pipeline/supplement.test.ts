@@ -65,7 +65,7 @@ const sourceKeys = async (): Promise<readonly string[]> => {
   return found.rows.map(({ uuid }) => uuid);
 };
 
-/** Most rows leave the source, one of the others is changed, and one comes late. @returns its key */
+/** Nearly all rows leave the source, one of the others is changed, and one comes late. @returns its key */
 async function changeSource(): Promise<string> {
   const { pool } = bench.database;
   await pool.query(

@@ -11,19 +11,20 @@ const key = 'old/a_manifest.json';
 const job = firstJob();
 
 /** Takes the manifest at the former prefix away, at a store without conditional puts. */
-async function leave(confirmed: readonly string[]) {
+async function leave(confirmed: readonly string[], knows = true) {
   store = await openStore({ quirks: { ifNoneMatch: 'ignore', ifMatch: 'ignore' } });
   const { destination } = store;
   await destination.probe(AbortSignal.timeout(30_000));
   const before = encodeManifest(buildTombstone({ ...job, ...job.encoding }, 'before'));
   await destination.commitManifest(key, before, null);
   const commit = { ...job, generation: 2, lineage: 2, manifestKey: 'new/a_manifest.json' };
-  const left = [{ key, generation: 1, manifestKey: key, isRecent: false }];
+  const left = [{ key, generation: 1, manifestKey: key, etag: null, isRecent: false }];
   const removal = await removeLeftovers(
     destination,
     commit,
     left,
     true,
+    async () => knows,
     async () => confirmed,
     AbortSignal.timeout(30_000),
   );
@@ -34,11 +35,15 @@ async function leave(confirmed: readonly string[]) {
 describe('a tombstone at a store without conditions', () => {
   it('is put if the key is still left over', async () => {
     expect(await leave([key])).toEqual({
-      ...{ removed: [key], fault: null, movedTo: 'new/a_manifest.json' },
+      ...{ removed: [key], foreign: [], fault: null, movedTo: 'new/a_manifest.json' },
     });
   });
 
   it('is not put over the manifest of a run that has begun since', async () => {
-    expect(await leave([])).toEqual({ removed: [], fault: null, movedTo: 'before' });
+    expect(await leave([])).toMatchObject({ removed: [], movedTo: 'before' });
+  });
+
+  it('is not put over the manifest of a database with another history', async () => {
+    expect(await leave([key], false)).toMatchObject({ removed: [], movedTo: 'before' });
   });
 });

@@ -28,6 +28,7 @@ const modelOf = (name: string): Model => ({
   intervalColumn: 'at',
   keyColumns: ['id'],
   eventColumn: null,
+  onSchemaChange: 'follow',
   columns: [{ name: 'id', expression: null, sourceType: 'integer', json: false }],
 });
 

@@ -1,3 +1,4 @@
+import { timelineOf } from '../../../src/scheduling/timeline.ts';
 import { expect, it } from 'vitest';
 import { toTimestamp } from '../../../src/domain/time.ts';
 import { findCoverage, findHoles } from '../../../src/store/coverage.ts';
@@ -52,7 +53,7 @@ it('two years of hours come from one pass over an index, and many holes from few
     Number(/shared hit=(\d+)/.exec(plan)?.[1]) +
     Number(/shared hit=\d+ read=(\d+)/.exec(plan)?.[1] ?? 0);
   expect(blocks, plan).toBeLessThan(500);
-  const ranges = await coverageOf(side.db, item, range);
+  const ranges = await coverageOf(side.db, item, timelineOf(item.schedule, []), range);
   expect(ranges).toHaveLength(37);
   expect((await findHoles(side.db, item.id))?.missing).toEqual({
     count: 18,

@@ -1,3 +1,4 @@
+import { timelineOf } from '../../../src/scheduling/timeline.ts';
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { BatchExport } from '../../../src/domain/batch-export.ts';
@@ -199,7 +200,10 @@ async function awaitSome(exportId: string, pasts: Past[], roll: (n: number) => n
 /** The state of each hour. Fails if the ranges do not cover them exactly, or two neighbours are alike. */
 async function statesOf(item: BatchExport, count = hours): Promise<CoverageState[]> {
   const start = item.schedule.openIntervalStart;
-  const ranges = await coverageOf(side.db, item, { start, end: start + count * hourMs });
+  const ranges = await coverageOf(side.db, item, timelineOf(item.schedule, []), {
+    start,
+    end: start + count * hourMs,
+  });
   let at = start;
   for (const [index, range] of ranges.entries()) {
     expect(range.start).toBe(at);
@@ -262,7 +266,10 @@ describe('over random histories', () => {
   it('a part of the range gives the same states', async () => {
     const { item, pasts } = await makeHistory(101);
     const start = item.schedule.openIntervalStart + 5 * hourMs;
-    const ranges = await coverageOf(side.db, item, { start, end: start + 7 * hourMs });
+    const ranges = await coverageOf(side.db, item, timelineOf(item.schedule, []), {
+      start,
+      end: start + 7 * hourMs,
+    });
     const found = ranges.flatMap((range) =>
       Array.from({ length: (range.end - range.start) / hourMs }, () => range.state),
     );

@@ -89,12 +89,12 @@ describe('the current era', () => {
     expect(await currentEra(db)).toMatchObject({ number: 3, held: true });
     expect(await acceptCurrentEra(db)).toMatchObject({ number: 3 });
     expect(await currentEra(db)).toMatchObject({ number: 3, held: false });
-    await expect(acceptCurrentEra(db)).rejects.toThrow('not held');
+    await expect(acceptCurrentEra(db)).rejects.toThrow('accepted before');
     expect(await db.query(`select action, subject_type, changes from activity`)).toEqual([
       {
         action: 'accepted',
         subject_type: 'era',
-        changes: [{ field: 'held', before: true, after: false }],
+        changes: [{ field: 'accepted', before: false, after: true }],
       },
     ]);
   });

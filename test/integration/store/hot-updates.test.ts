@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { beginCommit, beginReading } from '../../../src/store/attempt-steps.ts';
+import { beginCommit } from '../../../src/store/attempt-steps.ts';
 import type { Database } from '../../../src/store/database.ts';
 import { findExportDetails } from '../../../src/store/export-details.ts';
 import { lockExportNow } from '../../../src/store/exports.ts';
@@ -48,7 +48,7 @@ it('most updates of a run, and of its export, stay on their page and touch no in
   await decide(context);
   for (const { id } of await listRuns(db, item.id)) {
     const run = await claim({ db }, id);
-    await beginReading(db, run);
+    await confirmLease(db, run, 60_000);
     await recordProgress(db, run, progress);
     await confirmLease(db, run, 60_000);
     await beginCommit(db, run, 60_000, { files: ['a'.repeat(200)] }, emptyCommit);

@@ -1,11 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import {
-  beginCommit,
-  beginCommits,
-  beginReading,
-  beginReadings,
-  type CommitRequest,
-} from '../../../src/store/attempt-steps.ts';
+import { beginCommit, beginCommits, type CommitRequest } from '../../../src/store/attempt-steps.ts';
 import { type CompletionOutcome, completeRuns } from '../../../src/store/completions.ts';
 import type { Sql } from '../../../src/store/database.ts';
 import type { ClaimedRun } from '../../../src/store/leases.ts';
@@ -46,8 +40,8 @@ async function takeOver(run: ClaimedRun): Promise<void> {
 }
 
 async function stateOf({ runId, exportId }: ClaimedRun) {
-  const [row] = await side.db.query<{ status: string; reading: boolean; logged: number }>(
-    `select status, reading_since is not null as reading, committing_generation as committing,
+  const [row] = await side.db.query<{ status: string; logged: number }>(
+    `select status, committing_generation as committing,
             (select count(*)::int from receipts c where c.run_id = r.id) as receipts,
             (select count(*)::int from leftover_files l where l.export_id = r.export_id and l.data_interval_start = r.data_interval_start) as leftovers,
             (select count(*)::int from log_entries l where l.export_id = $2 and l.run_id = r.id) as logged
@@ -264,30 +258,5 @@ describe('commits that begin together', () => {
     const intent = { files: [], rejectedFiles: [], manifestKey: null, generation: 1 };
     await ports.confirmCommit(intent as unknown as Parameters<typeof ports.confirmCommit>[0]);
     expect(await stateOf(run)).toMatchObject({ committing: null, leftovers: 0 });
-  });
-});
-
-describe('attempts that begin to read together', () => {
-  it('are each noted under their own lease, and wait for no lock', async () => {
-    const [held, lost, locked] = (await claimedRuns(3)) as [ClaimedRun, ClaimedRun, ClaimedRun];
-    await takeOver(lost);
-    const begun = await whileLocked(runLock, locked.runId, () =>
-      beginReadings(side.db, [lost, locked, held]),
-    );
-    expect(begun).toEqual([false, null, true]);
-    expect(await beginReading(side.db, locked, { take: async () => null })).toBe(true);
-    const states = await Promise.all([held, lost, locked].map(stateOf));
-    expect(states.map((state) => state?.reading)).toEqual([true, false, true]);
-  });
-
-  it('a small run reads from its claim on, so a death counts from there', async () => {
-    const { id } = await createExportOfThePast(side);
-    await decide(side.context);
-    const [waiting] = await listRuns(side.db, id);
-    await side.db.query(`update outbox set small = true where run_id = $1`, [waiting?.id]);
-    const run = await claim(side, waiting?.id ?? '');
-    expect(run).toMatchObject({ isReading: true, crashes: 0 });
-    await expireLease(side.db, run.runId);
-    expect(await claim(side, run.runId)).toMatchObject({ isReading: false, crashes: 1 });
   });
 });

@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
-import { beginCommit, beginReading } from '../../../src/store/attempt-steps.ts';
-import { currentEra } from '../../../src/store/eras.ts';
+import { beginCommit } from '../../../src/store/attempt-steps.ts';
+import { retireDestination, returnToPlace } from '../../../src/store/former-destinations.ts';
 import {
   type ClaimedRun,
   claimRun,
+  countDeathAlone,
   renewLeases,
   sweepExpiredLeases,
 } from '../../../src/store/leases.ts';
-import { enqueueRuns } from '../../../src/store/outbox.ts';
 import { handBackRun, recordProgress } from '../../../src/store/runs.ts';
 import {
-  findLiveUploadIds,
+  findLiveUploads,
   listNotedKeys,
   noteUpload,
   recordUpload,
@@ -47,6 +47,9 @@ async function waitingRun(): Promise<{ exportId: string; runId: string }> {
 function tryClaim(runId: string, holder = String(randomUUID())): Promise<ClaimedRun | null> {
   return claimRun(side.db, runId, holder, leaseMs);
 }
+
+const sendParts = (run: ClaimedRun, bytes: number) =>
+  recordUploadParts(side.db, run, { key: 'k', uploadId: 'u', parts: [] }, bytes);
 
 const state = (exportId: string): Promise<RunRow> => firstRun(side.db, exportId);
 
@@ -123,7 +126,7 @@ describe('the fence', () => {
     const before = await side.db.query(`select * from runs where id = $1`, [runId]);
     expect(await recordProgress(side.db, late, progress)).toBe(false);
     expect(await recordUpload(side.db, late, upload, true)).toBe(false);
-    await recordUploadParts(side.db, late, { ...upload, key: 'early', uploadId: 'u0' });
+    await recordUploadParts(side.db, late, { ...upload, key: 'early', uploadId: 'u0' }, 5);
     expect(await beginCommit(side.db, late, leaseMs, {}, emptyCommit)).toBe(false);
     expect(await renewLeases(side.db, [late], leaseMs)).toEqual(new Set());
     expect(await handBackRun(side.db, late, 0, null)).toBe(false);
@@ -133,7 +136,6 @@ describe('the fence', () => {
     await releaseRun(side.context, late);
     await quarantineRun(side.context, late, 'SIGSEGV');
     await recordDeathAlone(side.context, late, { certain: true, how: 'SIGSEGV' });
-    expect(await beginReading(side.db, late)).toBe(false);
 
     expect(await side.db.query(`select * from runs where id = $1`, [runId])).toEqual(before);
     expect(await state(exportId)).toMatchObject({ waits: false });
@@ -155,53 +157,54 @@ describe('a process that a run had for itself and that ended', () => {
   const killed = { certain: false, how: 'SIGKILL' };
   const crashed = { certain: true, how: 'SIGSEGV' };
 
-  async function readingRun() {
+  async function attemptedRun() {
     const { exportId, runId } = await waitingRun();
-    const claimAndRead = async () => {
+    const attempt = async () => {
       await side.db.query(`update outbox set available_at = now() where run_id = $1`, [runId]);
-      const run = await claim(side, runId);
-      await beginReading(side.db, run);
-      return run;
+      return claim(side, runId);
     };
-    return { exportId, runId, claimAndRead };
+    return { exportId, runId, attempt };
   }
 
   it('fails the run at once if it crashed, while others continue', async () => {
-    const { exportId, claimAndRead } = await readingRun();
+    const { exportId, attempt } = await attemptedRun();
     const other = await waitingRun();
-    await recordDeathAlone(side.context, await claimAndRead(), crashed);
+    await recordDeathAlone(side.context, await attempt(), crashed);
     expect(await state(exportId)).toMatchObject({ status: 'Failed', errorCode: 'run.crashed' });
     expect(await complete(side.context, await claim(side, other.runId))).toBe(true);
   });
 
   it('fails the run the second time if it may have been killed from outside', async () => {
-    const { exportId, claimAndRead } = await readingRun();
-    await recordDeathAlone(side.context, await claimAndRead(), killed);
+    const { exportId, attempt } = await attemptedRun();
+    await recordDeathAlone(side.context, await attempt(), killed);
     expect(await state(exportId)).toMatchObject({ status: 'Running', waits: true, faults: 1 });
-    await recordDeathAlone(side.context, await claimAndRead(), killed);
+    await recordDeathAlone(side.context, await attempt(), killed);
     expect(await state(exportId)).toMatchObject({ status: 'Failed', errorCode: 'run.crashed' });
   });
 
   it('does not count twice if the run made progress in between', async () => {
-    const { exportId, claimAndRead } = await readingRun();
-    await recordDeathAlone(side.context, await claimAndRead(), killed);
-    const run = await claimAndRead();
-    await recordUploadParts(side.db, run, { key: 'k', uploadId: 'u', parts: [] });
+    const { exportId, attempt } = await attemptedRun();
+    await recordDeathAlone(side.context, await attempt(), killed);
+    const run = await attempt();
+    await sendParts(run, 8);
     await recordDeathAlone(side.context, run, killed);
     expect(await state(exportId)).toMatchObject({ status: 'Running', faults: 2 });
   });
 
-  it('is a fault like any other if the run had not begun to read', async () => {
-    const { exportId, runId } = await waitingRun();
-    await recordDeathAlone(side.context, await claim(side, runId), crashed);
-    expect(await state(exportId)).toMatchObject({ status: 'Running', waits: true, faults: 1 });
+  it('counts once, however often it is recorded', async () => {
+    const { runId, attempt } = await attemptedRun();
+    const run = await attempt();
+    expect(await countDeathAlone(side.db, run)).toBe(1);
+    expect(await countDeathAlone(side.db, run)).toBe(1);
+    await expireLease(side.db, runId);
+    expect(await countDeathAlone(side.db, await attempt())).toBe(2);
   });
 });
 
 describe('a lease that ran out', () => {
   it('is swept into the outbox once, and its next claim counts a crash', async () => {
     const { exportId, runId } = await waitingRun();
-    await beginReading(side.db, await claim(side, runId));
+    await claim(side, runId);
     expect(await sweepExpiredLeases(side.db)).toBe(0);
     await expireLease(side.db, runId);
     const sweeps = await Promise.all([1, 2, 3].map(() => sweepExpiredLeases(side.db)));
@@ -219,22 +222,41 @@ describe('a lease that ran out', () => {
     expect(await complete(side.context, run)).toBe(true);
   });
 
-  it('counts no crash if it had not begun to read', async () => {
+  it('counts a crash whatever the attempt was doing, also if a small run or a commit was in progress', async () => {
     const { runId } = await waitingRun();
-    for (let death = 0; death < 4; death += 1) {
-      await claim(side, runId);
-      await expireLease(side.db, runId);
-    }
-    expect(await claim(side, runId)).toMatchObject({ attempt: 5, crashes: 0 });
+    await claim(side, runId);
+    await expireLease(side.db, runId);
+    const committing = await claim(side, runId);
+    expect(committing).toMatchObject({ attempt: 2, crashes: 1 });
+    expect(await beginCommit(side.db, committing, leaseMs, {}, emptyCommit)).toBe(true);
+    await expireLease(side.db, runId);
+    expect(await claim(side, runId)).toMatchObject({ attempt: 3, crashes: 2 });
   });
 
-  it('counts a crash once: the attempt after it begins anew', async () => {
+  it('counts no crash if the lease was taken away: the era or the destination changed', async () => {
     const { runId } = await waitingRun();
-    await beginReading(side.db, await claim(side, runId));
-    for (let death = 0; death < 3; death += 1) {
-      await expireLease(side.db, runId);
-      expect(await claim(side, runId)).toMatchObject({ crashes: 1 });
-    }
+    const { exportId } = await claim(side, runId);
+    await side.db.transaction(async (tx) => {
+      await retireDestination(tx, exportId);
+      await returnToPlace(tx, exportId, [0]);
+    });
+    expect(await claim(side, runId)).toMatchObject({ attempt: 2, crashes: 0 });
+  });
+
+  it('counts again from zero only if the run has sent more than ever before', async () => {
+    const { runId } = await waitingRun();
+    await sendParts(await claim(side, runId), 8);
+    await expireLease(side.db, runId);
+    const again = await claim(side, runId);
+    expect(again).toMatchObject({ crashes: 1 });
+    // An attempt that begins anew sends what was sent before.
+    await sendParts(again, 8);
+    await expireLease(side.db, runId);
+    const further = await claim(side, runId);
+    expect(further).toMatchObject({ crashes: 2 });
+    await sendParts(further, 9);
+    await expireLease(side.db, runId);
+    expect(await claim(side, runId)).toMatchObject({ crashes: 1 });
   });
 });
 
@@ -276,6 +298,16 @@ describe('handing back', () => {
     expect(await state(exportId)).toMatchObject({ faults: 4, crashes: 0, status: 'Running' });
   });
 
+  it('after a fault of our own database counts nothing, however often it happens', async () => {
+    const { exportId, runId } = await waitingRun();
+    const { maxAttempts } = side.context.policy.retry;
+    const error = new SluiceError('internal.database_unavailable');
+    for (let fault = 0; fault <= maxAttempts; fault += 1) {
+      await failAttempt(side, side.context, runId, error);
+    }
+    expect(await state(exportId)).toMatchObject({ status: 'Running', faults: 0, waits: true });
+  });
+
   it('ends in FailedRetryable once the attempts are used up, shutdowns and crashes not counted', async () => {
     const { exportId, runId } = await waitingRun();
     const { maxAttempts } = side.context.policy.retry;
@@ -314,12 +346,17 @@ describe('the note of an upload that a store is asked for', () => {
     expect(await noteUpload(side.db, run, 'note 1')).toBe('kept');
     expect(await listNotedKeys(side.db, run)).toEqual(['note 1']);
     expect(await listUploads(side.db, run)).toEqual([]);
-    expect(await findLiveUploadIds(side.db, 'note 1')).toBeNull();
+    const live = () => findLiveUploads(side.db, side.teamId, 'note 1');
+    expect(await live()).toMatchObject({ ids: [], waiting: [{ type: 'NoOp' }] });
+    // Another team's run holds up nothing.
+    expect(await findLiveUploads(side.db, side.teamId + 1, 'note 1')).toMatchObject({
+      waiting: [],
+    });
     await recordUpload(side.db, run, { key: 'note 1', uploadId: 'u1' }, true);
     expect(await listNotedKeys(side.db, run)).toEqual([]);
-    expect(await findLiveUploadIds(side.db, 'note 1')).toEqual(['u1']);
+    expect(await live()).toEqual({ ids: ['u1'], waiting: [] });
     await complete(side.context, run);
-    expect(await findLiveUploadIds(side.db, 'note 1')).toEqual([]);
+    expect(await live()).toEqual({ ids: [], waiting: [] });
   });
 
   it('stays if the store may have begun another upload than the one in its answer', async () => {
@@ -350,45 +387,6 @@ it('an attempt that goes on with an upload of the one before notes the parts tha
   await recordUpload(side.db, await claim(side, runId), upload, true);
   await expireLease(side.db, runId);
   const next = await claim(side, runId);
-  await recordUploadParts(side.db, next, upload);
+  await recordUploadParts(side.db, next, upload, 1);
   expect(await listUploads(side.db, next)).toEqual([{ ...upload, generation: 1 }]);
-});
-
-it('a fence of a lost history fits no run that no worker has claimed since', async () => {
-  await currentEra(side.db);
-  const { exportId, runId } = await waitingRun();
-  const lost = await claim(side, runId);
-  // As a backup has it that was made before the claim.
-  await side.db.query(
-    `with restored as (
-       update runs set status = 'Starting', attempt = 0, fence = fence - 1, lease_holder = null, lease_expires_at = null
-        where id = $1 returning id, team_id, export_id, backfill_id, data_interval_start, purpose
-     ) ${enqueueRuns('restored')}`,
-    [runId],
-  );
-  await side.db.query('update eras set timeline = coalesce(timeline, 0) + 7');
-  await currentEra(side.db);
-  const holder = await claim(side, runId);
-  expect(holder.fence).not.toBe(lost.fence);
-  expect(await renewLeases(side.db, [lost], leaseMs)).toEqual(new Set());
-  expect(await complete(side.context, lost)).toBe(false);
-  expect(await complete(side.context, holder)).toBe(true);
-  expect(await state(exportId)).toMatchObject({ status: 'Completed' });
-});
-
-// The last: it ends every lease of this database.
-it('a fence of a lost history fits no run after a restore or a failover', async () => {
-  await currentEra(side.db);
-  const { exportId, runId } = await waitingRun();
-  const lost = await claim(side, runId);
-  // As a backup has it that was made before the claim.
-  await side.db.query(`update runs set fence = fence - 1 where id = $1`, [runId]);
-  await side.db.query('update eras set timeline = coalesce(timeline, 0) + 7');
-  await currentEra(side.db);
-  const holder = await claim(side, runId);
-  expect(holder.fence).not.toBe(lost.fence);
-  expect(await renewLeases(side.db, [lost], leaseMs)).toEqual(new Set());
-  expect(await complete(side.context, lost)).toBe(false);
-  expect(await complete(side.context, holder)).toBe(true);
-  expect(await state(exportId)).toMatchObject({ status: 'Completed' });
 });

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { beginCommit, beginReading } from '../../../src/store/attempt-steps.ts';
+import { beginCommit } from '../../../src/store/attempt-steps.ts';
 import { renewLeases } from '../../../src/store/leases.ts';
 import { appendLogEntries } from '../../../src/store/log-entries.ts';
 import {
@@ -197,7 +197,6 @@ describe('runs in progress', () => {
     const { id: exportId } = await createExportOfThePast(side, { teamId: tenant.projectIds[1] });
     await decide(side.context);
     const run = await claim(side, (await firstRun(side.db, exportId)).id);
-    expect(await beginReading(side.db, run)).toBe(true);
     await offboard(tenant.organizationId);
     await finishFor(tenant);
     expect(await beginCommit(side.db, run, 60_000, {}, emptyCommit)).toBe(false);

@@ -5,6 +5,7 @@ import { keepResponse } from '../../../src/store/idempotency.ts';
 import { findTeamsWithOrphans, takeOrphanedPlace } from '../../../src/store/orphaned-uploads.ts';
 import { cancelRuns, findRun, handBackRun } from '../../../src/store/runs.ts';
 import { recordUpload } from '../../../src/store/uploads.ts';
+import { findGaps, findTornTicks } from '../../../src/store/verify-queries.ts';
 import { applyRetention } from '../../../src/use-cases/installation/apply-retention.ts';
 import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
 import {
@@ -81,6 +82,53 @@ describe('retention', () => {
     expect(await count('log_entries', id)).toBe(0);
     const [live] = runs.slice(-1);
     expect(await complete(side.context, await claim(side, live?.id ?? ''))).toBe(true);
+  });
+
+  it('leaves ticks that share their bounds, and no gap, whatever a pause and a failure left', async () => {
+    const { id } = await createExportOfThePast(side, { createdMsAgo: 8 * hourMs });
+    await decide(side.context);
+    for (const [index, run] of (await listRuns(side.db, id)).entries()) {
+      if (index === 4)
+        await failAttempt(side, side.context, run.id, new SluiceError('query.invalid'));
+      else await complete(side.context, await claim(side, run.id));
+    }
+    // The second and the sixth came during a pause, and were exported by a backfill since.
+    await side.db.query(
+      `update ticks t set fate = 'paused' where export_id = $1 and (select count(*) from ticks o
+         where o.export_id = $1 and o.tick_at < t.tick_at) in (1, 5)`,
+      [id],
+    );
+    await age(id, 400);
+    await applyRetention(side.context);
+    expect(await count('ticks', id)).toBe(4);
+    expect(await findTornTicks(side.db, id, 1_000)).toEqual([]);
+    expect(await findGaps(side.db, id)).toEqual([]);
+    // The check still sees a gap among the intervals whose ticks are gone.
+    await side.db.query(
+      `delete from receipts where export_id = $1 and data_interval_start = (
+         select data_interval_start from receipts where export_id = $1 order by 1 offset 2 limit 1)`,
+      [id],
+    );
+    expect(await findGaps(side.db, id)).toHaveLength(1);
+  });
+
+  it('keeps a former destination while files may remain there', async () => {
+    const { id } = await createExportOfThePast(side, { createdMsAgo: hourMs });
+    await side.db.query(
+      `insert into former_destinations (export_id, version, destination_config, replaced_at)
+       select $1, v, '{}', now() - interval '2 days' from unnest(array[0, 1]) v`,
+      [id],
+    );
+    await side.db.query(
+      `insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, uncommitted)
+       values ($1, now() - interval '2 hours', now() - interval '1 hour', 1, 'left', 1, true)`,
+      [id],
+    );
+    await applyRetention(side.context);
+    expect(await count('former_destinations', id)).toBe(1);
+    await side.db.query('delete from leftover_files where export_id = $1', [id]);
+    await applyRetention(side.context);
+    expect(await count('former_destinations', id)).toBe(0);
   });
 
   it('keeps only the newest run of a hole, and none once the interval is accepted', async () => {
@@ -244,6 +292,12 @@ describe('versions of transformation configs', () => {
     await db.query(
       `update transformation_versions set created_at = created_at - interval '366 days'
         where config_id = 1000 and name <> 'new'`,
+    );
+    await applyRetention(side.context);
+    // A claim that began before the config changed may still pin it.
+    expect(await kept()).toHaveLength(names.length);
+    await db.query(
+      `update transformation_versions set unused_since = unused_since - interval '61 minutes'`,
     );
     await applyRetention(side.context);
     expect((await kept()).sort()).toEqual(

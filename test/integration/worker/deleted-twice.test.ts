@@ -13,7 +13,7 @@ import { findRun } from '../../../src/store/runs.ts';
 import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
 import { recordFault } from '../../../src/use-cases/runs/finish-run.ts';
 import { removeFiles } from '../../../src/worker/remove-files.ts';
-import { keysUnder } from '../../conformance/destination-suite.ts';
+import { keysUnder, recordingJournal } from '../../conformance/destination-suite.ts';
 import {
   claim,
   complete,
@@ -53,7 +53,7 @@ async function begin(run: ClaimedRun, keys: readonly string[]): Promise<void> {
 async function afterALostCommit(): Promise<ClaimedRun> {
   const first = await firstAttempt();
   await begin(first, [key, late]);
-  await put(key);
+  await put(first, key);
   await recordFault(side.context, first, new SluiceError('destination.unavailable'), 0);
   const second = await claim(side, first.runId);
   await begin(second, []);
@@ -61,7 +61,14 @@ async function afterALostCommit(): Promise<ClaimedRun> {
   return second;
 }
 
-const put = (name: string) => store.destination.commitManifest(name, Buffer.from('rows'), null);
+/** As an attempt of the export puts a file. */
+async function put({ exportId: owner }: ClaimedRun, key: string): Promise<void> {
+  const { journal } = recordingJournal();
+  const options = { key, contentType: 'text/plain', owner };
+  const writer = await store.destination.createFile(options, journal);
+  await writer.write(Buffer.from('rows'));
+  await writer.complete();
+}
 const keys = () => keysUnder(store.destination, '');
 
 /** @returns what was logged */
@@ -96,7 +103,7 @@ describe('a file of a commit that was never confirmed', () => {
     expect(logged).toEqual([`Removed what was replaced: ${key}, ${late}.`]);
     expect(await keys()).toEqual([]);
     expect(await onRecord(run)).toEqual([key, late]);
-    await put(late);
+    await put(run, late);
     expect(await remove(run)).toEqual([]);
     // As after a removal that was cut short.
     await endRemoval(side.db, run, true);
@@ -132,6 +139,39 @@ async function rerun(run: ClaimedRun): Promise<ClaimedRun> {
   const again = (await listRuns(side.db, run.exportId)).find(({ waits }) => waits);
   return claim(side, again?.id ?? '');
 }
+
+describe('an object that this export did not write', () => {
+  const denied = { status: 403, code: 'AccessDenied' };
+
+  it.each([
+    ['another program', undefined, 'does not remove files that this export did not write'],
+    ['another export', '00000000-0000-4000-8000-00000000000f', 'did not write'],
+  ])('stays, though a refused commit noted its key: of %s', async (_, owner, text) => {
+    const run = await afterALostCommit();
+    await store.destination.deleteFiles([key]);
+    await put({ ...run, exportId: owner } as ClaimedRun, key);
+    expect((await remove(run)).join()).toContain(text);
+    expect(await keys()).toEqual([key]);
+  });
+
+  it('stays if the credentials cannot read whose it is, and so does its record', async () => {
+    const run = await afterALostCommit();
+    store.server.faults.add({ match: { operation: 'HeadObject' }, times: 100, effect: denied });
+    store.server.faults.add({ match: { operation: 'GetObject' }, times: 100, effect: denied });
+    const log: string[] = [];
+    const current = { ...run, era: null, generation: run.fileGeneration, manifestKey };
+    const tell = (_level: string, message: string) => void log.push(message);
+    expect(await removeFiles(side.context, store.destination, current, tell, signal)).toBe(
+      'failed',
+    );
+    expect(log.join()).toMatch(/permission to read and delete/);
+    store.server.faults.clear();
+    expect(await keys()).toEqual([key]);
+    expect(await onRecord(run)).toEqual([key, late]);
+    await remove(run);
+    expect(await keys()).toEqual([]);
+  });
+});
 
 describe('a file that a later commit has replaced', () => {
   /** @param wait between the two commits */

@@ -1,7 +1,17 @@
 /** What is left to do once a commit is recorded: tombstones, uploads, files. */
 
 import type { Rules } from './protocol.ts';
-import { type Attempt, type Database, generationOf, prefixOf } from './state.ts';
+import {
+  type Attempt,
+  type Database,
+  generationOf,
+  keyNamedBy,
+  lastRun,
+  placeOf,
+  prefixOf,
+  really,
+  type State,
+} from './state.ts';
 
 /** A put that was sent before may make a file again: its record stays until it is deleted once more. */
 export function forgetLeftovers(
@@ -20,7 +30,7 @@ export function forgetLeftovers(
   for (const key of kept) if (!db.deleted.includes(key)) db.deleted.push(key);
 }
 
-/** Prefixes at which the interval has, or may yet get, a manifest that is not the current one. */
+/** Prefixes of the same place at which the interval has, or may yet get, a manifest that is not the current one. */
 export function formerPlaces(
   { receipt, leftovers, deleted }: Database,
   prefix: string,
@@ -31,7 +41,37 @@ export function formerPlaces(
     ...(receipt ? [receipt.prefix] : []),
     ...(isBlind ? [] : leftovers.filter((key) => !deleted.includes(key)).map(prefixOf)),
   ];
-  return [...new Set(places)].filter((place) => place !== prefix).sort();
+  const isHere = (place: string) => place !== prefix && placeOf(place) === placeOf(prefix);
+  return [...new Set(places)].filter(isHere).sort();
+}
+
+/**
+ * A marker object shows that two addresses are one place: what is on record at the other one is at the present one.
+ *
+ * @param here a prefix at the present place
+ */
+export function mergePlaces(db: Database, here: string): void {
+  const inName = (key: string) => (placeOf(here) === 'a' ? `a:${really(key)}` : really(key));
+  const moved = (key: string) =>
+    placeOf(really(key)) === placeOf(really(here)) ? inName(key) : key;
+  const { receipt } = db;
+  db.receipt = receipt && { ...receipt, prefix: moved(receipt.prefix) };
+  const named = db.receipt && keyNamedBy(db.receipt);
+  for (const set of ['leftovers', 'uncommitted', 'deleted'] as const) {
+    db[set] = [...new Set(db[set].map(moved))].filter((key) => key !== named);
+  }
+  db.isMerged = true;
+  // An attempt that was claimed before knows another receipt.
+  const run = lastRun(db);
+  if (run?.status === 'Running') run.fence += 1;
+}
+
+/** Whether the records know the present place by another address too. */
+export function hasAlias({ db }: State, here: string): boolean {
+  const known = [...(db.receipt ? [db.receipt.prefix] : []), ...db.leftovers];
+  return known.some(
+    (key) => placeOf(key) !== placeOf(here) && placeOf(really(key)) === placeOf(really(here)),
+  );
 }
 
 /**
@@ -59,6 +99,9 @@ export function removable(
   return leftovers.filter(
     (key) =>
       mutant === 'reuse_keys' ||
-      (generationOf(key) < receipt.generation && !mayBeNamed(key) && !deleted.includes(key)),
+      (placeOf(key) === placeOf(receipt.prefix) &&
+        generationOf(key) < receipt.generation &&
+        !mayBeNamed(key) &&
+        !deleted.includes(key)),
   );
 }

@@ -22,8 +22,13 @@ export const mutants = {
   fence_without_era: 'after a restore, a fence of the lost history is taken for a new one',
   skip_presence_check: 'equal digests are enough, also if the files are gone',
   put_over_what_is_there: 'a small file is put without If-None-Match',
-  assume_without_condition:
-    'at a store without If-None-Match, a first attempt does not look for a manifest',
+  first_commit_reads_nothing:
+    'a first attempt trusts that the store keeps If-None-Match, and does not look for a manifest',
+  receipt_moves_without_a_record:
+    'what is current at a place that the export leaves is on no record',
+  places_by_their_address: 'one place by two addresses counts as two',
+  delete_what_was_noted: 'an object counts as ours because its key was noted',
+  keep_files_of_a_refused_commit: "files stay though another export's manifest refused theirs",
   forget_after_one_deletion: 'a deleted file is forgotten although its put may still take effect',
   complete_without_part_tags: 'an upload is completed with whatever parts it has',
 } as const;

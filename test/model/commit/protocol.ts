@@ -1,21 +1,23 @@
-/**
- * The commit protocol of docs/guarantees.md, step by step. Each step is one transaction of our
- * database or one request to the store; anything may happen between two steps.
- */
+/** The commit protocol of docs/guarantees.md. Each step is one transaction or one request; anything may happen in between. */
 
 import { Violation } from '../explore.ts';
 import { cleaning, forgetLeftovers, formerPlaces, removable } from './cleaning.ts';
 import type { Mutant } from './mutants.ts';
+import { noteUpload, openFile } from './uploads.ts';
 import {
   type Attempt,
-  type Config,
   type Database,
+  foreign,
   generationOf,
+  isAt,
+  isForeign,
   keyNamedBy,
   keyOf,
   lastRun,
   type Manifest,
+  placeOf,
   prefixOf,
+  really,
   type State,
 } from './state.ts';
 
@@ -105,7 +107,7 @@ export function take(state: State, attempt: Attempt, rules: Rules): Attempt | nu
       if (rules.mutant === 'delete_before_abort') return at('forget leftovers');
       return at(attempt.remove.length > 0 ? 'delete files' : 'forget leftovers');
     case 'delete files':
-      for (const key of attempt.remove) deleteObject(state, key);
+      for (const key of attempt.remove) deleteObject(state, key, rules);
       return at(rules.mutant === 'delete_before_abort' ? 'abort uploads' : 'forget leftovers');
     case 'forget leftovers':
       forgetLeftovers(db, attempt, rules);
@@ -114,7 +116,7 @@ export function take(state: State, attempt: Attempt, rules: Rules): Attempt | nu
   }
 }
 
-/** The fence: no other attempt has claimed the run since, it is live, and the database is the same. */
+/** The fence: no other attempt has claimed the run since, and the database is the same. */
 export function holds(db: Database, attempt: Attempt, { mutant }: Rules): boolean {
   const run = db.runs[attempt.run];
   return (
@@ -142,32 +144,13 @@ export function give(state: State, generation: number): number {
   return generation;
 }
 
-/** The upload of the attempt's file; empty if it has none, because it is small. */
-export function openFile(db: Database, attempt: Omit<Attempt, 'upload'>, rules: Rules): string {
-  const { config, generation, run } = attempt;
-  const open = db.uploads.some((id) => id.startsWith(lineageOf(config, generation, run)));
-  const isPut = config.isSmall === true && rules.store.ifNoneMatch && !open;
-  return isPut ? '' : noteUpload(db, attempt);
-}
-
-const lineageOf = (config: Config, generation: number, run: number) =>
-  `${keyOf(config, generation)} of run ${run + 1}`;
-
-/** An upload of this lineage at this key is resumed; else a new one is noted. */
-function noteUpload(
-  db: Database,
-  { config, generation, run, fence, era }: Omit<Attempt, 'upload'>,
-): string {
-  const lineage = lineageOf(config, generation, run);
-  const open = db.uploads.find((id) => id.startsWith(lineage));
-  if (open !== undefined) return open;
-  const id = `${lineage} by ${era}.${fence}`;
-  db.uploads.push(id);
-  return id;
-}
-
-function readManifest({ db, bucket }: State, attempt: Attempt, rules: Rules): Attempt {
-  const found = bucket.manifests[attempt.config.prefix] ?? null;
+function readManifest({ db, bucket }: State, attempt: Attempt, rules: Rules): Attempt | null {
+  const { prefix } = attempt.config;
+  const isBlind = rules.mutant === 'first_commit_reads_nothing' && attempt.generation === 1;
+  const there = (!isBlind && bucket.manifests[really(prefix)]) || null;
+  // The run ends: another export, or another program, has the key.
+  if (isForeign(there)) return null;
+  const found = there && { ...there, prefix };
   const read = { ...attempt, found };
   const adopted = adopt(db, read, rules);
   if (adopted) return { ...read, committed: adopted, step: 'record' };
@@ -205,7 +188,7 @@ function uploadParts({ db, bucket }: State, attempt: Attempt, rules: Rules): Att
 function isUnchanged({ bucket }: State, { found, config }: Attempt, { mutant }: Rules): boolean {
   const key = found && keyNamedBy(found);
   if (!found || !key || found.bytes !== config.bytes) return false;
-  return bucket.objects[key] === found.bytes || mutant === 'skip_presence_check';
+  return bucket.objects[really(key)] === found.bytes || mutant === 'skip_presence_check';
 }
 
 /**
@@ -219,7 +202,8 @@ function recordUnchanged(state: State, attempt: Attempt, rules: Rules): Attempt 
   const isNewest = !db.leftovers.some((key) => generationOf(key) > found.generation);
   const mayHaveSleepers = found.era !== db.era || !isNewest;
   // It may be about to get a tombstone.
-  const isFormer = db.receipt?.tag !== found.tag;
+  const isHere = placeOf(db.receipt?.prefix ?? '') === placeOf(found.prefix);
+  const isFormer = db.receipt?.tag !== found.tag || !isHere;
   const isRefused =
     (rules.mutant !== 'unchanged_beside_a_sleeper' && mayHaveSleepers) ||
     (rules.mutant !== 'unchanged_at_a_former_prefix' && isFormer);
@@ -237,9 +221,11 @@ function completeFiles(state: State, attempt: Attempt, rules: Rules): boolean {
   const namesParts = rules.mutant !== 'complete_without_part_tags';
   if (namesParts && upload.parts !== attempt.config.bytes) return false;
   const isConditional = rules.store.onComplete && !reusesKeys(rules);
-  if (isConditional && bucket.objects[key] !== undefined) return false;
+  if (isConditional && bucket.objects[really(key)] !== undefined)
+    return refused(state, attempt, rules);
+  mustBeOurs(state, key, 'replaced');
   mustNotBeNamed(state, key, 'written');
-  bucket.objects[key] = upload.parts;
+  bucket.objects[really(key)] = upload.parts;
   delete bucket.uploads[attempt.upload];
   return true;
 }
@@ -249,22 +235,35 @@ function putFile(state: State, attempt: Attempt, rules: Rules): boolean {
   const { objects } = state.bucket;
   const { bytes } = attempt.config;
   const key = keyIn(attempt, rules);
-  const isFree = objects[key] === undefined || rules.mutant === 'put_over_what_is_there';
-  if (!isFree) return objects[key] === bytes;
+  const isFree = objects[really(key)] === undefined || rules.mutant === 'put_over_what_is_there';
+  if (!isFree) return objects[really(key)] === bytes || refused(state, attempt, rules);
   mustNotBeNamed(state, key, 'written');
-  objects[key] = bytes;
+  objects[really(key)] = bytes;
   return true;
+}
+
+/** The object at the key belongs to another: the note of the key is withdrawn. */
+function refused({ db, bucket }: State, attempt: Attempt, rules: Rules): false {
+  const key = keyIn(attempt, rules);
+  if (bucket.objects[really(key)] === foreign && holds(db, attempt, rules)) withdraw(db, key);
+  return false;
+}
+
+function withdraw(db: Database, key: string): void {
+  db.leftovers = db.leftovers.filter((one) => one !== key);
+  db.uncommitted = db.uncommitted.filter((one) => one !== key);
 }
 
 function putManifest(state: State, attempt: Attempt, rules: Rules): Attempt {
   const { prefix, bytes } = attempt.config;
-  const there = state.bucket.manifests[prefix] ?? null;
+  const there = state.bucket.manifests[really(prefix)] ?? null;
   const expected = rules.mutant === 'put_on_a_fresh_tag' ? there : attempt.found;
   if (!mayReplace(there, expected, rules.store)) {
     return { ...attempt, step: 'look at the conflict' };
   }
+  if (isForeign(there)) throw new Violation('C10', `another's manifest at ${prefix} is replaced`);
   const committed = manifestOf(attempt, prefix, bytes, rules);
-  state.bucket.manifests[prefix] = committed;
+  state.bucket.manifests[really(prefix)] = { ...committed, prefix: really(prefix) };
   return { ...attempt, committed, step: 'record' };
 }
 
@@ -290,18 +289,33 @@ function lookAtConflict(state: State, attempt: Attempt, rules: Rules): Attempt |
   const { prefix, bytes } = attempt.config;
   const ours = manifestOf(attempt, prefix, bytes, rules);
   if (rules.mutant === 'delete_own_files_after_a_conflict') {
-    deleteObject(state, keyIn(attempt, rules));
+    deleteObject(state, keyIn(attempt, rules), rules);
     return null;
   }
-  const isOurs = state.bucket.manifests[prefix]?.tag === ours.tag;
+  const there = state.bucket.manifests[really(prefix)] ?? null;
+  if (isForeign(there)) return giveWay(state, attempt, rules);
+  const isOurs = there?.tag === ours.tag;
   return isOurs ? { ...attempt, committed: ours, step: 'record' } : null;
+}
+
+/** No manifest of ours can come at the key any more, if this commit was the only one. So its files are deleted at once. */
+function giveWay(state: State, attempt: Attempt, rules: Rules): null {
+  const { db, seen } = state;
+  const isSole = db.uncommitted.length === 1 && db.receipt === null;
+  if (!isSole || !holds(db, attempt, rules)) return null;
+  const key = keyIn(attempt, rules);
+  seen.refused.push(key);
+  if (rules.mutant === 'keep_files_of_a_refused_commit') return null;
+  deleteObject(state, key, rules);
+  withdraw(db, key);
+  return null;
 }
 
 /** A manifest of a later generation is the current one, by a run that came after this one. */
 function readFormer(state: State, attempt: Attempt, rules: Rules): Attempt {
   const [prefix = '', ...former] = attempt.former;
-  const there = state.bucket.manifests[prefix] ?? null;
-  const isLater = there !== null && there.generation > attempt.generation;
+  const there = state.bucket.manifests[really(prefix)] ?? null;
+  const isLater = there !== null && (isForeign(there) || there.generation > attempt.generation);
   if (isLater && rules.mutant !== 'tombstone_without_generation') {
     // Its files are not ours to remove.
     const remove = attempt.remove.filter((key) => prefixOf(key) !== prefix);
@@ -314,11 +328,12 @@ function readFormer(state: State, attempt: Attempt, rules: Rules): Attempt {
 function putTombstone(state: State, attempt: Attempt, rules: Rules): Attempt {
   const [prefix = '', ...former] = attempt.former;
   const { manifests } = state.bucket;
-  if (!mayReplace(manifests[prefix] ?? null, attempt.there, rules.store)) {
+  const at = really(prefix);
+  if (!mayReplace(manifests[at] ?? null, attempt.there, rules.store)) {
     return { ...attempt, there: null, step: 'read a former manifest' };
   }
-  if (rules.mutant === 'delete_the_old_manifest') delete manifests[prefix];
-  else manifests[prefix] = manifestOf(attempt, prefix, null, rules);
+  if (rules.mutant === 'delete_the_old_manifest') delete manifests[at];
+  else manifests[at] = manifestOf(attempt, at, null, rules);
   return { ...attempt, former, there: null, step: cleaning({ ...attempt, former }, rules) };
 }
 
@@ -329,13 +344,19 @@ function record(state: State, attempt: Attempt, committed: Manifest, rules: Rule
   const row = db.runs[run];
   if (row) Object.assign(row, { status: 'Completed', bytes: committed.bytes });
   const places = formerPlaces(db, committed.prefix, rules);
-  for (const manifest of [db.receipt, found]) if (manifest) addLeftover(db, keyNamedBy(manifest));
+  const forgets = ({ prefix }: Manifest) =>
+    rules.mutant === 'receipt_moves_without_a_record' &&
+    placeOf(prefix) !== placeOf(committed.prefix);
+  for (const manifest of [db.receipt, found]) {
+    if (manifest && !forgets(manifest)) addLeftover(db, keyNamedBy(manifest));
+  }
   const named = keyNamedBy(committed);
   db.leftovers = db.leftovers.filter((key) => key !== named);
   db.uncommitted = db.uncommitted.filter((key) => key !== named);
   db.receipt = committed;
   state.seen.astray = false;
-  const abort = db.uploads.filter((id) => generationOf(id) <= generation);
+  const isHere = (id: string) => isAt(db, id, committed.prefix);
+  const abort = db.uploads.filter((id) => isHere(id) && generationOf(id) <= generation);
   const work = { former: places, remove: removable(db, rules) };
   const done = { found: null, committed: null, generation: committed.generation };
   return { ...attempt, ...done, ...work, abort, step: cleaning(work, rules) };
@@ -353,15 +374,26 @@ function addLeftover(db: Database, key: string | null): void {
   if (key !== null && !db.leftovers.includes(key)) db.leftovers.push(key);
 }
 
-function deleteObject(state: State, key: string): void {
-  if (state.bucket.objects[key] === undefined) return;
+/** Each object says whose it is. */
+function deleteObject(state: State, key: string, { mutant }: Rules): void {
+  const { objects } = state.bucket;
+  const there = objects[really(key)];
+  if (there === undefined) return;
+  if (there === foreign && mutant !== 'delete_what_was_noted') return;
+  mustBeOurs(state, key, 'deleted');
   mustNotBeNamed(state, key, 'deleted');
-  delete state.bucket.objects[key];
+  delete objects[really(key)];
+}
+
+function mustBeOurs({ bucket }: State, key: string, what: string): void {
+  if (bucket.objects[really(key)] === foreign) {
+    throw new Violation('C10', `another's object at ${key} is ${what}`);
+  }
 }
 
 function mustNotBeNamed({ bucket, seen }: State, key: string, what: string): void {
-  const isNamed = Object.values(bucket.manifests).some((one) => keyNamedBy(one) === key);
-  if (isNamed && !seen.damaged.includes(key)) {
+  const isNamed = Object.values(bucket.manifests).some((one) => keyNamedBy(one) === really(key));
+  if (isNamed && !seen.damaged.includes(really(key))) {
     throw new Violation('C1', `${key} is ${what} while the current manifest names it`);
   }
 }

@@ -11,6 +11,11 @@ const gzipOfOtherRows: Config = { prefix: 'p', bytes: 'gzip*' };
 const plain: Config = { prefix: 'p', bytes: 'plain' };
 const moved: Config = { prefix: 'q', bytes: 'gzip' };
 
+const elsewhere: Config = { prefix: 'B:p', bytes: 'gzip' };
+/** The first place by another address. */
+const byAlias: Config = { prefix: 'a:q', bytes: 'gzip' };
+const byAliasInPlace: Config = { prefix: 'a:p', bytes: 'gzip*' };
+
 const small: Config = { ...gzip, isSmall: true };
 const smallPlain: Config = { ...plain, isSmall: true };
 const smallMoved: Config = { ...moved, isSmall: true };
@@ -49,6 +54,40 @@ export const scenarios = {
     ...base,
     configs: [gzip, moved, gzip],
     budget: { runs: 3, claims: deep ? 4 : 3 },
+  },
+  'another place, and back with another prefix': {
+    ...base,
+    configs: [gzip, elsewhere, moved],
+    budget: { runs: 3, claims: deep ? 4 : 3, sweeps: 1 },
+  },
+  'the same place by another address, with another prefix': {
+    ...base,
+    configs: [gzip, byAlias],
+    budget: { runs: 2, claims: 3, sweeps: 1 },
+  },
+  'the same place by another address, at the same keys': {
+    ...base,
+    configs: [gzip, byAliasInPlace],
+    budget: { runs: 2, claims: 3, failures: 1 },
+  },
+  'objects of others': {
+    ...base,
+    configs: [gzip, gzipOfOtherRows],
+    budget: { runs: 2, claims: 3, failures: 1, foreigners: 1 },
+  },
+  'small files and objects of others': {
+    ...base,
+    puts: true,
+    configs: [small, smallPlain],
+    budget: { runs: 2, claims: 3, failures: 1, foreigners: 1, sweeps: 1 },
+  },
+  "another export's manifest, at a store without conditions": {
+    ...base,
+    store: none,
+    timely: true,
+    takenPrefix: 'p',
+    configs: [gzip],
+    budget: { runs: 2, claims: 3, failures: 1 },
   },
   'an outsider deletes a file': {
     ...base,
@@ -213,10 +252,20 @@ export const mutantScenarios: Record<Mutant, readonly [Scenario, RegExp]> = {
     scenarios['small files, with requests that come late, or twice'],
     /^C[13]$/,
   ],
-  assume_without_condition: [
-    scenarios['a store without conditions and a restored database, requests within the lease'],
-    /^C[134]$/,
+  first_commit_reads_nothing: [
+    scenarios["another export's manifest, at a store without conditions"],
+    /^C10$/,
   ],
+  receipt_moves_without_a_record: [
+    scenarios['another place, and back with another prefix'],
+    /^C[67]$/,
+  ],
+  places_by_their_address: [
+    scenarios['the same place by another address, with another prefix'],
+    /^C6$/,
+  ],
+  delete_what_was_noted: [scenarios['objects of others'], /^C10$/],
+  keep_files_of_a_refused_commit: [scenarios['objects of others'], /^C7$/],
   forget_after_one_deletion: [
     scenarios['small files, with requests that come late, or twice'],
     /^C7$/,

@@ -2,6 +2,7 @@
 
 /** What an attempt would write: where, and which bytes. The files' extension follows from the bytes. */
 export interface Config {
+  /** With its place before it, if that is not the first one: `B:p`; `a:` is the first one by another address. */
   readonly prefix: string;
   /** `gzip`, `plain`; a star stands for other rows under the same recipe. */
   readonly bytes: string;
@@ -44,6 +45,8 @@ export interface Database {
   deleted: string[];
   /** `uploads`: noted before the store is asked. */
   uploads: string[];
+  /** Two addresses were found to be one place: uploads that were begun by the other one are here too. */
+  isMerged?: boolean;
 }
 
 export interface Upload {
@@ -86,8 +89,6 @@ export interface Attempt {
   readonly config: Config;
   readonly step: Step;
   readonly generation: number;
-  /** The run's first, of an interval that was never exported: it may assume that there is no manifest. */
-  readonly isFirst?: boolean;
   /** Of its upload; empty if it has none. */
   readonly upload: string;
   /** The current manifest as it was when the attempt began. */
@@ -120,6 +121,8 @@ export interface State {
     damaged: string[];
     /** How many runs there were then: a later one repairs it. */
     damagedAt: number;
+    /** Keys of whose commit another's manifest has refused the manifest. */
+    refused: string[];
     restored: boolean;
     /** Since the restore, no run has committed. */
     astray: boolean;
@@ -136,6 +139,8 @@ export interface Budget {
   sweeps: number;
   restores: number;
   outsiders: number;
+  /** Objects that another program puts at keys of ours. */
+  foreigners: number;
 }
 
 export function keyOf({ prefix, bytes }: Config, generation: number): string {
@@ -156,6 +161,29 @@ export function prefixOf(key: string): string {
   return key.slice(0, key.indexOf('/'));
 }
 
+/** Where a prefix or a key is by our records: they know places by their addresses. */
+export function placeOf(key: string): string {
+  return /^(\w+):/.exec(key)?.[1] ?? 'A';
+}
+
+/** What is really there: two addresses can be one place. */
+export function really(key: string): string {
+  return key.replace(/^a:/, '');
+}
+
+/** Whether an upload was begun at the place of a prefix, as far as our records know. */
+export function isAt({ isMerged = false }: Database, upload: string, prefix: string): boolean {
+  const name = (key: string) => placeOf(isMerged ? really(key) : key);
+  return name(upload) === name(prefix);
+}
+
+/** Of objects that are not this export's. */
+export const foreign = 'foreign';
+
+export function isForeign(manifest: Manifest | null): boolean {
+  return manifest?.tag === foreign;
+}
+
 export function lastRun(db: Database): Run | null {
   return db.runs.at(-1) ?? null;
 }
@@ -174,7 +202,12 @@ export function copyOf(state: State): State {
     workers: [...workers],
     late: [...late],
     budget: { ...budget },
-    seen: { ...seen, given: [...seen.given], damaged: [...seen.damaged] },
+    seen: {
+      ...seen,
+      given: [...seen.given],
+      damaged: [...seen.damaged],
+      refused: [...seen.refused],
+    },
   };
 }
 
@@ -217,18 +250,19 @@ export function keyOfState(state: State): string {
     Object.values(budget).join(),
     seen.given.join(),
     seen.damaged.join(),
+    seen.refused.join(),
     `${seen.damagedAt}${seen.restored}${seen.astray}`,
   ].join('|');
 }
 
 function textOfDatabase(db: Database): string {
-  const { era, runs, receipt, leftovers, uncommitted, deleted, uploads } = db;
+  const { era, runs, receipt, leftovers, uncommitted, deleted, uploads, isMerged = false } = db;
   const rows = runs.map(
     ({ status, fence, generation, intent, bytes }) =>
       `${status} ${fence} ${generation} ${textOf(intent)} ${bytes}`,
   );
   const sets = [leftovers, uncommitted, deleted, uploads].map((set) => [...set].sort());
-  return `${era}/${rows.join()}/${textOf(receipt)}/${sets.join('/')}`;
+  return `${era}${isMerged}/${rows.join()}/${textOf(receipt)}/${sets.join('/')}`;
 }
 
 function textOfEntries<T>(entries: Record<string, T>, text: (value: T) => string): string {

@@ -1,18 +1,24 @@
 /** What can happen around the protocol: claims, kills, late and doubled requests, sweeps, restores. */
 
 import { type Model, type Move, Violation } from '../explore.ts';
-import { cleaning, formerPlaces, removable } from './cleaning.ts';
-import { allocate, give, holds, openFile, type Rules, requests, take } from './protocol.ts';
+import { check } from './invariants.ts';
+import { cleaning, formerPlaces, hasAlias, mergePlaces, removable } from './cleaning.ts';
+import { allocate, give, holds, type Rules, requests, take } from './protocol.ts';
+import { openFile } from './uploads.ts';
 import {
   type Attempt,
   type Budget,
   type Config,
   copyOf,
   copyOfDatabase,
+  foreign,
   generationOf,
+  isAt,
   keyNamedBy,
+  keyOf,
   keyOfState,
   lastRun,
+  really,
   type State,
 } from './state.ts';
 
@@ -22,6 +28,8 @@ export interface Scenario extends Rules {
   readonly budget: Partial<Budget>;
   /** Workers and sweeps that exist at once, the frozen ones included. */
   readonly workers?: number;
+  /** A prefix at which another export has put a manifest before. */
+  readonly takenPrefix?: string;
   /** Which invariants are checked; all if it is left out. */
   readonly promises?: RegExp;
 }
@@ -42,8 +50,13 @@ export function commitModel(scenario: Scenario): Model<State> {
   };
 }
 
-function startOf({ budget, workers = 2 }: Scenario): State {
-  const none = { failures: 0, late: 0, echoes: 0, sweeps: 0, restores: 0, outsiders: 0 };
+const otherExports = (prefix: string) => ({
+  ...{ prefix, tag: foreign, run: -1, era: -1, generation: 1, bytes: null },
+});
+
+function startOf({ budget, workers = 2, takenPrefix: taken }: Scenario): State {
+  const rare = { restores: 0, outsiders: 0, foreigners: 0 };
+  const none = { failures: 0, late: 0, echoes: 0, sweeps: 0, ...rare };
   return {
     db: {
       era: 0,
@@ -54,13 +67,13 @@ function startOf({ budget, workers = 2 }: Scenario): State {
       deleted: [],
       uploads: [],
     },
-    bucket: { objects: {}, manifests: {}, uploads: {} },
+    bucket: { objects: {}, manifests: taken ? { [taken]: otherExports(taken) } : {}, uploads: {} },
     workers: Array.from({ length: workers }, () => null),
     late: [],
     config: 0,
     backup: null,
     budget: { runs: 2, claims: 3, ...none, ...budget },
-    seen: { given: [], damaged: [], damagedAt: 0, restored: false, astray: false },
+    seen: { given: [], damaged: [], refused: [], damagedAt: 0, restored: false, astray: false },
   };
 }
 
@@ -82,6 +95,13 @@ function movesOf(state: State, scenario: Scenario): Move<State>[] {
   const free = state.workers.indexOf(null);
   if (free >= 0) addStarts(state, scenario, free, add);
   addAccidents(state, add);
+  addForeigners(state, add);
+  const here = scenario.configs[state.config]?.prefix ?? '';
+  if (scenario.mutant !== 'places_by_their_address' && hasAlias(state, here)) {
+    add('the sweep finds out that two addresses are one place', (next) => {
+      mergePlaces(next.db, here);
+    });
+  }
   return moves;
 }
 
@@ -120,11 +140,6 @@ function addSteps(state: State, scenario: Scenario, attempt: Attempt, slot: numb
     add(`${name}: ${step}`, (next) => {
       next.workers[slot] = take(next, attempt, scenario);
     });
-    if (step === 'read the manifest' && attempt.isFirst) {
-      add(`${name}: assumes that there is no manifest`, (next) => {
-        next.workers[slot] = { ...attempt, step: 'upload parts' };
-      });
-    }
     if (step === 'put the manifest') {
       add(`${name}: ${step}; the answer is lost, the client sends it again`, (next) => {
         const first = take(next, attempt, scenario);
@@ -239,19 +254,14 @@ function claim(state: State, rules: Rules, name: string, config: Config): Attemp
     abort: [],
     remove: [],
   };
-  const isNew = db.runs.length === 1 && run.fence === 1 && run.generation === 1;
-  const isUnknown = db.receipt === null && db.leftovers.length === 0;
-  const isKept = rules.store.ifNoneMatch || rules.mutant === 'assume_without_condition';
-  const isFirst = isNew && isUnknown && isKept;
-  const upload = openFile(db, attempt, rules);
-  return { ...attempt, upload, ...(isFirst && { isFirst }) };
+  return { ...attempt, upload: openFile(db, attempt, rules) };
 }
 
 /**
  * An hour after a deletion no store takes a put that was sent before it: its signature is too old. A worker without
  * its lease sends none.
  */
-function sweepAgain(state: State, rules: Rules): Attempt {
+export function sweepAgain(state: State, rules: Rules): Attempt {
   const { db } = state;
   const isPut = ({ step, upload }: Attempt) => step === 'complete files' && upload === '';
   state.late = state.late.filter((attempt) => !isPut(attempt));
@@ -263,7 +273,7 @@ function sweepAgain(state: State, rules: Rules): Attempt {
   return { ...begun, ...work, step: 'delete files' };
 }
 
-function sweep(state: State, rules: Rules): Attempt {
+export function sweep(state: State, rules: Rules): Attempt {
   const { db } = state;
   const live = lastRun(db)?.status === 'Running' ? db.runs.length : 0;
   const isDone = (id: string) => !id.includes(` of run ${live} `);
@@ -286,7 +296,9 @@ function sweep(state: State, rules: Rules): Attempt {
     found: null,
     committed: null,
     there: null,
-    abort: db.uploads.filter((id) => isDone(id) || generationOf(id) < generation),
+    abort: db.uploads.filter(
+      (id) => isDone(id) || (isAt(db, id, prefix) && generationOf(id) < generation),
+    ),
   };
 }
 
@@ -330,59 +342,25 @@ function addAccidents(state: State, add: Add): void {
   }
 }
 
-function must(holdsTrue: boolean, invariant: string, what: string): void {
-  if (!holdsTrue) throw new Violation(invariant, what);
-}
-
-/** The invariants of docs/guarantees.md, after every move. */
-function check(state: State, rules: Rules): void {
-  const { db, bucket, seen } = state;
-  const current = Object.values(bucket.manifests).filter(({ bytes }) => bytes !== null);
-  for (const manifest of current) {
-    const key = keyNamedBy(manifest) ?? '';
-    const there = bucket.objects[key];
-    if (seen.damaged.includes(key)) continue;
-    must(there !== undefined, 'C3', `the manifest at ${manifest.prefix} names ${key}: not there`);
-    must(
-      there === manifest.bytes,
-      'C3',
-      `the manifest at ${manifest.prefix} names ${key}: ${there}`,
-    );
-  }
-  const run = lastRun(db);
-  if (run?.status !== 'Completed' || seen.astray) return;
-  const { receipt } = db;
-  const named = receipt && bucket.manifests[receipt.prefix];
-  must(named?.bytes === run.bytes, 'C4', `the manifest is not that of the run that is Completed`);
-  must(named?.tag === receipt?.tag, 'C5', 'the receipt is of another manifest');
-  must(named?.generation === receipt?.generation, 'C5', 'the receipt has another generation');
-  if (state.workers.every((worker) => worker === null) && state.late.length === 0) {
-    checkQuiet(copyOf(state), rules);
-  }
-}
-
-/** All is quiet. One more sweep, and only documented leftovers are there. */
-function checkQuiet(state: State, rules: Rules): void {
-  for (let next: Attempt | null = sweep(state, rules); next; next = take(state, next, rules));
-  for (let next: Attempt | null = sweepAgain(state, rules); next; next = take(state, next, rules));
-  const { db, bucket, seen } = state;
-  const current = Object.values(bucket.manifests).filter(({ bytes }) => bytes !== null);
-  must(current.length === 1, 'C6', `${current.length} manifests are current`);
-  const key = db.receipt && keyNamedBy(db.receipt);
-  // A run that began after the damage has repaired it.
-  for (const damaged of seen.damaged) {
-    const isOld = db.runs.length > seen.damagedAt;
-    must(
-      !isOld || key !== damaged || bucket.objects[key] !== undefined,
-      'C4',
-      `${damaged} is still missing`,
-    );
-  }
-  // What the lost history had begun is on no record: `verify` finds it by listing the prefix.
-  if (seen.restored) return;
-  const open = Object.entries(bucket.uploads).filter(([, { late }]) => !late);
-  must(open.length === 0, 'C7', `the upload of ${open[0]?.[0]} stays`);
-  for (const file of Object.keys(bucket.objects)) {
-    must(file === key || db.leftovers.includes(file), 'C7', `${file} stays, and is not on record`);
+/** Another program puts an object, or another export its manifest, at a key of an attempt that has read what is there. */
+function addForeigners({ workers, bucket, budget }: State, add: Add): void {
+  if (budget.foreigners === 0) return;
+  for (const attempt of workers) {
+    if (!attempt || attempt.run < 0 || attempt.step === 'read the manifest') continue;
+    const { config, generation } = attempt;
+    const key = really(keyOf(config, generation));
+    if (bucket.objects[key] === undefined) {
+      add(`another program puts ${key}`, (next) => {
+        next.bucket.objects[key] = foreign;
+        next.budget.foreigners -= 1;
+      });
+    }
+    const prefix = really(config.prefix);
+    if (bucket.manifests[prefix] === undefined) {
+      add(`another export puts its manifest at ${prefix}`, (next) => {
+        next.bucket.manifests[prefix] = otherExports(prefix);
+        next.budget.foreigners -= 1;
+      });
+    }
   }
 }

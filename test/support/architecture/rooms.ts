@@ -76,7 +76,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     from: ['domain', 'failpoints'],
     packages: ['node:crypto', 'node:timers/promises', 'node:util', 'node:zlib'],
   },
-  // Of timers the turns of the event loop, no time.
+  // Of timers the turns of the event loop, no time. On the disk only files that a run reads back, or keys that do not fit into memory.
   pipeline: {
     from: [
       'domain',
@@ -87,7 +87,14 @@ export const rooms: Readonly<Record<string, Room>> = {
       'table-formats',
       ...interfaces,
     ],
-    packages: ['node:crypto', 'node:stream/consumers', 'node:timers/promises'],
+    packages: [
+      'node:crypto',
+      'node:fs/promises',
+      'node:os',
+      'node:path',
+      'node:stream/consumers',
+      'node:timers/promises',
+    ],
   },
   // Of timers the rests of a trial.
   'use-cases': {

@@ -42,6 +42,8 @@ describe('a models file', () => {
       {
         sourceUrl: 'postgres://reader@shop/shop',
         primaryUrl: null,
+        sourceName: 'SHOP_DATABASE_URL',
+        primaryName: undefined,
         model: {
           name: 'orders',
           relation: { schema: 'shop', name: 'orders' },
@@ -49,6 +51,8 @@ describe('a models file', () => {
           intervalColumn: 'updated_at',
           keyColumns: ['id'],
           eventColumn: null,
+          rowSecurity: null,
+          onSchemaChange: 'fail',
           columns: [
             { name: 'id', expression: null, sourceType: 'bigint', json: false },
             {

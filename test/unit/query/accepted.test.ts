@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { eventsModel } from '../../../src/domain/events-model.ts';
 import { printTimeText } from '../../../src/query/time-text.ts';
+import { binaryOperators, comparisons } from '../../../src/query/allow-list.ts';
 import { normalizedText, parseQuery, schemaOf } from '../../../src/query/parse-query.ts';
 import { describeSql } from '../../../src/query/select.ts';
 
@@ -201,10 +202,24 @@ describe.each([
     expect(schemaOf(query, eventsModel).fields).toEqual([{ expression: text, alias: 'x' }]);
     expect(read(normalizedText(query, eventsModel))).toEqual(query);
     // Guards have a test of their own: test/security/query-bounds.test.ts.
-    expect(describeSql(eventsModel, { ...query, limits: new Map() })).toBe(
+    expect(bare(describeSql(eventsModel, { ...query, limits: new Map() }))).toBe(
       `SELECT ${sent} AS "x" FROM "public"."events" AS source WHERE FALSE`,
     );
   });
+});
+
+/** Without the schema of operators. */
+const bare = (sql: string) => sql.replace(/OPERATOR\(pg_catalog\.([^ ]+)\)/g, '$1');
+
+test('every operator but a comparison is sent with its schema', () => {
+  for (const operator of binaryOperators) {
+    const query = read(`SELECT timestamp ${operator} created_at AS x FROM events`);
+    const sent = comparisons.has(operator) ? operator : `OPERATOR(pg_catalog.${operator})`;
+    expect(describeSql(eventsModel, query)).toContain(`"timestamp" ${sent} source."created_at"`);
+  }
+  expect(describeSql(eventsModel, read('SELECT - (timestamp) AS x FROM events'))).toContain(
+    'SELECT OPERATOR(pg_catalog.-) source."timestamp"',
+  );
 });
 
 describe('the shape of a query', () => {

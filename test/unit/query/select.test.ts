@@ -53,7 +53,7 @@ describe('the statement that sends rows', () => {
   test('is one plain SELECT if there is no condition', () => {
     const selection = select('SELECT event, properties.a AS a FROM events');
     expect(copySql(selection, asText(selection))).toBe(
-      `COPY (SELECT source."event" AS "event", (source."properties" ->> 'a') AS "a"` +
+      `COPY (SELECT source."event" AS "event", (source."properties" OPERATOR(pg_catalog.->>) 'a') AS "a"` +
         ` FROM "public"."events" AS source WHERE ${filter}` +
         ` ORDER BY source."inserted_at", source."uuid") TO STDOUT (FORMAT binary)`,
     );
@@ -106,7 +106,7 @@ describe('the statement that sends rows', () => {
   test('counts under the same condition', () => {
     const sql = countSql(select(`SELECT event FROM events WHERE properties.a = 'x'`));
     expect(sql).toContain(
-      `${filter} OFFSET 0) AS source WHERE (source."properties" ->> 'a') = 'x'`,
+      `${filter} OFFSET 0) AS source WHERE (source."properties" OPERATOR(pg_catalog.->>) 'a') = 'x'`,
     );
   });
 
@@ -114,7 +114,7 @@ describe('the statement that sends rows', () => {
     const sql = countSql(select(`SELECT event FROM events WHERE properties.a = 'x'`), 20_000);
     expect(sql).toContain('SELECT pg_catalog.count(*) AS "count" FROM (SELECT 1 AS "row" FROM (');
     expect(sql).toContain(
-      `${filter} OFFSET 0) AS source WHERE (source."properties" ->> 'a') = 'x' LIMIT 20000)`,
+      `${filter} OFFSET 0) AS source WHERE (source."properties" OPERATOR(pg_catalog.->>) 'a') = 'x' LIMIT 20000)`,
     );
     expect(() => countSql(select(null), 0.5)).toThrow('whole number');
   });
@@ -155,7 +155,7 @@ describe('a model of another table', () => {
       select('SELECT cents, extra.a FROM orders', { model: small }).query,
     );
     expect(flat).toContain('SELECT (round(amount * 100)) AS "cents"');
-    expect(flat).toContain(`((data::jsonb) ->> 'a') AS "a"`);
+    expect(flat).toContain(`((data::jsonb) OPERATOR(pg_catalog.->>) 'a') AS "a"`);
     const fenced = select('SELECT cents FROM orders WHERE cents > 5', { model: small });
     const sql = copySql(fenced, asText(fenced));
     expect(sql).toContain('SELECT source."cents" AS "cents" FROM (SELECT');

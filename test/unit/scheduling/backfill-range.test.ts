@@ -8,7 +8,7 @@ import {
   widenRange,
 } from '../../../src/scheduling/backfill-range.ts';
 
-import { at, daily, showIntervals, utc } from './examples.ts';
+import { at, daily, showIntervals, utc, on } from './examples.ts';
 
 function always(cadence: Cadence): CadenceHistory {
   return [{ since: null, cadence }];
@@ -26,7 +26,7 @@ function range(start: string, end: string): { start: number; end: number } {
 }
 
 function widened(cadences: CadenceHistory, start: string, end: string, now: string): string[] {
-  const found = widenRange(cadences, range(start, end), at(now));
+  const found = widenRange(on(cadences), range(start, end), at(now));
   return found === null ? [] : showIntervals([found]);
 }
 
@@ -78,11 +78,13 @@ describe('intervalsIn', () => {
   const whole = range('2024-05-01T09:00Z', '2024-05-04T01:00Z');
 
   test('follows the cadences that were valid at the time', () => {
-    expect(showIntervals([...intervalsIn(changed, whole, 'oldest_first')])).toEqual(overTheChanges);
+    expect(showIntervals([...intervalsIn(on(changed), whole, 'oldest_first')])).toEqual(
+      overTheChanges,
+    );
   });
 
   test('goes backwards for newest_first', () => {
-    expect(showIntervals([...intervalsIn(changed, whole, 'newest_first')])).toEqual(
+    expect(showIntervals([...intervalsIn(on(changed), whole, 'newest_first')])).toEqual(
       overTheChanges.toReversed(),
     );
   });
@@ -90,16 +92,16 @@ describe('intervalsIn', () => {
   test('takes only intervals that lie whole in the range', () => {
     const cut = range('2024-05-01T10:00:00.001Z', '2024-05-03T23:59Z');
     for (const order of ['oldest_first', 'newest_first'] as const) {
-      expect(showIntervals([...intervalsIn(changed, cut, order)])).toEqual([overTheChanges[2]]);
+      expect(showIntervals([...intervalsIn(on(changed), cut, order)])).toEqual([overTheChanges[2]]);
     }
     expect([
-      ...intervalsIn(changed, range('2024-05-02T01:00Z', '2024-05-02T02:00Z'), 'newest_first'),
+      ...intervalsIn(on(changed), range('2024-05-02T01:00Z', '2024-05-02T02:00Z'), 'newest_first'),
     ]).toEqual([]);
   });
 
   test('does not make what is not asked for', () => {
     const years = range('1970-01-01T00:00Z', '2100-01-01T00:00Z');
-    const [first] = intervalsIn(always(utc('every 1 minutes')), years, 'newest_first');
+    const [first] = intervalsIn(on(always(utc('every 1 minutes'))), years, 'newest_first');
     expect(showIntervals(first === undefined ? [] : [first])).toEqual([
       '2099-12-31T23:59:00Z/2100-01-01T00:00:00Z',
     ]);
@@ -113,7 +115,7 @@ describe('pageOfIntervals', () => {
     const hourly = always(utc('hour'));
     expect(
       showIntervals(
-        pageOfIntervals(hourly, day, {
+        pageOfIntervals(on(hourly), day, {
           order: 'oldest_first',
           after: at('2024-05-01T01:00Z'),
           limit: 2,
@@ -125,7 +127,7 @@ describe('pageOfIntervals', () => {
     ]);
     expect(
       showIntervals(
-        pageOfIntervals(hourly, day, {
+        pageOfIntervals(on(hourly), day, {
           order: 'newest_first',
           after: at('2024-05-01T03:00Z'),
           limit: 9,
@@ -141,8 +143,10 @@ describe('pageOfIntervals', () => {
   test('is empty after the last one and for no limit', () => {
     const hourly = always(utc('hour'));
     const after = at('2024-05-01T04:00Z');
-    expect(pageOfIntervals(hourly, day, { order: 'oldest_first', after, limit: 5 })).toEqual([]);
-    expect(pageOfIntervals(hourly, day, { order: 'oldest_first', limit: 0 })).toEqual([]);
+    expect(pageOfIntervals(on(hourly), day, { order: 'oldest_first', after, limit: 5 })).toEqual(
+      [],
+    );
+    expect(pageOfIntervals(on(hourly), day, { order: 'oldest_first', limit: 0 })).toEqual([]);
   });
 });
 
@@ -150,16 +154,16 @@ describe('countIntervals', () => {
   test('counts the minutes of eight thousand years by arithmetic: no loop would end', () => {
     const years = range('2000-01-01T00:00Z', '9999-01-01T00:00Z');
     const days = (years.end - years.start) / 86_400_000;
-    expect(countIntervals(always(utc('every 1 minutes')), years)).toBe(days * 1440);
+    expect(countIntervals(on(always(utc('every 1 minutes'))), years)).toBe(days * 1440);
   });
 
   test('counts over changes of cadence', () => {
-    expect(countIntervals(changed, range('2024-05-01T09:00Z', '2024-05-04T01:00Z'))).toBe(5);
-    expect(countIntervals(changed, range('2024-05-01T09:30Z', '2024-05-04T00:30Z'))).toBe(3);
+    expect(countIntervals(on(changed), range('2024-05-01T09:00Z', '2024-05-04T01:00Z'))).toBe(5);
+    expect(countIntervals(on(changed), range('2024-05-01T09:30Z', '2024-05-04T00:30Z'))).toBe(3);
   });
 
   test('is 0 if no whole interval is in the range', () => {
-    expect(countIntervals(changed, range('2024-05-02T01:00Z', '2024-05-02T02:00Z'))).toBe(0);
-    expect(countIntervals(changed, range('2024-05-02T00:00Z', '2024-05-02T00:00Z'))).toBe(0);
+    expect(countIntervals(on(changed), range('2024-05-02T01:00Z', '2024-05-02T02:00Z'))).toBe(0);
+    expect(countIntervals(on(changed), range('2024-05-02T00:00Z', '2024-05-02T00:00Z'))).toBe(0);
   });
 });

@@ -1,9 +1,10 @@
-import type { Schedule } from '../../../src/domain/schedule.ts';
 /** Short ways to write the tables of these tests. */
 
 import type { Cadence, Interval } from '../../../src/domain/cadence.ts';
+import type { CadenceHistory, Schedule } from '../../../src/domain/schedule.ts';
 import type { DataInterval, Instant } from '../../../src/domain/time.ts';
 import { openSchedule, type Settings } from '../../../src/scheduling/schedule.ts';
+import type { Timeline } from '../../../src/scheduling/timeline.ts';
 
 /** `2024-03-10T05:00Z` to an instant; refuses what is not a time. */
 export function at(text: string): Instant {
@@ -45,4 +46,9 @@ export function scheduleFrom(createdAt: string, settings: Partial<Settings> = {}
     { cadence: utc('hour'), paused: false, startAt: null, endAt: null, ...settings },
     at(createdAt),
   );
+}
+
+/** The bounds of a history without intervals that other zone data decided. */
+export function on(cadences: CadenceHistory): Timeline {
+  return { cadences, decided: [] };
 }

@@ -2,28 +2,33 @@ import { describe, expect, test } from 'vitest';
 import { missedWhilePaused } from '../../../src/scheduling/missed-while-paused.ts';
 import { planTicks } from '../../../src/scheduling/plan.ts';
 import { changeCadence, changeWindow, pause, unpause } from '../../../src/scheduling/schedule.ts';
+import { timelineOf } from '../../../src/scheduling/timeline.ts';
+import type { Schedule } from '../../../src/domain/schedule.ts';
 import { at, daily, scheduleFrom, showIntervals } from './examples.ts';
+
+const missed = (schedule: Schedule, now: number) =>
+  missedWhilePaused(schedule, timelineOf(schedule, []), now);
 
 describe('missedWhilePaused', () => {
   const pausedAtHalfPast = pause(scheduleFrom('2024-05-01T08:30Z'), at('2024-05-01T09:30Z'));
 
   test('joins the intervals whose ticks fell in the pause', () => {
-    expect(showIntervals(missedWhilePaused(pausedAtHalfPast, at('2024-05-01T12:10Z')))).toEqual([
+    expect(showIntervals(missed(pausedAtHalfPast, at('2024-05-01T12:10Z')))).toEqual([
       '2024-05-01T09:00:00Z/2024-05-01T12:00:00Z',
     ]);
   });
 
   test('is the same whether the ticks were planned or not', () => {
     const planned = planTicks(pausedAtHalfPast, at('2024-05-01T11:30Z'), 100).schedule;
-    expect(missedWhilePaused(planned, at('2024-05-01T12:10Z'))).toEqual(
-      missedWhilePaused(pausedAtHalfPast, at('2024-05-01T12:10Z')),
+    expect(missed(planned, at('2024-05-01T12:10Z'))).toEqual(
+      missed(pausedAtHalfPast, at('2024-05-01T12:10Z')),
     );
   });
 
   test('is empty for a pause without a tick, and for an export that is not paused', () => {
-    expect(missedWhilePaused(pausedAtHalfPast, at('2024-05-01T09:59Z'))).toEqual([]);
+    expect(missed(pausedAtHalfPast, at('2024-05-01T09:59Z'))).toEqual([]);
     const resumed = unpause(pausedAtHalfPast, at('2024-05-01T12:10Z'));
-    expect(missedWhilePaused(resumed, at('2024-05-01T14:00Z'))).toEqual([]);
+    expect(missed(resumed, at('2024-05-01T14:00Z'))).toEqual([]);
   });
 
   test('leaves out an earlier pause', () => {
@@ -31,7 +36,7 @@ describe('missedWhilePaused', () => {
       unpause(pausedAtHalfPast, at('2024-05-01T12:10Z')),
       at('2024-05-01T14:30Z'),
     );
-    expect(showIntervals(missedWhilePaused(again, at('2024-05-01T15:00Z')))).toEqual([
+    expect(showIntervals(missed(again, at('2024-05-01T15:00Z')))).toEqual([
       '2024-05-01T14:00:00Z/2024-05-01T15:00:00Z',
     ]);
   });
@@ -39,7 +44,7 @@ describe('missedWhilePaused', () => {
   test('leaves out an earlier pause that ended without a tick before this one', () => {
     const resumed = unpause(pausedAtHalfPast, at('2024-05-01T12:10Z'));
     const again = pause(resumed, at('2024-05-01T12:20Z'));
-    expect(showIntervals(missedWhilePaused(again, at('2024-05-01T13:00Z')))).toEqual([
+    expect(showIntervals(missed(again, at('2024-05-01T13:00Z')))).toEqual([
       '2024-05-01T12:00:00Z/2024-05-01T13:00:00Z',
     ]);
     expect(planTicks(again, at('2024-05-01T13:00Z'), 100).ticks.map(({ fate }) => fate)).toEqual([
@@ -58,7 +63,7 @@ describe('missedWhilePaused', () => {
       at('2024-05-01T09:40Z'),
     );
     const reopened = changeWindow(closed, { endAt: null }, at('2024-05-01T12:10Z'));
-    expect(showIntervals(missedWhilePaused(reopened, at('2024-05-01T14:00Z')))).toEqual([
+    expect(showIntervals(missed(reopened, at('2024-05-01T14:00Z')))).toEqual([
       '2024-05-01T09:00:00Z/2024-05-01T10:00:00Z',
       '2024-05-01T12:00:00Z/2024-05-01T14:00:00Z',
     ]);
@@ -68,21 +73,21 @@ describe('missedWhilePaused', () => {
     const created = scheduleFrom('2024-05-01T08:30Z');
     const planned = planTicks(created, at('2024-05-01T11:00Z'), 100).schedule;
     const paused = pause(planned, at('2024-05-01T09:30Z'));
-    expect(showIntervals(missedWhilePaused(paused, at('2024-05-01T12:10Z')))).toEqual([
+    expect(showIntervals(missed(paused, at('2024-05-01T12:10Z')))).toEqual([
       '2024-05-01T11:00:00Z/2024-05-01T12:00:00Z',
     ]);
   });
 
   test('reaches over a change of cadence', () => {
     const changed = changeCadence(pausedAtHalfPast, daily('UTC'), at('2024-05-01T09:40Z'));
-    expect(showIntervals(missedWhilePaused(changed, at('2024-05-02T12:00Z')))).toEqual([
+    expect(showIntervals(missed(changed, at('2024-05-02T12:00Z')))).toEqual([
       '2024-05-01T09:00:00Z/2024-05-02T00:00:00Z',
     ]);
   });
 
   test('holds the interval open at creation for an export created paused', () => {
     const created = scheduleFrom('2024-05-01T08:30Z', { paused: true });
-    expect(showIntervals(missedWhilePaused(created, at('2024-05-01T09:00Z')))).toEqual([
+    expect(showIntervals(missed(created, at('2024-05-01T09:00Z')))).toEqual([
       '2024-05-01T08:00:00Z/2024-05-01T09:00:00Z',
     ]);
   });

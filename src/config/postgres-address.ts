@@ -1,0 +1,95 @@
+import { accessSync, constants } from 'node:fs';
+
+const schemes = /^postgres(ql)?:\/\//;
+const sslModes = ['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 'verify-full'];
+const files = ['sslrootcert', 'sslcert', 'sslkey'];
+/** What libpq knows and our client does not: an address with these would mean something else than it says. */
+const unsupported: Readonly<Record<string, string>> = {
+  target_session_attrs: 'Name the address of one server, or of a proxy that leads to the right one',
+  load_balance_hosts: 'Name the address of one server, or of a proxy',
+  hostaddr: 'Use the IP address as the host',
+  service: 'Write the address in full',
+  passfile: 'Put the password into the address',
+  sslcrl: 'Sluice reads no revocation list',
+  sslcrldir: 'Sluice reads no revocation list',
+  sslpassword: 'Use a key without a password',
+  requirepeer: 'Remove it',
+};
+
+/** Whether a text is meant as the address of a PostgreSQL server. */
+export const isPostgresAddress = (text: string): boolean => schemes.test(text);
+
+/**
+ * What is wrong with the address of a PostgreSQL server, as the rest of a sentence about its setting; null if nothing is. Nothing of the
+ * address is repeated but names of parameters, hosts and files: it has a password.
+ */
+export function findAddressFault(address: string): string | null {
+  const rest = address.replace(schemes, '');
+  const authority = rest.split(/[/?#]/, 1)[0] ?? '';
+  const hosts = authority.slice(authority.lastIndexOf('@') + 1);
+  const split = rest.lastIndexOf('@') >= authority.length;
+  if (split && /^[^?]*@/.test(rest) && !/^[^/?#]*@/.test(rest)) {
+    return 'has a password with one of the characters / ? # in it: write them as %2F, %3F and %23';
+  }
+  const parameters = new URLSearchParams(/\?([^#]*)/.exec(rest)?.[1] ?? '');
+  const named = parameters.get('host') ?? '';
+  if (hosts.includes(',') || named.includes(',') || parameters.get('port')?.includes(',')) {
+    return 'names several hosts: name one server, or a proxy that leads to the right one';
+  }
+  if (!URL.canParse(address) && !URL.canParse(address.replace('@/', '@localhost/'))) {
+    const [, port] = /:([^:@\]]*)$/.exec(hosts) ?? [];
+    return port !== undefined && !/^\d*$/.test(port)
+      ? 'has a port that is not a number'
+      : 'is not a valid address: percent-encode special characters of user, password and database';
+  }
+  if (hosts === '' && named === '') return 'names no host';
+  if (isMalformed(authority) || isMalformed(rest.split('?')[0] ?? '')) {
+    return 'has a % that is no percent-encoding: write % as %25';
+  }
+  return findParameterFault(parameters);
+}
+
+function isMalformed(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+function findParameterFault(parameters: URLSearchParams): string | null {
+  for (const [name, remedy] of Object.entries(unsupported)) {
+    if (parameters.has(name)) return `has ${name}, which is not supported: ${remedy}`;
+  }
+  const mode = parameters.get('sslmode');
+  if (mode !== null && !sslModes.includes(mode)) {
+    return `has sslmode=${mode}: use ${sslModes.join(', ')}`;
+  }
+  const negotiation = parameters.get('sslnegotiation');
+  if (negotiation !== null && !['postgres', 'direct'].includes(negotiation)) {
+    return 'has an sslnegotiation that is neither postgres nor direct';
+  }
+  if (parameters.get('sslrootcert') === 'system') {
+    return 'has sslrootcert=system: remove it, as public authorities are trusted without it';
+  }
+  for (const name of files) {
+    const file = parameters.get(name);
+    if (file !== null && !isReadable(file)) {
+      return `names ${file} as ${name}, which this process cannot read: correct the path or its rights`;
+    }
+  }
+  const hasOne = parameters.has('sslcert') !== parameters.has('sslkey');
+  return hasOne
+    ? 'has only one of sslcert and sslkey: a certificate of the client needs both'
+    : null;
+}
+
+function isReadable(file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

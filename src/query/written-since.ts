@@ -1,0 +1,13 @@
+/**
+ * SQL of whether a row was written by a transaction at or after `xmin`, as `countLateSql` has it.
+ *
+ * @param column the row's `xmin`
+ */
+export function isWrittenSince(column: string, xmin: string): string {
+  if (!/^\d+$/.test(xmin)) throw new Error('A transaction id is a whole number.');
+  const newest =
+    'CAST(CAST(pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) AS pg_catalog.text) AS pg_catalog.int8)';
+  const half = `CAST(CAST(${column} AS pg_catalog.text) AS pg_catalog.int8)`;
+  const full = `${newest} - ((${newest} & 4294967295) - ${half} + 4294967296) % 4294967296`;
+  return `(${full} >= ${xmin} OR ${newest} < ${xmin})`;
+}

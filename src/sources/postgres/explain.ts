@@ -1,0 +1,32 @@
+import type { Column } from '../../domain/row-block.ts';
+import type { SourceRequest } from '../source.ts';
+import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { closeConnection, describeColumns, query, serverVersionOf } from './connection.ts';
+import { findHidden } from './hidden-rows.ts';
+import type { PlanSelect } from './plan.ts';
+import { applyTypeChanges, findTypeChanges } from './schema-changes.ts';
+
+/** @param runs whether the rows are read too, and thrown away; throws what the server says */
+export async function explain(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  signal: AbortSignal,
+  runs = false,
+): Promise<readonly Column[]> {
+  const { model, describeSql, relation, used, select } = plan(request);
+  const client = await beginSnapshot(options, request.teamId, signal);
+  try {
+    const described = await describeColumns(client, describeSql, signal);
+    const { describeSql: usedSql, columns } = used;
+    const found = usedSql === null ? described : await describeColumns(client, usedSql, signal);
+    const changes = await findTypeChanges(client, columns, found, signal);
+    const planned = select(described, serverVersionOf(client), applyTypeChanges(model, changes));
+    await query(client, planned.explainSql(request.interval, runs), signal);
+    const hidden = await findHidden(client, relation, signal);
+    if (hidden) throw hidden;
+    return planned.columns;
+  } finally {
+    await closeConnection(client);
+  }
+}

@@ -1,0 +1,48 @@
+import type { Sql } from './database.ts';
+import type { IntervalPlace } from './leftover-files.ts';
+import { boundsOf } from './times.ts';
+
+/** What a manifest in a bucket says about its commit. */
+export interface SeenCommit {
+  readonly run_id: string;
+  readonly generation?: number;
+  readonly era?: string | null;
+  /** Of a tombstone. */
+  readonly moved_to?: string | null;
+}
+
+/**
+ * Whether a commit that a bucket shows is of our database's history. Each commit is recorded before its manifest is put, so
+ * what is not recorded was made by another database: a copy, which may still be in use, or ours before it was restored.
+ * An operator who accepts the era says that the other one is gone.
+ *
+ * A run that was live when an era began may have gone on in both databases. In an earlier era it has committed only what was
+ * begun by then. Runs that retention has deleted are known by what is current, or was, at the manifest's key. A tombstone
+ * names no rows: it is enough that our history went on since.
+ */
+export async function knowsCommit(
+  sql: Sql,
+  { exportId, interval, destinationVersion }: IntervalPlace,
+  { run_id: runId, generation = 1, era = null, moved_to: movedTo }: SeenCommit,
+  key: string,
+): Promise<boolean> {
+  const ofInterval = (alias: string) =>
+    `${alias}.export_id = $1 and ${alias}.data_interval_start = $2 and ${alias}.data_interval_end = $3`;
+  const rows = await sql.query(
+    `select from (select id, accepted_at from eras order by number desc limit 1) newest
+      where newest.accepted_at is not null
+         or ($7::text is null or exists (select from eras where id::text = $7)) and (
+              exists (select from runs r where ${ofInterval('r')} and r.id::text = $5 and ($9 or $6 <=
+                        case when $7 = newest.id::text then r.committing_generation
+                             else coalesce(r.era_generation, r.committing_generation) end))
+           or exists (select from receipts c where ${ofInterval('c')} and $6 <= c.generation
+                         and ($9 or $5 = c.run_id::text or c.manifest_key = $8 and c.destination_version = $4))
+           or exists (select from leftover_files l where ${ofInterval('l')} and l.destination_version = $4
+                         and l.key = $8 and not l.uncommitted and $6 <= l.generation))`,
+    [
+      ...[exportId, ...boundsOf(interval), destinationVersion, runId, generation, era, key],
+      movedTo !== undefined,
+    ],
+  );
+  return rows.length > 0;
+}

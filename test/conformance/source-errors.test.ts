@@ -1,0 +1,215 @@
+/** What the errors of a real PostgreSQL become: each case on each server that this machine has. */
+
+import { Client } from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { SluiceError } from '../../src/domain/errors.ts';
+import type { Model } from '../../src/domain/model.ts';
+import {
+  caseRequest,
+  openSourceCase,
+  plainColumn,
+  type SourceCase,
+  type SourceServer,
+  sourceServers,
+} from '../support/source-cases.ts';
+
+const never = new AbortController().signal;
+const relation = (name: string): Partial<Model> => ({ relation: { schema: 'shop', name } });
+
+describe.each(sourceServers)('%s', (_, start) => {
+  let server: SourceServer;
+  let shop: SourceCase;
+
+  beforeAll(async () => {
+    server = await start();
+    shop = await openSourceCase(server);
+  });
+
+  afterAll(async () => {
+    await shop?.close();
+    await server?.stop();
+  });
+
+  describe('an error', () => {
+    const failing = (changes: Partial<Model>, dslQuery: string | null = null) =>
+      shop.read(changes, { dslQuery }).then(
+        () => null,
+        (error: SluiceError) => error,
+      );
+
+    test('of a function behind a view has its words, and is no outage', async () => {
+      await shop.create(`
+        create function shop.boom() returns int language plpgsql stable as $$ begin raise exception 'the tenant is not set'; end $$;
+        create view shop.raising as select id, team, at, shop.boom()::text as v from shop.base;
+        create table shop.guarded (like shop.base including all); insert into shop.guarded select * from shop.base;
+        alter table shop.guarded enable row level security;
+        create policy raises on shop.guarded using (shop.boom() = 1)`);
+      const raised = {
+        code: 'source.function_failed',
+        detail: expect.stringMatching(/^the tenant is not set, in PL\/pgSQL function shop\.boom/),
+      };
+      expect(await failing(relation('raising'))).toMatchObject(raised);
+      expect(await failing(relation('raising'), `SELECT v FROM rows WHERE v = 'a'`)).toMatchObject(
+        raised,
+      );
+      expect(await failing({ ...relation('guarded'), rowSecurity: 'filtered' })).toMatchObject(
+        raised,
+      );
+      expect(await shop.check(relation('raising'))).toContainEqual(
+        expect.stringMatching(/^error: source\.function_failed: the tenant is not set, in /),
+      );
+    });
+
+    test('of a cast in a view is not the fault of a query', async () => {
+      await shop.create(
+        `create view shop.casting as select id, team, at, v::int::text as v, v as plain from shop.base`,
+      );
+      const columns = [
+        plainColumn('id', 'bigint'),
+        plainColumn('v', 'text'),
+        plainColumn('plain', 'text'),
+      ];
+      const casting = { ...relation('casting'), columns };
+      const ofModel = {
+        code: 'source.model_invalid',
+        detail: 'invalid input syntax for type integer: …',
+      };
+      expect(await failing(casting)).toMatchObject(ofModel);
+      expect(await failing(casting, 'SELECT id, v FROM rows')).toMatchObject(ofModel);
+      expect(await shop.check(casting)).toContainEqual(
+        expect.stringContaining('error: source.model_invalid: invalid input syntax'),
+      );
+      // The query's own cast names its row.
+      const own = await failing({}, 'SELECT v::int AS n FROM rows WHERE id = 5');
+      expect(own).toMatchObject({
+        code: 'query.invalid',
+        detail: 'invalid input syntax for type integer: "v5", in the row with id 5',
+      });
+    });
+
+    test('of a right says which role needs which GRANT', async () => {
+      const denied = async (changes: Partial<Model>) => {
+        const error = await failing(changes);
+        expect(error?.code).toBe('source.permission_denied');
+        return error?.detail;
+      };
+      const owner = `${shop.reader}_owner`;
+      await shop.create(`
+        create role ${owner}; grant usage on schema shop to ${owner};
+        create table shop.secret (like shop.base including all);
+        create view shop.owned as select * from shop.secret; alter view shop.owned owner to ${owner}`);
+      expect(await denied(relation('owned'))).toContain(
+        `for the role ${owner}, with whose rights the view shop.owned reads. GRANT SELECT ON shop.secret TO ${owner}`,
+      );
+      await shop.run(`revoke select on shop.secret from ${shop.reader}`);
+      expect(await denied(relation('secret'))).toContain(
+        `GRANT SELECT ON shop.secret TO ${shop.reader}`,
+      );
+      await shop.run(`create schema hidden; create table hidden.base (like shop.base);
+        grant select on hidden.base to ${shop.reader}`);
+      expect(await denied({ relation: { schema: 'hidden', name: 'base' } })).toContain(
+        `GRANT USAGE ON SCHEMA hidden TO ${shop.reader}`,
+      );
+      await shop.run(`create function shop.closed() returns int language sql stable as 'select 1';
+        revoke execute on function shop.closed() from public;
+        create view shop.calling as select id, team, at, shop.closed()::text as v from shop.base;
+        grant select on shop.calling to ${shop.reader}`);
+      expect(await denied(relation('calling'))).toContain(
+        `GRANT EXECUTE ON FUNCTION closed TO ${shop.reader}`,
+      );
+      await shop.run(`drop owned by ${owner} cascade; drop role ${owner}`);
+    });
+
+    test('of the login says what to correct, by the name of the setting', async () => {
+      const refusedAt = async (change: (url: URL) => void) => {
+        const url = new URL(shop.url);
+        change(url);
+        const options = { connectionString: url.href, addressName: 'SHOP_URL' };
+        const error: SluiceError = await shop
+          .source({}, options)
+          .open(caseRequest(), never)
+          .then(
+            () => Promise.reject(new Error('it opened')),
+            (found) => found,
+          );
+        expect(error).toMatchObject({ code: 'source.access_refused' });
+        return error.detail;
+      };
+      expect(await refusedAt((url) => (url.pathname = '/no_such_database'))).toBe(
+        'SHOP_URL: the database of the address does not exist (SQLSTATE 3D000)',
+      );
+      expect(await refusedAt((url) => url.searchParams.set('sslmode', 'verify-full'))).toContain(
+        'SHOP_URL: the address asks for TLS, but the server offers none',
+      );
+      await shop.run(`alter role ${shop.reader} nologin`);
+      expect(await refusedAt(() => {})).toMatch(/^SHOP_URL: .* \(SQLSTATE 28000\)/);
+      await shop.run(`alter role ${shop.reader} login`);
+      const name = new URL(shop.url).pathname.slice(1);
+      await shop.run(`revoke connect on database "${name}" from public`);
+      expect(await refusedAt(() => {})).toBe(
+        `SHOP_URL: the role ${shop.reader} may not connect to the database. GRANT CONNECT ON DATABASE ${name} TO ${shop.reader}`,
+      );
+      await shop.run(`grant connect on database "${name}" to public`);
+      await shop.run(`alter role ${shop.reader} connection limit 0`);
+      const limited = shop.source().open(caseRequest(), never);
+      await expect(limited).rejects.toMatchObject({
+        code: 'source.out_of_resources',
+        detail: expect.stringContaining('too many connections for role'),
+      });
+      await shop.run(`alter role ${shop.reader} connection limit -1`);
+    });
+
+    test('of a view without data, or of a limit of the role, says so', async () => {
+      await shop.create(
+        `create materialized view shop.empty as select * from shop.base with no data`,
+      );
+      expect(await failing(relation('empty'))).toMatchObject({
+        code: 'source.unsupported',
+        detail: expect.stringContaining('has not been populated'),
+      });
+    });
+  });
+
+  describe('a database in another encoding', () => {
+    let other: SourceCase;
+    let otherServer: SourceServer;
+    const name = `encoded_${process.pid}`;
+
+    beforeAll(async () => {
+      await shop.run(`create database ${name} template template0 encoding 'WIN1252' locale 'C'`);
+      const url = new URL(server.url);
+      url.pathname = `/${name}`;
+      otherServer = { url: url.href, stop: async () => {} };
+      other = await openSourceCase(otherServer);
+    });
+
+    afterAll(async () => {
+      await other?.close();
+      await shop.run(`drop database ${name} with (force)`);
+    });
+
+    test('is exported as UTF-8', async () => {
+      await other.run(`update shop.base set v = 'größe €' where id = 1`);
+      expect((await other.read())[0]).toEqual({ id: 1, v: 'größe €' });
+    });
+
+    test('names the byte that UTF-8 does not have, and blames no query', async () => {
+      await other.run(`set client_encoding = 'WIN1252'`);
+      const admin = new Client({ connectionString: otherServer.url });
+      await admin.connect();
+      await admin.query(
+        `update shop.base set v = convert_from('\\x41811a', 'WIN1252') where id = 1`,
+      );
+      await admin.end();
+      await other.run('reset client_encoding');
+      const refused = {
+        code: 'source.unsupported',
+        detail: expect.stringMatching(/0x81 .*WIN1252.* no equivalent in encoding "UTF8"/),
+      };
+      await expect(other.read()).rejects.toMatchObject(refused);
+      await expect(other.read({}, { dslQuery: 'SELECT v FROM rows' })).rejects.toMatchObject(
+        refused,
+      );
+    });
+  });
+});

@@ -1,0 +1,280 @@
+/** What a real PostgreSQL does: each case on each server that this machine has. */
+
+import { Client } from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Model } from '../../src/domain/model.ts';
+import {
+  caseRequest,
+  openSourceCase,
+  plainColumn,
+  type SourceCase,
+  type SourceServer,
+  sourceServers,
+} from '../support/source-cases.ts';
+import { until } from '../support/until.ts';
+
+const never = new AbortController().signal;
+const relation = (name: string): Partial<Model> => ({ relation: { schema: 'shop', name } });
+
+describe.each(sourceServers)('%s', (_, start) => {
+  let server: SourceServer;
+  let shop: SourceCase;
+
+  beforeAll(async () => {
+    server = await start();
+    shop = await openSourceCase(server);
+  });
+
+  afterAll(async () => {
+    await shop?.close();
+    await server?.stop();
+  });
+
+  describe('functions behind a view', () => {
+    test('find operators and tables by the path of the role', async () => {
+      await shop.run(`create extension if not exists citext`);
+      await shop.create(`
+        create function public.same(citext, citext) returns boolean language plpgsql stable as
+          $$ begin return $1 = $2; end $$;
+        create function public.same_too(citext, citext) returns boolean language sql stable as 'select $1 = $2';
+        create table public.accounts (id int, plan text); insert into public.accounts values (1, 'pro');
+        grant select on public.accounts to ${shop.reader};
+        create function public.plan_of(int) returns text language plpgsql stable as
+          $$ begin return (select plan from accounts where id = $1); end $$;
+        create function public.plan_too(int) returns text language sql stable as
+          'select plan from accounts where id = $1';
+        create view shop.compared as select id, team, at, concat(
+          public.same('A', 'a'), public.same_too('A', 'a'), public.plan_of(1), public.plan_too(1)) as v from shop.base`);
+      expect((await shop.read(relation('compared')))[0]).toEqual({ id: 1, v: 'ttpropro' });
+      await shop.run(`create schema other; grant usage on schema other to ${shop.reader};
+        create table other.accounts (id int, plan text); insert into other.accounts values (1, 'other');
+        grant select on other.accounts to ${shop.reader};
+        alter role ${shop.reader} set search_path = other, public`);
+      expect((await shop.read(relation('compared')))[0]).toEqual({ id: 1, v: 'ttotherother' });
+      await shop.run(`alter role ${shop.reader} reset search_path`);
+    });
+
+    test('and the statements of Sluice keep their meaning', async () => {
+      await shop.run(`create schema evil; grant usage on schema evil to ${shop.reader};
+        create function evil.boom() returns boolean language plpgsql as $$ begin raise 'called'; end $$;
+        create function evil.no(text, text) returns boolean language sql as 'select evil.boom()';
+        create function evil.no(bigint, bigint) returns boolean language sql as 'select evil.boom()';
+        create function evil.no(oid, integer) returns boolean language sql as 'select evil.boom()';
+        create function evil.no(oid, regclass) returns boolean language sql as 'select evil.boom()';
+        create function evil.join(text, text) returns text language sql as 'select evil.boom()::text';
+        create function evil.join(text, bigint) returns text language sql as 'select evil.boom()::text';
+        create function evil.upper(text) returns text language sql as 'select evil.boom()::text';
+        create operator evil.= (leftarg = text, rightarg = text, function = evil.no);
+        create operator evil.= (leftarg = bigint, rightarg = bigint, function = evil.no);
+        create operator evil.= (leftarg = oid, rightarg = regclass, function = evil.no);
+        create operator evil.>= (leftarg = oid, rightarg = integer, function = evil.no);
+        create operator evil.|| (leftarg = text, rightarg = text, function = evil.join);
+        create operator evil.|| (leftarg = text, rightarg = bigint, function = evil.join);
+        alter role ${shop.reader} set search_path = evil, pg_catalog`);
+      const dslQuery = `SELECT id, upper(v) || id AS v FROM rows WHERE v = 'v7' AND id IN (7, 8)`;
+      expect(await shop.read({}, { dslQuery })).toEqual([{ id: 7, v: 'V77' }]);
+      expect(await shop.check()).toEqual([]);
+      await shop.run(`alter role ${shop.reader} reset search_path`);
+    });
+
+    test('have their schema in the names of types', async () => {
+      await shop.create(`
+        create type public.mood as enum ('good'); create type shop.mood as enum ('bad');
+        create table shop.moods (id bigint primary key, team int, at timestamptz, a public.mood, b shop.mood, c public.mood[])`);
+      await shop.run(`alter role ${shop.reader} set search_path = shop, public`);
+      const columns = [
+        plainColumn('a', 'public.mood'),
+        plainColumn('b', 'shop.mood'),
+        plainColumn('c', 'public.mood[]'),
+      ];
+      const source = shop.source({ ...relation('moods'), columns });
+      const described = await source.describe(caseRequest(), never);
+      expect(described.map(({ sourceType }) => sourceType)).toEqual(
+        columns.map(({ sourceType }) => sourceType),
+      );
+      await shop.run(`alter role ${shop.reader} reset search_path`);
+    });
+  });
+
+  describe('a column that has another type than in the model', () => {
+    const columnsOf = (type: string) => [plainColumn('id', 'bigint'), plainColumn('v', type)];
+    const retyped = relation('retyped');
+    const words = (found: string, declared: string) =>
+      `column v is ${found} in the database, but ${declared} in the model rows`;
+
+    test('stops run, form and check in the same words', async () => {
+      await shop.create(`create table shop.retyped (like shop.base including all);
+        insert into shop.retyped select id, team, at, id::text from shop.base`);
+      expect(await shop.read(retyped)).toHaveLength(100);
+      await shop.run('alter table shop.retyped alter column v type int using v::int');
+      const refused = { code: 'source.schema_changed', detail: words('integer', 'text') };
+      await expect(shop.read(retyped)).rejects.toMatchObject(refused);
+      const describing = shop.source(retyped).describe(caseRequest(), never);
+      await expect(describing).rejects.toMatchObject(refused);
+      const small = shop.source(retyped).openSmall(caseRequest(), never, 1_000_000);
+      await expect(small).rejects.toMatchObject(refused);
+      expect(await shop.check(retyped)).toContainEqual(
+        expect.stringContaining(`error: ${refused.detail}`),
+      );
+      // A query that does not read the column is not concerned.
+      const dslQuery = 'SELECT id FROM rows WHERE id = 3';
+      expect(await shop.read(retyped, { dslQuery })).toEqual([{ id: 3 }]);
+      const uses = { dslQuery: `SELECT id FROM rows WHERE v = '3'` };
+      await expect(shop.read(retyped, uses)).rejects.toMatchObject(refused);
+    });
+
+    test('is followed if the model says so, and the log of the run says it', async () => {
+      const changes = { ...retyped, onSchemaChange: 'follow' } as const;
+      expect((await shop.read(changes))[6]).toEqual({ id: 7, v: 7 });
+      const snapshot = await shop.source(changes).open(caseRequest(), never);
+      await snapshot.close();
+      expect(snapshot.typeChanges).toEqual([
+        'The type of column v has changed: it is integer in the database, and text in the model. on_schema_change allows it.',
+      ]);
+      expect(snapshot.columns[1]).toMatchObject({ type: 'int4', sourceType: 'integer' });
+      expect(await shop.check(changes)).toEqual([
+        'warning: The type of column v has changed: it is integer in the database, and text in the model. on_schema_change allows it.',
+      ]);
+    });
+
+    test.each([
+      ['bigint', 'integer', 'bigint'],
+      ['smallint', 'integer', 'integer'],
+      ['integer', 'integer', 'integer'],
+      ['double precision', 'real', 'double precision'],
+      ['numeric(12,2)', 'numeric(10,2)', 'numeric(12,2)'],
+      ['numeric(8,2)', 'numeric(10,2)', 'numeric(10,2)'],
+      ['text', 'varchar(30)', 'character varying(30)'],
+      ['numeric(10,3)', 'numeric(10,2)', null],
+      ['text', 'integer', null],
+      ['bigint', 'numeric', null],
+    ])('widen: a model with %s and a database with %s give %s', async (declared, real, written) => {
+      await shop.create(`drop table if exists shop.widened;
+        create table shop.widened (id bigint primary key, team int, at timestamptz not null, v ${real});
+        insert into shop.widened values (1, 1, '2024-03-01 00:10Z', 1.5)`);
+      const columns = columnsOf(declared);
+      const changes = { ...relation('widened'), columns, onSchemaChange: 'widen' } as const;
+      if (written === null) {
+        const refused = {
+          code: 'source.schema_changed',
+          detail: expect.stringMatching(/, and neither type is wider$/),
+        };
+        await expect(shop.read(changes)).rejects.toMatchObject(refused);
+        return;
+      }
+      const snapshot = await shop.source(changes).open(caseRequest(), never);
+      await snapshot.close();
+      expect(snapshot.columns[1]?.sourceType).toBe(written);
+      const [row] = await shop.read(changes);
+      const { v } = row as { v: unknown };
+      expect(Number(v)).toBe(/int/.test(real) ? 2 : 1.5);
+    });
+
+    test('other spellings and domains are the same type', async () => {
+      await shop.create(`create domain shop.amount as numeric(10,2);
+        create table shop.spelled (id bigint primary key, team int, at timestamptz not null, a shop.amount, b varchar(9), c timestamp(3), d shop.amount[])`);
+      const columns = [
+        plainColumn('a', 'shop.amount'),
+        plainColumn('a', 'numeric'),
+        plainColumn('b', 'varchar(9)'),
+        plainColumn('b', 'character varying'),
+        plainColumn('c', 'timestamp without time zone'),
+        plainColumn('d', 'shop.amount[]'),
+      ];
+      for (const column of columns) {
+        expect(await shop.read({ ...relation('spelled'), columns: [column] })).toEqual([]);
+      }
+    });
+  });
+
+  describe('an interval column that is no timestamptz', () => {
+    test('is refused for a date, and warned of for a timestamp', async () => {
+      await shop.create(`
+        create table shop.dated (id bigint primary key, team int not null, day date not null, v text);
+        create table shop.local (id bigint primary key, team int not null, day timestamp not null, v text)`);
+      const dated = { ...relation('dated'), intervalColumn: 'day' };
+      expect(await shop.check(dated)).toContainEqual(
+        expect.stringMatching(/^warning: day is date, .*rows .* that arrive after/),
+      );
+      expect(await shop.check({ ...dated, ...relation('local') })).toContainEqual(
+        expect.stringMatching(/^warning: day is timestamp without time zone/),
+      );
+    });
+  });
+
+  describe('an exporter with a slow destination', () => {
+    test('lets go of a table that somebody waits for, and says so', async () => {
+      await shop.create(`create table shop.busy (like shop.base including all);
+        insert into shop.busy select g, 1, timestamptz '2024-03-01 00:00Z' + g * interval '20 ms', repeat('x', 900)
+          from generate_series(1, 100000) g`);
+      const snapshot = await shop
+        .source(relation('busy'), { lockWaitMs: 300, sliceMs: 60_000 })
+        .open(caseRequest(), never);
+      const [slice] = snapshot.slices;
+      if (!slice) throw new Error('there is no slice');
+      const rows = snapshot.read(slice, never)[Symbol.asyncIterator]();
+      // The destination takes no more than the first block.
+      expect((await rows.next()).done).toBe(false);
+      const started = performance.now();
+      await shop.run('alter table shop.busy add x int');
+      await shop.run(`insert into shop.busy values (0, 1, now(), 'new')`);
+      expect(performance.now() - started).toBeLessThan(20_000);
+      const rest = async () => {
+        for (let next = await rows.next(); !next.done; ) next = await rows.next();
+        for (const other of snapshot.slices) {
+          for await (const block of snapshot.read(other, never))
+            expect(block.rowCount).toBeGreaterThan(0);
+        }
+      };
+      await expect(rest()).rejects.toMatchObject({
+        code: 'source.lock_released',
+        detail: expect.stringMatching(/^another session had waited for \d+ seconds/),
+      });
+      await snapshot.close();
+    });
+
+    test('gives up a snapshot that is too old', async () => {
+      const source = shop.source({}, { snapshotMs: 100, lockWaitMs: 300 });
+      const snapshot = await source.open(caseRequest(), never);
+      const [slice] = snapshot.slices;
+      if (!slice) throw new Error('there is no slice');
+      await until(async () => (await source.inspect(never)).oldestSnapshotSeconds === 0);
+      const reading = snapshot.read(slice, never)[Symbol.asyncIterator]().next();
+      await expect(reading).rejects.toMatchObject({
+        code: 'source.lock_released',
+        detail: expect.stringMatching(/^the run had held its snapshot for/),
+      });
+      await snapshot.close();
+    });
+
+    test('shows for how long it has read', async () => {
+      const source = shop.source({}, { applicationName: 'sluice-export' });
+      expect((await source.inspect(never)).oldestSnapshotSeconds).toBe(0);
+      const snapshot = await source.open(caseRequest(), never);
+      expect((await source.inspect(never)).oldestSnapshotSeconds).toBeGreaterThan(0);
+      await snapshot.close();
+    });
+  });
+
+  test('a VACUUM is not waited for', async () => {
+    const vacuum = new Client({ connectionString: server.url });
+    await vacuum.connect();
+    await vacuum.query(`set vacuum_cost_delay = '100ms'; set vacuum_cost_limit = 1`);
+    await shop.create(`create table shop.swept as select g as id, repeat('x', 500) as v from generate_series(1, 5000) g;
+      delete from shop.swept where id % 2 = 0`);
+    const sweeping = vacuum.query('vacuum shop.swept');
+    sweeping.catch(() => {});
+    const admin = new Client({ connectionString: server.url });
+    await admin.connect();
+    await until(
+      async () => (await admin.query('select from pg_stat_progress_vacuum')).rowCount === 1,
+    );
+    const { interval } = caseRequest();
+    const settled = await shop.source({}, { settleTimeoutMs: 60_000 }).settle(interval, never);
+    expect(settled.settled).toBe(true);
+    expect((await admin.query('select from pg_stat_progress_vacuum')).rowCount).toBe(1);
+    await admin.query('select pg_cancel_backend(pid) from pg_stat_progress_vacuum');
+    await sweeping.catch(() => {});
+    await Promise.all([vacuum.end(), admin.end()]);
+  });
+});

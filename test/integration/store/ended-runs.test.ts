@@ -1,0 +1,185 @@
+import { Client } from 'pg';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import { beginCommit } from '../../../src/store/attempt-steps.ts';
+import type { ClaimedRun } from '../../../src/store/leases.ts';
+import { sweepExpiredLeases } from '../../../src/store/leases.ts';
+import { findStalledDispatch, removeEndedEntries } from '../../../src/store/outbox.ts';
+import { findRun } from '../../../src/store/runs.ts';
+import { endSilentCommits } from '../../../src/store/tenant-rows.ts';
+import { findLostRuns } from '../../support/lost-runs.ts';
+import { reportWorker } from '../../../src/store/workers.ts';
+import { deleteExport } from '../../../src/use-cases/exports/delete-export.ts';
+import { cancelRun } from '../../../src/use-cases/runs/cancel-work.ts';
+import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
+import { quarantineRun, recordFault } from '../../../src/use-cases/runs/finish-run.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  emptyCommit,
+  expireLease,
+  firstRun,
+} from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
+
+const side = useRunSide();
+beforeEach(async () => {
+  await side.db.query('delete from outbox');
+  await side.db.query('delete from workers');
+  await side.db.query(
+    `update runs set status = 'Cancelled', finished_at = now() where finished_at is null`,
+  );
+});
+
+/** A run whose worker sleeps, and which the sweep has re-enqueued. */
+async function sleepingRun(): Promise<ClaimedRun> {
+  const { id } = await createExportOfThePast(side);
+  await decide(side.context);
+  const run = await claim(side, (await firstRun(side.db, id)).id);
+  await expireLease(side.db, run.runId);
+  expect(await sweepExpiredLeases(side.db)).toBe(1);
+  return run;
+}
+
+const entries = () => side.db.query('select from outbox');
+const actor = () => ({ organizationId: side.tenant.organizationId, keyId: null });
+
+/** Every way in which a run ends. */
+const ends: readonly (readonly [string, (run: ClaimedRun) => Promise<unknown>])[] = [
+  ['completes', (run) => complete(side.context, run)],
+  [
+    'fails',
+    (run) => recordFault(side.context, run, new SluiceError('destination.access_denied'), 0),
+  ],
+  [
+    'fails after its last attempt',
+    async (run) => {
+      await side.db.query('update runs set faults = 99 where id = $1', [run.runId]);
+      const used = { ...run, faults: 99 };
+      await recordFault(side.context, used, new SluiceError('destination.unavailable'), 0);
+    },
+  ],
+  ['is set aside', (run) => quarantineRun(side.context, run, 'SIGSEGV')],
+  [
+    'is cancelled',
+    async ({ exportId, runId }) => {
+      const found = await findRun(side.db, exportId, runId);
+      if (found) await cancelRun(side.context, found);
+    },
+  ],
+  ['is deleted with its export', ({ exportId }) => deleteExport(side.context, actor(), exportId)],
+  [
+    'is ended by the deletion of its tenant',
+    async (run) => {
+      await beginCommit(side.db, run, 60_000, {}, emptyCommit);
+      await expireLease(side.db, run.runId);
+      const tenant = { organizationId: side.tenant.organizationId, teamId: null };
+      await side.db.transaction((tx) => endSilentCommits(tx, tenant));
+    },
+  ],
+];
+
+describe('a run that the sweep re-enqueued while its worker slept', () => {
+  it.each(ends)('leaves the outbox when it %s', async (_, end) => {
+    const run = await sleepingRun();
+    expect(await entries()).toHaveLength(1);
+    await end(run);
+    expect(await side.db.query('select from runs where finished_at is null')).toEqual([]);
+    expect(await entries()).toEqual([]);
+  });
+
+  it('leaves it too if it completes at the moment of the sweep', async () => {
+    const { id } = await createExportOfThePast(side);
+    await decide(side.context);
+    const run = await claim(side, (await firstRun(side.db, id)).id);
+    await expireLease(side.db, run.runId);
+    const sweeper = new Client({ connectionString: side.url });
+    await sweeper.connect();
+    try {
+      await sweeper.query('begin');
+      await sweepExpiredLeases({
+        query: async (text, values = []) => (await sweeper.query(text, [...values])).rows,
+      });
+      const completing = complete(side.context, run);
+      // The completion has begun, and sees nothing of the sweep yet.
+      await side.db.query('select pg_sleep(0.2)');
+      await sweeper.query('commit');
+      expect(await completing).toBe(true);
+    } finally {
+      await sweeper.end();
+    }
+    expect(await entries()).toEqual([]);
+  });
+});
+
+it('a dispatcher that enqueues nothing for minutes is noticed, unless workers are busy or there are none', async () => {
+  const { id } = await createExportOfThePast(side);
+  await decide(side.context);
+  const { id: runId } = await firstRun(side.db, id);
+  const stalled = () => findStalledDispatch(side.db, 300);
+  const ago = `now() - interval '10 minutes'`;
+  await side.db.query(`update outbox set ready = true, available_at = ${ago}`);
+  await side.db.query(`update dispatch_turn set taken_at = ${ago}`);
+  expect(await stalled()).toBeNull();
+  await reportWorker(side.db, 'one', 1);
+  expect(await stalled()).toBe(600);
+  const run = await claim(side, runId);
+  await side.db.query(
+    `insert into outbox (run_id, team_id, export_id, data_interval_start, ready, available_at)
+     select id, team_id, export_id, data_interval_start, true, ${ago} from runs`,
+  );
+  expect(await stalled()).toBeNull();
+  await expireLease(side.db, run.runId);
+  expect(await stalled()).toBe(600);
+  await dispatchRuns(side.context, async () => {});
+  expect(await stalled()).toBeNull();
+});
+
+describe('an outbox row of an ended run, if there were one', () => {
+  /** As a build without the trigger would leave it. */
+  async function strayEntry(): Promise<void> {
+    const run = await sleepingRun();
+    await side.db.query(`update outbox set dispatched_at = now() - interval '1 minute'`);
+    await side.db.transaction(async (tx) => {
+      await tx.query('set local session_replication_role = replica');
+      await tx.query(`update runs set status = 'Completed', finished_at = now() where id = $1`, [
+        run.runId,
+      ]);
+    });
+  }
+
+  it('takes no room in the queue, and is no reason to enqueue the run again', async () => {
+    await reportWorker(side.db, 'one', 1);
+    await strayEntry();
+    await strayEntry();
+    const { id } = await createExportOfThePast(side);
+    await decide(side.context);
+    const enqueued: string[] = [];
+    await dispatchRuns(side.context, async (some) => {
+      enqueued.push(...some.map(({ runId }) => runId));
+    });
+    expect(enqueued).toEqual([(await firstRun(side.db, id)).id]);
+  });
+
+  it('is found by the check of lost runs, and removed by the sweep', async () => {
+    await strayEntry();
+    expect(await findLostRuns(side.db, null)).toMatchObject([
+      { why: expect.stringMatching(/ended/) },
+    ]);
+    expect(await removeEndedEntries(side.db)).toBe(1);
+    expect(await entries()).toEqual([]);
+    expect(await findLostRuns(side.db, null)).toEqual([]);
+  });
+
+  it('is not the only way to lose a run: one that nothing would start is found as well', async () => {
+    const { id } = await createExportOfThePast(side);
+    await decide(side.context);
+    expect(await findLostRuns(side.db, id)).toEqual([]);
+    await side.db.query('delete from outbox');
+    expect(await findLostRuns(side.db, id)).toMatchObject([
+      { why: expect.stringMatching(/start/) },
+    ]);
+  });
+});

@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { beginCommit } from '../../../src/store/attempt-steps.ts';
+import { currentEra } from '../../../src/store/eras.ts';
+import { retireDestination } from '../../../src/store/former-destinations.ts';
+import { knowsCommit, type SeenCommit } from '../../../src/store/known-commits.ts';
+import type { ClaimedRun } from '../../../src/store/leases.ts';
+import { listLeftoverFiles } from '../../../src/store/leftover-files.ts';
+import { findRun } from '../../../src/store/runs.ts';
+import { noteUpload } from '../../../src/store/uploads.ts';
+import { acceptCurrentEra } from '../../../src/use-cases/installation/accept-era.ts';
+import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  firstRun,
+} from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
+
+const side = useRunSide();
+
+/** The first attempt of an export of the past, in one of the tenant's two projects. */
+async function firstAttempt(project: 0 | 1 = 0): Promise<ClaimedRun> {
+  const teamId = side.tenant.projectIds[project];
+  const { id } = await createExportOfThePast(side, { teamId });
+  await decide(side.context);
+  return claim(side, (await firstRun(side.db, id)).id);
+}
+
+const commitOf = ({ fileGeneration: generation }: ClaimedRun, keys: readonly string[]) => ({
+  ...{ generation, destinationVersion: 0, manifestKey: 'm.json', keys: [...keys, 'm.json'] },
+});
+
+describe('keys of one place', () => {
+  it('do not hold up the removal of the same keys at the place of another tenant', async () => {
+    const ours = await firstAttempt(0);
+    await beginCommit(side.db, ours, 60_000, {}, commitOf(ours, ['p/a.jsonl']));
+    await complete(side.context, ours);
+    const theirs = await firstAttempt(1);
+    await noteUpload(side.db, theirs, 'p/a.jsonl');
+    const left = await listLeftoverFiles(side.db, ours);
+    expect(left.map(({ key }) => key)).toEqual(['m.json', 'p/a.jsonl']);
+  });
+});
+
+describe('a commit that a bucket shows', () => {
+  const seen = (run: ClaimedRun, changes: Partial<SeenCommit> = {}): SeenCommit => ({
+    ...{ run_id: run.runId, generation: run.fileGeneration, era: run.era, ...changes },
+  });
+  const knows = (run: ClaimedRun, commit: SeenCommit) =>
+    knowsCommit(side.db, run, commit, 'm.json');
+
+  it('is known once it has begun, and is not if its run, generation or era is of another history', async () => {
+    const run = await firstAttempt();
+    expect(await knows(run, seen(run))).toBe(false);
+    await beginCommit(side.db, run, 60_000, {}, commitOf(run, ['a']));
+    expect(await knows(run, seen(run))).toBe(true);
+    expect(await knows(run, seen(run, { generation: 2 }))).toBe(false);
+    expect(await knows(run, seen(run, { run_id: randomUUID() }))).toBe(false);
+    expect(await knows(run, seen(run, { era: randomUUID() }))).toBe(false);
+  });
+
+  it('is known at a place that the export has left, also if its run is no longer on record', async () => {
+    const run = await firstAttempt();
+    await complete(side.context, run);
+    await side.db.query(`update receipts set manifest_key = 'm.json' where export_id = $1`, [
+      run.exportId,
+    ]);
+    await side.db.transaction((tx) => retireDestination(tx, run.exportId));
+    const ended = await findRun(side.db, run.exportId, run.runId);
+    if (!ended) throw new Error('the run is gone');
+    const again = await claim(side, await retryRun(side.context, ended));
+    await complete(side.context, again);
+    const forgotten = seen(run, { run_id: randomUUID() });
+    expect(await knows(run, forgotten)).toBe(true);
+    expect(await knows(again, forgotten)).toBe(false);
+    expect(await knows(again, { ...forgotten, moved_to: 'x' })).toBe(true);
+  });
+
+  it('of a run that was live at a failover is known only if it had begun by then', async () => {
+    const run = await firstAttempt();
+    const committed = await firstAttempt(1);
+    await beginCommit(side.db, committed, 60_000, {}, commitOf(committed, ['a']));
+    await side.db.query('update eras set timeline = timeline + 1');
+    const { id: era } = await currentEra(side.db);
+    const next = await claim(side, run.runId);
+    expect(next.era).toBe(era);
+    await beginCommit(side.db, next, 60_000, {}, commitOf(next, ['a']));
+    expect(await knows(next, seen(next))).toBe(true);
+    // A copy of the server also executed the run in the era before.
+    expect(await knows(next, seen(run))).toBe(false);
+    expect(await knows(committed, seen(committed))).toBe(true);
+    await acceptCurrentEra(side.db);
+    expect(await knows(next, seen(run))).toBe(true);
+    expect(await knows(next, seen(run, { era: randomUUID() }))).toBe(true);
+  });
+});

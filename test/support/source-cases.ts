@@ -1,0 +1,141 @@
+import { Client } from 'pg';
+import type { Model } from '../../src/domain/model.ts';
+import { jsonLines, openEncoder } from '../../src/encoders/index.ts';
+import {
+  checkModel,
+  createPostgresSource,
+  type PostgresSourceOptions,
+  planModels,
+} from '../../src/sources/index.ts';
+import type { Source, SourceRequest } from '../../src/sources/source.ts';
+import { createEmptyDatabase } from './database.ts';
+import { findPostgresPrograms, startPostgresOf } from './debian-postgres.ts';
+import { encodeAll } from './parquet-readers.ts';
+import { eventsRequest, readAll } from './source-tables.ts';
+
+/** A server with an empty database, for tests of sources. */
+export interface SourceServer {
+  /** Of a superuser. */
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** The servers that each case of a source is tried on; those that this machine has. */
+export const sourceServers: readonly (readonly [string, () => Promise<SourceServer>])[] = [
+  [
+    'the embedded PostgreSQL',
+    async () => {
+      const database = await createEmptyDatabase();
+      return { url: database.url, stop: () => database.drop() };
+    },
+  ],
+  ...[findPostgresPrograms()].flatMap((bin) =>
+    bin === null
+      ? []
+      : [
+          [`the PostgreSQL at ${bin}`, () => startPostgresOf(bin)] as [
+            string,
+            () => Promise<SourceServer>,
+          ],
+        ],
+  ),
+];
+
+const never = new AbortController().signal;
+
+/** A reader with SELECT only, on a server with the schema `shop`. */
+export interface SourceCase {
+  readonly reader: string;
+  /** Of the reader. */
+  readonly url: string;
+  /** As the superuser. */
+  run(sql: string): Promise<void>;
+  /** Creates what `sql` says in the schema `shop`; the reader may read all of it. */
+  create(sql: string): Promise<void>;
+  /** A source of this model of `shop`, with changes. */
+  source(changes?: Partial<Model>, options?: Partial<PostgresSourceOptions>): Source;
+  /** The rows of the hour as JSON Lines. */
+  read(changes?: Partial<Model>, request?: Partial<SourceRequest>): Promise<readonly unknown[]>;
+  /** What `sluice models check` says. */
+  check(changes?: Partial<Model>): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+/** All rows are in the hour from here on, of project 1. */
+export const caseHour = '2024-03-01T00:00:00Z';
+
+/** The columns of the case's tables unless a case says others. */
+export const plainColumn = (name: string, sourceType: string) => {
+  return { name, expression: null, sourceType, json: sourceType.startsWith('json') };
+};
+
+export const caseModel: Model = {
+  name: 'rows',
+  relation: { schema: 'shop', name: 'base' },
+  tenantColumn: 'team',
+  intervalColumn: 'at',
+  keyColumns: ['id'],
+  eventColumn: null,
+  columns: [plainColumn('id', 'bigint'), plainColumn('v', 'text')],
+};
+
+export const caseRequest = (more: Partial<SourceRequest> = {}): SourceRequest => {
+  return { ...eventsRequest(1, caseHour, '2024-03-01T01:00:00Z'), model: 'rows', ...more };
+};
+
+/** Makes the table `shop.base` with 100 rows, and a role that may read it. */
+export async function openSourceCase(server: SourceServer): Promise<SourceCase> {
+  const admin = new Client({ connectionString: server.url });
+  admin.on('error', () => {});
+  await admin.connect();
+  const reader = `reader_${process.pid}_${Math.random().toString(36).slice(2, 8)}`;
+  const run = async (sql: string) => {
+    await admin.query(sql);
+  };
+  await run(`create role ${reader} login password 'reader'; grant pg_read_all_stats to ${reader};
+    alter role ${reader} set default_transaction_read_only = on;
+    create schema shop; grant usage on schema shop to ${reader};
+    create table shop.base (id bigint primary key, team int not null, at timestamptz not null, v text);
+    insert into shop.base
+      select g, 1, timestamptz '2024-03-01 00:10Z' + g * interval '1 second', 'v' || g from generate_series(1, 100) g;
+    create index on shop.base (team, at);
+    grant select on shop.base to ${reader}`);
+  const address = new URL(server.url);
+  address.username = reader;
+  address.password = 'reader';
+  const url = address.href;
+  const modelOf = (changes: Partial<Model>): Model => ({ ...caseModel, ...changes });
+  const source: SourceCase['source'] = (changes = {}, options = {}) =>
+    createPostgresSource({
+      connectionString: url,
+      settleTimeoutMs: 2_000,
+      plan: planModels([modelOf(changes)]),
+      ...options,
+    });
+  return {
+    reader,
+    url,
+    run,
+    create: (sql) => run(`${sql}; grant select on all tables in schema shop to ${reader}`),
+    source,
+    async read(changes = {}, request = {}) {
+      const snapshot = await source(changes).open(caseRequest(request), never);
+      try {
+        const blocks = await readAll(snapshot, never);
+        const encoder = openEncoder(jsonLines, null, snapshot.columns);
+        const text = (await encodeAll(encoder, blocks)).toString();
+        return text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
+      } finally {
+        await snapshot.close();
+      }
+    },
+    async check(changes = {}) {
+      const { findings } = await checkModel(url, modelOf(changes), 1);
+      return findings.map(({ severity, detail }) => `${severity}: ${detail}`);
+    },
+    async close() {
+      await run(`drop schema shop cascade; drop owned by ${reader} cascade; drop role ${reader}`);
+      await admin.end();
+    },
+  };
+}

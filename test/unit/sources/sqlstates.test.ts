@@ -1,0 +1,80 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { locatePackage } from '../../../src/embedded-postgres/binaries.ts';
+import { grantFor } from '../../../src/sources/postgres/denied-right.ts';
+import { meaningOf, toSourceError } from '../../../src/sources/postgres/errors.ts';
+import { quotedValues } from '../../../src/sources/postgres/failing-row.ts';
+
+/** PostgreSQL's own list of its errors, as the embedded server brings it. */
+const list = readFileSync(
+  path.join(locatePackage().native, 'share', 'postgresql', 'errcodes.txt'),
+  'utf8',
+);
+const errors = [...list.matchAll(/^([0-9A-Z]{5})\s+E\s+(\S+)/gm)].map(
+  ([, code = '', name = '']) => {
+    return { code, name };
+  },
+);
+
+const serverError = (code: string, message: string, more = {}) =>
+  Object.assign(new Error(message), { code, severity: 'ERROR', ...more });
+
+test('each error of PostgreSQL has a meaning on purpose', () => {
+  expect(errors.length).toBeGreaterThan(200);
+  expect(errors.filter(({ code }) => meaningOf(code) === null)).toEqual([]);
+});
+
+test('only errors of a server that is unreachable, or that has a conflict, count as an outage', () => {
+  const outages = errors.filter(({ code }) => meaningOf(code) === 'source.unavailable');
+  expect(
+    outages.map(({ code }) => code).filter((code) => !/^(08|40|57|55006|HV00N)/.test(code)),
+  ).toEqual([]);
+});
+
+test('an error that is not on the list is no outage', () => {
+  expect(toSourceError(serverError('ZZ999', 'new'))).toMatchObject({
+    code: 'source.failed',
+    detail: 'SQLSTATE ZZ999',
+  });
+});
+
+describe('an error with the context of a function', () => {
+  test.each([
+    ['P0001', 'PL/pgSQL function shop.boom() line 1 at RAISE', 'source.function_failed'],
+    ['22P02', 'SQL function "parse" during inlining', 'source.function_failed'],
+    ['42P01', 'PL/pgSQL-Funktion plan_of(integer) Zeile 1 bei RETURN', 'source.function_failed'],
+    ['22P02', 'JSON data, line 1: x', 'query.invalid'],
+    ['54000', 'SQL function "lpad" statement 1', 'query.invalid'],
+    ['57014', 'PL/pgSQL function slow() line 1 at PERFORM', 'source.timeout'],
+  ])('%s in %s is %s', (code, where, expected) => {
+    const found = toSourceError(serverError(code, 'it failed', { where }));
+    expect(found.code).toBe(expected);
+    if (expected === 'source.function_failed') {
+      expect(found.detail).toBe(`it failed, in ${where}`);
+    }
+  });
+});
+
+test.each([
+  ['invalid input syntax for type integer: "abc"', 'abc'],
+  ['invalid input syntax for type integer: "a"b"', 'a"b'],
+  ['ungültige Eingabesyntax für Typ integer: »abc«', 'abc'],
+  ['ungültige Eingabesyntax für Typ integer: „abc“', 'abc'],
+  ['syntaxe en entrée invalide pour le type integer : « abc »', 'abc'],
+  ['型integerの入力構文が不正です: "abc"', 'abc'],
+  ['value "99999999999" is out of range for type integer', '99999999999'],
+  ['Wert »99999999999« ist außerhalb des gültigen Bereichs für Typ integer', '99999999999'],
+])('the value of %s is found', (message, value) => {
+  expect(quotedValues(message)).toContain(value);
+});
+
+test.each([
+  ['permission denied for schema shop', 'GRANT USAGE ON SCHEMA shop TO reader'],
+  ['permission denied for table base', 'GRANT SELECT ON base TO reader'],
+  ['permission denied for function boom', 'GRANT EXECUTE ON FUNCTION boom TO reader'],
+  ['permission denied for database "x"', 'GRANT CONNECT ON DATABASE x TO reader'],
+  ['keine Berechtigung für Tabelle base', null],
+])('%s: %s', (message, grant) => {
+  expect(grantFor(message, 'reader')).toBe(grant);
+});
