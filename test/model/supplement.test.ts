@@ -22,15 +22,13 @@ interface Scenario {
 const base = { late: 'c', prunes: 1, claims: 1, givesUp: 1 };
 const scenarios: Readonly<Record<string, Scenario>> = {
   'two supplements, one after the other': {
-    ...base,
-    late: 'cd',
+    ...{ late: 'cd', prunes: 1, claims: 0, givesUp: 1 },
     runs: ['supplement', 'supplement'],
   },
   'a re-run after a supplement': { ...base, runs: ['supplement', 'whole'] },
   'a supplement after a re-run': { ...base, runs: ['whole', 'supplement'] },
   'a person lets rows go, then a supplement': {
-    ...base,
-    prunes: 2,
+    ...{ late: 'c', prunes: 2, claims: 0, givesUp: 1 },
     runs: ['whole, drops', 'supplement'],
   },
   'a supplement that is frozen beside two others': {
@@ -78,10 +76,10 @@ function modelOf({ runs, ...left }: Scenario, mutant: Mutant | null): Model<Stat
         next.left.late = more.late.slice(1);
       });
     }
-    const gone = state.source[0];
+    const gone = state.source.at(-1);
     if (gone && more.prunes > 0) {
       add(`row ${gone} leaves the source`, (next) => {
-        next.source = next.source.slice(1);
+        next.source = next.source.slice(0, -1);
         next.left.prunes -= 1;
       });
     }

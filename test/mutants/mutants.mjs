@@ -139,7 +139,7 @@ export const mutants = [
   },
   {
     name: 'commit: uploads are aborted after a transient error',
-    file: 'src/pipeline/export-interval.ts',
+    file: 'src/pipeline/write-rows.ts',
     find: 'leavesUploads(error, signal) ? files.suspend() : endUploads(files, ports)',
     replace: 'endUploads(files, ports)',
     test: `${pipeline}/export-interval.test.ts`,

@@ -15,7 +15,6 @@ export const mutants = {
   put_on_a_fresh_tag: 'the manifest is put on a tag that is read right before',
   remove_older_generations:
     'files of all earlier generations are removed, also those that are named',
-  note_earlier_files: 'a supplement that fails leaves earlier files among those to be removed',
 } as const;
 export type Mutant = keyof typeof mutants;
 
@@ -78,12 +77,7 @@ export function take(state: State, attempt: Attempt, mutant: Mutant | null): Att
       const { live } = state;
       if (!live || !holds(state, attempt)) return null;
       live.intent = manifestOf(attempt);
-      note(state, [
-        attempt.generation,
-        ...(mutant === 'note_earlier_files'
-          ? attempt.files.map(({ generation }) => generation)
-          : []),
-      ]);
+      note(state, [attempt.generation]);
       return { ...attempt, step: 'complete' };
     }
     case 'complete':

@@ -28,6 +28,7 @@ it('counts and hashes what it passes on, in the same order', async () => {
   expect(Buffer.concat(written).equals(bytes)).toBe(true);
   expect(file.entry()).toEqual({
     key: 'a',
+    generation: 1,
     rows: 12,
     bytes: bytes.length,
     sha256: createHash('sha256').update(bytes).digest('hex'),
