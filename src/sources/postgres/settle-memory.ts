@@ -1,4 +1,4 @@
-import type { DataInterval, Instant } from '../../domain/time.ts';
+import { type DataInterval, type Instant, isEarlier, type Moment } from '../../domain/time.ts';
 import type { Look } from './live-transactions.ts';
 import { baseOf, type Live, type PendingName } from './pending.ts';
 
@@ -14,7 +14,9 @@ interface Proof {
   readonly at: number;
   readonly serverStart: string;
   /** Everything that was open at this time has ended, but those that are prepared. */
-  readonly lookedFrom: number;
+  readonly lookedFrom: Moment;
+  /** The server's own clock then: unlike ours, it goes on while our machine is paused. */
+  readonly nowMs: number;
   readonly newestPreparedMs: number;
 }
 
@@ -37,9 +39,9 @@ export class SettleMemory {
    * @param requestedAt what was seen before it does not count: a transaction that was open when the rows were
    *   asked for may write rows with any time
    */
-  covers({ start, end }: DataInterval, requestedAt: number): boolean {
+  covers({ start, end }: DataInterval, requestedAt: Moment): boolean {
     const known = this.#fresh();
-    if (known === null || known.lookedFrom < requestedAt) return false;
+    if (known === null || isEarlier(known.lookedFrom, requestedAt)) return false;
     return end <= known.end && known.newestPreparedMs < start;
   }
 
@@ -47,9 +49,10 @@ export class SettleMemory {
    * Whether it is known since a moment ago that no transaction has a `now()` before the end, but those that are
    * prepared: a wait need not find that out, only what else is open.
    */
-  isPast(end: Instant, { serverStart }: Look): boolean {
+  isPast(end: Instant, { serverStart, nowMs }: Look): boolean {
     const known = this.#fresh();
-    return known !== null && end <= known.end && known.serverStart === serverStart;
+    if (known === null || Math.abs(nowMs - known.nowMs) > freshMs) return false;
+    return end <= known.end && known.serverStart === serverStart;
   }
 
   /**
@@ -61,8 +64,8 @@ export class SettleMemory {
    */
   noteSettled(
     end: Instant | null,
-    { prepared }: Live,
-    lookedFrom: number,
+    { prepared, nowMs }: Live,
+    lookedFrom: Moment,
     { serverStart }: Look,
   ): void {
     const known = this.#fresh();
@@ -70,11 +73,11 @@ export class SettleMemory {
     const found = { newestPreparedMs: Math.max(...times, -Infinity), lookedFrom };
     if (known !== null && (end === null || known.end > end)) {
       // What it was known by stays as old as it is.
-      if (known.serverStart === serverStart && known.lookedFrom <= lookedFrom)
+      if (known.serverStart === serverStart && !isEarlier(lookedFrom, known.lookedFrom))
         this.#proof = { ...known, ...found };
       return;
     }
-    if (end !== null) this.#proof = { end, at: this.#now(), serverStart, ...found };
+    if (end !== null) this.#proof = { end, at: this.#now(), nowMs, serverStart, ...found };
   }
 
   #fresh(): Proof | null {
