@@ -33,16 +33,18 @@ export class SettleMemory {
   }
 
   /**
-   * Whether the interval settled with one that ends later, a moment ago: no transaction has a `now()` before
+   * Where the interval settled with one that ends later, a moment ago: no transaction has a `now()` before
    * that end. Transactions that were prepared in between could still add rows.
    *
    * @param requestedAt what was seen before it does not count: a transaction that was open when the rows were
    *   asked for may write rows with any time
+   * @returns the start of the server at which it settled; null if that is not known. Behind a pooler, the next look may be
+   *   at another one
    */
-  covers({ start, end }: DataInterval, requestedAt: Moment): boolean {
+  settledAt({ start, end }: DataInterval, requestedAt: Moment): string | null {
     const known = this.#fresh();
-    if (known === null || isEarlier(known.lookedFrom, requestedAt)) return false;
-    return end <= known.end && known.newestPreparedMs < start;
+    if (known === null || isEarlier(known.lookedFrom, requestedAt)) return null;
+    return end <= known.end && known.newestPreparedMs < start ? known.serverStart : null;
   }
 
   /**

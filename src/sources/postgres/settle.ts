@@ -98,8 +98,8 @@ export function recallSettled(
   interval: DataInterval,
   requestedAt: Moment,
 ): Settlement | null {
-  if (!source.memory.covers(interval, requestedAt)) return null;
-  return { ...settledNow, server: source.serverStart };
+  const server = source.memory.settledAt(interval, requestedAt);
+  return server === null ? null : { ...settledNow, server };
 }
 
 /** The look from which a wait goes on, and when it was asked for. */
