@@ -84,6 +84,7 @@ async function exportUntil(end: number) {
       generation: 1,
       era: 'bench',
       current: null,
+      formerManifests: [],
       intent: null,
       uploads: [],
       mayBeOvertaken: false,

@@ -25,7 +25,7 @@ export function describeGoing(
     : `${start} ${count} would go, so the runs of these intervals fail and their files stay.`;
 }
 
-/** What an error `source.rows_missing` says of its interval: `1,000 rows are delivered, …`; null if it names no numbers. */
+/** What an error `source.rows_missing` says of its interval: `Delivered rows: 1,000. …`; null if it names no numbers. */
 export function describeMissing(text: string): string | null {
   const found = /(\d+) rows are delivered, (\d+) rows are in the new files, and (\d+) delivered/;
   const [, delivered, made, missing] = found.exec(text) ?? [];
@@ -33,5 +33,5 @@ export function describeMissing(text: string): string | null {
   const [before, after, gone] = [delivered, made, missing].map((digits) =>
     formatCount(Number(digits)),
   );
-  return `${before} rows are delivered. The new files would have ${after} rows, and lack ${gone} of those.`;
+  return `Delivered rows: ${before}. Rows in the new files: ${after}. Delivered rows that are missing there: ${gone}.`;
 }

@@ -22,12 +22,12 @@ import type {
 import { KeySpool } from './key-spool.ts';
 import { replacedBy } from './leftovers.ts';
 import { type FoundManifest, generationOf } from './manifest.ts';
-import { checkMissing, findDelivered } from './missing-rows.ts';
+import { checkMissing, findAllDelivered } from './missing-rows.ts';
 import { cleanAfterRefusal } from './refused-commit.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
 import { findTableState, isInTable } from './table.ts';
-import { countSteps, keyPlacesOf } from './transform-blocks.ts';
+import { allKeyPlacesOf, countSteps } from './transform-blocks.ts';
 import { endUploads, type WrittenRows, writeRows } from './write-rows.ts';
 
 /** The result of an interval, and what its commit replaced. */
@@ -118,8 +118,8 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
   const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
   if (snapshot.hasDays) await refuseParts(job.interval, snapshot);
   for (const change of snapshot.typeChanges) ports.log('WARNING', change);
-  const delivered = findDelivered(job, found);
-  const keys = delivered && new KeySpool(folder, 'made-keys');
+  const delivered = await findAllDelivered(job, found, destination, signal);
+  const keys = delivered.length > 0 ? new KeySpool(folder, 'made-keys') : null;
   let closing: Promise<void> | null = null;
   // Beside the reading. What fails there may be for want of a connection.
   const counting = snapshot.countRows(signal).catch(() => null);
@@ -161,12 +161,11 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       ports.log('INFO', 'The rows produce the same files again, so the current files stay.');
       return unchanged;
     }
-    if (delivered && keys) {
-      const places = keyPlacesOf(snapshot);
-      const keyPlaces = snapshot.showsKeys ? places : null;
+    if (keys) {
+      const keyPlaces = allKeyPlacesOf(snapshot);
       const reading = { destination, readRows: job.readRows, folder, signal };
-      const check = { job, intent, delivered, columns, keyPlaces, made: keys, reading, ports };
-      await checkMissing(check);
+      const check = { job, intent, columns, keyPlaces, made: keys, reading, ports };
+      for (const files of delivered) await checkMissing({ ...check, delivered: files });
     }
     return await ports.step('commit', async () => {
       const confirmed = withManifestDigest(job, intent, columns);

@@ -76,6 +76,11 @@ export interface IntervalJob {
   readonly era: string;
   /** The interval's current receipt at this destination; null before the first commit. */
   readonly current: CurrentReceipt | null;
+  /**
+   * Manifests of the interval at prefixes that the export has left, at its present place: after the commit tombstones
+   * replace them.
+   */
+  readonly formerManifests: readonly string[];
   /** The last known intent of an earlier attempt of this run. */
   readonly intent: CommitIntent | null;
   /**

@@ -1,10 +1,11 @@
+import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { ReadColumn } from '../encoders/encoder.ts';
 import type { CommitIntent, CurrentReceipt, IntervalJob, RunPorts } from './interval-job.ts';
 import { KeySpool } from './key-spool.ts';
 import { showKeys } from './key-values.ts';
-import { type FoundManifest, isTombstone } from './manifest.ts';
+import { type FoundManifest, isTombstone, readManifestAt } from './manifest.ts';
 import { type Delivered, type ReadingBack, readDeliveredKeys } from './read-back.ts';
 
 /** What is current at the destination: what its manifest names, and otherwise what our record names. */
@@ -31,13 +32,44 @@ export function findDelivered(
 const keysOf = ({ files }: { readonly files: readonly { readonly key: string }[] }) =>
   files.map(({ key }) => key);
 
+/** The files of an interval that a manifest has made current. */
+export type DeliveredFiles = NonNullable<ReturnType<typeof findDelivered>>;
+
+/**
+ * All that the commit will replace: the current files, and those of manifests at prefixes that the export has left and has come
+ * back to the place of. The cleaning after the commit puts tombstones there.
+ */
+export async function findAllDelivered(
+  job: IntervalJob,
+  found: FoundManifest,
+  destination: Destination,
+  signal: AbortSignal,
+): Promise<readonly DeliveredFiles[]> {
+  const current = findDelivered(job, found);
+  const all = current ? [current] : [];
+  for (const key of job.formerManifests) {
+    const former = await readManifestAt(destination, key, signal);
+    if (former === 'denied') {
+      throw new SluiceError('destination.access_denied', `the credentials cannot read ${key}`);
+    }
+    if (!former?.manifest) continue;
+    const { settings } = job.encoding;
+    const { dslQuery, includeEvents, excludeEvents } = job.request;
+    const { format, compression } = former.manifest;
+    const recipe = { ...settings, format, compression, dslQuery, includeEvents, excludeEvents };
+    const delivered = findDelivered({ exportId: job.exportId, current: null }, former);
+    if (delivered) all.push({ ...delivered, recipe });
+  }
+  return all;
+}
+
 /** How many keys an error names. */
 const maxNamed = 5;
 
 export interface MissingCheck {
   readonly job: IntervalJob;
   readonly intent: CommitIntent;
-  readonly delivered: NonNullable<ReturnType<typeof findDelivered>>;
+  readonly delivered: DeliveredFiles;
   /** Of the rows that were made. */
   readonly columns: readonly Column[];
   /** The indices of the keys among them; null if the rows do not show all keys. */

@@ -64,6 +64,14 @@ export function keyPlacesOf({ projection, keyPlaces }: SourceSnapshot): readonly
   return places.filter((place) => place >= 0);
 }
 
+/** The same; null if the files do not have all keys. */
+export function allKeyPlacesOf(snapshot: SourceSnapshot): readonly number[] | null {
+  const places = keyPlacesOf(snapshot);
+  const { projection, showsKeys } = snapshot;
+  const isWhole = showsKeys && (!projection || places.length === projection.keyColumns.length);
+  return isWhole ? places : null;
+}
+
 function shapeOf({ columns, projection }: SourceSnapshot, toJson: RowsShape['toJson']): RowsShape {
   if (!projection) throw new Error('the snapshot has no projection');
   return { ...projection, columns, toJson };

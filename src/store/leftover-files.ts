@@ -142,6 +142,19 @@ export async function listReplacedFiles(
   return rows.map(({ key }) => key);
 }
 
+/** Manifests of an interval that are no longer those of its receipt, at this version of the destination. */
+export async function listFormerManifests(
+  sql: Sql,
+  { exportId, interval, destinationVersion }: IntervalPlace,
+): Promise<readonly string[]> {
+  const rows = await sql.query<{ key: string }>(
+    `select l.key from leftover_files l where ${ofInterval} and l.key = l.manifest_key and not l.uncommitted
+      order by l.key`,
+    [exportId, ...boundsOf(interval), destinationVersion],
+  );
+  return rows.map(({ key }) => key);
+}
+
 /** An interval with files to remove, and facts of its current receipt. */
 export interface RemovalWork extends IntervalPlace {
   readonly teamId: number;

@@ -5,6 +5,7 @@ import { prefixOfManifest } from '../domain/object-keys.ts';
 import type { CommitIntent, Encoding, IntervalJob } from '../pipeline/interval-job.ts';
 import type { ReadRows, WithoutRows } from '../pipeline/read-back.ts';
 import type { ClaimedRun } from '../store/leases.ts';
+import { listFormerManifests } from '../store/leftover-files.ts';
 import type { LineageUpload } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { openErased } from '../use-cases/runs/erase-intervals.ts';
@@ -68,6 +69,8 @@ export async function makeJob(
     generation: run.fileGeneration,
     era: run.era,
     current,
+    formerManifests:
+      run.destinationVersion === 0 ? [] : await listFormerManifests(options.context.db, run),
     intent: run.commitIntent as CommitIntent | null,
     uploads: run.uploads.filter(isOwn),
     mayBeOvertaken: run.mayBeOvertaken,

@@ -119,6 +119,41 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByRole('heading', { name: 'No log entries' }).waitFor();
   });
 
+  test('keeps delivered rows that the source has lost, until a person was shown how many would go', async () => {
+    const { inputValue } = createTimeFormat('en-GB', timezoneId);
+    await site.query(loseRows, [firstHour, hour, 1]);
+    await page.getByRole('link', { name: 'Events to acme' }).click();
+    await page.getByRole('link', { name: 'Backfills' }).click();
+    await page.getByLabel('From').fill(inputValue(toTimestamp(firstHour)));
+    await page.getByLabel('To', { exact: true }).fill(inputValue(toTimestamp(firstHour + hour)));
+    await page.getByLabel('Delivered rows that the source').selectOption('drop');
+    await page.getByRole('button', { name: 'Preview' }).click();
+    const numbers = `${rowsAnHour} rows are delivered, and the source has 1 now. At least ${rowsAnHour - 1} delivered rows`;
+    await page.getByText(`${numbers} will be removed`).waitFor();
+    await page.getByRole('button', { name: 'Start 1 run' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText(numbers).waitFor();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByLabel('Delivered rows that the source').selectOption('keep');
+    await page.getByRole('button', { name: 'Preview' }).click();
+    await page.getByText(`${numbers} would go`).waitFor();
+    await page.getByRole('button', { name: 'Start 1 run' }).click();
+    await page.getByRole('link', { name: 'Runs', exact: true }).click();
+    const failed = page.getByRole('rowgroup').filter({ hasText: 'rows_missing' });
+    await failed.getByRole('link').first().click({ timeout: 20_000 });
+    await page.getByText('To keep the files as they are, there is nothing to do').waitFor();
+    const files = () =>
+      site.s3.objects(pageBucket).filter((object) => object.key.endsWith('.jsonl.gz'));
+    expect(files().filter(({ key: name }) => name.includes('.v'))).toEqual([]);
+    await page.getByRole('button', { name: 'Export again and drop missing rows' }).click();
+    const lacks = `Delivered rows: ${rowsAnHour}. Rows in the new files: 1. Delivered rows that are missing there: ${rowsAnHour - 1}.`;
+    await dialog.getByText(lacks).waitFor();
+    await dialog.getByRole('button', { name: 'Remove them' }).click();
+    const made = () => files().filter(({ key: name }) => name.includes('.v')).length;
+    await expect.poll(made, { timeout: 20_000 }).toBe(1);
+    await expect.poll(() => files().length, { timeout: 20_000 }).toBe(hours);
+  });
+
   test('fits a phone, and pauses an export from the list', async () => {
     await page.setViewportSize({ width: 390, height: 844 });
     await page.getByRole('link', { name: 'Exports' }).first().click();
@@ -178,6 +213,12 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
 
 /** As if every scheduled interval up to now were exported. */
 const setMark = `update batch_exports set high_water_mark = date_trunc('hour', now())`;
+
+/** Leaves some rows of a span. */
+const loseRows = `with span as (
+    select uuid from events where inserted_at >= to_timestamp($1::float8 / 1000)
+       and inserted_at < to_timestamp(($1::float8 + $2::float8) / 1000) order by uuid offset $3
+  ) delete from events where uuid in (select uuid from span)`;
 
 /** As if a backfill of some hours had failed. */
 const failHours = `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)

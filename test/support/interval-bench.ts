@@ -102,6 +102,7 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     generation: 1,
     era: 'era',
     current: null,
+    formerManifests: [],
     intent: null,
     uploads: [],
     mayBeOvertaken: false,

@@ -36,7 +36,7 @@ test('the numbers of an error are shown before rows are dropped, and none are ma
   const detail =
     '1000 rows are delivered, 100 rows are in the new files, and 900 delivered rows are missing there';
   expect(describeMissing(`Delivered rows are missing (${detail}. The first keys: a, b)`)).toBe(
-    '1,000 rows are delivered. The new files would have 100 rows, and lack 900 of those.',
+    'Delivered rows: 1,000. Rows in the new files: 100. Delivered rows that are missing there: 900.',
   );
   expect(describeMissing('Whether delivered rows are missing cannot be known: denied')).toBeNull();
 });
