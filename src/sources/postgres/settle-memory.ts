@@ -33,7 +33,7 @@ export class SettleMemory {
   }
 
   /**
-   * Where the interval settled with one that ends later, a moment ago: no transaction has a `now()` before
+   * The server at which the interval settled with one that ends later, a moment ago: no transaction has a `now()` before
    * that end. Transactions that were prepared in between could still add rows.
    *
    * @param requestedAt what was seen before it does not count: a transaction that was open when the rows were
