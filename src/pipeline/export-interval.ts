@@ -53,6 +53,7 @@ export async function exportInterval(
   const found = await findManifest(destination, given, ports, signal);
   const adopted = findAdoptable(given, found);
   if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, found) };
+  if (given.isDeleted) throw new SluiceError('run.cancelled', 'the export was deleted');
   const table = await findTableState(destination, given, signal);
   const generation = await chooseGeneration(given, found, table, ports);
   const job = { ...given, generation };

@@ -48,6 +48,8 @@ export interface IntervalJob {
   readonly purpose: RunPurpose;
   /** Whether delivered rows may go that the new files lack: a person asked for it. */
   readonly dropsMissing: boolean;
+  /** Whether the export was deleted: only what is current already may be recorded; missing: no. */
+  readonly isDeleted?: boolean;
   readonly interval: DataInterval;
   readonly request: SourceRequest;
   /** The transformation chain that the run pinned; null if it has no step. */

@@ -1,5 +1,5 @@
 import type { Column, RowBlock } from '../domain/row-block.ts';
-import type { DataInterval } from '../domain/time.ts';
+import type { DataInterval, Moment } from '../domain/time.ts';
 
 /** What a run asks of a source. */
 export interface SourceRequest {
@@ -152,16 +152,22 @@ export interface Source {
    * Every transaction that is open at the call is waited for.
    *
    * @param waitedMs how much of the timeout is used up; default 0
+   * @param databaseMs a time that our database's clock has shown before the call; without it, nothing is recalled later
    * @throws SluiceError `source.standby` if the server cannot prove it
    */
-  settle(interval: DataInterval, signal: AbortSignal, waitedMs?: number): Promise<Settlement>;
+  settle(
+    interval: DataInterval,
+    signal: AbortSignal,
+    waitedMs?: number,
+    databaseMs?: number,
+  ): Promise<Settlement>;
   /**
    * What a `settle` of a moment ago found for this interval too, without a look; null if nothing.
    *
-   * @param requestedAt when the interval's rows were asked for, a time of `performance.now()`. A transaction
+   * @param requestedAt when the interval's rows were asked for. A transaction
    *   that was open then may write rows with any time, so what was seen before does not count.
    */
-  recall(interval: DataInterval, requestedAt: number): Settlement | null;
+  recall(interval: DataInterval, requestedAt: Moment): Settlement | null;
   /** Checks again, without waiting, what `settle` or `recheck` named as pending. */
   recheck(
     interval: DataInterval,

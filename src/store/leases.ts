@@ -39,6 +39,8 @@ export interface ClaimedRun extends Lease {
   readonly fileGeneration: number;
   /** What an earlier attempt was about to commit; null if no attempt got that far. */
   readonly commitIntent: unknown;
+  /** Whether its export was deleted while an attempt committed: the run ends without another commit. */
+  readonly isDeleted: boolean;
   readonly destination: BatchExport['destination'];
   /** How often the export's destination had moved when the run was claimed. */
   readonly destinationVersion: number;
@@ -119,7 +121,7 @@ const claimSql = prepared(`with asked as materialized (
      select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
             c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
             c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
-            e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId", c.chain,
+            e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId", c.chain,
             (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
             ${currentTraits} as "storeTraits", ${eraFacts},
             (select to_jsonb(found) from (select ${receiptColumns} from receipts where export_id = c.export_id

@@ -301,6 +301,16 @@ export async function cancelRuns(
   return rows.map((row) => row.id);
 }
 
+/** Cancels a run by the attempt that holds it. @returns false if the lease is lost */
+export async function cancelHeldRun(tx: Sql, lease: Lease): Promise<boolean> {
+  const rows = await tx.query(
+    `update runs set ${move('cancelled')}, lease_holder = null, lease_expires_at = null, finished_at = now(), last_updated_at = now()
+      where id = $1 and fence = $2 and ${canMove('cancelled')} returning id`,
+    [lease.runId, lease.fence],
+  );
+  return rows.length === 1;
+}
+
 /** Whether an attempt of a run has begun to commit: if the run is not completed, its manifest may be current. */
 export async function hasBegunCommit(sql: Sql, runId: string): Promise<boolean> {
   const rows = await sql.query(

@@ -22,7 +22,12 @@ import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import { releaseUploads } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
-import { recordFault, releaseOutgrown, releaseRun } from '../use-cases/runs/finish-run.ts';
+import {
+  endDeleted,
+  recordFault,
+  releaseOutgrown,
+  releaseRun,
+} from '../use-cases/runs/finish-run.ts';
 import type { DescribedPlace } from '../use-cases/tenants/advance-offboarding.ts';
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import { checkMemory, type RunMemory } from './check-memory.ts';
@@ -321,6 +326,9 @@ async function conclude(
   outgrown: boolean,
 ): Promise<AttemptEnd> {
   const { context } = options;
+  if (error.code === 'run.cancelled' && run.isDeleted) {
+    await retryUntilRecorded(() => endDeleted(context, run), signal);
+  }
   if (error.code === 'run.lease_lost' || error.code === 'run.cancelled') return 'lost';
   // Before its end is logged.
   await log.flush();

@@ -45,6 +45,7 @@ export async function makeJob(
     attempt: run.attempt,
     purpose: run.purpose,
     dropsMissing: run.dropsMissing,
+    isDeleted: run.isDeleted,
     interval,
     // An erasure reads what the chain made.
     chain: run.purpose === 'erase' ? null : await openChain(options.context, run.teamId, run.chain),

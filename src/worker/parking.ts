@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { DataInterval } from '../domain/time.ts';
+import { type DataInterval, isEarlier, type Moment } from '../domain/time.ts';
 import type { Settlement, Source } from '../sources/source.ts';
 import type { Sql } from '../store/database.ts';
 import { appendLogEntries } from '../store/log-entries.ts';
@@ -36,8 +36,8 @@ export interface ParkingOptions {
 interface Watch {
   readonly source: Source;
   readonly interval: DataInterval;
-  /** A time of `performance.now()`. Transactions that were open then are waited for. */
-  readonly beganAt: number;
+  /** Transactions that were open then are waited for. */
+  readonly beganAt: Moment;
   readonly abort: AbortController;
   /** Never rejects. */
   readonly settling: Promise<Outcome>;
@@ -87,7 +87,11 @@ export class Parking {
       return readinessOf(inAttempt);
     }
     if (settlement !== null) return this.#confirm(source, needs, settlement as Settlement);
-    const requestedAt = performance.now() - needs.requestedForMs;
+    const { requestedForMs, databaseMs } = needs;
+    const requestedAt = {
+      process: performance.now() - requestedForMs,
+      database: databaseMs - requestedForMs,
+    };
     const recalled = source.recall(needs.interval, requestedAt);
     if (recalled) return readinessOf(recalled);
     const watch = this.#find(source, needs.interval, requestedAt) ?? this.#begin(source, needs);
@@ -97,7 +101,7 @@ export class Parking {
     }
     watch.calls += 1;
     try {
-      const lastsMs = performance.now() - watch.beganAt;
+      const lastsMs = performance.now() - watch.beganAt.process;
       const patienceMs = (this.#options.quickMs ?? quickMs) - lastsMs;
       if (patienceMs > 0 && !this.#isBehind(watch)) {
         const quick = await within(patienceMs, watch.settling);
@@ -148,10 +152,10 @@ export class Parking {
     await Promise.all([woken, within(goodbyeMs, Promise.all(this.#waking))]);
   }
 
-  #find(source: Source, { start, end }: DataInterval, requestedAt: number): Watch | null {
+  #find(source: Source, { start, end }: DataInterval, requestedAt: Moment): Watch | null {
     for (const watch of this.#watches) {
       const { interval, beganAt } = watch;
-      if (watch.source !== source || beganAt < requestedAt) continue;
+      if (watch.source !== source || isEarlier(beganAt, requestedAt)) continue;
       if (interval.start === start && interval.end === end) return watch;
     }
     return null;
@@ -172,12 +176,12 @@ export class Parking {
   }
 
   /** @returns null if there are too many */
-  #begin(source: Source, { interval, parkedForMs }: RunNeeds): Watch | null {
+  #begin(source: Source, { interval, parkedForMs, databaseMs }: RunNeeds): Watch | null {
     if (this.#watches.size >= mostWatched) return null;
     const abort = new AbortController();
-    const beganAt = performance.now();
+    const beganAt = { process: performance.now(), database: databaseMs };
     const settling = source
-      .settle(interval, abort.signal, parkedForMs)
+      .settle(interval, abort.signal, parkedForMs, databaseMs)
       .catch((): Outcome => inAttempt);
     const watch: Watch = {
       ...{ source, interval, beganAt, abort, settling },

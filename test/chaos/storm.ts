@@ -16,6 +16,7 @@ import { operate } from './storm/operator.ts';
 import { endOutliving, outliveRuns } from './storm/outlive.ts';
 import { randomOf } from './storm/random.ts';
 import { leakOne, pruneRows, writeRows } from './storm/rows.ts';
+import { verifyBeside } from './storm/verify.ts';
 import { databaseWeather, redisWeather, storeWeather } from './storm/weather.ts';
 import { act, maxAttempts, openWorld, type World } from './storm/world.ts';
 
@@ -54,6 +55,8 @@ test(
       expect(failed.filter(isWithoutCause)).toEqual([]);
       expect(await describeUploads(world)).toEqual([]);
       expect(world.surprises).toEqual([]);
+      expect([...world.alarms]).toEqual([]);
+      expect(world.counts.verified).toBeGreaterThan(0);
       expect(verified.rows).toBeGreaterThan(rowsOfThePast);
     } finally {
       await world.close();
@@ -113,6 +116,7 @@ async function rage(world: World): Promise<number> {
     writeRows(world, over.signal),
     pruneRows(world, over.signal),
     outliveRuns(world, over.signal),
+    verifyBeside(world, over.signal),
     progress(world, over.signal),
   ]);
   const watch = fleet.watch(watching.signal);

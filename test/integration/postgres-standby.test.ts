@@ -4,6 +4,7 @@ import { eventsModel } from '../../src/domain/events-model.ts';
 import { checkModel, createPostgresSource } from '../../src/sources/index.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { isDatabaseUnavailable } from '../../src/store/unavailable.ts';
+import { readLook } from '../../src/sources/postgres/live-transactions.ts';
 import { createEvents, eventsRequest, readAll } from '../support/source-tables.ts';
 import { type Replication, startReplication } from '../support/standby.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
@@ -47,6 +48,33 @@ const sourceNow = async () => {
   );
   return rows[0]?.ms ?? 0;
 };
+
+it('a walsender counts with its message, which may have several transactions, unless it streams', async () => {
+  const config = { connectionString: replication.primary.url, replication: 'database' };
+  const walsender = new Client(config);
+  await walsender.connect();
+  try {
+    const { rows } = await walsender.query<{ pid: number }>('select pg_backend_pid() as pid');
+    await observer.query('select pg_advisory_lock(7)');
+    const message = walsender.query('begin; commit; select pg_advisory_xact_lock(7)');
+    const seen = await until(
+      async () => {
+        const { sessions } = await readLook(observer, never);
+        const isThere = sessions.some(({ pid, isAtWork }) => pid === rows[0]?.pid && isAtWork);
+        return isThere ? sessions : null;
+      },
+      { message: 'the walsender waits for the lock' },
+    );
+    await observer.query('select pg_advisory_unlock(7)');
+    await message;
+    const counted = seen.filter(({ messageAt }) => messageAt !== null);
+    expect(counted.map(({ pid }) => pid)).toEqual([rows[0]?.pid]);
+    // That of the standby.
+    expect(seen.length).toBeGreaterThan(1);
+  } finally {
+    await walsender.end();
+  }
+});
 
 it('a standby is settled once it shows what its primary had written when the last transaction ended', async () => {
   await replication.pauseReplay();

@@ -58,7 +58,14 @@ export interface Look {
 }
 
 /**
- * VACUUM is always alone in its message and writes no rows; a walsender is active as long as it streams. An
+ * A walsender is active as long as it streams, and writes no rows then. One that is connected to a database also executes
+ * messages with several transactions.
+ */
+const STREAMS = `(s.backend_type = 'walsender'
+  AND (s.datid IS NULL OR s.query ~* '^\\s*(start_replication|base_backup|create_replication_slot)\\M'))`;
+
+/**
+ * VACUUM is always alone in its message and writes no rows. An
  * idle session that waits for its client has no transaction, and its next message has a later time.
  */
 const SESSIONS = `
@@ -70,7 +77,7 @@ const SESSIONS = `
            'isVacuum', coalesce(s.state = 'active' AND s.query ~* '^\\s*vacuum\\M', false),
            'isAtWork', s.state IS DISTINCT FROM 'idle in transaction',
            'transactionAt', ${micros('s.xact_start')},
-           'messageAt', CASE WHEN s.state = 'active' AND s.backend_type <> 'walsender'
+           'messageAt', CASE WHEN s.state = 'active' AND NOT ${STREAMS}
                               AND s.query !~* '^\\s*vacuum\\M' THEN ${micros('s.query_start')} END,
            'isStirring', coalesce(s.state = 'idle' AND s.backend_type = 'client backend', false)
                          AND s.wait_event_type IS DISTINCT FROM 'Client')), '[]') AS list

@@ -159,10 +159,11 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     }
   };
   return {
-    settle: (interval, signal, waitedMs = 0) => {
+    settle: (interval, signal, waitedMs = 0, databaseMs = Number.NEGATIVE_INFINITY) => {
       // Not 0 unless it was: then what is pending would not be remembered as late.
       const timeoutMs = Math.max(times.timeoutMs - waitedMs, Math.min(1, times.timeoutMs));
-      return withReason(signal, settleInterval(servers, interval, { ...times, timeoutMs }, signal));
+      const patience = { ...times, timeoutMs };
+      return withReason(signal, settleInterval(servers, interval, patience, signal, databaseMs));
     },
     recall: (interval, requestedAt) => recallSettled(servers, interval, requestedAt),
     recheck: (interval, pending, signal) =>

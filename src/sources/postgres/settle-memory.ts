@@ -1,4 +1,4 @@
-import type { DataInterval, Instant } from '../../domain/time.ts';
+import { type DataInterval, type Instant, isEarlier, type Moment } from '../../domain/time.ts';
 import type { Look } from './live-transactions.ts';
 import { baseOf, type Live, type PendingName } from './pending.ts';
 
@@ -14,7 +14,9 @@ interface Proof {
   readonly at: number;
   readonly serverStart: string;
   /** Everything that was open at this time has ended, but those that are prepared. */
-  readonly lookedFrom: number;
+  readonly lookedFrom: Moment;
+  /** The server's own clock then: unlike ours, it goes on while our machine is paused. */
+  readonly nowMs: number;
   readonly newestPreparedMs: number;
 }
 
@@ -31,25 +33,28 @@ export class SettleMemory {
   }
 
   /**
-   * Whether the interval settled with one that ends later, a moment ago: no transaction has a `now()` before
+   * The server at which the interval settled with one that ends later, a moment ago: no transaction has a `now()` before
    * that end. Transactions that were prepared in between could still add rows.
    *
    * @param requestedAt what was seen before it does not count: a transaction that was open when the rows were
    *   asked for may write rows with any time
+   * @returns the start of the server at which it settled; null if that is not known. Behind a pooler, the next look may be
+   *   at another one
    */
-  covers({ start, end }: DataInterval, requestedAt: number): boolean {
+  settledAt({ start, end }: DataInterval, requestedAt: Moment): string | null {
     const known = this.#fresh();
-    if (known === null || known.lookedFrom < requestedAt) return false;
-    return end <= known.end && known.newestPreparedMs < start;
+    if (known === null || isEarlier(known.lookedFrom, requestedAt)) return null;
+    return end <= known.end && known.newestPreparedMs < start ? known.serverStart : null;
   }
 
   /**
    * Whether it is known since a moment ago that no transaction has a `now()` before the end, but those that are
    * prepared: a wait need not find that out, only what else is open.
    */
-  isPast(end: Instant, { serverStart }: Look): boolean {
+  isPast(end: Instant, { serverStart, nowMs }: Look): boolean {
     const known = this.#fresh();
-    return known !== null && end <= known.end && known.serverStart === serverStart;
+    if (known === null || Math.abs(nowMs - known.nowMs) > freshMs) return false;
+    return end <= known.end && known.serverStart === serverStart;
   }
 
   /**
@@ -61,8 +66,8 @@ export class SettleMemory {
    */
   noteSettled(
     end: Instant | null,
-    { prepared }: Live,
-    lookedFrom: number,
+    { prepared, nowMs }: Live,
+    lookedFrom: Moment,
     { serverStart }: Look,
   ): void {
     const known = this.#fresh();
@@ -70,11 +75,11 @@ export class SettleMemory {
     const found = { newestPreparedMs: Math.max(...times, -Infinity), lookedFrom };
     if (known !== null && (end === null || known.end > end)) {
       // What it was known by stays as old as it is.
-      if (known.serverStart === serverStart && known.lookedFrom <= lookedFrom)
+      if (known.serverStart === serverStart && !isEarlier(lookedFrom, known.lookedFrom))
         this.#proof = { ...known, ...found };
       return;
     }
-    if (end !== null) this.#proof = { end, at: this.#now(), serverStart, ...found };
+    if (end !== null) this.#proof = { end, at: this.#now(), nowMs, serverStart, ...found };
   }
 
   #fresh(): Proof | null {

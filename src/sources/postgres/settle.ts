@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
-import type { DataInterval, Instant } from '../../domain/time.ts';
+import type { DataInterval, Instant, Moment } from '../../domain/time.ts';
 import type { Settlement, Unsettled } from '../source.ts';
 import { type Look, liveAt, longAgoMs } from './live-transactions.ts';
 import {
@@ -62,6 +62,7 @@ const unsettled = (reason: Unsettled, pending: readonly PendingName[]): Settleme
  * as for CREATE INDEX CONCURRENTLY, and no session may still execute anything that began before the end. On
  * a standby both happen on its primary, and the standby must then replay what the primary has written.
  *
+ * @param databaseMs a time that our database's clock has shown before the call
  * @throws SluiceError `source.standby` if this cannot be proven and the operator has not allowed it
  */
 export function settleInterval(
@@ -69,10 +70,11 @@ export function settleInterval(
   interval: DataInterval,
   times: SettleTimes,
   signal: AbortSignal,
+  databaseMs = Number.NEGATIVE_INFINITY,
 ): Promise<Settlement> {
   const deadline = performance.now() + times.timeoutMs;
   return source.hold(async () => {
-    const first = await lookFirst(source, signal);
+    const first = await lookFirst(source, databaseMs, signal);
     if (!first.look.isStandby) {
       return settleWriter(source, first, interval, times, deadline, signal);
     }
@@ -80,39 +82,44 @@ export function settleInterval(
       if (!allowsStandby) throw new SluiceError('source.standby');
       return unsettled('standby', [standby]);
     }
-    return primary.hold(() => settleStandby(source, primary, interval, times, deadline, signal));
+    const both = { source, primary };
+    return primary.hold(() => settleStandby(both, databaseMs, interval, times, deadline, signal));
   });
 }
 
 /**
  * What a wait of a moment ago found for this interval too.
  *
- * @param requestedAt when its rows were asked for, a time of `performance.now()`
+ * @param requestedAt when its rows were asked for
  * @returns null if no wait that began to look later has found it settled
  */
 export function recallSettled(
   { source }: SettledServers,
   interval: DataInterval,
-  requestedAt: number,
+  requestedAt: Moment,
 ): Settlement | null {
-  if (!source.memory.covers(interval, requestedAt)) return null;
-  return { ...settledNow, server: source.serverStart };
+  const server = source.memory.settledAt(interval, requestedAt);
+  return server === null ? null : { ...settledNow, server };
 }
 
 /** The look from which a wait goes on, and when it was asked for. */
 interface FirstLook {
   readonly look: Look;
-  readonly askedAt: number;
+  readonly askedAt: Moment;
 }
 
-async function lookFirst(server: SharedServer, signal: AbortSignal): Promise<FirstLook> {
-  const askedAt = performance.now();
+async function lookFirst(
+  server: SharedServer,
+  databaseMs: number,
+  signal: AbortSignal,
+): Promise<FirstLook> {
+  const askedAt = { process: performance.now(), database: databaseMs };
   return { askedAt, look: await server.look(signal) };
 }
 
 async function settleStandby(
-  source: SharedServer,
-  primary: SharedServer,
+  { source, primary }: { readonly source: SharedServer; readonly primary: SharedServer },
+  databaseMs: number,
   interval: DataInterval,
   times: SettleTimes,
   deadline: number,
@@ -120,7 +127,7 @@ async function settleStandby(
 ): Promise<Settlement> {
   const fault = await withBoth(source, primary, signal, findPrimaryFault);
   if (fault !== null) throw new SluiceError('source.standby', fault);
-  const first = await lookFirst(primary, signal);
+  const first = await lookFirst(primary, databaseMs, signal);
   const { serverStart, isStandby } = first.look;
   if (isStandby) throw new SluiceError('source.unavailable', 'another primary answers than before');
   const settlement = await settleWriter(primary, first, interval, times, deadline, signal);
@@ -357,7 +364,7 @@ async function waitForTransactions(
     if (isWaited) settledTo = latest;
     else if (liveAt(look, latest).sessions.size > 0) settledTo = interval.end;
     if (clean === cleanLooks) return { left, live, settledTo };
-    if (clean === 1 && server.memory.isPast(interval.end, first)) {
+    if (clean === 1 && server.memory.isPast(interval.end, look)) {
       return { left, live, settledTo: null };
     }
     const leftMs = deadline - performance.now();

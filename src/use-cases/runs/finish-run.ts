@@ -7,7 +7,13 @@ import type { ClaimedRun } from '../../store/leases.ts';
 import { appendLogEntries, type LogLevel } from '../../store/log-entries.ts';
 import { noteLateRowsWait } from '../../store/look-backs.ts';
 import { hasReceiptAt } from '../../store/receipts.ts';
-import { failRun, findErrorCode, handBackOutgrown, handBackRun } from '../../store/runs.ts';
+import {
+  cancelHeldRun,
+  failRun,
+  findErrorCode,
+  handBackOutgrown,
+  handBackRun,
+} from '../../store/runs.ts';
 import { readNow, storeSchedules } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
 
@@ -90,6 +96,16 @@ export async function quarantineRun(context: Context, run: ClaimedRun, how: stri
     if (!(await failRun(tx, run, 'failed', { code: 'run.crashed', text }))) return;
     await log(tx, run, 'ERROR', text);
     await countFailure(tx, context, run, text);
+  });
+}
+
+/** Ends a run whose export was deleted while an earlier attempt committed, and whose manifest is not current. */
+export async function endDeleted(context: Context, run: ClaimedRun): Promise<void> {
+  await context.db.transaction(async (tx) => {
+    if (!(await cancelHeldRun(tx, run))) return;
+    const text =
+      'The export was deleted and its worker was lost during the commit, so the run ends without another commit. Files that were complete stay at the destination. A manifest that arrives late is true.';
+    await log(tx, run, 'WARNING', text);
   });
 }
 

@@ -25,6 +25,8 @@ export interface Counts {
   restarts: number;
   /** Transactions that ended after the run of their minute had completed. */
   outlived: number;
+  /** How often `sluice verify` has read an export to its end. */
+  verified: number;
 }
 
 /** An export of the storm: what it reads, and what the storm may change about it. */
@@ -50,6 +52,8 @@ export interface World {
   readonly pruned: Set<string>;
   /** What should never be: a worker that ended by itself, an answer that no client should get. */
   readonly surprises: string[];
+  /** What `sluice verify` has called broken in the storm. */
+  readonly alarms: Set<string>;
   /**
    * Whether a worker may freeze or a request be late: not while the store keeps to no condition, since
    * only the lease keeps two workers apart then.
@@ -125,10 +129,11 @@ export async function openWorld(seed: number, queue: QueueKind, rows: number): P
     proxy,
     seed,
     exports,
-    counts: { kills: 0, freezes: 0, restarts: 0, outlived: 0 },
+    counts: { kills: 0, freezes: 0, restarts: 0, outlived: 0, verified: 0 },
     deleted: new Set(),
     pruned: new Set(),
     surprises: [],
+    alarms: new Set(),
     mayFreeze: true,
     async close() {
       try {

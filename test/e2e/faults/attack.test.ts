@@ -282,3 +282,42 @@ describe('a run that is cancelled after a commit of it has died', () => {
     expect(await expectInvariants(installation)).toMatchObject({ rows });
   });
 });
+
+describe('an export that is deleted while a run commits, and whose worker dies', () => {
+  test('is not exported again: its run records the manifest that is current, or ends', async () => {
+    const ends = { after_manifest: 'Completed', before_manifest: 'Cancelled' } as const;
+    const ids: string[] = [];
+    for (const step of ['after_manifest', 'before_manifest'] as const) {
+      const exportId = await createS3Export(installation, { name: step });
+      ids.push(exportId);
+      const { pool, client } = installation;
+      const worker = await installation.startWorker({ FAILPOINTS: `${step}=stop@1` });
+      await order(exportId);
+      await until(() => worker.output().includes('=stop'), { timeoutMs: 60_000 });
+      const answer = await client.delete(`${projectPath(installation)}/batch_exports/${exportId}/`);
+      expect(answer.status, answer.text).toBe(204);
+      worker.kill('SIGKILL');
+      await worker.waitForExit();
+      const left = await keysOf(exportId);
+      expect(left).toContain(`${stem}.jsonl`);
+      await pool.query('update runs set lease_expires_at = now() where lease_holder is not null');
+      await installation.startWorker();
+      const statuses = async () => {
+        const { rows } = await pool.query<{ status: string }>(
+          'select status from runs where export_id = $1',
+          [exportId],
+        );
+        return rows.map(({ status }) => status);
+      };
+      await until(async () => !(await statuses()).includes('Running'), { timeoutMs: 60_000 });
+      expect(await statuses()).toEqual([ends[step]]);
+      expect(await keysOf(exportId)).toEqual(left);
+      await installation.stopWorkers();
+    }
+    const { rows } = await installation.pool.query(
+      'select export_id as id from receipts where export_id = any ($1::uuid[])',
+      [ids],
+    );
+    expect(rows).toEqual([{ id: ids[0] }]);
+  });
+});

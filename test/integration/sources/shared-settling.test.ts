@@ -118,11 +118,12 @@ test('an interval is settled with one that ends later, unless a transaction was 
   const { source, looks } = watchedSource({ keepConnectionMs: 60_000 });
   const last = await lastHour();
   const earlier = { start: last.start - 3_600_000, end: last.start };
-  const requestedAt = performance.now();
-  await source.settle(last, never);
+  const requestedAt = { process: performance.now(), database: 1 };
+  await source.settle(last, never, 0, 1);
   const before = looks();
   expect(source.recall(earlier, requestedAt)).toMatchObject({ settled: true });
-  expect(source.recall(earlier, performance.now())).toBe(null);
+  expect(source.recall(earlier, { ...requestedAt, process: performance.now() })).toBe(null);
+  expect(source.recall(earlier, { ...requestedAt, database: 2 })).toBe(null);
   expect(looks()).toBe(before);
 
   const writer = await openTransaction();
@@ -137,7 +138,7 @@ test('an interval is settled with one that ends later, unless a transaction was 
   const { start: preparedSince } = next;
   // It began before this one, so it cannot add a row to it.
   const after = { start: next.end + 5, end: next.end + 5 };
-  expect(await source.settle(after, never)).toMatchObject({ settled: true });
+  expect(await source.settle(after, never, 0, 1)).toMatchObject({ settled: true });
   expect(source.recall(after, requestedAt)).toMatchObject({ settled: true });
   expect(source.recall({ start: preparedSince, end: next.end }, requestedAt)).toBe(null);
   const prompt = new AbortController();

@@ -44,7 +44,7 @@ function startSource(isLost = false, server = 'a server') {
   };
   const asked: number[] = [];
   const recall: Source['recall'] = (_, requestedAt) => {
-    asked.push(requestedAt);
+    asked.push(requestedAt.process);
     return null;
   };
   return { source: { settle, recall, recheck } as Source, waits, asked, looks: () => looks };
@@ -176,6 +176,17 @@ test('a run that was asked for after a wait began has a wait of its own', async 
   expect(waits).toHaveLength(2);
   const [older = ''] = await dispatchedRuns(1, { agoMs: 60_000 });
   await settle(older);
+  expect(waits).toHaveLength(2);
+});
+
+test('a run that was asked for while this machine was paused has a wait of its own', async () => {
+  const { parking, waits } = openParking();
+  const [first = '', second = ''] = await dispatchedRuns(2);
+  const needs = await findRunNeeds(side.db, [first, second]);
+  await parking.settle(first, needs[0] as RunNeeds);
+  // An hour passed for the database, and nothing for this process.
+  const paused = { ...(needs[1] as RunNeeds), requestedForMs: 1_800_000 };
+  await parking.settle(second, { ...paused, databaseMs: paused.databaseMs + 3_600_000 });
   expect(waits).toHaveLength(2);
 });
 

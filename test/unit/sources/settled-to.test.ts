@@ -3,7 +3,7 @@
 import type pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { type Look, liveAt } from '../../../src/sources/postgres/live-transactions.ts';
-import { settleInterval } from '../../../src/sources/postgres/settle.ts';
+import { recallSettled, settleInterval } from '../../../src/sources/postgres/settle.ts';
 import { SharedServer } from '../../../src/sources/postgres/shared-server.ts';
 
 const never = new AbortController().signal;
@@ -11,6 +11,8 @@ const nowMs = Date.parse('2024-03-10T00:00:00Z');
 const end = Date.parse('2024-03-01T01:00:00Z');
 const interval = { start: end - 3_600_000, end };
 const times = { pollMs: 1, unseenMs: 1_000 };
+/** Before all looks. */
+const requestedAt = { process: 0, database: 0 };
 
 const quiet: Look = {
   nowMs,
@@ -72,16 +74,26 @@ function serverOf(looks: readonly Look[], now?: () => number) {
         interval,
         { ...times, timeoutMs },
         never,
+        requestedAt.database,
       ),
   };
 }
 
 async function settle(...looks: readonly Look[]): Promise<(end: number) => boolean> {
   const { source, settle: settleOnce } = serverOf(looks);
-  const requestedAt = performance.now();
   expect((await settleOnce()).settled).toBe(true);
-  return (other) => source.memory.covers({ start: other - 1_000, end: other }, requestedAt);
+  return (other) =>
+    source.memory.settledAt({ start: other - 1_000, end: other }, requestedAt) === '1';
 }
+
+test('what settled at one server is not recalled for another one that a pooler leads to since', async () => {
+  const { source, settle: settleOnce } = serverOf([quiet, quiet, { ...quiet, serverStart: '2' }]);
+  await settleOnce();
+  await source.look(never);
+  expect(source.serverStart).toBe('2');
+  const servers = { source, primary: null, allowsStandby: false };
+  expect(recallSettled(servers, interval, requestedAt)).toMatchObject({ server: '1' });
+});
 
 test('with an interval of long ago all have settled that ended a minute before the first look', async () => {
   const covers = await settle(quiet);
