@@ -27,7 +27,7 @@ const orders: Model = {
   intervalColumn: 'at',
   keyColumns: ['id'],
   eventColumn: 'kind',
-  columns: columnsOf({ id: 'integer', kind: 'text', word: 'text', note: 'json', total: 'numeric' }),
+  columns: columnsOf({ id: 'integer', kind: 'public.mood', word: 'text', note: 'json', total: 'numeric' }),
 };
 const models: readonly Model[] = [
   orders,
