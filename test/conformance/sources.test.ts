@@ -215,8 +215,8 @@ describe.each(sourceServers)('%s', (_, start) => {
       const rows = snapshot.read(slice, never)[Symbol.asyncIterator]();
       // The destination takes no more than the first block.
       expect((await rows.next()).done).toBe(false);
-      await shop.run('alter table shop.busy add x int');
-      await shop.run(`insert into shop.busy values (0, 1, now(), 'new')`);
+      await shop.run(`set local lock_timeout = '20s'; alter table shop.busy add x int;
+        insert into shop.busy values (0, 1, now(), 'new')`);
       const rest = async () => {
         for (let next = await rows.next(); !next.done; ) next = await rows.next();
         for (const other of snapshot.slices) {
