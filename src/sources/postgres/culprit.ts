@@ -28,8 +28,11 @@ export async function findCulprit(
   }
   if (found.code !== 'query.invalid') return found;
   const search = searchOptions(options);
-  const fails = (narrower: SourceRequest, runs = false) =>
-    explain(search, plan, narrower, signal, runs).then(() => null, toSourceError);
+  const fails = (tried: SourceRequest, runs = false) =>
+    explain(search, tried === request ? plan : planOfAnyTypes(plan), tried, signal, runs).then(
+      () => null,
+      toSourceError,
+    );
   const plain = { ...request, select: 'rows', dslQuery: null } as const;
   const alone = { ...plain, includeEvents: null, excludeEvents: null };
   const ofModel = await fails(alone);
@@ -40,6 +43,7 @@ export async function findCulprit(
   const hasQuery = request.dslQuery !== null;
   const ofQuery = hasQuery ? await fails(request) : null;
   signal.throwIfAborted();
+  if (ofQuery?.code === 'source.schema_changed') return ofQuery;
   if (ofQuery?.code === 'query.invalid') return found;
   // The server can plan all of it, so it fails on a row, or the server lacks something else.
   if (!isOfRow(found)) return new SluiceError('source.unsupported', found.detail, error);
@@ -52,6 +56,14 @@ export async function findCulprit(
   const sqlOf = (value: string) => plan(request).findRowSql(request.interval, value);
   return nameFailingRow(error, sqlOf, begin, signal);
 }
+
+/** A change of a type that the request does not read is not its fault. */
+const planOfAnyTypes =
+  (plan: PlanSelect): PlanSelect =>
+  (request) => {
+    const planned = plan(request);
+    return { ...planned, model: { ...planned.model, onSchemaChange: 'follow' } };
+  };
 
 const ofThis = (
   code: 'source.model_invalid' | 'query.invalid_events',

@@ -17,11 +17,12 @@ export async function explain(
   const { model, describeSql, relation, used, select } = plan(request);
   const client = await beginSnapshot(options, request.teamId, signal);
   try {
-    const described = await describeColumns(client, describeSql, signal);
     const { describeSql: usedSql, columns } = used;
-    const found = usedSql === null ? described : await describeColumns(client, usedSql, signal);
-    const changes = await findTypeChanges(client, columns, found, signal);
-    const planned = select(described, serverVersionOf(client), applyTypeChanges(model, changes));
+    // A query may fail because of the change of a type: the change is what to name.
+    const found = await describeColumns(client, usedSql ?? describeSql, signal);
+    const wider = applyTypeChanges(model, await findTypeChanges(client, columns, found, signal));
+    const described = usedSql === null ? found : await describeColumns(client, describeSql, signal);
+    const planned = select(described, serverVersionOf(client), wider);
     await query(client, planned.explainSql(request.interval, runs), signal);
     const hidden = await findHidden(client, relation, signal);
     if (hidden) throw hidden;

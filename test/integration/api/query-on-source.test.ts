@@ -27,11 +27,18 @@ const orders: Model = {
   intervalColumn: 'at',
   keyColumns: ['id'],
   eventColumn: 'kind',
-  columns: columnsOf({ id: 'integer', kind: 'text', word: 'text', note: 'json', total: 'numeric' }),
+  columns: columnsOf({
+    id: 'integer',
+    kind: 'public.mood',
+    word: 'text',
+    note: 'json',
+    total: 'numeric',
+  }),
 };
 const models: readonly Model[] = [
   orders,
   { ...orders, name: 'without_events', eventColumn: null },
+  { ...orders, name: 'changed', columns: columnsOf({ id: 'integer', kind: 'text' }) },
   { ...orders, name: 'unordered', keyColumns: ['note'] },
   { ...orders, name: 'wrong_tenant', tenantColumn: 'owner' },
   { ...orders, name: 'missing', relation: { schema: 'public', name: 'nowhere' } },
@@ -143,6 +150,27 @@ describe('a new export', () => {
     expect(body.detail).toMatch(/query\.invalid_events.*furious.*include_events or exclude_events/);
     const known = await create({ destination: s3({ include_events: ['calm'] }) });
     expect(known.status).toBe(201);
+  });
+
+  test('names a changed type if its query reads the column, and else what is at fault', async () => {
+    const model = 'changed';
+    const attrOf = async (changes: object) => {
+      const { body } = await create({ model, ...changes });
+      return [body.attr, /^\S+(?=: )/.exec(body.detail ?? '')?.[0]];
+    };
+    const changed = ['model', 'source.schema_changed'];
+    expect(await attrOf({})).toEqual(changed);
+    expect(await attrOf({ dsl_query: 'SELECT upper(kind) AS k FROM changed' })).toEqual(changed);
+    const dsl_query = 'SELECT id FROM changed';
+    expect(await attrOf({ dsl_query, destination: s3({ exclude_events: ['furious'] }) })).toEqual([
+      'destination__config__exclude_events',
+      'query.invalid_events',
+    ]);
+    expect(await attrOf({ dsl_query: 'SELECT upper(id) AS n FROM changed' })).toEqual([
+      'dsl_query',
+      'query.invalid',
+    ]);
+    expect((await create({ model, dsl_query })).status).toBe(201);
   });
 
   test('that makes a DECIMAL of a column without numerics is refused with those that it has', async () => {
