@@ -90,8 +90,9 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   const shared = destinationSchemas(destinations);
 
   serveInTurn(api, options);
-  answerErrors(api);
+  // Before anything refuses a request.
   sendHeaders(api);
+  answerErrors(api);
   provideContext(api, context);
   if (context.traces) traceRequests(api, context.traces, options.trustProxy > 0);
   knowAddress(api, options);

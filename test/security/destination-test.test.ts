@@ -82,6 +82,6 @@ test('shows no words of the SDK if an answer cannot be read', async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   closers.push(() => server.close());
   const steps = JSON.stringify(await stepsOf(open, `http://127.0.0.1:${portOf(server)}`));
-  expect(steps).toContain('HTTP 200, with an answer that cannot be read');
+  expect(steps).toContain('HTTP 200, but the answer to ListObjectsV2 is not XML');
   expect(steps).not.toMatch(/Deserialization|\$response|\{error\}|SDK|hidden field|at Object/i);
 });

@@ -37,7 +37,7 @@ export async function readAnswer(
   if (document !== null) return Buffer.from(printXml(document));
   // What a store says of a put is in its headers.
   if (request.method === 'PUT' || request.method === 'DELETE') return Buffer.alloc(0);
-  const detail = `the answer to ${nameOf(request)} is not XML`;
+  const detail = `HTTP ${response.statusCode}, but the answer to ${nameOf(request)} is not XML`;
   throw new SluiceError('destination.unavailable', detail);
 }
 

@@ -154,8 +154,11 @@ test('an error says its id, which the response header has too', async () => {
   expect(Object.keys(body)).toEqual(['type', 'code', 'detail', 'attr', 'errors', 'request_id']);
 });
 
-test('answers forbid caching and content sniffing', async () => {
-  const { headers } = await client.get(exports);
+test.each([
+  ['an answer', () => exports],
+  ['an answer of a path that does not exist', () => '/nothing'],
+])('%s forbids caching and content sniffing', async (_what, path) => {
+  const { headers } = await client.get(path());
   expect(headers.get('cache-control')).toBe('no-store');
   expect(headers.get('x-content-type-options')).toBe('nosniff');
   expect(headers.get('content-security-policy')).toContain("default-src 'none'");

@@ -180,29 +180,3 @@ describe('the receipt', () => {
     expect(await receiptRuns()).toEqual([again]);
   });
 });
-
-describe('a conflict of the first attempt, which may not have looked at its keys', () => {
-  const conflict = new SluiceError('destination.conflict');
-
-  it('is no fault: the next attempt starts at once, and nothing is shown', async () => {
-    const { id, runIds } = await exportWithRuns(1);
-    const [runId = ''] = runIds;
-    // Even a policy without retries ends no run for it.
-    const strict = side.withPolicy({ retry: { maxAttempts: 1, baseMs: 60_000, capMs: 60_000 } });
-    await failAttempt(side, strict, runId, conflict);
-    const [run] = await listRuns(side.db, id);
-    expect(run).toMatchObject({ status: 'Running', faults: 0, errorCode: null, waits: true });
-    expect(await stateOf(id)).toMatchObject({ streak: 0, paused: false });
-    expect(await claim(side, runId)).toMatchObject({ attempt: 2 });
-  });
-
-  it('is one like any other if the second attempt meets it', async () => {
-    const { id, runIds } = await exportWithRuns(1);
-    const [runId = ''] = runIds;
-    const patient = side.withPolicy({ retry: { maxAttempts: 5, baseMs: 60_000, capMs: 60_000 } });
-    await failAttempt(side, patient, runId, conflict);
-    await failAttempt(side, patient, runId, conflict);
-    const [run] = await listRuns(side.db, id);
-    expect(run).toMatchObject({ faults: 1, errorCode: 'destination.conflict', waits: true });
-  });
-});
