@@ -47,7 +47,10 @@ export async function keepNewTraits(
   log: Pick<RunLog, 'add'>,
 ): Promise<void> {
   if (traits === before) return;
-  if (traits === null) return forgetStoreTraits(db, place);
+  if (traits === null) {
+    log.add('WARNING', 'The store behaved differently than before. The next run probes it.');
+    return forgetStoreTraits(db, place);
+  }
   await keepStoreTraits(db, place, traits);
   warn(log, traits, 'The store behaved differently than before and was probed again.');
 }

@@ -32,7 +32,7 @@ export const insertFile = `with run as (
     returning *)
   insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
   select export_id, data_interval_start, data_interval_end, id,
-         json_build_array(json_build_object('key', 'events/2024.jsonl.gz', 'rows', 5, 'bytes', 50, 'sha256', repeat('ab', 32))), 5, 50, true
+         json_build_array(json_build_object('key', 'events/2024.jsonl.gz', 'generation', 1, 'rows', 5, 'bytes', 50, 'sha256', repeat('ab', 32))), 5, 50, true
     from run`;
 
 /** A run of an hour that no schedule asked for has begun. */

@@ -19,6 +19,8 @@ export interface S3Connection {
   traits: StoreTraits | null;
   /** The store has behaved otherwise than `traits` say, and was not probed since. */
   isDoubted: boolean;
+  /** Marks that, also for the other exports that use the store. */
+  doubt(): void;
   /** Headers that ask for encryption at rest, for each request that creates an object. */
   readonly encryption: { ServerSideEncryption?: 'AES256' | 'aws:kms'; SSEKMSKeyId?: string };
   /**
@@ -76,9 +78,13 @@ export function connectS3(
     keys: config.role_arn === null ? keys : null,
     send: (request, options) => sendRequest(request, context, owner.externalId, options),
   });
-  return {
+  const connection: S3Connection = {
     traits,
     isDoubted: false,
+    doubt() {
+      connection.isDoubted = true;
+      context.sharedProbes?.forget(connection.store);
+    },
     bucket: config.bucket_name,
     store: nameStore(config, owner),
     changedForMs: owner.changedForMs ?? 0,
@@ -91,6 +97,7 @@ export function connectS3(
       retryRequest(() => call(client, { abortSignal: signal }), policy, secrets, signal),
     close: () => client.close(),
   };
+  return connection;
 }
 
 function nameStore(config: S3Config, { externalId }: DestinationOwner): string {

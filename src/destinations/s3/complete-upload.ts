@@ -148,7 +148,7 @@ async function completeUnguarded(
   const { replaces, ...rest } = whole;
   const lacking = replaces === null ? 'completeIfNoneMatch' : 'completeIfMatch';
   if (connection.traits) connection.traits = { ...connection.traits, [lacking]: false };
-  connection.isDoubted = true;
+  connection.doubt();
   return completeUpload(connection, upload, rest, signal);
 }
 

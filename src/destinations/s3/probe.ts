@@ -36,17 +36,18 @@ export async function probeStore(
   const base = markerKey(folder);
   const keys = [`${base}-put`, `${base}-upload`] as const;
   const trial = trialOf(connection, signal);
-  // If this process is killed, the sweep removes them.
+  // If this process is killed, the sweep removes them. The notes are also those of the uploads.
   for (const key of keys) await journal?.starting(key);
+  const uploads = new UploadTrial(trial, lastWords(connection), keys[1], signal, journal);
   try {
     const puts = await probePuts(trial, keys[0], signal);
     const form = puts.ifMatch === 'none' ? 'quoted' : puts.ifMatch;
-    const uploads = new UploadTrial(trial, lastWords(connection), keys[1], signal, journal);
     return { ...puts, ...(await uploads.run(form)) };
   } finally {
     // The permission to delete may be missing. This failure is not the result.
+    const done = uploads.mayBeUnknown ? keys.slice(0, 1) : keys;
     await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs))
-      .then(() => Promise.all(keys.map((key) => journal?.ended({ key, uploadId: '' }))))
+      .then(() => Promise.all(done.map((key) => journal?.ended({ key, uploadId: '' }))))
       .catch(() => {});
   }
 }
@@ -131,6 +132,8 @@ class UploadTrial {
   readonly #signal: AbortSignal;
   readonly #journal: UploadJournal | undefined;
   #checksums = true;
+  /** The store may have begun an upload whose answer was lost: the note of the key must stay. */
+  mayBeUnknown = false;
   /** The upload that was completed last: the object is from it. */
   #last: { readonly upload: UploadRef; readonly checksums: boolean } | null = null;
 
@@ -205,10 +208,13 @@ class UploadTrial {
       ...this.#connection,
       ...(this.#checksums ? {} : { traits: withoutTraits }),
     };
-    await this.#journal?.starting(key);
     const options = { key, contentType: 'text/plain' };
+    const wasUnknown = this.mayBeUnknown;
+    this.mayBeUnknown = true;
     const { upload, checksums, alone } = await createUpload(connection, options, this.#signal);
-    await this.#journal?.started(upload, alone);
+    this.mayBeUnknown = wasUnknown || !alone;
+    // The note stays until the object is gone too.
+    await this.#journal?.started(upload, false);
     this.#checksums &&= checksums;
     try {
       await this.#sendAndComplete(upload, checksums, condition);
