@@ -119,18 +119,21 @@ test('a slow statement goes on as long as its server answers new connections', a
     return rows[0]?.sessions ?? 0;
   };
   try {
-    await silenceable(async (source) => {
-      const snapshot = await source.open(request, never);
-      await gate.query('select pg_advisory_lock(7)');
-      const before = await sessions();
-      const reading = readAll(snapshot, never);
-      reading.catch(() => {});
-      await until(async () => (await sessions()) >= before + 10, { message: 'ten looks' });
-      await gate.query('select pg_advisory_unlock(7)');
-      const blocks = await reading;
-      expect(blocks.reduce((rows, block) => rows + block.rowCount, 0)).toBe(manyRows + 500);
-      await snapshot.close();
-    }, slow);
+    await silenceable(
+      async (source) => {
+        const snapshot = await source.open(request, never);
+        await gate.query('select pg_advisory_lock(7)');
+        const before = await sessions();
+        const reading = readAll(snapshot, never);
+        reading.catch(() => {});
+        await until(async () => (await sessions()) >= before + 10, { message: 'ten looks' });
+        await gate.query('select pg_advisory_unlock(7)');
+        const blocks = await reading;
+        expect(blocks.reduce((rows, block) => rows + block.rowCount, 0)).toBe(manyRows + 500);
+        await snapshot.close();
+      },
+      { ...slow, connectTimeoutMs: 10_000 },
+    );
   } finally {
     gate.release();
     await pool.query(
