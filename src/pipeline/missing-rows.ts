@@ -1,11 +1,12 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
+import type { Recipe } from '../domain/recipe.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { ReadColumn } from '../encoders/encoder.ts';
 import type { CommitIntent, CurrentReceipt, IntervalJob, RunPorts } from './interval-job.ts';
 import { KeySpool } from './key-spool.ts';
 import { showKeys } from './key-values.ts';
-import { type FoundManifest, isTombstone, readManifestAt } from './manifest.ts';
+import { type FoundManifest, isTombstone, type Manifest, readManifestAt } from './manifest.ts';
 import { type Delivered, type ReadingBack, readDeliveredKeys } from './read-back.ts';
 
 /** What is current at the destination: what its manifest names, and otherwise what our record names. */
@@ -46,21 +47,29 @@ export async function findAllDelivered(
   signal: AbortSignal,
 ): Promise<readonly DeliveredFiles[]> {
   const current = findDelivered(job, found);
-  const all = current ? [current] : [];
+  // A run that was cancelled after its commit has left a manifest without a record.
+  const unrecorded =
+    current?.recipe === null && found.manifest ? recipeFor(job, found.manifest) : null;
+  const all = current ? [{ ...current, recipe: current.recipe ?? unrecorded }] : [];
   for (const key of job.formerManifests) {
     const former = await readManifestAt(destination, key, signal);
     if (former === 'denied') {
       throw new SluiceError('destination.access_denied', `the credentials cannot read ${key}`);
     }
     if (!former?.manifest) continue;
-    const { settings } = job.encoding;
-    const { dslQuery, includeEvents, excludeEvents } = job.request;
-    const { format, compression } = former.manifest;
-    const recipe = { ...settings, format, compression, dslQuery, includeEvents, excludeEvents };
+    const recipe = recipeFor(job, former.manifest);
     const delivered = findDelivered({ exportId: job.exportId, current: null }, former);
     if (delivered) all.push({ ...delivered, recipe });
   }
   return all;
+}
+
+/** How to read files that only a manifest names: the format's settings are those of now. */
+function recipeFor(
+  { encoding: { settings }, request: { dslQuery, includeEvents, excludeEvents } }: IntervalJob,
+  { format, compression }: Pick<Manifest, 'format' | 'compression'>,
+): Recipe {
+  return { ...settings, format, compression, dslQuery, includeEvents, excludeEvents };
 }
 
 /** How many keys an error names. */
