@@ -106,14 +106,15 @@ export function printXml({ name, text, children }: XmlElement): string {
   return `<${name}>${inside}</${name}>`;
 }
 
-const escapes: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '\r': '&#13;' };
+const escapes: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;' };
 /** XML has no such characters, and PostgreSQL cannot store them. */
 const unstorable = /[\0\p{Cs}]/u;
-const mustEscape = /[&<\r]/g;
+/** Keys may have control characters, which XML has as references only. */
+const mustEscape = /[&<]|[^\P{Cc}\t\n]/gu;
 
 /** For the text of an element. */
 export function escapeXml(text: string): string {
-  return text.replace(mustEscape, (c) => escapes[c] ?? c);
+  return text.replace(mustEscape, (c) => escapes[c] ?? `&#${c.charCodeAt(0)};`);
 }
 
 /** The texts of the elements below a root, by their path: `Code` or `Error/Code`; the first of each. */
