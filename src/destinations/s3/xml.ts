@@ -42,8 +42,20 @@ export function readShortXml(text: string): XmlElement | null {
   return text.length <= sliceLength && reader.write(text) ? reader.end() : null;
 }
 
+/** Stores refer to control characters of keys, which strict XML does not allow. By name: `#x1b`, `#27`. */
+const controlCharacters = Object.fromEntries(
+  Array.from({ length: 0x9f }, (_, index) => index + 1)
+    .filter((code) => code < 0x20 || code > 0x7e)
+    .flatMap((code) => {
+      const hex = code.toString(16);
+      const names = [`#${code}`, `#x${hex}`, `#x${hex.padStart(2, '0')}`];
+      return names.map((name) => [name, String.fromCharCode(code)]);
+    }),
+);
+
 function openReader() {
   const parser = sax.parser(true, { position: false });
+  Object.assign((parser as unknown as { ENTITIES: object }).ENTITIES, controlCharacters);
   const root: XmlElement = { name: '', text: '', children: [] };
   const open = [root];
   let elements = 0;
