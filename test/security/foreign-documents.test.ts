@@ -43,7 +43,9 @@ const readers: Readonly<Record<string, string>> = {
   'encoders/jsonlines/raw-json.ts': 'one row of a file',
   'encoders/jsonlines/read.ts': 'one row of a file',
   'encoders/parquet/codecs.ts': 'compresses only',
+  'encoders/parquet/column-cursor.ts': 'pages of a file whose SHA-256 is ours',
   'encoders/parquet/definition.ts': 'names compressions only',
+  'encoders/parquet/without-rows.ts': 'a row group of a file whose SHA-256 is ours',
   'encoders/parquet/read.ts': 'a row group of a file',
   // Requests: 1 MiB.
   'api/capabilities/routes.ts': 'names compressions only',
