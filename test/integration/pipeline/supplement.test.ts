@@ -1,15 +1,13 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Destination } from '../../../src/destinations/destination.ts';
-import type { ExportedInterval } from '../../../src/pipeline/export-interval.ts';
 import type { IntervalJob, PinnedChain } from '../../../src/pipeline/interval-job.ts';
-import { readDeliveredKeys } from '../../../src/pipeline/read-back.ts';
-import { SpoolFolder } from '../../../src/pipeline/spool-folder.ts';
 import { findTransform } from '../../../src/transforms/index.ts';
 import { compileStep } from '../../../src/transforms/step.ts';
 import { readAll } from '../../conformance/destination-suite.ts';
 import { readByIcebird, snapshotsOf } from '../../support/icebird.ts';
 import {
   attempt,
+  deliveredKeys,
   encodingOf,
   firstJob,
   type IntervalBench,
@@ -23,7 +21,6 @@ import type { S3Quirks } from '../../support/s3-server/quirks.ts';
 
 const rows = 50;
 const signal = new AbortController().signal;
-const columns = [{ name: 'uuid', type: 'uuid' as const }];
 
 let bench: IntervalBench;
 beforeAll(async () => {
@@ -42,25 +39,6 @@ async function openPlain(server: Parameters<typeof openStore>[0] = {}): Promise<
   closing.push(opened.close);
   await opened.destination.probe(signal);
   return opened.destination;
-}
-
-/** The keys that the files of a result have, each as often as they have it. */
-async function deliveredKeys(
-  destination: Destination,
-  job: IntervalJob,
-  { files, rejectedFiles, recipe }: ExportedInterval['result'],
-): Promise<readonly string[]> {
-  const folder = new SpoolFolder();
-  const keys: string[] = [];
-  const reading = { destination, readRows: job.readRows, folder, signal };
-  const delivered = { files, rejectedFiles, recipe };
-  const fault = await readDeliveredKeys(reading, delivered, columns, (key) => {
-    keys.push(key);
-    return undefined;
-  });
-  await folder.remove();
-  expect(fault).toBeNull();
-  return keys;
 }
 
 const bytesOf = (destination: Destination, files: readonly { readonly key: string }[]) =>
