@@ -71,7 +71,7 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     data_interval_end: toTimestamp(facts.interval.end),
     format: facts.format,
     compression: facts.compression,
-    schema: facts.columns.map(({ name, sourceType }) => ({ name, type: sourceType })),
+    schema: schemaOf(facts.columns),
     total_rows: sum(facts.files, (file) => file.rows),
     total_bytes: sum(facts.files, (file) => file.bytes),
     files: facts.files.map(entryOf),
@@ -79,6 +79,9 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     rejected_files: facts.rejectedFiles.map(entryOf),
   };
 }
+
+export const schemaOf = (columns: readonly Column[]): Manifest['schema'] =>
+  columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
 
 /** A file as the manifest lists it, without what only our record has. */
 export const entryOf = ({ key, generation, rows, bytes, sha256 }: ManifestFile): ManifestFile => ({
