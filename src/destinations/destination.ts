@@ -38,11 +38,19 @@ export interface FileOptions {
   readonly contentType: string;
   /** The export, recorded with the object. */
   readonly owner?: string;
+  /** The run that makes the file, recorded with the object. */
+  readonly run?: RunMark;
   /**
    * True if this file is the only one that was ever meant for its key. Then a store with If-None-Match gets a file
    * smaller than one part in a single request, when the file is completed. No upload is begun.
    */
   readonly isNewKey?: boolean;
+}
+
+/** Which run made a file, and in which era of its database: a copy of the database has other runs. */
+export interface RunMark {
+  readonly id: string;
+  readonly era: string;
 }
 
 /** What a store says about an object, without its bytes. */
@@ -51,6 +59,8 @@ export interface FileFacts {
   readonly etag: string | null;
   /** The export that made the object; null or missing if that is not known. */
   readonly owner?: string | null;
+  /** The run that made it; null or missing if that is not known. */
+  readonly run?: RunMark | null;
 }
 
 /**
@@ -243,7 +253,7 @@ export interface Destination {
     key: string,
     options?: ReadOptions,
   ): Promise<{ readonly body: AsyncIterable<Uint8Array>; readonly etag: string | null } | null>;
-  /** Size, tag and owner of the object, or null if there is none. */
+  /** Size and tag of the object, and who made it; null if there is none. */
   statFile(key: string, signal?: AbortSignal): Promise<FileFacts | null>;
   /** Every readable object whose key starts with `prefix`, ascending by key. */
   listFiles(prefix: string): AsyncIterable<{ readonly key: string; readonly bytes: number }>;

@@ -79,7 +79,7 @@ export function openFileDestination(
         const found = await lstat(path).catch(ignore('ENOENT'));
         if (!found?.isFile()) return null;
         const etag = await fileTag(path);
-        return { bytes: found.size, etag, owner: await readOwner(folder, etag) };
+        return { bytes: found.size, etag, ...(await readOwner(folder, etag)) };
       }),
     async *listFiles(prefix) {
       const folder = await findTop();
