@@ -5,6 +5,7 @@ import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Problem } from '../domain/problem.ts';
 import type { RetryPolicy } from '../domain/retry-policy.ts';
 import type { StoreTraits } from '../domain/store-traits.ts';
+import type { Instant } from '../domain/time.ts';
 import type { SharedProbes } from './shared-probes.ts';
 
 export type { StoreTraits } from '../domain/store-traits.ts';
@@ -61,6 +62,16 @@ export interface FileFacts {
   readonly owner?: string | null;
   /** The run that made it; null or missing if that is not known. */
   readonly run?: RunMark | null;
+  /** When it was put, by the clock of the store; null or missing if the store does not say. */
+  readonly modifiedAt?: Instant | null;
+}
+
+/** An object whose bytes are read. */
+export interface OpenObject {
+  readonly body: AsyncIterable<Uint8Array>;
+  readonly etag: string | null;
+  /** As in `FileFacts`. */
+  readonly modifiedAt?: Instant | null;
 }
 
 /**
@@ -249,10 +260,7 @@ export interface Destination {
    *
    * @throws SluiceError `destination.invalid_answer` if the object has more than `options.maxBytes`
    */
-  readFile(
-    key: string,
-    options?: ReadOptions,
-  ): Promise<{ readonly body: AsyncIterable<Uint8Array>; readonly etag: string | null } | null>;
+  readFile(key: string, options?: ReadOptions): Promise<OpenObject | null>;
   /** Size and tag of the object, and who made it; null if there is none. */
   statFile(key: string, signal?: AbortSignal): Promise<FileFacts | null>;
   /** Every readable object whose key starts with `prefix`, ascending by key. */

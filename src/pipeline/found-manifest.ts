@@ -28,15 +28,15 @@ export async function findManifest(
     throw new SluiceError('destination.key_taken', key);
   }
   if (isRecorded && job.current.manifestEtag === found.etag) return found;
-  if (await ports.knowsCommit(found.manifest, key)) return found;
+  if (await ports.knowsCommit(found.manifest, key, found.modifiedAt)) return found;
   throw new SluiceError('run.unknown_history', `${key} is of run ${found.manifest.run_id}`);
 }
 
 /** Whether a run of our database's history wrote the file at a key. It says so itself, for no manifest names its run. */
 export async function knowsFile(
-  { run }: FileFacts,
+  { run, modifiedAt }: FileFacts,
   key: string,
   knows: RunPorts['knowsCommit'],
 ): Promise<boolean> {
-  return !!run && knows({ run_id: run.id, era: run.era }, key);
+  return !!run && knows({ run_id: run.id, era: run.era }, key, modifiedAt);
 }

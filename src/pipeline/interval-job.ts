@@ -207,8 +207,10 @@ export interface RunPorts {
   /**
    * Whether a run of our database's history has begun to put this manifest, or this file, at the key. If not, a copy of the database may be
    * in use, or ours was restored and no operator has accepted that yet.
+   *
+   * @param putAt by the clock of the store, if it is known: who accepts something does not accept what comes later
    */
-  knowsCommit(commit: SeenCommit, key: string): Promise<boolean>;
+  knowsCommit(commit: SeenCommit, key: string, putAt?: Instant | null): Promise<boolean>;
   /** The store refused to put objects at these keys, and what is there is not ours: they are no leftovers. */
   withdraw(keys: readonly string[]): Promise<void>;
   /** Measures a step of the attempt, if traces are on. */

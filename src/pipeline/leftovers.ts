@@ -209,7 +209,7 @@ async function entomb(
       const isOurs = manifest.batch_export_id === commit.exportId;
       if (!isOurs || generationOf(manifest) > generation) return false;
       if (isTombstone(manifest) && generationOf(manifest) === generation) return true;
-      if (!(await knows(manifest, key))) return false;
+      if (!(await knows(manifest, key, found.modifiedAt))) return false;
     } else if (found !== null) {
       return false;
     }

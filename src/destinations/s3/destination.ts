@@ -72,7 +72,8 @@ export function openS3Destination(
       const found = await headObject(connection, key, callDeadline(signal));
       if (found === null) return null;
       const { ContentLength: bytes = 0, ETag: etag = null, Metadata: metadata } = found;
-      return { bytes, etag, owner: ownerOf(metadata), run: runOf(metadata) };
+      const { modifiedAt = null } = found;
+      return { bytes, etag, owner: ownerOf(metadata), run: runOf(metadata), modifiedAt };
     },
     listFiles: (prefix) => listObjects(connection, prefix),
     deleteFiles: (keys, signal) => deleteObjects(connection, keys, signal),

@@ -58,10 +58,11 @@ async function startCopy(): Promise<Installation & { stop(): Promise<void> }> {
   };
 }
 
-/** What readers of the bucket see: each object with its tag. */
-async function readBucket(): Promise<string[]> {
+/** What readers of the bucket see, without one export: each object with its tag. */
+async function readBucket(without = 'no export'): Promise<string[]> {
   const objects = await installation.s3.objects(bucket);
-  return objects.map(({ key, etag }) => `${key} ${etag}`).sort();
+  const seen = objects.filter(({ key }) => !key.startsWith(without));
+  return seen.map(({ key, etag }) => `${key} ${etag}`).sort();
 }
 
 const outcomes = (runs: readonly RunRow[]) =>
@@ -102,7 +103,7 @@ test('a promoted copy of the database and the original never replace what the ot
   second.kill('SIGTERM');
   await second.waitForExit();
 
-  const ofTheOriginal = await readBucket();
+  const ofTheOriginal = await readBucket(frozen);
   await replication.promote();
   const copy = await startCopy();
   // The copy lacks the new rows. It continues the run that was live, which the original has not committed.
@@ -113,8 +114,7 @@ test('a promoted copy of the database and the original never replace what the ot
     const held = 'run.unknown_history';
     expect(outcomes(runs), id).toEqual(['Completed 10', held, held]);
   }
-  const seen = await readBucket();
-  expect(seen.filter((at) => !at.includes(frozen))).toEqual(ofTheOriginal);
+  expect(await readBucket(frozen)).toEqual(ofTheOriginal);
   const { rows: eras } = await copy.pool.query(
     'select needs_acceptance from eras order by number',
   );
