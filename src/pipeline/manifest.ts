@@ -128,7 +128,8 @@ export async function decodeManifest(bytes: Buffer): Promise<Manifest | null> {
     const value = (await parseForeignJson(bytes, bounds)) as Partial<Manifest> | null;
     const known =
       typeof value?.batch_export_id === 'string' &&
-      typeof value.run_id === 'string' &&
+      isStorable(value.run_id) &&
+      isStorable(value.era ?? '') &&
       ['number', 'undefined'].includes(typeof value.generation) &&
       areFiles(value.files) &&
       areFiles(value.rejected_files ?? []);
@@ -142,12 +143,12 @@ export async function decodeManifest(bytes: Buffer): Promise<Manifest | null> {
 function areFiles(value: unknown): boolean {
   return (
     Array.isArray(value) &&
-    value.every(
-      (file: Partial<ManifestFile> | null) =>
-        typeof file?.key === 'string' && !unstorable.test(file.key),
-    )
+    value.every((file: Partial<ManifestFile> | null) => isStorable(file?.key))
   );
 }
+
+const isStorable = (value: unknown): boolean =>
+  typeof value === 'string' && !unstorable.test(value);
 
 /** No key has such characters, and PostgreSQL cannot store them. */
 const unstorable = /[\0\p{Cs}]/u;

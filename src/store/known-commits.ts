@@ -42,13 +42,13 @@ export async function knowsCommit(
       where case when $10::float8 is null then newest.accepted_at is not null
                  else $10 < (select max(extract(epoch from e.accepted_at + ${margin})) * 1000 from eras e) end
          or ($7::text is null or exists (select from eras where id::text = $7)) and (
-              exists (select from runs r where ${ofInterval('r')} and r.id::text = $5 and ($9 or $6 <=
+              exists (select from runs r where ${ofInterval('r')} and r.id::text = $5 and ($9 or $6::numeric <=
                         case when $7 = newest.id::text then r.committing_generation
                              else coalesce(r.era_generation, r.committing_generation) end))
-           or exists (select from receipts c where ${ofInterval('c')} and $6 <= c.generation
+           or exists (select from receipts c where ${ofInterval('c')} and $6::numeric <= c.generation
                          and ($9 or $5 = c.run_id::text or c.manifest_key = $8 and c.destination_version = $4))
            or exists (select from leftover_files l where ${ofInterval('l')} and l.destination_version = $4
-                         and l.key = $8 and not l.uncommitted and $6 <= l.generation))`,
+                         and l.key = $8 and not l.uncommitted and $6::numeric <= l.generation))`,
     [
       ...[exportId, ...boundsOf(interval), destinationVersion, runId, generation, era, key],
       movedTo !== undefined,

@@ -369,14 +369,20 @@ export async function isUploadKnown(
  */
 export async function isOfOurHistory(
   sql: Sql,
-  manifest: { readonly exportId: string; readonly runId: string; readonly generation: number },
+  manifest: {
+    readonly exportId: string;
+    readonly runId: string;
+    readonly generation: number;
+    readonly era: string | null;
+  },
   start: string,
 ): Promise<boolean> {
-  const { exportId, runId, generation } = manifest;
+  const { exportId, runId, generation, era } = manifest;
   const [row] = await sql.query<{ known: boolean }>(
-    `select exists (select from runs where export_id = $1 and id = $2)
-         or exists (select from receipts where export_id = $1 and data_interval_start = $4 and generation > $3) as known`,
-    [exportId, runId, generation, start],
+    `select ($5::text is null or exists (select from eras where id::text = $5))
+        and (exists (select from runs where export_id = $1 and id = $2)
+         or exists (select from receipts where export_id = $1 and data_interval_start = $4 and generation > $3)) as known`,
+    [exportId, runId, generation, start, era],
   );
   return row?.known === true;
 }

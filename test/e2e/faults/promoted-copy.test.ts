@@ -115,9 +115,7 @@ test('a promoted copy of the database and the original never replace what the ot
     expect(outcomes(runs), id).toEqual(['Completed 10', held, held]);
   }
   expect(await readBucket(frozen)).toEqual(ofTheOriginal);
-  const { rows: eras } = await copy.pool.query(
-    'select needs_acceptance from eras order by number',
-  );
+  const { rows: eras } = await copy.pool.query('select needs_acceptance from eras order by number');
   expect(eras).toEqual([{ needs_acceptance: false }, { needs_acceptance: false }]);
 
   // What the copy exports first is held by the original.

@@ -58,7 +58,9 @@ describe('a commit that a bucket shows', () => {
     expect(await knows(run, seen(run))).toBe(false);
     await beginCommit(side.db, run, 60_000, {}, commitOf(run, ['a']));
     expect(await knows(run, seen(run))).toBe(true);
-    expect(await knows(run, seen(run, { generation: 2 }))).toBe(false);
+    for (const generation of [2, 1e300, 1.5]) {
+      expect(await knows(run, seen(run, { generation }))).toBe(false);
+    }
     expect(await knows(run, seen(run, { run_id: randomUUID() }))).toBe(false);
     expect(await knows(run, seen(run, { era: randomUUID() }))).toBe(false);
   });
