@@ -90,19 +90,22 @@ export interface LeftDestination {
   readonly destination: StoredDestination;
   /** Secrets that it had were deleted. */
   readonly isLocked: boolean;
+  /** Whether it is known to be another place than the present one, by whatever address. */
+  readonly isOther: boolean;
 }
 
 export async function listLeftDestinations(sql: Sql, exportId: string): Promise<LeftDestination[]> {
-  const rows = await sql.query<
-    StoredDestination & { readonly version: number; readonly isLocked: boolean }
-  >(
+  const rows = await sql.query<StoredDestination & Omit<LeftDestination, 'destination'>>(
     `select f.version, e.destination_type as type, f.destination_config as config, f.destination_secrets as secrets,
-            f.destination_secrets is null and e.destination_secrets is not null as "isLocked"
+            f.destination_secrets is null and e.destination_secrets is not null as "isLocked",
+            f.compared_with is not distinct from e.destination_version as "isOther"
        from former_destinations f join batch_exports e on e.id = f.export_id
       where f.export_id = $1 order by f.version`,
     [exportId],
   );
-  return rows.map(({ version, isLocked, ...destination }) => ({ version, isLocked, destination }));
+  return rows.map(({ version, isLocked, isOther, ...destination }) => {
+    return { version, isLocked, isOther, destination };
+  });
 }
 
 /** Prefixes that an export had, as far as its activity goes back. */

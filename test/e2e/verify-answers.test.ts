@@ -26,6 +26,7 @@ beforeAll(async () => {
     workers: 1,
     checksNamedKeys: false,
     s3: { buckets: [bucket, other] },
+    env: { ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1,localhost' },
   });
   side = openVerifySide(installation);
 });
@@ -240,6 +241,38 @@ describe('strays', () => {
     expect(locked.lines[0]).toMatch(
       /^proven .*: 0 intervals.*; a former destination was not looked at: its secrets are no longer kept; 1 interval at a former destination: not read$/,
     );
+  });
+
+  test('are not what a move to another address of the same bucket has left', async () => {
+    const { pool, s3 } = installation;
+    const id = await exportHour({ config: { prefix: 'alias' } });
+    const [worker] = installation.workers;
+    const { port } = new URL(s3.endpoint);
+    // No sweep compares the two.
+    await pool.query(
+      `create function postpone() returns trigger language plpgsql as $$ begin new.compare_after = 'infinity'; return new; end $$;
+       create trigger postpone before insert on former_destinations for each row execute function postpone()`,
+    );
+    await change(id, { endpoint_url: `http://localhost:${port}`, compression: 'gzip' });
+    await backfill(installation, id);
+    await untilEnded(installation, id, { count: 2 });
+    const keys = async () => (await s3.objects(bucket)).map(({ key }) => key);
+    expect((await keys()).filter((key) => /^alias.*jsonl/.test(key))).toHaveLength(2);
+    expect(await verify(['--export', id])).toMatchObject({ code: 0 });
+    await pool.query(
+      'drop trigger postpone on former_destinations; drop function postpone; update former_destinations set compare_after = null',
+    );
+    await until(
+      async () => (await keys()).filter((key) => /^alias.*jsonl/.test(key)).length === 1,
+      {
+        timeoutMs: 60_000,
+        message: () =>
+          `the sweep finds that they are one, and removes the former file: ${worker?.output().slice(-500)}`,
+      },
+    );
+    const left = await pool.query('select from former_destinations where export_id = $1', [id]);
+    expect(left.rowCount).toBe(0);
+    expect(await verify(['--export', id])).toMatchObject({ code: 0 });
   });
 
   test('of a lost history do not vouch for themselves', async () => {
