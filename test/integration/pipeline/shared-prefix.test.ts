@@ -81,7 +81,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
     });
   });
 
-  describe('a file in place of which a database with another history has put its own', () => {
+  describe('a file that a database with another history has replaced', () => {
     const unknown = { knowsCommit: async () => false };
     const ours = { ...bare, runId: randomUUID() };
 
