@@ -144,7 +144,8 @@ export async function takeUncomparedPlace(
 }
 
 /**
- * Records whether two places are one. If they are, what is at the former one counts as at the present one.
+ * Records whether two places are one. If they are, what is at the former one is at the present one, and the export has
+ * left no place.
  *
  * @returns false if the export has moved again, or is deleted: then nothing is recorded
  */
@@ -163,7 +164,12 @@ export async function recordComparison(
       where export_id = $1 and version = $2 and compared_with is distinct from $3 returning version`,
     [exportId, formerVersion, destinationVersion],
   );
-  if (isSame && compared.length > 0) await returnToPlace(tx, exportId, [formerVersion]);
+  if (!isSame || compared.length === 0) return true;
+  await returnToPlace(tx, exportId, [formerVersion]);
+  await tx.query(`delete from former_destinations where export_id = $1 and version = $2`, [
+    exportId,
+    formerVersion,
+  ]);
   return true;
 }
 
