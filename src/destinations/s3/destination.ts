@@ -74,7 +74,7 @@ export function openS3Destination(
       const { ContentLength: bytes = 0, ETag: etag = null, Metadata: metadata } = found;
       return { bytes, etag, owner: ownerOf(metadata) };
     },
-    listFiles: (prefix) => listObjects(connection, prefix),
+    listFiles: (prefix, signal) => listObjects(connection, prefix, signal),
     deleteFiles: (keys, signal) => deleteObjects(connection, keys, signal),
     test: (signal) => checkDestination(connection, folder, context, signal),
     close: async () => connection.close(),
