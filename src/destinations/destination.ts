@@ -209,6 +209,12 @@ export interface ManifestOptions {
  */
 export interface Destination {
   /**
+   * Call it before more than a few hundred KiB are made of what was read. Absent: there is memory for it.
+   *
+   * @throws SluiceError `run.released` if there is not
+   */
+  readonly holds?: (bytes: number) => void;
+  /**
    * What the store was found to support; null before the first probe. Each probe replaces it, including
    * one that the destination starts itself because the store behaved differently.
    */
@@ -264,7 +270,10 @@ export interface Destination {
   /** Size and tag of the object, and who made it; null if there is none. */
   statFile(key: string, signal?: AbortSignal): Promise<FileFacts | null>;
   /** Every readable object whose key starts with `prefix`, ascending by key. */
-  listFiles(prefix: string): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
+  listFiles(
+    prefix: string,
+    signal?: AbortSignal,
+  ): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
   /** Missing ones are no error. */
   deleteFiles(keys: readonly string[], signal?: AbortSignal): Promise<void>;
   /**

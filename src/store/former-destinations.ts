@@ -1,6 +1,7 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
 import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Sql } from './database.ts';
+import { isSetAside } from './guarded-work.ts';
 import { live, running } from './run-moves.ts';
 
 /**
@@ -91,7 +92,8 @@ const maxCompareTries = 20;
 /** Places that exports have left, aliased `f`, and that were not yet compared with the present one. */
 const uncompared = `former_destinations f join batch_exports e on e.id = f.export_id
   where e.deleted_at is null and f.compared_with is distinct from e.destination_version and f.version <> e.destination_version
-    and (f.compare_after is null or f.compare_after <= now())`;
+    and (f.compare_after is null or f.compare_after <= now())
+    and not ${isSetAside('compare_places', 'f.export_id')}`;
 
 /** Teams with places that the sweep should compare now, in random order. */
 export async function findTeamsWithUncomparedPlaces(sql: Sql, limit: number): Promise<number[]> {

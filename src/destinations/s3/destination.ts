@@ -75,7 +75,7 @@ export function openS3Destination(
       const { modifiedAt = null } = found;
       return { bytes, etag, owner: ownerOf(metadata), run: runOf(metadata), modifiedAt };
     },
-    listFiles: (prefix) => listObjects(connection, prefix),
+    listFiles: (prefix, signal) => listObjects(connection, prefix, signal),
     deleteFiles: (keys, signal) => deleteObjects(connection, keys, signal),
     test: (signal) => checkDestination(connection, folder, context, signal),
     close: async () => connection.close(),

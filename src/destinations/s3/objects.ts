@@ -126,6 +126,7 @@ const oneByte = 'bytes=0-0';
 export function listObjects(
   connection: S3Connection,
   prefix: string,
+  signal?: AbortSignal,
 ): AsyncIterable<{ readonly key: string; readonly bytes: number }> {
   interface Marker {
     readonly token: string;
@@ -143,7 +144,7 @@ export function listObjects(
           }),
           send,
         ),
-      callDeadline(),
+      callDeadline(signal),
     );
     const items = (page.Contents ?? []).map(({ Key: key = '', Size: bytes = 0 }) => ({
       key,
