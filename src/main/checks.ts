@@ -2,6 +2,7 @@ import type { CheckStep } from '../destinations/destination.ts';
 import { describeError, SluiceError, toSluiceError } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { describeComputed, parseQuery, schemaOf } from '../query/parse-query.ts';
+import { anyInterval } from '../sources/source.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { SourceOf } from './models.ts';
 
@@ -21,9 +22,8 @@ export function checkSourceOf(
       const { findings } = await sourceOf(model).inspect(signal);
       const isRefused = findings.some(({ severity }) => severity === 'error');
       if (isRefused) return failed(new SluiceError('source.standby'));
-      const interval = { start: 0, end: 1 };
       const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
-      await sourceOf(model).describe({ model, teamId, interval, ...all }, signal);
+      await sourceOf(model).describe({ model, teamId, interval: anyInterval, ...all }, signal);
       const warning = findings.length > 0 ? unsettledForLonger : null;
       return { step: 'source', passed: true, error: null, warning };
     } catch (error) {

@@ -232,6 +232,7 @@ function planOf(column: Column, sql: string): RequestPlan {
       hidden: [],
       projection: null,
       keys: null,
+      moment: { type: 'timestamptz', sourceType: 'timestamp with time zone' },
       ...counts,
     }),
   };

@@ -11,6 +11,7 @@ import { changeFilters } from '../../use-cases/exports/filters.ts';
 import type { ExportRules } from '../../use-cases/exports/rules.ts';
 import { checkFixed, type UpdateExportInput } from '../../use-cases/exports/update-export.ts';
 import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
+import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
 import { type Api, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
 import { checkOnSource, type Runnable } from '../batch-exports/check-on-source.ts';
 import { defaultModel, queryOf } from '../batch-exports/input.ts';
@@ -194,9 +195,14 @@ function readQuery(
  *
  * @throws Refusal
  */
-async function checkDecimals(deps: Deps, request: Request, reply: Reply, runnable: Runnable) {
-  if (readFileSettings(runnable.config).decimalColumns === null) return;
-  await checkOnSource(deps, request, reply, runnable);
+async function checkDecimals(
+  deps: Deps,
+  request: Request,
+  reply: Reply,
+  rows: Omit<Runnable, 'sampleInterval'>,
+) {
+  if (readFileSettings(rows.config).decimalColumns === null) return;
+  await checkOnSource(deps, request, reply, { ...rows, sampleInterval: sampleIntervalOf({}) });
 }
 
 /**

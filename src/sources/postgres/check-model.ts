@@ -4,13 +4,14 @@ import type { Model } from '../../domain/model.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
 import { quoteName } from '../../query/print.ts';
 import { describeSql, explainSql, relationOf } from '../../query/select.ts';
-import type { Source } from '../source.ts';
+import { anyInterval, type Source } from '../source.ts';
 import { beginSnapshot } from './begin-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
 import { closeConnection, connect, describeColumns, query } from './connection.ts';
 import { describeForOperator, toSourceError } from './errors.ts';
 import { findHidden } from './hidden-rows.ts';
+import { describeIntervalColumn } from './interval-column.ts';
 import { planModels, readRelationOf } from './plan.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
@@ -40,8 +41,6 @@ const options = {
 };
 
 const timestamptz = 1184;
-const dateType = 1082;
-const otherTimes: ReadonlySet<number> = new Set([dateType, 1114]);
 
 type Tell = (severity: ModelFinding['severity'], detail: string) => void;
 
@@ -142,15 +141,11 @@ async function checkColumns(
   }
   const interval = relation.columns.get(model.intervalColumn);
   if (interval && interval.baseType !== timestamptz) {
-    const isTime = otherTimes.has(interval.baseType);
-    const effect =
-      interval.baseType === dateType
-        ? 'Sluice reads it as midnight in UTC: if an interval is shorter than a day, rows of a day that arrive after its first interval are lost, so such runs are refused'
-        : 'Sluice reads it as UTC';
-    tell(
-      isTime ? 'warning' : 'error',
-      `${model.intervalColumn} is ${interval.typeName}, not timestamp with time zone. ${isTime ? effect : 'Name a column of that type'}.`,
-    );
+    const { typeName: sourceType, baseType } = interval;
+    const column = { name: model.intervalColumn, sourceType, type: columnTypeOf(baseType) };
+    const warning = describeIntervalColumn(column);
+    const refused = `${model.intervalColumn} is ${sourceType}, not timestamp with time zone. Name a column of that type.`;
+    tell(warning === null ? 'error' : 'warning', warning ?? refused);
   }
   for (const name of new Set([model.tenantColumn, model.intervalColumn])) {
     if (relation.holdsRows && relation.columns.get(name)?.nullable) {
@@ -239,12 +234,11 @@ async function tryRow(
   signal: AbortSignal,
 ): Promise<void> {
   const asked = { model: model.name, dslQuery: null, includeEvents: null, excludeEvents: null };
-  const { at: start } = found ?? { at: 0 };
-  const interval = { start, end: start + 1 };
   if (found === null) {
-    await source.describe({ ...asked, teamId, interval }, signal);
+    await source.describe({ ...asked, teamId, interval: anyInterval }, signal);
     return;
   }
+  const interval = { start: found.at, end: found.at + 1 };
   const snapshot = await source.open({ ...asked, teamId: found.teamId, interval }, signal);
   try {
     for (const slice of snapshot.slices) {

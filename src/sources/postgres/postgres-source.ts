@@ -17,6 +17,7 @@ import { type PlanSelect, planModels } from './plan.ts';
 import type { HoldRow } from './read-slice.ts';
 import { recallSettled, recheckInterval, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
+import { Conflicts, openShortReads } from './short-reads.ts';
 import { openSnapshot } from './snapshot.ts';
 
 export interface PostgresSourceOptions {
@@ -143,26 +144,38 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     primary: primary === null ? null : shareServer(primary),
     allowsStandby,
   };
+  const conflicts = new Conflicts();
   const reading = {
     ...options,
     kept: new KeptConnections(options.keepConnectionMs, mostKept),
     settledAt: () => servers.source.serverStart,
+    conflicts,
     watchHeld: (sessions: HeldSessions) => watchHeldLocks(servers.source, options, sessions),
   };
   const joint = new JointSnapshots(reading, options.plan);
   const open: Source['open'] = async (request, signal, position = null, server = null) => {
+    const settled = { position, server };
+    const { plan } = options;
+    const mayBeShort = request.select !== 'keys';
     try {
-      return await openSnapshot(reading, options.plan, request, { position, server }, signal);
+      if (mayBeShort && conflicts.has(request.model)) {
+        return await openShortReads({ options: reading, plan, request, settled }, signal);
+      }
+      return await openSnapshot(reading, plan, request, settled, signal);
     } catch (error) {
       signal.throwIfAborted();
-      throw await findCulprit(error, options, options.plan, request, signal);
+      const found = await findCulprit(error, options, plan, request, signal);
+      if (found.code !== 'source.recovery_conflict' || conflicts.has(request.model)) throw found;
+      conflicts.note(request.model);
+      if (!mayBeShort) throw found;
+      return openShortReads({ options: reading, plan, request, settled }, signal);
     }
   };
   return {
-    settle: (interval, signal, waitedMs = 0, databaseMs = Number.NEGATIVE_INFINITY) => {
+    settle: (interval, signal, waitedMs = 0, databaseMs = Number.NEGATIVE_INFINITY, onWait) => {
       // Not 0 unless it was: then what is pending would not be remembered as late.
       const timeoutMs = Math.max(times.timeoutMs - waitedMs, Math.min(1, times.timeoutMs));
-      const patience = { ...times, timeoutMs };
+      const patience = { ...times, timeoutMs, ...(onWait && { onWait }) };
       return withReason(signal, settleInterval(servers, interval, patience, signal, databaseMs));
     },
     recall: (interval, requestedAt) => recallSettled(servers, interval, requestedAt),
