@@ -146,7 +146,11 @@ export interface ApiOptions {
   /** Whether the process can do its work. */
   readonly readiness: () => Promise<Readiness>;
   /** Whether the source of a model can be read and settled; the last step of a destination's test. */
-  readonly checkSource?: (model: string, teamId: number) => Promise<CheckStep>;
+  readonly checkSource?: (
+    model: string,
+    teamId: number,
+    interval: DataInterval,
+  ) => Promise<CheckStep>;
   /** Sends the tests of notification targets. */
   readonly notifications: NotificationSender;
   /** The queue dashboard; null: none. */

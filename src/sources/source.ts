@@ -263,6 +263,19 @@ export interface Source {
    * @throws SluiceError `query.*` or `source.*` if the request cannot run
    */
   describe(request: SourceRequest, signal: AbortSignal): Promise<Description>;
+  /**
+   * Reads the newest row of a project as a run does, and throws it away.
+   *
+   * @param ofOthers whether a row of another project will do
+   * @returns why none was read; null if one was, or if there is none
+   * @throws SluiceError as a run does
+   */
+  tryRow(
+    model: string,
+    teamId: number,
+    ofOthers: boolean,
+    signal: AbortSignal,
+  ): Promise<string | null>;
   inspect(signal: AbortSignal): Promise<SourceState>;
   /** What the source's role may do although no export needs it, as clauses: `is a superuser`. */
   findExcessRights(signal: AbortSignal): Promise<readonly string[]>;

@@ -5,6 +5,7 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Source, SourceSnapshot } from '../../src/sources/source.ts';
 import { findPostgresPrograms, startPostgresOf } from '../support/debian-postgres.ts';
+import { casesOf } from '../support/nightly.ts';
 import { caseRequest, openSourceCase, type SourceCase } from '../support/source-cases.ts';
 import { readAll } from '../support/source-tables.ts';
 import { startReplication } from '../support/standby.ts';
@@ -30,18 +31,18 @@ async function startDebianPair(bin: string): Promise<Pair> {
 }
 
 const bin = findPostgresPrograms();
-const pairs: readonly (readonly [string, () => Promise<Pair>])[] = [
-  [
-    'the embedded PostgreSQL',
-    async () => {
-      const { primary, ...pair } = await startReplication(settings);
-      return { ...pair, primaryUrl: primary.url };
-    },
-  ],
-  ...(bin === null ? [] : [[`the PostgreSQL at ${bin}`, () => startDebianPair(bin)] as const]),
+type Start = readonly [string, () => Promise<Pair>];
+const embedded: Start = [
+  'the embedded PostgreSQL',
+  async () => {
+    const { primary, ...pair } = await startReplication(settings);
+    return { ...pair, primaryUrl: primary.url };
+  },
 ];
+const debian: readonly Start[] =
+  bin === null ? [] : [[`the PostgreSQL at ${bin}`, () => startDebianPair(bin)]];
 
-describe.each(pairs)('a standby of %s', (_, start) => {
+describe.each(casesOf([embedded], debian))('a standby of %s', (_, start) => {
   let pair: Pair;
   let shop: SourceCase;
   let admin: Client;
@@ -55,14 +56,14 @@ describe.each(pairs)('a standby of %s', (_, start) => {
     standby = new Client({ connectionString: pair.standbyUrl });
     await Promise.all([admin.connect(), standby.connect()]);
     await shop.create(
-      `create view shop.slow as select id, team, at, pg_sleep(0.02)::text as v from shop.base`,
+      `create view shop.slow as select id, team, at, pg_sleep(0.01)::text as v from shop.base`,
     );
     const url = new URL(pair.standbyUrl);
     url.username = shop.reader;
     url.password = 'reader';
     source = shop.source(
       { relation: { schema: 'shop', name: 'slow' } },
-      { connectionString: url.href, primaryUrl: shop.url },
+      { connectionString: url.href, primaryUrl: shop.url, keepConnectionMs: 2_000 },
     );
     await until(async () => (await rowsAtStandby()) === 100);
   });

@@ -323,7 +323,7 @@ describe.each(sourceServers)('%s', (_, start) => {
       /^process \d+ \(role \S+, application billing, transaction since 20\S+Z, last statement since 20\S+Z\)$/,
     );
     const waited = await shop
-      .source({}, { settleTimeoutMs: 1_500 })
+      .source({}, { settleTimeoutMs: 4_000 })
       .settle(interval, never, 0, Number.NEGATIVE_INFINITY, (blockers) => waits.push(blockers));
     expect(waited).toMatchObject({ settled: false, reason: 'transactions', blockers: [named] });
     expect(waits.at(-1)).toEqual([named]);

@@ -45,6 +45,8 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
   const { team_id, destination, model, ...others } = bodies.Create.properties;
   const { dsl_query, hogql_query, filters, transformations } = others;
   const query = { dsl_query, hogql_query, filters, transformations };
+  const { timezone, offset_day, offset_hour } = others;
+  const times = { interval: Type.Optional(others.interval), timezone, offset_day, offset_hour };
   const ignored: TProperties = Object.fromEntries(
     Object.keys({ ...BatchExport.properties, ...bodies.Create.properties }).map((name) => [
       name,
@@ -65,7 +67,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     '/test',
     {
       ...write('testNewDestination', 'Run the checks of a destination that is not saved', [], {
-        body: bodyWith({ destination, model, team_id, ...query }),
+        body: bodyWith({ destination, model, team_id, ...query, ...times }),
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
       config,
@@ -82,7 +84,8 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
         ...{ teamId, model: name, dslQuery, transformations: isTransformed, config: whole },
       });
       const tested = { type, teamId, openConfig: () => whole };
-      return lookAtDestination(deps, request, reply, name, tested);
+      const read = { model: name, interval: sampleIntervalOf(timesOf(body)) };
+      return lookAtDestination(deps, request, reply, read, tested);
     },
   );
 
@@ -93,6 +96,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
         body: bodyWith({
           destination: bodies.Patch.properties.destination,
           ...query,
+          ...times,
         }),
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
@@ -112,7 +116,8 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       await checkDecimals(deps, request, reply, runnable);
       const openConfig = () => changed ?? openDestinationConfig(context.secrets, id, stored);
       const tested = { type: stored.type, teamId, openConfig };
-      return lookAtDestination(deps, request, reply, name, tested);
+      const interval = sampleIntervalOf(timesOf(request.body), batchExport.cadence);
+      return lookAtDestination(deps, request, reply, { model: name, interval }, tested);
     },
   );
 
@@ -189,6 +194,18 @@ function readQuery(
   refuseIfAny(problems);
   return dslQuery;
 }
+
+const timesOf = (body: {
+  readonly interval?: string | undefined;
+  readonly timezone?: string | undefined;
+  readonly offset_day?: number | null | undefined;
+  readonly offset_hour?: number | null | undefined;
+}) => ({
+  interval: body.interval,
+  timezone: body.timezone,
+  offsetDay: body.offset_day,
+  offsetHour: body.offset_hour,
+});
 
 /**
  * The rule of create: only the source knows whether the rows have the columns that decimal_columns names.

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import { eventsModel } from '../../domain/events-model.ts';
-import type { Source } from '../source.ts';
+import { anyInterval, type Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
 import { findCulprit } from './culprit.ts';
@@ -19,6 +19,7 @@ import { recallSettled, recheckInterval, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
 import { Conflicts, openShortReads } from './short-reads.ts';
 import { openSnapshot } from './snapshot.ts';
+import { tryRow } from './try-row.ts';
 
 export interface PostgresSourceOptions {
   readonly connectionString: string;
@@ -171,6 +172,8 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       return openShortReads({ options: reading, plan, request, settled }, signal);
     }
   };
+  const describe: Source['describe'] = (request, signal) =>
+    describeRequest(options, options.plan, request, signal);
   return {
     settle: (interval, signal, waitedMs = 0, databaseMs = Number.NEGATIVE_INFINITY, onWait) => {
       // Not 0 unless it was: then what is pending would not be remembered as late.
@@ -194,7 +197,11 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       const opened = isAlone ? null : await joint.open(asked);
       return opened ?? open(request, signal, position, server);
     },
-    describe: (request, signal) => describeRequest(options, options.plan, request, signal),
+    describe,
+    tryRow: (name, teamId, ofOthers, signal) => {
+      const { model } = options.plan({ ...anyRequest, model: name, teamId });
+      return tryRow({ describe, open }, reading, model, teamId, ofOthers, signal);
+    },
     findExcessRights: (signal) =>
       connected(source, signal, (client) => findExcessRights(client, signal)),
     inspect: (signal) => inspectServers(signal, (found) => inspectSource(found, signal)),
@@ -210,6 +217,13 @@ async function withReason<T>(signal: AbortSignal, work: Promise<T>): Promise<T> 
     throw notOfQuery(error);
   }
 }
+
+const anyRequest = {
+  interval: anyInterval,
+  dslQuery: null,
+  includeEvents: null,
+  excludeEvents: null,
+};
 
 /** A server, and the setting that names it. */
 interface Address {

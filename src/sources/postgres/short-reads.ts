@@ -108,8 +108,7 @@ class ShortReads implements SourceSnapshot {
   }
 
   async *read({ start: from, end: to }: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
-    let longestMs = to - from;
-    let lengthMs = Math.min(firstPartMs, longestMs);
+    let lengthMs = firstPartMs;
     for (let start = from; start < to; ) {
       const part = { start, end: Math.min(start + lengthMs, to) };
       const partMs = part.end - part.start;
@@ -119,13 +118,11 @@ class ShortReads implements SourceSnapshot {
         if (isShortest) yield* this.#passOn(part, signal);
         else yield* await this.#hold(part, signal);
         start = part.end;
-        lengthMs = Math.min(partMs * 2, longestMs);
+        lengthMs = partMs * 2;
       } catch (error) {
         const isConflict = (error as SluiceError).code === 'source.recovery_conflict';
         if (isShortest || !(isConflict || error === tooMany)) throw error;
         lengthMs = Math.ceil(partMs / 2);
-        // What is read without a conflict may be longer again, if its rows are fewer.
-        if (isConflict) longestMs = lengthMs;
       }
     }
     this.#isWhole = true;
