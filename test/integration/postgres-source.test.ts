@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventsModel } from '../../src/domain/events-model.ts';
 import type { Column, RowBlock } from '../../src/domain/row-block.ts';
 import type { PostgresSourceOptions } from '../../src/sources/index.ts';
-import { eventsModel } from '../../src/domain/events-model.ts';
 import { createPostgresSource } from '../../src/sources/index.ts';
 import type { PlanSelect, RequestPlan } from '../../src/sources/postgres/plan.ts';
 import type { SourceRequest } from '../../src/sources/source.ts';
@@ -232,6 +232,7 @@ function planOf(column: Column, sql: string): RequestPlan {
       hidden: [],
       projection: null,
       keys: null,
+      moment: { type: 'timestamptz', sourceType: 'timestamp with time zone' },
       ...counts,
     }),
   };
