@@ -44,7 +44,7 @@ export const jointMutants = [
   {
     name: 'joint snapshots: blocks keep the memory that the reader uses again',
     file: 'src/sources/postgres/joint-snapshots.ts',
-    find: 'blocks.push(copyOf(block));',
+    find: 'blocks.push(copyBlock(block));',
     replace: 'blocks.push(block);',
     test: 'test/integration/sources/joint-snapshots.test.ts',
   },

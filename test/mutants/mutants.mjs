@@ -48,15 +48,15 @@ export const mutants = [
     test: 'test/unit/scheduling/missed-while-paused.test.ts',
   },
   {
-    name: 'leases: a run that is held is claimed',
-    file: 'src/store/leases.ts',
+    name: 'claims: a run that is held is claimed',
+    file: 'src/store/claims.ts',
     find: 'or lease_expires_at < now() or lease_holder = locked.holder',
     replace: 'or lease_expires_at > now() or lease_holder = locked.holder',
     test: `${store}/leases.test.ts`,
   },
   {
     name: 'claims: a claim does not raise the fence',
-    file: 'src/store/leases.ts',
+    file: 'src/store/claims.ts',
     find: 'attempt = attempt + 1, fence = fence + 1,',
     replace: 'attempt = attempt + 1, fence = fence,',
     test: `${store}/leases.test.ts`,
