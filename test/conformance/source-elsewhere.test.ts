@@ -89,7 +89,7 @@ describe.skipIf(!hasPgbouncer).each(['transaction', 'session'] as const)(
 
     test('an abort cancels the statement at the server', async () => {
       await shop.create(
-        `create view shop.slow as select id, team, at, pg_sleep(60)::text as v from shop.base where pg_sleep(60) is not null`,
+        `create view shop.slow as select id, team, at, pg_sleep(20)::text as v from shop.base where pg_sleep(20) is not null`,
       );
       const aborted = new AbortController();
       const opening = shop
@@ -99,7 +99,7 @@ describe.skipIf(!hasPgbouncer).each(['transaction', 'session'] as const)(
       await until(async () => (await atWork()) === 1);
       aborted.abort(new Error('enough'));
       await expect(opening).rejects.toThrow('enough');
-      await until(async () => (await atWork()) === 0);
+      await until(async () => (await atWork()) === 0, { timeoutMs: 10_000 });
     });
 
     test('the table is released for those who wait for it', async () => {
