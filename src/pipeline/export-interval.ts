@@ -3,6 +3,7 @@ import { SluiceError } from '../domain/errors.ts';
 import { settingsForRecipe } from '../domain/format-settings.ts';
 import { manifestKey, mayFollow } from '../domain/object-keys.ts';
 import type { Recipe } from '../domain/recipe.ts';
+import type { Column } from '../domain/row-block.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
 import { refusePartOfDay, type Source } from '../sources/source.ts';
@@ -21,7 +22,7 @@ import type {
 } from './interval-job.ts';
 import { KeySpool } from './key-spool.ts';
 import { replacedBy } from './leftovers.ts';
-import { type FoundManifest, generationOf } from './manifest.ts';
+import { type FoundManifest, generationOf, schemaOf } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
 import { cleanAfterRefusal } from './refused-commit.ts';
 import { SpoolFolder } from './spool-folder.ts';
@@ -144,7 +145,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       rejectedFiles: written.rejectedFiles,
       madeFiles: written.made.length,
       manifestKey: job.writesManifest ? manifestKey(job.prefix, job.interval) : null,
-      recipe: recipeOf(job),
+      recipe: recipeOf(job, columns),
       snapshot: snapshot.snapshot,
       settled,
       pending,
@@ -188,7 +189,10 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
   }
 }
 
-function recipeOf({ chain, encoding, maxFileBytes, request }: IntervalJob): Recipe {
+function recipeOf(
+  { chain, encoding, maxFileBytes, request, writesManifest }: IntervalJob,
+  columns: readonly Column[],
+): Recipe {
   const { format, compression, settings } = encoding;
   const { dslQuery, includeEvents, excludeEvents } = request;
   return {
@@ -198,6 +202,7 @@ function recipeOf({ chain, encoding, maxFileBytes, request }: IntervalJob): Reci
     dslQuery,
     includeEvents,
     excludeEvents,
+    ...(!writesManifest && { schema: schemaOf(columns) }),
     ...(chain && { chain: chain.recipe, maxFileBytes }),
   };
 }
