@@ -34,7 +34,7 @@ export async function supplementInterval(attempt: SettledAttempt): Promise<Inter
   const delivered = findDelivered(attempt);
   const request = requestOf(job);
   const keysOnly = { ...job.request, select: 'keys' as const };
-  const columns = await source.describe(keysOnly, signal);
+  const { columns } = await source.describe(keysOnly, signal);
   const inFiles = new KeySpool(folder, 'delivered-keys');
   const seen = new KeySpool(folder, 'source-keys');
   const open: SourceSnapshot[] = [];

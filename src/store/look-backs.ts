@@ -2,6 +2,7 @@ import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { isSetAside } from './guarded-work.ts';
 import type { ReadSnapshot } from './receipts.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, intervalOf } from './times.ts';
@@ -96,6 +97,7 @@ export async function takeLookBacks(
         where c.ctid = any (array(select place from candidates))
           and coalesce(c.snapshot, r.snapshot) is not null
           and (c.export_id = any ($4)) = $5
+          and not ${isSetAside('look_back', 'c.export_id')}
           -- What waits for a person is looked at again after the export was changed, unless a person accepted it as it is.
           -- What had another fault is tried again each hour: the cause may be gone.
           and (c.late_rows_wait is null or ${lateRowsWait} and (e.last_updated_at > c.pending_checked_at

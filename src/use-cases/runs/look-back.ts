@@ -16,6 +16,7 @@ import {
 } from '../../store/look-backs.ts';
 import { insertRuns } from '../../store/runs.ts';
 import type { Context } from '../context.ts';
+import type { WorkGuard } from '../work-guard.ts';
 import type { SlowExports } from './slow-exports.ts';
 import { type RowChoice, sourceRequestOf } from './source-request.ts';
 
@@ -42,6 +43,7 @@ export interface LookBackOptions {
   keepsFiles(type: string): boolean;
   /** A run was created. */
   readonly onMade: () => void;
+  readonly guard: WorkGuard;
   /** What earlier calls have found. */
   readonly slow: SlowExports;
   /** Milliseconds; default 30 s. */
@@ -122,7 +124,7 @@ async function serve(
   items: readonly LookBack[],
   isLong: boolean,
 ): Promise<void> {
-  const { onError, onMade, slow, stopping } = options;
+  const { guard, onError, onMade, slow, stopping } = options;
   const shortMs = options.turnMs ?? turnMs;
   const startedAt = performance.now();
   for (const item of items) {
@@ -133,7 +135,10 @@ async function serve(
     const limit = AbortSignal.timeout(isLong ? longestMs : shortMs);
     try {
       const signal = AbortSignal.any([stopping, limit]);
-      if (await lookAt(db, options, item, signal)) onMade();
+      const what = { kind: 'look_back', id: item.exportId } as const;
+      await guard.do(what, isLong ? longestMs : shortMs, async () => {
+        if (await lookAt(db, options, item, signal)) onMade();
+      });
     } catch (error) {
       if (stopping.aborted) break;
       // One that was cut short gets a longer turn.
