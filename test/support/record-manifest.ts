@@ -3,11 +3,21 @@ import { RunStatements } from '../../src/store/run-statements.ts';
 import type { Context } from '../../src/use-cases/context.ts';
 import { recordCompletion } from '../../src/use-cases/runs/complete-run.ts';
 
-/** The worker has committed a manifest that names no files. @returns false if its lease is lost */
+/**
+ * The worker has committed a manifest that names no files.
+ *
+ * @param proof what the source had
+ * @returns false if its lease is lost
+ */
 export async function recordManifest(
   context: Context,
   run: ClaimedRun,
   put: { readonly manifestKey: string; readonly manifestEtag: string; readonly rows: number },
+  proof: {
+    readonly snapshot: string;
+    readonly keyDigest: string | null;
+    readonly keyCount: number;
+  } = { snapshot: '1:1:', keyDigest: null, keyCount: 0 },
 ): Promise<boolean> {
   const completion = await recordCompletion(
     new RunStatements(context.db, context.policy.leaseMs),
@@ -22,11 +32,9 @@ export async function recordManifest(
         recordsDropped: 0,
         recordsRejected: 0,
         steps: [],
-        snapshot: '1:1:',
+        ...proof,
         settled: true,
         pending: [],
-        keyDigest: null,
-        keyCount: 0,
       },
       receipt: {
         ...put,
