@@ -44,8 +44,8 @@ export const jointMutants = [
   {
     name: 'joint snapshots: blocks keep the memory that the reader uses again',
     file: 'src/sources/postgres/joint-snapshots.ts',
-    find: 'blocks.push(copyOf(block));',
-    replace: 'blocks.push(block);',
+    find: 'one.blocks.push(copyBlock(block));',
+    replace: 'one.blocks.push(block);',
     test: 'test/integration/sources/joint-snapshots.test.ts',
   },
   {
