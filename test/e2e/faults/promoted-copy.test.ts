@@ -103,7 +103,7 @@ test('a promoted copy of the database and the original never replace what the ot
   }
   const replaced = () =>
     installation.pool.query(
-      'select from leftover_files l join receipts c using (export_id, data_interval_start) where l.generation < c.generation',
+      'select from leftover_files l join receipts c using (export_id, data_interval_start) where l.generation < c.generation and l.deleted_at is null',
     );
   await until(async () => (await replaced()).rowCount === 0, { timeoutMs: 60_000 });
   second.kill('SIGTERM');
