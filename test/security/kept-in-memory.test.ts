@@ -47,6 +47,7 @@ const collections: Readonly<Record<string, string>> = {
   'worker/notification-courier.ts #sending': 'two kinds; 64 and 8 deliveries',
   'worker/parking.ts #waking': 'promises in progress',
   'worker/parking.ts #watches': 'intervals of parked runs',
+  'worker/run-ports.ts #byUpload': 'uploads of a run',
   'worker/run-places.ts #running': 'WORKER_SMALL_RUNS',
   'worker/work-clock.ts #spent': 'projects with runs in the last three seconds',
   'worker/work-clock.ts #underWay': 'runs in progress',
