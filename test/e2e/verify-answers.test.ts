@@ -57,6 +57,9 @@ test('a table whose list of manifests unpacks to GiB ends no process: not the ru
   const path = `${projectPath(installation)}/batch_exports/${id}/`;
   // A second generation: snapshots need files of the first, so the sweep looks at the table again and again.
   await insertEvents(pool, { team: tenant.projectIds[0], rows: 5 });
+  const isFree = async () =>
+    (await pool.query(`select from backfills where status = 'Running'`)).rowCount === 0;
+  await until(isFree);
   await backfill(installation, id);
   await untilEnded(installation, id, { count: 2 });
   const victim = await exportHour({ name: 'A victim' });
@@ -70,6 +73,7 @@ test('a table whose list of manifests unpacks to GiB ends no process: not the ru
     await put(snapshot['manifest-list'].replace(`s3://${bucket}/`, ''), packedList());
   }
 
+  await until(isFree);
   await pool.query('update leftover_files set tried_at = null, tries = 0');
   await backfill(installation, id, nextHour);
   await backfill(installation, victim, nextHour);

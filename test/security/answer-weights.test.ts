@@ -31,7 +31,7 @@ const rows: Readonly<Record<string, 'exports' | 'runs' | 'logs' | 'steps' | 'act
 };
 
 const largeSchema = Array.from({ length: 60 }, (_, n) => ({ key: `k${n}`, hint: '"'.repeat(450) }));
-const largeSource = `function processEvent(event) { return event; } // ${'"'.repeat(400_000)}`;
+const largeSource = `export function processEvent(event) { return event; } // ${'"'.repeat(400_000)}`;
 const largeConfig = Object.fromEntries(largeSchema.map(({ key }) => [key, '"'.repeat(450)]));
 
 let api: ApiUnderTest;
