@@ -53,7 +53,10 @@ const strayOf = (folder: string, generation = 9) =>
 test('a table whose list of manifests unpacks to GiB ends no process: not the run, the sweep or verify', async () => {
   const { client, pool, s3, tenant, workers } = installation;
   const config = { file_format: 'Parquet', table_format: 'iceberg', prefix: '{batch_export_id}/' };
-  const id = await exportHour({ name: 'A hostile table', config });
+  const victim = await exportHour({ name: 'A victim' });
+  const id = await createS3Export(installation, { name: 'A hostile table', config });
+  await backfill(installation, id);
+  await untilEnded(installation, id);
   const path = `${projectPath(installation)}/batch_exports/${id}/`;
   // A second generation: snapshots need files of the first, so the sweep looks at the table again and again.
   await insertEvents(pool, { team: tenant.projectIds[0], rows: 5 });
@@ -62,7 +65,6 @@ test('a table whose list of manifests unpacks to GiB ends no process: not the ru
   await until(isFree);
   await backfill(installation, id);
   await untilEnded(installation, id, { count: 2 });
-  const victim = await exportHour({ name: 'A victim' });
   const [newest] = (await s3.objects(bucket))
     .map(({ key }) => key)
     .filter((key) => key.startsWith(id) && key.endsWith('.metadata.json'))

@@ -238,7 +238,7 @@ test('an answer of a store that ends the process of each sweep ends three, and t
     expect(await sluice('work', 'retry', exportId)).toContain('abort_uploads');
     await until(async () => (await pool.query('select from uploads')).rowCount === 0, {
       timeoutMs: 60_000,
-      message: 'the upload is aborted',
+      message: () => `the upload is aborted: ${store.requests}\n${worker.output().slice(-3_000)}`,
     });
     expect(worker.hasExited()).toBe(false);
   } finally {
