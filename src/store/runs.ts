@@ -43,6 +43,8 @@ export interface Run {
   readonly faults: number;
   /** The time before which no attempt begins; null while an attempt is in progress, and after the end. */
   readonly nextAttemptAt: Timestamp | null;
+  /** What its interval waits for, in words, as a worker saw it last; null if it does not wait. */
+  readonly waitsFor: readonly string[] | null;
   readonly recordsTotalCount: number | null;
   readonly recordsCompleted: number | null;
   readonly recordsDropped: number;
@@ -65,6 +67,7 @@ export interface Run {
 export const ownRunColumns = `r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ${live} then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
+  case when r.status in ${live} then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
@@ -111,12 +114,12 @@ export const makeRuns = (condition = 'true') => `wanted as (
      ), made as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, traceparent, generation)
        select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
-              w.drops_missing or coalesce((select b.drops_missing from backfills b where b.id = w.backfill_id), false),
-              (select b.traceparent from backfills b where b.id = w.backfill_id),
+              w.drops_missing or coalesce(b.drops_missing, false), b.traceparent,
               coalesce((select max(r.generation) + 1 from runs r
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
-         from wanted w where ${condition}
+         from wanted w left join backfills b on b.id = w.backfill_id
+        where ${condition}
           -- Its bounds may be those of other zone data.
           and ${fitsInto('receipts', 'true')} and ${fitsInto('runs', `t.status in ${live}`)}
        on conflict do nothing

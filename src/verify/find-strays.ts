@@ -233,6 +233,7 @@ class ManifestNames {
       exportId: manifest.batch_export_id,
       runId: manifest.run_id,
       generation: generationOf(manifest),
+      era: manifest.era ?? null,
     };
     if (!(await this.#isOurs(run, startOf(manifestKey)))) {
       this.#report(

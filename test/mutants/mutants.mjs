@@ -4,6 +4,7 @@
  *
  * @typedef {{ name: string, file: string, find: string, replace: string, test: string }} Mutant
  */
+import { betweenMutants } from './between-mutants.mjs';
 import { jointMutants } from './joint-mutants.mjs';
 
 const store = 'test/integration/store';
@@ -47,15 +48,15 @@ export const mutants = [
     test: 'test/unit/scheduling/missed-while-paused.test.ts',
   },
   {
-    name: 'leases: a run that is held is claimed',
-    file: 'src/store/leases.ts',
+    name: 'claims: a run that is held is claimed',
+    file: 'src/store/claims.ts',
     find: 'or lease_expires_at < now() or lease_holder = locked.holder',
     replace: 'or lease_expires_at > now() or lease_holder = locked.holder',
     test: `${store}/leases.test.ts`,
   },
   {
-    name: 'leases: a claim does not raise the fence',
-    file: 'src/store/leases.ts',
+    name: 'claims: a claim does not raise the fence',
+    file: 'src/store/claims.ts',
     find: 'attempt = attempt + 1, fence = fence + 1,',
     replace: 'attempt = attempt + 1, fence = fence,',
     test: `${store}/leases.test.ts`,
@@ -220,63 +221,63 @@ export const mutants = [
     find: 'e.xmin = (select seen.xmin from batch_exports seen where seen.id = e.id) as is_fresh',
     replace:
       '(select seen.xmin from batch_exports seen where seen.id = e.id) is not null as is_fresh',
-    test: `${store}/joint-records.test.ts`,
+    test: `${store}/shared-records.test.ts`,
   },
   {
-    name: 'leases: what the last holder has just written is not noticed',
-    file: 'src/store/leases.ts',
-    find: 'and locked.is_fresh and (status',
-    replace: 'and (status',
-    test: `${store}/joint-claims.test.ts`,
+    name: 'claims: what the last holder has just written is not noticed',
+    file: 'src/store/claims.ts',
+    find: 'locked.is_fresh and (status',
+    replace: '(status',
+    test: `${store}/shared-claims.test.ts`,
   },
   {
-    name: 'leases: a claim waits for a run that another transaction has locked',
-    file: 'src/store/leases.ts',
+    name: 'claims: a claim waits for a run that another transaction has locked',
+    file: 'src/store/claims.ts',
     find: 'for no key update skip locked) run',
     replace: 'for no key update) run',
-    test: `${store}/joint-claims.test.ts`,
+    test: `${store}/shared-claims.test.ts`,
   },
   {
-    name: 'leases: a claim waits for a row of the outbox that another transaction has locked',
-    file: 'src/store/leases.ts',
+    name: 'claims: a claim waits for a row of the outbox that another transaction has locked',
+    file: 'src/store/claims.ts',
     find: 'for update skip locked) entry',
     replace: 'for update) entry',
-    test: `${store}/joint-claims.test.ts`,
+    test: `${store}/shared-claims.test.ts`,
   },
   {
-    name: 'leases: a claim that waited does not look at the outbox again',
-    file: 'src/store/leases.ts',
+    name: 'claims: a claim that waited does not look at the outbox again',
+    file: 'src/store/claims.ts',
     find: 'await tx.query(lockEntry, [request.runId]);',
     replace: '',
-    test: `${store}/joint-claims.test.ts`,
+    test: `${store}/shared-claims.test.ts`,
   },
   {
     name: 'completions: a group waits for a run that another transaction has locked',
     file: 'src/store/completions.ts',
     find: 'r.id = asked.run_id for no key update skip locked) run',
     replace: 'r.id = asked.run_id) run',
-    test: `${store}/joint-records.test.ts`,
+    test: `${store}/shared-records.test.ts`,
   },
   {
     name: 'completions: the mark does not see the other intervals of its group',
     file: 'src/store/high-water-mark.ts',
     find: 'c.export_id = p.export_id and c.data_interval_start = p.mark and c.settled',
     replace: 'c.export_id = p.export_id and c.data_interval_start = p.mark and false',
-    test: `${store}/joint-records.test.ts`,
+    test: `${store}/shared-records.test.ts`,
   },
   {
     name: 'completions: a log is written though the run lost its lease',
     file: 'src/store/log-entries.ts',
     find: 'where o.run_id = e.run_id)',
     replace: ')',
-    test: `${store}/joint-records.test.ts`,
+    test: `${store}/shared-records.test.ts`,
   },
   {
     name: 'attempt steps: a lost lease begins to commit',
     file: 'src/store/attempt-steps.ts',
     find: 'where runs.id = free.run_id and runs.fence = free.fence and status',
     replace: 'where runs.id = free.run_id and status',
-    test: `${store}/joint-records.test.ts`,
+    test: `${store}/shared-records.test.ts`,
   },
   {
     name: 'high-water mark: it passes an accepted interval that failed again',
@@ -349,4 +350,5 @@ export const mutants = [
     test: 'test/unit/sandbox/open-steps.test.ts',
   },
   ...jointMutants,
+  ...betweenMutants,
 ];

@@ -1,5 +1,4 @@
 import { SluiceError } from '../../src/domain/errors.ts';
-import { beginCommit } from '../../src/store/attempt-steps.ts';
 import { appendLogEntries } from '../../src/store/log-entries.ts';
 import { recordUpload } from '../../src/store/uploads.ts';
 import {
@@ -13,6 +12,7 @@ import {
   listRuns,
   type RunSide,
 } from './run-side.ts';
+import { beginCommit } from './run-verbs.ts';
 import { createTenant, type Tenant } from './tenants.ts';
 
 /** A tenant with a row in every table that can have rows of tenants. */

@@ -1,9 +1,9 @@
 import { describeError, isErrorCode, SluiceError } from '../../domain/errors.ts';
 import { decideAttempt, type FailureHistory } from '../../domain/retry-policy.ts';
 import { pause } from '../../scheduling/schedule.ts';
+import type { ClaimedRun } from '../../store/claims.ts';
 import type { Sql } from '../../store/database.ts';
 import { lockExport, recordFailure } from '../../store/exports.ts';
-import type { ClaimedRun } from '../../store/leases.ts';
 import { appendLogEntries, type LogLevel } from '../../store/log-entries.ts';
 import { noteLateRowsWait } from '../../store/look-backs.ts';
 import { hasReceiptAt } from '../../store/receipts.ts';
@@ -57,7 +57,7 @@ export async function recordFault(
     const text = isFinal ? shown.text : describeError(error, retriesExhausted);
     if (!(await failRun(tx, run, decision.outcome, { code: error.code, text }))) return;
     await log(tx, run, 'ERROR', text);
-    if (error.code === 'run.late_rows_wait') {
+    if (isFinal && run.purpose === 'supplement') {
       await noteLateRowsWait(tx, run.exportId, run.interval, text);
     }
     // Nothing is missing that the schedule should have exported.

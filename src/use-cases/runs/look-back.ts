@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeError, SluiceError } from '../../domain/errors.ts';
+import { describeError, SluiceError, toSluiceError } from '../../domain/errors.ts';
 import { readFileSettings } from '../../domain/file-settings.ts';
 import { describeInterval } from '../../domain/time.ts';
 import type { Settlement, Source } from '../../sources/source.ts';
@@ -144,11 +144,27 @@ async function serve(
       // One that was cut short gets a longer turn.
       if (isLong || performance.now() - beganAt < shortMs) onError(error, item);
       await stamp();
+      const fault = toSluiceError(error);
+      const isLasting = !limit.aborted && !fault.spec.retryable;
+      if (isLasting) await noteFault(db, item, fault).catch((cause) => onError(cause, item));
     } finally {
       clearInterval(stamping);
     }
     if (performance.now() - beganAt >= shortMs) slow.add(item.exportId);
   }
+}
+
+/** Notes that an interval cannot be compared with its source until a cause is removed. The export's log says it once. */
+async function noteFault(db: Transactor, item: LookBack, fault: SluiceError): Promise<void> {
+  const { exportId, teamId, interval } = item;
+  const why = describeError(fault);
+  await db.transaction(async (tx) => {
+    if (!(await lockExport(tx, exportId))) return;
+    const { isFirst } = await noteLateRowsWait(tx, exportId, interval, why);
+    if (!isFirst) return;
+    const message = `Sluice cannot look for late rows of ${describeInterval(interval)}, and tries again each hour. ${why}`;
+    await appendLogEntries(tx, [{ teamId, exportId, runId: null, level: 'WARNING', message }]);
+  });
 }
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
@@ -208,7 +224,7 @@ async function addLateRows(tx: Sql, item: LookBack, keepsFiles: boolean): Promis
       'the export has another destination now than the files of the interval',
     );
     const why = describeError(error);
-    if (await noteLateRowsWait(tx, exportId, interval, why)) {
+    if ((await noteLateRowsWait(tx, exportId, interval, why)).isNew) {
       await log('WARNING', `${describeInterval(interval)}: ${why}`);
     }
     return false;
