@@ -141,11 +141,12 @@ async function serve(
       });
     } catch (error) {
       if (stopping.aborted) break;
+      const wasCutShort = performance.now() - beganAt >= limitMs;
       // One that was cut short gets a longer turn.
-      if (isLong || performance.now() - beganAt < shortMs) onError(error, item);
+      if (isLong || !wasCutShort) onError(error, item);
       await stamp();
       const fault = toSluiceError(error);
-      const isLasting = !limit.aborted && !fault.spec.retryable;
+      const isLasting = !wasCutShort && !fault.spec.retryable;
       if (isLasting) await noteFault(db, item, fault).catch((cause) => onError(cause, item));
     } finally {
       clearInterval(stamping);

@@ -244,7 +244,7 @@ test('an answer of a store that ends the process of each sweep ends three, and t
   } finally {
     await store.close();
   }
-});
+}, 300_000);
 
 test('a worker that ends while the process of a run starts: the process ends too', async () => {
   const child = fork(`${projectRoot}/dist/main/child-run.js`, { stdio: 'ignore' });
