@@ -97,7 +97,7 @@ test('a table whose list of manifests unpacks to GiB ends no process: not the ru
   await until(isTried, { timeoutMs: 30_000, message: 'the sweep has looked at the table' });
   expect((await pool.query('select from guarded_work')).rowCount).toBe(0);
   for (const worker of workers) expect(worker.hasExited()).toBe(false);
-});
+}, 300_000);
 
 describe('a row of the source', () => {
   test('that was pruned or moved after its export is counted, and only --strict fails', async () => {

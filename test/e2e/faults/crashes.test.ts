@@ -233,8 +233,9 @@ test('an answer of a store that ends the process of each sweep ends three, and t
       await child.waitForExit(60_000);
       return child.output();
     };
-    expect(await sluice('doctor')).toContain(`abort_uploads of ${exportId}`);
+    // The doctor asks the store too.
     isDeadly = false;
+    expect(await sluice('doctor')).toContain(`abort_uploads of ${exportId}`);
     expect(await sluice('work', 'retry', exportId)).toContain('abort_uploads');
     await until(async () => (await pool.query('select from uploads')).rowCount === 0, {
       timeoutMs: 60_000,
