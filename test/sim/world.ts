@@ -31,6 +31,7 @@ import { dispatchRuns } from '../../src/use-cases/runs/dispatch-runs.ts';
 import { recordFault, releaseRun } from '../../src/use-cases/runs/finish-run.ts';
 import { lookBack } from '../../src/use-cases/runs/look-back.ts';
 import { SlowExports } from '../../src/use-cases/runs/slow-exports.ts';
+import { WorkGuard } from '../../src/use-cases/work-guard.ts';
 import { storeExport } from '../support/store-export.ts';
 import { type Attempt, type Bucket, begun, keyOf, takeStep } from './attempt.ts';
 import { type Defect, type FaultyDatabase, type Outcome, Unheard } from './faulty-database.ts';
@@ -332,6 +333,7 @@ async function look({ lane, source, exportIds, slow }: World): Promise<void> {
   );
   await lookBack(context, {
     slow,
+    guard: new WorkGuard(db, () => {}),
     sourceOf: () => looked as Source,
     keepsFiles: () => true,
     onError: (error) => void errors.push(error),
