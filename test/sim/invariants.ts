@@ -182,6 +182,10 @@ export async function settle(world: World): Promise<void> {
     const live = await db.query('select from runs where finished_at is null');
     if (live.length === 0) return;
   }
+  const runs = await db.query('select * from runs where finished_at is null or purpose = $1', [
+    'supplement',
+  ]);
+  throw new Error(`look-backs make runs again and again: ${JSON.stringify(runs)}`);
 }
 
 /** @returns whether all have ended */
