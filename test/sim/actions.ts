@@ -200,6 +200,19 @@ const motif: fc.Arbitrary<readonly Action[]> = fc.oneof(
       { kind: 'step', worker: (frozen + 1) % 3, count: 5, outcome: 'done' },
       { kind: 'step', worker: frozen, count: 3, outcome: 'done' },
     ]),
+  // Intervals run again whose rows have left the source.
+  fc
+    .record({ export: whichExport, pick })
+    .map(({ export: one, pick: which }): readonly Action[] => [
+      { kind: 'source_changes', change: 'prune', pick: which },
+      { kind: 'backfill', export: one, backMs: 180 * minuteMs, drops: false },
+      { kind: 'advance_backfill', pick: 0 },
+      ...[0, 1, 2].flatMap((worker): readonly Action[] => [
+        { kind: 'ring', slots: 8, outcome: 'done' },
+        { kind: 'deliver', pick: 0, twice: false, outcome: 'done' },
+        { kind: 'step', worker, count: 5, outcome: 'done' },
+      ]),
+    ]),
   // A heartbeat is slower than the hand-back after it.
   worker.map((one): readonly Action[] => [
     { kind: 'beat', worker: one },

@@ -333,7 +333,7 @@ async function look({ lane, source, exportIds, slow }: World): Promise<void> {
   );
   await lookBack(context, {
     slow,
-    guard: new WorkGuard(context.db, (error) => void errors.push(error)),
+    guard: new WorkGuard(db, () => {}),
     sourceOf: () => looked as Source,
     keepsFiles: () => true,
     onError: (error) => void errors.push(error),
