@@ -21,7 +21,7 @@ import type {
 } from './interval-job.ts';
 import { KeySpool } from './key-spool.ts';
 import { replacedBy } from './leftovers.ts';
-import { type FoundManifest, generationOf } from './manifest.ts';
+import type { FoundManifest } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
 import { cleanAfterRefusal } from './refused-commit.ts';
 import { SpoolFolder } from './spool-folder.ts';
@@ -78,7 +78,7 @@ async function chooseGeneration(
   const isInPlace = !writesManifest && current?.manifestKey === null;
   // What a supplement adds is beside the files that are there.
   if (isInPlace && purpose !== 'supplement') return current.generation;
-  const inManifest = manifest === null ? 0 : generationOf(manifest);
+  const inManifest = manifest === null ? 0 : manifest.generation;
   if (!mayFollow(inManifest)) {
     const detail = `${manifestKey(prefix, interval)} has generation ${inManifest}`;
     throw new SluiceError('destination.key_taken', detail);
@@ -138,7 +138,8 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       totalRows,
       rows: files.rows,
       rejectedRows: files.rejectedRows,
-      ...(written.steps && { droppedRows, steps: countSteps(written.steps) }),
+      droppedRows,
+      ...(written.steps && { steps: countSteps(written.steps) }),
       bytes: files.bytes,
       files: written.made,
       rejectedFiles: written.rejectedFiles,

@@ -5,8 +5,8 @@ import { boundsOf } from './times.ts';
 /** What a manifest in a bucket says about its commit. */
 export interface SeenCommit {
   readonly run_id: string;
-  readonly generation?: number;
-  readonly era?: string | null;
+  readonly generation: number;
+  readonly era: string;
   /** Of a tombstone. */
   readonly moved_to?: string | null;
 }
@@ -23,7 +23,7 @@ export interface SeenCommit {
 export async function knowsCommit(
   sql: Sql,
   { exportId, interval, destinationVersion }: IntervalPlace,
-  { run_id: runId, generation = 1, era = null, moved_to: movedTo }: SeenCommit,
+  { run_id: runId, generation, era, moved_to: movedTo }: SeenCommit,
   key: string,
 ): Promise<boolean> {
   const ofInterval = (alias: string) =>
@@ -31,7 +31,7 @@ export async function knowsCommit(
   const rows = await sql.query(
     `select from (select id, accepted_at from eras order by number desc limit 1) newest
       where newest.accepted_at is not null
-         or ($7::text is null or exists (select from eras where id::text = $7)) and (
+         or exists (select from eras where id::text = $7) and (
               exists (select from runs r where ${ofInterval('r')} and r.id::text = $5 and ($9 or $6 <=
                         case when $7 = newest.id::text then r.committing_generation
                              else coalesce(r.era_generation, r.committing_generation) end))

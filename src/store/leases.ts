@@ -71,11 +71,10 @@ export interface ClaimedRun extends Lease {
 
 /**
  * An attempt continues an earlier attempt's files if that attempt never began its commit. Otherwise it
- * begins a lineage, with a number above all that the interval ever had. Earlier builds kept no number and
- * wrote under 1.
+ * begins a lineage, with a number above all that the interval ever had.
  */
 const nextGeneration = `case when file_generation is not null and committing_generation is distinct from file_generation then file_generation else 1 + greatest(0,
-  (select max(coalesce(o.file_generation, (o.attempt > 0)::int)) from runs o where o.export_id = runs.export_id
+  (select max(o.file_generation) from runs o where o.export_id = runs.export_id
       and o.data_interval_start = runs.data_interval_start and o.data_interval_end = runs.data_interval_end),
   (select c.generation from receipts c where c.export_id = runs.export_id
       and c.data_interval_start = runs.data_interval_start and c.data_interval_end = runs.data_interval_end),

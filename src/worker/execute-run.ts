@@ -272,7 +272,7 @@ function record(
     {
       recordsTotalCount: result.totalRows,
       recordsCompleted: result.rows,
-      recordsDropped: result.droppedRows ?? 0,
+      recordsDropped: result.droppedRows,
       steps: result.steps ?? [],
       recordsRejected: result.rejectedRows,
       bytesExported: result.bytes,

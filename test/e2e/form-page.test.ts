@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/domain/clock.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
+import { allowBriefReceipts } from '../support/brief-receipts.ts';
 import { expectToBeAccessible } from '../support/page-checks.ts';
 import {
   hasBrowser,
@@ -35,6 +36,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
 
   beforeAll(async () => {
     site = await startPage('main/api.js');
+    await allowBriefReceipts(site);
     ({ page } = site);
     client = createApiClient(site.address, await site.issueKey('batch_export:write'));
     await site.insertEvents(Math.floor(systemClock.now() / hour) * hour - hour, 1, 5);

@@ -1,6 +1,7 @@
 import type { ClaimedRun } from '../../src/store/leases.ts';
 import type { Context } from '../../src/use-cases/context.ts';
 import { recordCompletion } from '../../src/use-cases/runs/complete-run.ts';
+import { plainRecipe } from './brief-receipts.ts';
 
 /** The worker has committed a manifest that names no files. @returns false if its lease is lost */
 export async function recordManifest(
@@ -33,8 +34,8 @@ export async function recordManifest(
       runId: run.runId,
       destinationVersion: run.destinationVersion,
       generation: run.fileGeneration,
-      era: null,
-      recipe: null,
+      era: run.era,
+      recipe: plainRecipe,
       deliveredDigest: null,
       files: [],
       rejectedFiles: [],

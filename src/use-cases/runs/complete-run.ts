@@ -11,7 +11,6 @@ import type { Joint } from '../../store/joint.ts';
 import { type ClaimedRun, lockRuns } from '../../store/leases.ts';
 import type { LeftoverFile } from '../../store/leftover-files.ts';
 import type { NewLogEntry } from '../../store/log-entries.ts';
-import type { Receipt } from '../../store/receipts.ts';
 import type { RunResult } from '../../store/runs.ts';
 import { isDatabaseUnavailable } from '../../store/unavailable.ts';
 import type { Context } from '../context.ts';
@@ -42,7 +41,7 @@ export async function recordCompletion(
   { db }: Pick<Context, 'db'>,
   run: ClaimedRun,
   result: RunResult,
-  receipt: Receipt,
+  receipt: CompletedRun['receipt'],
   replaced: readonly LeftoverFile[],
   entries: readonly NewLogEntry[] = [],
   joint: JointCompletions = completedAlone(db),

@@ -13,6 +13,7 @@ import {
   openedBy,
   openIntervalBench,
   readableKeys,
+  receiptOf,
 } from '../../support/interval-bench.ts';
 
 /** Objects of other exports and programs at an export's keys. */
@@ -88,7 +89,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
       if (!file) throw new Error('there is no file');
       await destination.deleteFiles([file.key]);
       const etag = await putWithoutOwner(file.key);
-      const current = { ...result, files: [{ ...file, etag }] };
+      const current = receiptOf({ ...result, files: [{ ...file, etag }] });
       await attempt(bench, destination, { ...bare, runId: randomUUID(), current }).exported;
       expect(String(await readAll(destination, file.key))).not.toBe('as it was');
     });
@@ -98,7 +99,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
       const key = result.files[0]?.key ?? '';
       await destination.deleteFiles([key]);
       await putWithoutOwner(key);
-      const next = { ...bare, runId: randomUUID(), current: result };
+      const next = { ...bare, runId: randomUUID(), current: receiptOf(result) };
       expect(await codeOf(attempt(bench, destination, next).exported)).toBe(
         'destination.key_taken',
       );
