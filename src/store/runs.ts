@@ -111,12 +111,12 @@ export const makeRuns = (condition = 'true') => `wanted as (
      ), made as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, traceparent, generation)
        select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
-              w.drops_missing or coalesce((select b.drops_missing from backfills b where b.id = w.backfill_id), false),
-              (select b.traceparent from backfills b where b.id = w.backfill_id),
+              w.drops_missing or coalesce(b.drops_missing, false), b.traceparent,
               coalesce((select max(r.generation) + 1 from runs r
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
-         from wanted w where ${condition}
+         from wanted w left join backfills b on b.id = w.backfill_id
+        where ${condition}
           -- Its bounds may be those of other zone data.
           and ${fitsInto('receipts', 'true')} and ${fitsInto('runs', `t.status in ${live}`)}
        on conflict do nothing

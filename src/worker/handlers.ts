@@ -168,8 +168,6 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await collect();
       // Long jobs must not hold up the rest of the sweep.
       void sample().catch(options.onSampleError);
-      // Long jobs must not hold up the rest of the sweep.
-      void sample().catch(options.onSampleError);
       await offboard();
       // The last, as it may take long.
       await look();

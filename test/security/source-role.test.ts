@@ -82,7 +82,7 @@ describe('as the source role itself', () => {
         .map(([marked]) => marked.replace('¦', ''))
         // How much a query may need is bounded elsewhere.
         .filter((query) => !query.includes('\0') && !/\d{8}/.test(query));
-      expect(queries.length).toBeGreaterThan(10);
+      expect(queries.length).toBeGreaterThan(5);
       for (const query of queries) expect(await attack(query), query).not.toContain(canary);
       expect(await countEvents()).toBe(8);
     },

@@ -148,7 +148,7 @@ test('a standby that is allowed without its primary: unsettled, reported as such
     `update receipts set looked_back_at = looked_back_at - interval '1 hour',
             pending_checked_at = pending_checked_at - interval '1 hour'`,
   );
-  await until(async () => (await readRuns(installation, exportId)).some(({ rows }) => rows === 7), {
+  await until(async () => (await readRuns(installation, exportId)).some(({ rows }) => rows === 3), {
     timeoutMs: 60_000,
     message: 'the rows inside the lag are exported',
   });

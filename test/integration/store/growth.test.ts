@@ -201,6 +201,8 @@ const hotPaths: readonly HotPath[] = [
       const planned = { backfillId, after: null, plannedTo, intervals: 50, runs };
       expect(await planFreeRuns(db, [planned])).toEqual([50]);
     },
+    // Fifty runs with their entries; each is compared with its neighbours.
+    most: 2_500,
   },
   { name: 'sweep leases', work: sweepExpiredLeases },
   { name: 'sweep uploads', work: (db) => findTeamsWithOrphans(db, 100) },
