@@ -130,7 +130,7 @@ const jsonTable = fc
   );
 
 describe('any table', () => {
-  it('of types that come as JSON is read back in schema 2 as it was written', async () => {
+  it('of types that come as JSON is read back as it was written', async () => {
     await fc.assert(
       fc.asyncProperty(jsonTable, async ({ columns, rows, ...made }) => {
         const sizes = {
@@ -140,7 +140,7 @@ describe('any table', () => {
           checkpointBytes: 300,
         };
         const write = (blockRows: number) =>
-          encodeParquet(columns, 'snappy', rowBlocks(columns, rows, blockRows), sizes, 2);
+          encodeParquet(columns, 'snappy', rowBlocks(columns, rows, blockRows), sizes);
         const file = await write(made.blockRows);
         const expected = rows.map((row) =>
           row.map((json, at) =>

@@ -68,7 +68,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     expect(await setting('compression').inputValue()).toBe('brotli');
     await setting('compression').selectOption('snappy');
     expect(await setting('csv_arrays').count()).toBe(0);
-    expect(await setting('parquet_schema').count()).toBe(1);
+    expect(await setting('decimal_columns').count()).toBe(1);
     await setting('file_format').selectOption('CSV');
     expect(await setting('compression').inputValue()).toBe('');
     await page.getByText('Special values and rejected rows').click();
@@ -163,7 +163,6 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
       on_rejected: 'fail',
       replace_invalid_unicode: true,
       exclude_events: ['noise'],
-      parquet_schema: 3,
     });
     saved = String(results[0]?.id);
   });

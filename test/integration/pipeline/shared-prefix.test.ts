@@ -30,7 +30,7 @@ afterAll(() => bench?.drop());
 const bare = firstJob({ writesManifest: false });
 const other = { ...bare, exportId: String(randomUUID()), runId: randomUUID() };
 
-/** Puts an object as an earlier build did: it does not say whose it is. */
+/** Puts an object as another program does: it does not say whose it is. */
 async function putWithoutOwner(key: string) {
   const writer = await destination.createFile(
     { key, contentType: 'text/plain' },
