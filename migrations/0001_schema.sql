@@ -444,7 +444,7 @@ create table uploads (
   fence bigint not null,
   parts jsonb not null default '[]',
   started_at timestamptz not null default now(),
-  -- Where it was begun, and the lineage that it belongs to.
+  -- The place that it was begun at, and the lineage that it belongs to.
   destination_version integer not null,
   file_generation integer not null,
   -- When a worker began the commit that the upload is part of, unless that attempt has ended in good order. It may be
