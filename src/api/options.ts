@@ -10,6 +10,7 @@ import type { DestinationConfig, EventFilters } from '../domain/file-settings.ts
 import type { Model } from '../domain/model.ts';
 import type { NotificationSender } from '../domain/notification.ts';
 import type { Column } from '../domain/row-block.ts';
+import type { DataInterval } from '../domain/time.ts';
 import type { Comparison, DeliveredInterval } from '../use-cases/backfills/compare-rows.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
@@ -43,8 +44,10 @@ export type CompareRows = (
   signal: AbortSignal,
 ) => Promise<Comparison>;
 
-/** What an export asks of its source, without an interval. */
+/** What an export asks of its source. */
 export interface DescribedRequest extends EventFilters {
+  /** One of those that the export has. */
+  readonly interval: DataInterval;
   readonly teamId: number;
   readonly model: string;
   readonly dslQuery: string | null;
@@ -52,11 +55,14 @@ export interface DescribedRequest extends EventFilters {
   readonly select: 'rows' | 'columns';
 }
 
-/** A column of rows, with PostgreSQL's name of its type. */
-export type DescribedColumn = Pick<Column, 'name' | 'sourceType'>;
+/** Columns with PostgreSQL's names of their types, and warnings for the owner of the export. */
+export interface DescribedRows {
+  readonly columns: readonly Pick<Column, 'name' | 'sourceType'>[];
+  readonly warnings: readonly string[];
+}
 
 /**
- * The columns of a request's rows, as the source describes them without reading a row. Throws SluiceError.
+ * A request's rows, as the source describes them without reading a row. Throws SluiceError.
  *
  * @param inSlot runs what needs a connection
  */
@@ -64,7 +70,7 @@ export type DescribeQuery = (
   request: DescribedRequest,
   inSlot: <T>(work: () => Promise<T>) => Promise<T>,
   signal: AbortSignal,
-) => Promise<readonly DescribedColumn[]>;
+) => Promise<DescribedRows>;
 
 /** An Iceberg table at the place that an export is to have. */
 export interface FoundTablePlace {
@@ -140,7 +146,11 @@ export interface ApiOptions {
   /** Whether the process can do its work. */
   readonly readiness: () => Promise<Readiness>;
   /** Whether the source of a model can be read and settled; the last step of a destination's test. */
-  readonly checkSource?: (model: string, teamId: number) => Promise<CheckStep>;
+  readonly checkSource?: (
+    model: string,
+    teamId: number,
+    interval: DataInterval,
+  ) => Promise<CheckStep>;
   /** Sends the tests of notification targets. */
   readonly notifications: NotificationSender;
   /** The queue dashboard; null: none. */

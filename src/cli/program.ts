@@ -16,6 +16,7 @@ import { register as registerOrganizations } from './organizations.ts';
 import { register as registerProjects } from './projects.ts';
 import { register as registerQuickstart } from './quickstart.ts';
 import { register as registerVerify } from './verify.ts';
+import { register as registerWork } from './work.ts';
 
 /** What a command belongs to, as the help lists them. */
 const groups = {
@@ -49,6 +50,7 @@ export function createProgram(deps: CliDeps, version: string): Command {
     registerVerify,
     registerErase,
     registerEras,
+    registerWork,
   ]) {
     register(program, deps);
   }

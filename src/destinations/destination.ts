@@ -5,6 +5,7 @@ import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Problem } from '../domain/problem.ts';
 import type { RetryPolicy } from '../domain/retry-policy.ts';
 import type { StoreTraits } from '../domain/store-traits.ts';
+import type { Instant } from '../domain/time.ts';
 import type { SharedProbes } from './shared-probes.ts';
 
 export type { StoreTraits } from '../domain/store-traits.ts';
@@ -38,11 +39,19 @@ export interface FileOptions {
   readonly contentType: string;
   /** The export, recorded with the object. */
   readonly owner?: string;
+  /** The run that makes the file, recorded with the object. */
+  readonly run?: RunMark;
   /**
    * True if this file is the only one that was ever meant for its key. Then a store with If-None-Match gets a file
    * smaller than one part in a single request, when the file is completed. No upload is begun.
    */
   readonly isNewKey?: boolean;
+}
+
+/** Which run made a file, and in which era of its database: a copy of the database has other runs. */
+export interface RunMark {
+  readonly id: string;
+  readonly era: string;
 }
 
 /** What a store says about an object, without its bytes. */
@@ -51,6 +60,18 @@ export interface FileFacts {
   readonly etag: string | null;
   /** The export that made the object; null or missing if that is not known. */
   readonly owner?: string | null;
+  /** The run that made it; null or missing if that is not known. */
+  readonly run?: RunMark | null;
+  /** When it was put, by the clock of the store; null or missing if the store does not say. */
+  readonly modifiedAt?: Instant | null;
+}
+
+/** An object whose bytes are read. */
+export interface OpenObject {
+  readonly body: AsyncIterable<Uint8Array>;
+  readonly etag: string | null;
+  /** As in `FileFacts`. */
+  readonly modifiedAt?: Instant | null;
 }
 
 /**
@@ -188,6 +209,12 @@ export interface ManifestOptions {
  */
 export interface Destination {
   /**
+   * Call it before more than a few hundred KiB are made of what was read. Absent: there is memory for it.
+   *
+   * @throws SluiceError `run.released` if there is not
+   */
+  readonly holds?: (bytes: number) => void;
+  /**
    * What the store was found to support; null before the first probe. Each probe replaces it, including
    * one that the destination starts itself because the store behaved differently.
    */
@@ -239,14 +266,14 @@ export interface Destination {
    *
    * @throws SluiceError `destination.invalid_answer` if the object has more than `options.maxBytes`
    */
-  readFile(
-    key: string,
-    options?: ReadOptions,
-  ): Promise<{ readonly body: AsyncIterable<Uint8Array>; readonly etag: string | null } | null>;
-  /** Size, tag and owner of the object, or null if there is none. */
+  readFile(key: string, options?: ReadOptions): Promise<OpenObject | null>;
+  /** Size and tag of the object, and who made it; null if there is none. */
   statFile(key: string, signal?: AbortSignal): Promise<FileFacts | null>;
   /** Every readable object whose key starts with `prefix`, ascending by key. */
-  listFiles(prefix: string): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
+  listFiles(
+    prefix: string,
+    signal?: AbortSignal,
+  ): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
   /** Missing ones are no error. */
   deleteFiles(keys: readonly string[], signal?: AbortSignal): Promise<void>;
   /**

@@ -47,6 +47,12 @@ export interface RowBlock {
   readonly lengths: Int32Array;
 }
 
+/** A block whose memory is its own. */
+export function copyBlock({ columns, rowCount, bytes, offsets, lengths }: RowBlock): RowBlock {
+  const own = { bytes: Buffer.from(bytes), offsets: offsets.slice(), lengths: lengths.slice() };
+  return { columns, rowCount, ...own };
+}
+
 /** Days from 1970-01-01 to 2000-01-01, where PostgreSQL's dates and times count from. */
 export const epochDays = 10_957;
 

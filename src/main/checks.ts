@@ -1,3 +1,4 @@
+import type { ApiOptions } from '../api/options.ts';
 import type { CheckStep } from '../destinations/destination.ts';
 import { describeError, SluiceError, toSluiceError } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
@@ -6,25 +7,24 @@ import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { SourceOf } from './models.ts';
 
 /** A source that takes longer to answer has failed its check. */
-const patienceMs = 10_000;
+const patienceMs = 20_000;
 
 /**
- * Checks the source of a model as a step of a destination's test. Its text is for the export's owner; the
- * operator's details are in readiness and in `sluice models check`.
+ * Checks the source of a model as a step of a destination's test, in the words of `sluice models check` and of a run.
  */
-export function checkSourceOf(
-  sourceOf: SourceOf,
-): (model: string, teamId: number) => Promise<CheckStep> {
-  return async (model, teamId) => {
+export function checkSourceOf(sourceOf: SourceOf): NonNullable<ApiOptions['checkSource']> {
+  return async (model, teamId, interval) => {
     try {
       const signal = AbortSignal.timeout(patienceMs);
       const { findings } = await sourceOf(model).inspect(signal);
-      const isRefused = findings.some(({ severity }) => severity === 'error');
-      if (isRefused) return failed(new SluiceError('source.standby'));
-      const interval = { start: 0, end: 1 };
+      const refused = findings.find(({ severity }) => severity === 'error');
+      if (refused) return failed(new SluiceError('source.standby', refused.detail));
       const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
-      await sourceOf(model).describe({ model, teamId, interval, ...all }, signal);
-      const warning = findings.length > 0 ? unsettledForLonger : null;
+      const described = await sourceOf(model).describe({ model, teamId, interval, ...all }, signal);
+      const untried = await sourceOf(model).tryRow(model, teamId, false, signal);
+      const found = findings.map(({ detail }) => detail);
+      const warnings = [...found, ...described.warnings, ...(untried === null ? [] : [untried])];
+      const warning = warnings.length > 0 ? warnings.join(' ') : null;
       return { step: 'source', passed: true, error: null, warning };
     } catch (error) {
       const found = toSluiceError(error);
@@ -34,9 +34,6 @@ export function checkSourceOf(
     }
   };
 }
-
-const unsettledForLonger =
-  'Intervals stay unsettled longer than necessary. Ask your operator to check /readyz.';
 
 function failed(error: SluiceError): CheckStep {
   return { step: 'source', passed: false, error: describeError(error), warning: null };

@@ -1,4 +1,4 @@
-import type { DescribedColumn, DescribeQuery } from '../api/options.ts';
+import type { DescribedRows, DescribeQuery } from '../api/options.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { BoundedMap } from '../query/bounded-map.ts';
 import type { SourceOf } from './models.ts';
@@ -21,16 +21,15 @@ export function describeQueryOf(
   patienceMs = 5_000,
   now = () => performance.now(),
 ): DescribeQuery {
-  const known = new BoundedMap<
-    string,
-    { readonly columns: readonly DescribedColumn[]; readonly at: number }
-  >(keptCharacters);
+  const known = new BoundedMap<string, { readonly rows: DescribedRows; readonly at: number }>(
+    keptCharacters,
+  );
   const silentSince = new Map<string, number>();
   return async (request, inSlot, signal) => {
     const { teamId: _, ...rest } = request;
     const key = JSON.stringify(rest);
     const found = known.get(key);
-    if (found && now() - found.at < keptMs) return found.columns;
+    if (found && now() - found.at < keptMs) return found.rows;
     const { model } = request;
     if (now() - (silentSince.get(model) ?? Number.NEGATIVE_INFINITY) < silentMs) {
       throw new SluiceError('source.unavailable', 'it did not answer a few seconds ago');
@@ -38,13 +37,15 @@ export function describeQueryOf(
     return inSlot(async () => {
       const patience = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
       try {
-        const interval = { start: 0, end: 1 };
-        const described = await sourceOf(model).describe({ ...request, interval }, patience);
-        const columns = described.map(({ name, sourceType }) => ({ name, sourceType }));
-        const size = key.length + JSON.stringify(columns).length;
-        known.set(key, { columns, at: now() }, size);
+        const { columns, warnings } = await sourceOf(model).describe(request, patience);
+        const rows = {
+          columns: columns.map(({ name, sourceType }) => ({ name, sourceType })),
+          warnings,
+        };
+        const size = key.length + JSON.stringify(rows).length;
+        known.set(key, { rows, at: now() }, size);
         silentSince.delete(model);
-        return columns;
+        return rows;
       } catch (error) {
         signal.throwIfAborted();
         const isSilent = patience.aborted || isTransient(error);

@@ -5,6 +5,7 @@ import { connectQueues, within } from '../queue/connection.ts';
 import { type Database, openDatabase, openQueuePool } from '../store/database.ts';
 import { checkSchema, SchemaError } from '../store/migrate.ts';
 import { findRefusal } from '../store/unavailable.ts';
+import { listWorkSetAside } from '../store/guarded-work.ts';
 import { listVerifiedExports, type VerifiedExport } from '../store/verify-queries.ts';
 import { isModelExported } from '../store/exports.ts';
 import { checkModels } from './check-models.ts';
@@ -47,6 +48,7 @@ export async function examineInstallation(
     return migrations.result === 'ok'
       ? [
           ...found,
+          await examineSetAside(db),
           ...(await examineDestinations(config, db)),
           ...(await examineModels(config, db, url)),
         ]
@@ -164,6 +166,24 @@ async function examineClock(db: Database): Promise<Examined> {
     result: offMs < muchMs ? 'warning' : 'failed',
     detail: `This machine is ${Math.round(offMs / 1_000)} s ${side} the database. Synchronize both with NTP.`,
   };
+}
+
+const shownWork = 5;
+
+/** Work that no process does any more, because processes died during it. */
+async function examineSetAside(db: Database): Promise<Examined> {
+  try {
+    const found = await listWorkSetAside(db, shownWork + 1);
+    if (found.length === 0) return ok('work', 'none is set aside');
+    const shown = found.slice(0, shownWork).map(({ kind, id }) => `${kind} of ${id}`);
+    const more = found.length > shownWork ? ' and more' : '';
+    const detail =
+      `Workers died repeatedly during ${shown.join(', ')}${more} (\`sluice work list\`), so no worker does it any more. ` +
+      'Find the cause in the logs of the workers and fix it. Then run `sluice work retry`.';
+    return { check: 'work', result: 'warning', detail };
+  } catch (error) {
+    return failed('work', reasonOf(error));
+  }
 }
 
 /** Any project gives a plan. */

@@ -6,7 +6,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 /** Fills the gauges of the whole service from Postgres at each scrape. */
 export function watchService(metrics: Metrics, db: Sql): void {
   const { tickLagSeconds, waitingRuns, runningRuns, workerCapacity } = metrics.service;
-  const { unsettledIntervals, oldestUnsettledSeconds } = metrics.service;
+  const { unsettledIntervals, oldestUnsettledSeconds, workSetAside } = metrics.service;
   let reading: Promise<void> | null = null;
   const read = async () => {
     const state = await readServiceState(db).catch(() => null);
@@ -20,6 +20,7 @@ export function watchService(metrics: Metrics, db: Sql): void {
     workerCapacity.set(state.capacity);
     unsettledIntervals.set(state.unsettled);
     oldestUnsettledSeconds.set(state.oldestUnsettledSeconds);
+    workSetAside.set(state.workSetAside);
   };
   // prom-client collects all gauges at once, so all wait for the same read.
   const collect = () => {

@@ -110,32 +110,36 @@ async function openPlaces(
   const { type, config } = batchExport.destination;
   const prefixes = [readFileSettings(config).prefix, ...(await listFormerPrefixes(db, id))];
   const destination = connectors.openDestination({ ...batchExport, exportId: id });
+  const present = places.ownersAt(id, type, config);
+  // The export is not back at these places.
+  const left = (await listLeftDestinations(db, id))
+    .map((one) => ({ ...one, owners: places.ownersAt(id, type, one.destination.config) }))
+    .filter(({ owners }) => !owners.own.some(({ version }) => version === destinationVersion));
+  // Until a sweep has compared them, they may be the present place by other addresses.
+  const sameOwners = [present, ...left.filter(({ isOther }) => !isOther).map((one) => one.owners)];
+  const maybeHere = {
+    own: sameOwners.flatMap(({ own }) => own),
+    all: sameOwners.flatMap(({ all }) => all),
+  };
   const strayPlaces: StrayPlace[] = [
     {
       destination,
       folders: topFolders(prefixes.map((prefix) => folderOf(prefix, id, model))),
-      ...places.ownersAt(id, type, config),
+      ...maybeHere,
     },
   ];
   const formerPlaces = new Map<number, { readonly destination: typeof destination }>();
   const leftOut: string[] = [];
-  for (const left of await listLeftDestinations(db, id)) {
-    const owners = places.ownersAt(id, type, left.destination.config);
-    // The export is back at this place.
-    if (owners.own.some(({ version }) => version === destinationVersion)) continue;
-    if (left.isLocked) {
+  for (const { version, isLocked, isOther, owners, destination: stored } of left) {
+    if (isLocked) {
       leftOut.push('a former destination was not looked at: its secrets are no longer kept');
       continue;
     }
-    const former = connectors.openDestination({
-      exportId: id,
-      externalId,
-      destination: left.destination,
-    });
-    formerPlaces.set(left.version, { destination: former });
-    const { prefix } = readFileSettings(left.destination.config);
+    const former = connectors.openDestination({ exportId: id, externalId, destination: stored });
+    formerPlaces.set(version, { destination: former });
+    const { prefix } = readFileSettings(stored.config);
     const folders = [folderOf(prefix, id, model)];
-    strayPlaces.push({ destination: former, folders, ...owners });
+    strayPlaces.push({ destination: former, folders, ...(isOther ? owners : maybeHere) });
   }
   return {
     destination,

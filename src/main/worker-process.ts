@@ -14,6 +14,7 @@ import { addWorkerSeconds } from '../store/worker-seconds.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Crowd } from '../use-cases/runs/crowd.ts';
+import { WorkGuard } from '../use-cases/work-guard.ts';
 import type { AttemptReport } from '../worker/attempt-report.ts';
 import { CpuUse, processCpuMs } from '../worker/cpu-use.ts';
 import type { ExecutorOptions } from '../worker/execute-run.ts';
@@ -126,6 +127,12 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       metrics.notifications.inc({ kind, result: delivered ? 'delivered' : 'failed' }),
     onError: (error) => logger.warn({ err: error }, 'a notification could not be recorded'),
   });
+  const guard = new WorkGuard(db, ({ kind, id }) =>
+    logger.error(
+      { work: kind, id },
+      'work was set aside: three processes died during it. Fix the cause, then run `sluice work retry`',
+    ),
+  );
   const workClock = new WorkClock();
   const storeWork = async () => {
     const spent = workClock.take();
@@ -151,6 +158,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       logger.warn({ err: error, job: 'execute-small-run' }, 'a job failed');
     },
     workClock,
+    guard,
     cpuUse,
     turns,
     courier,
@@ -219,6 +227,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       await runPlaces.ended();
       await woken;
       await courier.close();
+      await guard.close().catch(() => {});
       leases.close();
       await storeWork().catch(() => {});
       await removeWorker(db, workerId).catch(() => {});

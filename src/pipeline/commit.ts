@@ -5,6 +5,7 @@ import { SluiceError } from '../domain/errors.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Column } from '../domain/row-block.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
+import { knowsFile } from './found-manifest.ts';
 import type { HashedFile } from './hashed-file.ts';
 import type {
   CommitIntent,
@@ -244,7 +245,7 @@ async function completeInPlace(
       if (!(completeIfMatch && completeIfNoneMatch)) {
         await checkUnnamed(destination, job, writer.key, signal);
         const found = await destination.statFile(writer.key, signal);
-        checkOwn(job, writer.key, found, own?.etag);
+        await checkOwn(job, writer.key, found, own?.etag, ports);
         await ports.confirmLease();
       }
       return await writer.complete({ replaces: expected });
@@ -254,7 +255,7 @@ async function completeInPlace(
       await checkUnnamed(destination, job, writer.key, signal);
       // The order matters: a tag that is read after the fence may be of an attempt that took over.
       const found = await destination.statFile(writer.key, signal);
-      checkOwn(job, writer.key, found, own?.etag);
+      await checkOwn(job, writer.key, found, own?.etag, ports);
       expected = found?.etag ?? null;
       await ports.confirmLease();
     }
@@ -263,17 +264,23 @@ async function completeInPlace(
 
 /**
  * @param recorded the tag of the receipt, if that names the key
- * @throws SluiceError `destination.key_taken` if this export did not write the object
+ * @throws SluiceError `destination.key_taken` if this export did not write the object; `run.unknown_history` if a
+ *   database with another history did
  */
-function checkOwn(
+async function checkOwn(
   { exportId }: IntervalJob,
   key: string,
   found: FileFacts | null,
   recorded: string | null = null,
-): void {
-  if (found === null || found.owner === exportId) return;
-  if (!found.owner && recorded !== null && found.etag === recorded) return;
-  throw new SluiceError('destination.key_taken', key);
+  ports: Pick<RunPorts, 'knowsCommit'>,
+): Promise<void> {
+  if (found === null) return;
+  const isRecorded = recorded !== null && found.etag === recorded;
+  if (found.owner ? found.owner !== exportId : !isRecorded) {
+    throw new SluiceError('destination.key_taken', key);
+  }
+  if (isRecorded || (await knowsFile(found, key, ports.knowsCommit))) return;
+  throw new SluiceError('run.unknown_history', `${key} is of run ${found.run?.id ?? 'unknown'}`);
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Unsettled } from '../sources/source.ts';
+import type { Settlement, Unsettled } from '../sources/source.ts';
 
 const again = 'Sluice checks the interval again';
 
@@ -11,7 +11,9 @@ const texts: Readonly<Record<Unsettled, string>> = {
     'The source database is a standby without its primary, so nothing shows whether this interval is complete. Rows may be missing, and it stays unsettled. Only LATE_LOOKBACK_HOURS looks for late rows.',
 };
 
-/** For the owner: what an unsettled interval means, and what happens next. */
-export function describeUnsettled(reason: Unsettled): string {
-  return texts[reason];
+/** For the owner: what an unsettled interval means, what it waits for and what happens next. Null if it has settled. */
+export function describeUnsettled({ reason, blockers = [] }: Settlement): string | null {
+  if (reason === null) return null;
+  const open = blockers.length === 0 ? '' : ` Still open: ${blockers.join('; ')}.`;
+  return `${texts[reason]}${open}`;
 }

@@ -58,11 +58,12 @@ export class ErasedFiles implements CompletableFiles {
   async write(again: FileAgain, rest: RemainingFile): Promise<ManifestFile> {
     const { job, destination, journal, signal } = this.#options;
     const { exportId: owner, encoding, writesManifest, generation } = job;
+    const run = { id: job.runId, era: job.era };
     const key = writesManifest ? this.#keyOf(again) : again.before.key;
     const contentType = again.isRejected ? 'application/x-ndjson' : encoding.contentType;
     // A file that is put at once stays in memory until the commit: the others have uploads.
     const isNewKey = writesManifest && this.#files.length === 0;
-    const options = { key, contentType, owner, isNewKey };
+    const options = { key, contentType, owner, run, isNewKey };
     const writer = await destination.createFile(options, journal, signal);
     const file = new HashedFile(key, writesManifest ? generation : again.before.generation, writer);
     this.#files.push(file);

@@ -3,9 +3,10 @@ import { SluiceError } from '../domain/errors.ts';
 import { settingsForRecipe } from '../domain/format-settings.ts';
 import { manifestKey, mayFollow } from '../domain/object-keys.ts';
 import type { Recipe } from '../domain/recipe.ts';
+import type { Column } from '../domain/row-block.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
-import type { Source, SourceSnapshot } from '../sources/source.ts';
+import { refusePartOfDay, type Source } from '../sources/source.ts';
 import type { TableState } from '../table-formats/iceberg/held-files.ts';
 import { commitFiles, findAdoptable, findUnchanged, withManifestDigest } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
@@ -21,7 +22,7 @@ import type {
 } from './interval-job.ts';
 import { KeySpool } from './key-spool.ts';
 import { replacedBy } from './leftovers.ts';
-import type { FoundManifest } from './manifest.ts';
+import { type FoundManifest, schemaOf } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
 import { cleanAfterRefusal } from './refused-commit.ts';
 import { SpoolFolder } from './spool-folder.ts';
@@ -95,7 +96,8 @@ async function chooseGeneration(
 async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
   const { job, source, ports, signal } = attempt;
   const settlement = job.settlement ?? (await source.settle(job.interval, signal));
-  if (settlement.reason !== null) ports.log('WARNING', describeUnsettled(settlement.reason));
+  const open = describeUnsettled(settlement);
+  if (open !== null) ports.log('WARNING', open);
   // Before reading begins: what ends a sandbox is no proof that the run crashes workers.
   const options = { intervalEndMs: job.interval.end, signal, log: ports.logOfPlugin };
   const copy = job.purpose === 'supplement' ? supplementInterval : remakeInterval;
@@ -116,7 +118,6 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
   const { settled, pending, position, server } = attempt.settlement;
   const request = requestOf(job);
   const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
-  if (snapshot.hasDays) await refuseParts(job.interval, snapshot);
   for (const change of snapshot.typeChanges) ports.log('WARNING', change);
   const delivered = await findAllDelivered(job, found, destination, signal);
   const keys = delivered.length > 0 ? new KeySpool(folder, 'made-keys') : null;
@@ -145,7 +146,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       rejectedFiles: written.rejectedFiles,
       madeFiles: written.made.length,
       manifestKey: job.writesManifest ? manifestKey(job.prefix, job.interval) : null,
-      recipe: recipeOf(job),
+      recipe: recipeOf(job, columns),
       snapshot: snapshot.snapshot,
       settled,
       pending,
@@ -177,6 +178,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
     });
   };
   try {
+    refusePartOfDay(snapshot.hasDays, job.interval);
     const table = found.table;
     return await writeRows(
       { job, snapshot, steps, destination, ports, table, keys, signal },
@@ -188,7 +190,10 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
   }
 }
 
-function recipeOf({ chain, encoding, maxFileBytes, request }: IntervalJob): Recipe {
+function recipeOf(
+  { chain, encoding, maxFileBytes, request, writesManifest }: IntervalJob,
+  columns: readonly Column[],
+): Recipe {
   const { format, compression, settings } = encoding;
   const { dslQuery, includeEvents, excludeEvents } = request;
   return {
@@ -198,25 +203,7 @@ function recipeOf({ chain, encoding, maxFileBytes, request }: IntervalJob): Reci
     dslQuery,
     includeEvents,
     excludeEvents,
+    ...(!writesManifest && { schema: schemaOf(columns) }),
     ...(chain && { chain: chain.recipe, maxFileBytes }),
   };
-}
-
-/** A day that daylight saving makes short. */
-const shortestDayMs = 23 * 3_600_000;
-
-/**
- * A row with a day and no time is in the part of the day that begins at midnight, whenever it arrives.
- *
- * @throws SluiceError `source.model_invalid` if the interval is a part of a day
- */
-async function refuseParts(
-  { start, end }: IntervalJob['interval'],
-  snapshot: SourceSnapshot,
-): Promise<void> {
-  if (end - start >= shortestDayMs) return;
-  await snapshot.close();
-  const detail =
-    'the interval column is a date, so an interval shorter than a day would lose the rows that arrive after the first one of the day. Name a timestamptz as interval_column, or export by day or week';
-  throw new SluiceError('source.model_invalid', detail);
 }

@@ -25,6 +25,8 @@ import { RowKeys } from './row-keys.ts';
 
 export interface FileSetOptions {
   readonly exportId: string;
+  readonly runId: string;
+  readonly era: string;
   readonly destination: Destination;
   readonly journal: UploadJournal;
   readonly encoding: Encoding;
@@ -285,10 +287,13 @@ export class FileSet {
   }
 
   async #create(key: string, contentType: string): Promise<HashedFile> {
-    const { exportId: owner, writesManifest } = this.#options;
+    const { exportId: owner, runId, era, writesManifest } = this.#options;
     // A file that is put at once stays in memory until the commit: the others of the interval have uploads.
     const isNewKey = writesManifest && this.#ended.length === 0;
-    const writer = await this.#openWriter({ key, contentType, owner, isNewKey });
+    const writer = await this.#openWriter({
+      ...{ key, contentType, owner, isNewKey },
+      run: { id: runId, era },
+    });
     return new HashedFile(key, this.#options.generation, writer);
   }
 

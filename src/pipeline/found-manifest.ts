@@ -1,4 +1,4 @@
-import type { Destination } from '../destinations/destination.ts';
+import type { Destination, FileFacts } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { IntervalJob, RunPorts } from './interval-job.ts';
@@ -28,6 +28,16 @@ export async function findManifest(
     throw new SluiceError('destination.key_taken', key);
   }
   if (isRecorded && job.current.manifestEtag === found.etag) return found;
-  if (await ports.knowsCommit(found.manifest, key)) return found;
+  if (await ports.knowsCommit(found.manifest, key, found.modifiedAt)) return found;
   throw new SluiceError('run.unknown_history', `${key} is of run ${found.manifest.run_id}`);
+}
+
+/** Whether a run of our database's history wrote the file at a key. It says so itself, for no manifest names its run. */
+export async function knowsFile(
+  { run, modifiedAt }: FileFacts,
+  key: string,
+  knows: RunPorts['knowsCommit'],
+): Promise<boolean> {
+  // Files that are replaced in place keep the first generation.
+  return !!run && knows({ run_id: run.id, generation: 1, era: run.era }, key, modifiedAt);
 }

@@ -167,6 +167,9 @@ export interface Progress {
   readonly files: number;
 }
 
+/** What a manifest, or the metadata of a file, says about its commit. */
+export type SeenCommit = Pick<Manifest, 'run_id' | 'generation' | 'era' | 'moved_to'>;
+
 /** What the pipeline reports and asks during a run. */
 export interface RunPorts {
   readonly journal: UploadJournal;
@@ -202,10 +205,12 @@ export interface RunPorts {
   /** The same for lines that own plugins write, which are bounded for each organization. */
   logOfPlugin(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
   /**
-   * Whether a run of our database's history has begun to put this manifest at the key. If not, a copy of the database may be
+   * Whether a run of our database's history has begun to put this manifest, or this file, at the key. If not, a copy of the database may be
    * in use, or ours was restored and no operator has accepted that yet.
+   *
+   * @param putAt by the clock of the store, if it is known: who accepts something does not accept what comes later
    */
-  knowsCommit(manifest: Manifest, key: string): Promise<boolean>;
+  knowsCommit(commit: SeenCommit, key: string, putAt?: Instant | null): Promise<boolean>;
   /** The store refused to put objects at these keys, and what is there is not ours: they are no leftovers. */
   withdraw(keys: readonly string[]): Promise<void>;
   /** Measures a step of the attempt, if traces are on. */

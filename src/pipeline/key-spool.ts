@@ -13,7 +13,7 @@ const pageBytes = recordBytes * 170;
 /** Full pages that are held before they go to the disk. */
 const heldPages = 256;
 /** Digests of a part that are in memory at a time. */
-const maxHeld = 200_000;
+const maxHeld = 50_000;
 
 /**
  * The keys of rows as digests (SHA-256, the first 128 bits), each with the row's number. Memory is constant for any number: many

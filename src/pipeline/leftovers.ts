@@ -1,6 +1,7 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import type { DataInterval } from '../domain/time.ts';
+import { knowsFile } from './found-manifest.ts';
 import type { IntervalJob, IntervalResult, LeftoverFile, RunPorts } from './interval-job.ts';
 import {
   buildTombstone,
@@ -131,7 +132,7 @@ export async function removeLeftovers(
       const some = files.slice(at, at + deletedAtOnce);
       const owners = new Map<string, Owner>();
       for (const file of some) {
-        owners.set(file.key, await ownerOf(destination, commit.exportId, file, signal));
+        owners.set(file.key, await ownerOf(destination, commit.exportId, file, knows, signal));
       }
       const confirmed = await confirm(some.map(({ key }) => key));
       const ours = confirmed.filter((key) => owners.get(key) === 'ours');
@@ -163,13 +164,18 @@ type Owner = 'ours' | 'foreign' | 'unknown';
 async function ownerOf(
   destination: Destination,
   exportId: string,
-  { key, etag }: Pick<LeftoverFile, 'key' | 'etag'>,
+  { key, etag, manifestKey }: Pick<LeftoverFile, 'key' | 'etag' | 'manifestKey'>,
+  knows: RunPorts['knowsCommit'],
   signal: AbortSignal,
 ): Promise<Owner> {
   const found = await mayStat(destination, key, signal);
   if (found === 'denied') return 'unknown';
-  if (found === null || found.owner === exportId) return 'ours';
-  return !found.owner && etag !== null && found.etag === etag ? 'ours' : 'foreign';
+  if (found === null) return 'ours';
+  const isRecorded = etag !== null && found.etag === etag;
+  if (found.owner ? found.owner !== exportId : !isRecorded) return 'foreign';
+  // At a key that is replaced in place may be the file of a copy of our database.
+  const isKnown = manifestKey !== null || isRecorded || (await knowsFile(found, key, knows));
+  return isKnown ? 'ours' : 'foreign';
 }
 
 /** Maximum tries if a manifest is replaced at the same time. */
@@ -201,7 +207,7 @@ async function entomb(
       const isOurs = manifest.batch_export_id === commit.exportId;
       if (!isOurs || manifest.generation > generation) return false;
       if (isTombstone(manifest) && manifest.generation === generation) return true;
-      if (!(await knows(manifest, key))) return false;
+      if (!(await knows(manifest, key, found.modifiedAt))) return false;
     } else if (found !== null) {
       return false;
     }

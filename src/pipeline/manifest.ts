@@ -2,8 +2,7 @@ import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { parseForeignJson } from '../domain/foreign-json.ts';
 import type { Column } from '../domain/row-block.ts';
-import type { DataInterval } from '../domain/time.ts';
-import { toTimestamp } from '../domain/time.ts';
+import { type DataInterval, type Instant, toTimestamp } from '../domain/time.ts';
 
 /** One file of an interval, as the manifest lists it. */
 export interface ManifestFile {
@@ -71,7 +70,7 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     data_interval_end: toTimestamp(facts.interval.end),
     format: facts.format,
     compression: facts.compression,
-    schema: facts.columns.map(({ name, sourceType }) => ({ name, type: sourceType })),
+    schema: schemaOf(facts.columns),
     total_rows: sum(facts.files, (file) => file.rows),
     total_bytes: sum(facts.files, (file) => file.bytes),
     files: facts.files.map(entryOf),
@@ -79,6 +78,9 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     rejected_files: facts.rejectedFiles.map(entryOf),
   };
 }
+
+export const schemaOf = (columns: readonly Column[]): Manifest['schema'] =>
+  columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
 
 /** A file as the manifest lists it, without what only our record has. */
 export const entryOf = ({ key, generation, rows, bytes, sha256 }: ManifestFile): ManifestFile => ({
@@ -124,9 +126,9 @@ export async function decodeManifest(bytes: Buffer): Promise<Manifest | null> {
     const value = (await parseForeignJson(bytes, bounds)) as Partial<Manifest> | null;
     const known =
       typeof value?.batch_export_id === 'string' &&
-      typeof value.run_id === 'string' &&
+      isStorable(value.run_id) &&
+      isStorable(value.era) &&
       typeof value.generation === 'number' &&
-      typeof value.era === 'string' &&
       areFiles(value.files) &&
       areFiles(value.rejected_files);
     return known ? (value as Manifest) : null;
@@ -139,12 +141,12 @@ export async function decodeManifest(bytes: Buffer): Promise<Manifest | null> {
 function areFiles(value: unknown): boolean {
   return (
     Array.isArray(value) &&
-    value.every(
-      (file: Partial<ManifestFile> | null) =>
-        typeof file?.key === 'string' && !unstorable.test(file.key),
-    )
+    value.every((file: Partial<ManifestFile> | null) => isStorable(file?.key))
   );
 }
+
+const isStorable = (value: unknown): boolean =>
+  typeof value === 'string' && !unstorable.test(value);
 
 /** No key has such characters, and PostgreSQL cannot store them. */
 const unstorable = /[\0\p{Cs}]/u;
@@ -154,6 +156,8 @@ export interface FoundManifest {
   readonly manifest: Manifest | null;
   /** The tag that must still be there when the manifest is replaced; null: the key must be free. */
   readonly etag: string | null;
+  /** When it was put, by the clock of the store; missing or null if that is not known. */
+  readonly modifiedAt?: Instant | null;
 }
 
 /**
@@ -174,7 +178,8 @@ export async function readManifestAt(
   if (found === null || found === 'denied') return found;
   const chunks: Uint8Array[] = [];
   for await (const chunk of found.body) chunks.push(chunk);
-  return { manifest: await decodeManifest(Buffer.concat(chunks)), etag: found.etag };
+  const { etag, modifiedAt = null } = found;
+  return { manifest: await decodeManifest(Buffer.concat(chunks)), etag, modifiedAt };
 }
 
 function sum<T>(items: readonly T[], value: (item: T) => number): number {

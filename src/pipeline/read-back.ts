@@ -57,7 +57,11 @@ export interface ReadingBack {
 }
 
 /** What codes say that a file cannot be read by these credentials, whatever the time. */
-const unreadable = new Set(['destination.access_denied', 'destination.invalid_config']);
+const unreadable = new Set([
+  'destination.access_denied',
+  'destination.invalid_config',
+  'destination.kms_denied',
+]);
 
 /**
  * Reads the keys of all delivered rows, those of rejected rows too.

@@ -61,6 +61,9 @@ async function renderWith(
     const { columns } = transformer;
     const files = new FileSet({
       ...job,
+      // No reader sees these files.
+      runId: '',
+      era: '',
       destination,
       columns,
       keyPlaces: keyPlacesOf(snapshot),

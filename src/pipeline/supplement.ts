@@ -7,7 +7,7 @@ import { requestOf, type SettledAttempt } from './interval-attempt.ts';
 import type { CommitIntent, CurrentReceipt, IntervalResult } from './interval-job.ts';
 import { KeySpool } from './key-spool.ts';
 import { findLateRows, type LateRows } from './late-rows.ts';
-import { isTombstone, type Manifest } from './manifest.ts';
+import { isTombstone, type Manifest, schemaOf } from './manifest.ts';
 import { readDeliveredKeys } from './read-back.ts';
 import { RowKeys } from './row-keys.ts';
 import { countSteps } from './transform-blocks.ts';
@@ -31,16 +31,22 @@ export async function supplementInterval(attempt: SettledAttempt): Promise<Inter
   const delivered = findDelivered(attempt);
   const request = requestOf(job);
   const keysOnly = { ...job.request, select: 'keys' as const };
-  const columns = await source.describe(keysOnly, signal);
-  if (columns.length === 0) wait('the rows do not contain all key columns');
+  const { columns } = await source.describe(keysOnly, signal);
   const inFiles = new KeySpool(folder, 'delivered-keys');
   const seen = new KeySpool(folder, 'source-keys');
   const open: SourceSnapshot[] = [];
   try {
     const { destination, ports } = attempt;
     const reading = { destination, readRows: job.readRows, folder, signal };
-    const fault = await readDeliveredKeys(reading, delivered, columns, (key) => inFiles.add(key));
-    if (fault !== null) wait(fault);
+    const fault =
+      columns.length === 0
+        ? 'the rows do not contain all key columns'
+        : await readDeliveredKeys(reading, delivered, columns, (key) => inFiles.add(key));
+    if (fault !== null) {
+      const now = await source.open(request, signal, position, server);
+      open.push(now);
+      wait(`${fault}. ${describeCounts(delivered, (await now.readKeySet(signal)).count)}`);
+    }
     const keys = await source.open(keysOnly, signal, position, server);
     open.push(keys);
     const { late, ambiguous } = await findLateRows(keys, seen, inFiles, signal);
@@ -63,7 +69,14 @@ export async function supplementInterval(attempt: SettledAttempt): Promise<Inter
 function describe(late: number, inSource: number, delivered: number): string {
   const gone = delivered - (inSource - late);
   const left = gone === 0 ? '' : ` ${gone} delivered rows are no longer in the source; they stay.`;
-  return `${late} of ${inSource} rows in the source came late; ${delivered} rows were delivered before.${left}`;
+  return `${late} of ${inSource} rows in the source are not in the files, which have ${delivered} rows.${left}`;
+}
+
+/** What is known without the keys in the files. */
+function describeCounts({ files, rejectedFiles }: CurrentReceipt, inSource: number): string {
+  const delivered = [...files, ...rejectedFiles].reduce((sum, { rows }) => sum + rows, 0);
+  const came = inSource > delivered ? `at least ${inSource - delivered}` : 'none or some';
+  return `The source has ${inSource} rows now, and ${delivered} were delivered, so ${came} came late`;
 }
 
 /** @throws SluiceError `run.late_rows_wait` if there is nothing to add to, or it is not what our record says */
@@ -121,7 +134,9 @@ async function addRows(
   const { job, destination, ports, found, signal, steps } = attempt;
   const keys = new RowKeys(snapshot.columns, snapshot.keyPlaces, job.encoding.toJson);
   const pick: Parameters<typeof writeRows>[0]['pick'] = (block) => late.pick(block, keys);
-  const writing = { job, snapshot, steps, destination, ports, table: found.table, pick, signal };
+  const besides = keyCount - late.count;
+  const { table } = found;
+  const writing = { job, snapshot, steps, destination, ports, table, pick, besides, signal };
   return writeRows(writing, async (written) => {
     late.checkPicked();
     const { columns, files, droppedRows } = written;
@@ -141,7 +156,7 @@ async function addRows(
     };
     if (written.made.length === 0 && written.rejectedFiles.length === 0)
       return { ...base, ...counts };
-    checkColumns(found.manifest, columns);
+    checkColumns(found.manifest?.schema ?? delivered.recipe.schema ?? null, columns);
     const { manifestEtag: _, ...before } = base;
     const intent: CommitIntent = {
       ...before,
@@ -161,11 +176,11 @@ async function addRows(
 }
 
 /** An interval is of one kind: @throws SluiceError `run.late_rows_wait` if the rows have other columns now */
-function checkColumns(manifest: Manifest | null, columns: readonly Column[]): void {
-  if (manifest === null) return;
+function checkColumns(schema: Manifest['schema'] | null, columns: readonly Column[]): void {
+  if (schema === null) return;
   const list = (all: Manifest['schema']) => all.map(({ name, type }) => `${name} ${plain(type)}`);
-  const before = list(manifest.schema);
-  const now = list(columns.map(({ name, sourceType }) => ({ name, type: sourceType })));
+  const before = list(schema);
+  const now = list(schemaOf(columns));
   if (before.join() === now.join()) return;
   const changed = now.filter((column) => !before.includes(column));
   const gone = before.filter((column) => !now.includes(column));

@@ -19,6 +19,9 @@ import type { IntervalJob, IntervalTable, RunPorts } from './interval-job.ts';
 import { stemOf } from './leftovers.ts';
 import type { ManifestFile } from './manifest.ts';
 
+/** For what nothing needs at once. A store may answer with any number of empty pages. */
+const listPatienceMs = 60_000;
+
 /** A table at a destination. @param lease of the run that writes */
 export function objectsOf(
   destination: Destination,
@@ -41,7 +44,11 @@ export function objectsOf(
         throw error;
       }
     },
-    list: (prefix) => destination.listFiles(prefix),
+    list: (prefix) => {
+      const limit = AbortSignal.timeout(listPatienceMs);
+      return destination.listFiles(prefix, signal ? AbortSignal.any([signal, limit]) : limit);
+    },
+    ...(destination.holds && { holds: destination.holds }),
     remove: (keys) => destination.deleteFiles(keys, signal),
   };
 }

@@ -28,6 +28,8 @@ export interface Writing {
   readonly keys?: KeySpool | null;
   /** The rows of a block that are wanted; default: all. Called for each block, in order. */
   readonly pick?: (block: RowBlock) => RowBlock;
+  /** Rows of the interval that are not wanted: a share of errors is that of all rows; default: none. */
+  readonly besides?: number;
   readonly signal: AbortSignal;
 }
 
@@ -72,7 +74,7 @@ export async function writeRows<T>(
     checkColumns(table, job, columns);
     const { droppedRows, ...finished } = await ports.step('write', async () => {
       const dropped = await copyRows(writing, transformer, files);
-      if (transformer) logSteps(transformer.steps, ports);
+      if (transformer) logSteps(transformer.steps, ports, writing.besides);
       return { ...(await files.finish()), droppedRows: dropped };
     });
     judgeRejected(files, job, ports);
@@ -113,9 +115,9 @@ function judgeRejected(files: FileSet, { onRejected }: IntervalJob, ports: RunPo
 }
 
 /** @throws StepFault if a step had errors in too many rows */
-function logSteps(steps: readonly StepTally[], ports: RunPorts): void {
+function logSteps(steps: readonly StepTally[], ports: RunPorts, besides = 0): void {
   for (const { level, message } of describeSteps(steps)) ports.log(level, message);
-  const excess = findExcess(steps);
+  const excess = findExcess(steps, besides);
   if (excess) throw new StepFault('transformation.too_many_errors', excess.step, excess.reason);
 }
 

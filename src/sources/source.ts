@@ -1,3 +1,4 @@
+import { SluiceError } from '../domain/errors.ts';
 import type { Column, RowBlock } from '../domain/row-block.ts';
 import type { DataInterval, Moment } from '../domain/time.ts';
 
@@ -40,6 +41,31 @@ export interface Projection {
   readonly keyColumns: readonly string[];
   /** Key, tenant and interval column, if the rows have them: they decide where a row belongs. */
   readonly fixedColumns: readonly string[];
+}
+
+/** The rows of a request, before any is read. */
+export interface Description {
+  readonly columns: readonly Column[];
+  /** What the owner of the export should know. */
+  readonly warnings: readonly string[];
+}
+
+const dayMs = 86_400_000;
+
+/** For questions that are about no interval. */
+export const anyInterval: DataInterval = { start: 0, end: dayMs };
+
+/**
+ * A row with a day and no time belongs to the interval with its midnight, whenever it arrives: at the end of the interval, its
+ * last day must be over.
+ *
+ * @throws SluiceError `source.model_invalid` if the interval ends within a day
+ */
+export function refusePartOfDay(hasDays: boolean, { end }: DataInterval): void {
+  if (!hasDays || end % dayMs === 0) return;
+  const detail =
+    'the interval column is a date, so an interval that does not end at midnight in UTC would lose the rows of its last day that arrive later. Name a timestamptz as interval_column, or export by day or week, with timezone UTC and offset_hour 0';
+  throw new SluiceError('source.model_invalid', detail);
 }
 
 /** A part of the interval that is read separately; slices cover the interval in ascending order. */
@@ -104,6 +130,8 @@ export interface Settlement {
   readonly position: string | null;
   /** Which start of the server was waited for; null or absent if it is a standby. */
   readonly server?: string | null;
+  /** What is pending, in words for the export's owner. */
+  readonly blockers?: readonly string[];
 }
 
 /** The keys of an interval's rows in one snapshot, as a set. */
@@ -153,6 +181,7 @@ export interface Source {
    *
    * @param waitedMs how much of the timeout is used up; default 0
    * @param databaseMs a time that our database's clock has shown before the call; without it, nothing is recalled later
+   * @param onWait called again and again with what it waits for, in words for the export's owner
    * @throws SluiceError `source.standby` if the server cannot prove it
    */
   settle(
@@ -160,6 +189,7 @@ export interface Source {
     signal: AbortSignal,
     waitedMs?: number,
     databaseMs?: number,
+    onWait?: (blockers: readonly string[]) => void,
   ): Promise<Settlement>;
   /**
    * What a `settle` of a moment ago found for this interval too, without a look; null if nothing.
@@ -228,11 +258,24 @@ export interface Source {
     server?: string | null,
   ): Promise<SourceSnapshot>;
   /**
-   * The columns of a request's rows. Nothing is read; whatever the interval, the answer is the same.
+   * The columns of a request's rows. Nothing is read.
    *
    * @throws SluiceError `query.*` or `source.*` if the request cannot run
    */
-  describe(request: SourceRequest, signal: AbortSignal): Promise<readonly Column[]>;
+  describe(request: SourceRequest, signal: AbortSignal): Promise<Description>;
+  /**
+   * Reads the newest row of a project as a run does, and throws it away.
+   *
+   * @param ofOthers whether a row of another project will do
+   * @returns why none was read; null if one was, or if there is none
+   * @throws SluiceError as a run does
+   */
+  tryRow(
+    model: string,
+    teamId: number,
+    ofOthers: boolean,
+    signal: AbortSignal,
+  ): Promise<string | null>;
   inspect(signal: AbortSignal): Promise<SourceState>;
   /** What the source's role may do although no export needs it, as clauses: `is a superuser`. */
   findExcessRights(signal: AbortSignal): Promise<readonly string[]>;

@@ -147,16 +147,15 @@ export async function findHold(sql: Sql): Promise<string | null> {
 }
 
 /**
- * Allows work in the newest era, and lets it replace what a lost history has put into buckets.
- *
- * @returns null if it was accepted before
+ * Allows work in the newest era, and lets it replace what a lost history has put into buckets until now. May be repeated.
  */
-export async function acceptEra(tx: Sql): Promise<ListedEra | null> {
+export async function acceptEra(tx: Sql): Promise<ListedEra> {
   const { number } = await currentEra(tx);
   const [era] = await tx.query<ListedEra>(
-    `update eras e set accepted_at = now() where number = $1 and accepted_at is null
+    `update eras e set accepted_at = now() where number = $1
      returning ${eraColumns}, e.reason, e.began_at as "beganAt", e.accepted_at as "acceptedAt", ${placeColumns('e')}`,
     [number],
   );
-  return era ?? null;
+  if (!era) throw new Error('no row');
+  return era;
 }

@@ -1,6 +1,7 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
 import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Sql } from './database.ts';
+import { isSetAside } from './guarded-work.ts';
 import { live, running } from './run-moves.ts';
 
 /**
@@ -91,7 +92,8 @@ const maxCompareTries = 20;
 /** Places that exports have left, aliased `f`, and that were not yet compared with the present one. */
 const uncompared = `former_destinations f join batch_exports e on e.id = f.export_id
   where e.deleted_at is null and f.compared_with is distinct from e.destination_version and f.version <> e.destination_version
-    and (f.compare_after is null or f.compare_after <= now())`;
+    and (f.compare_after is null or f.compare_after <= now())
+    and not ${isSetAside('compare_places', 'f.export_id')}`;
 
 /** Teams with places that the sweep should compare now, in random order. */
 export async function findTeamsWithUncomparedPlaces(sql: Sql, limit: number): Promise<number[]> {
@@ -144,7 +146,8 @@ export async function takeUncomparedPlace(
 }
 
 /**
- * Records whether two places are one. If they are, what is at the former one counts as at the present one.
+ * Records whether two places are one. If they are, what is at the former one is at the present one, and the export has
+ * left no place.
  *
  * @returns false if the export has moved again, or is deleted: then nothing is recorded
  */
@@ -163,7 +166,12 @@ export async function recordComparison(
       where export_id = $1 and version = $2 and compared_with is distinct from $3 returning version`,
     [exportId, formerVersion, destinationVersion],
   );
-  if (isSame && compared.length > 0) await returnToPlace(tx, exportId, [formerVersion]);
+  if (!isSame || compared.length === 0) return true;
+  await returnToPlace(tx, exportId, [formerVersion]);
+  await tx.query(`delete from former_destinations where export_id = $1 and version = $2`, [
+    exportId,
+    formerVersion,
+  ]);
   return true;
 }
 

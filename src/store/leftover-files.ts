@@ -1,6 +1,7 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
 import { type DataInterval, type Instant, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { isSetAside } from './guarded-work.ts';
 import type { Lease } from './lease.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, intervalOf } from './times.ts';
@@ -181,6 +182,7 @@ const dueRemovals = `leftover_files l
         where (l.generation < c.generation
                or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
           and l.key not in (${namedKeys}) and l.tries < ${maxRemovalTries} and ${isDeletable}
+          and not ${isSetAside('remove_files', 'l.export_id')}
           -- A live run removes them at its end.
           and not exists (select from runs live where live.export_id = l.export_id and live.status in ${live}
                              and live.data_interval_start = l.data_interval_start and live.data_interval_end = l.data_interval_end)

@@ -1,6 +1,7 @@
 import type { Recipe } from '../domain/recipe.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { isSetAside } from './guarded-work.ts';
 import type { ReadSnapshot } from './receipts.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, intervalOf } from './times.ts';
@@ -82,8 +83,11 @@ export async function takeLookBacks(
          join projects p on p.id = e.team_id and p.organization_id <> all ($3)
         where c.ctid = any (array(select place from candidates))
           and (c.export_id = any ($4)) = $5
+          and not ${isSetAside('look_back', 'c.export_id')}
           -- What waits for a person is looked at again after the export was changed, unless a person accepted it as it is.
-          and (c.late_rows_wait is null or e.last_updated_at > c.pending_checked_at and ${lateRowsWait})
+          -- What had another fault is tried again each hour: the cause may be gone.
+          and (c.late_rows_wait is null or ${lateRowsWait} and (e.last_updated_at > c.pending_checked_at
+               or c.late_rows_wait not like 'run.late\\_rows\\_wait:%' and c.pending_checked_at < now() - interval '1 hour'))
           and ${isRested}
           and (not c.settled and c.pending_checked_at < now() -
                  case when c.pending_transactions && '{standby}' then interval '1 hour'
@@ -172,21 +176,26 @@ export async function recordLookBack(
   return true;
 }
 
-/** Notes that late rows of an interval cannot be added without a person. @returns whether that is news */
+/**
+ * Notes why late rows of an interval cannot be looked for or added.
+ *
+ * @returns whether that is news of the interval, and whether no interval of the export had this before
+ */
 export async function noteLateRowsWait(
   tx: Sql,
   exportId: string,
   interval: DataInterval,
   why: string,
-): Promise<boolean> {
-  const rows = await tx.query<{ isNew: boolean }>(
+): Promise<{ readonly isNew: boolean; readonly isFirst: boolean }> {
+  const rows = await tx.query<{ isNew: boolean; isFirst: boolean }>(
     `with before as (
-       select late_rows_wait from receipts where export_id = $1 and data_interval_start = $2 and data_interval_end = $3 for update
+       select late_rows_wait, not exists (select from receipts where export_id = $1 and late_rows_wait = $4) as is_first
+         from receipts where export_id = $1 and data_interval_start = $2 and data_interval_end = $3 for update
      )
      update receipts c set late_rows_wait = $4, pending_checked_at = now() from before
       where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
-      returning before.late_rows_wait is distinct from $4 as "isNew"`,
+      returning before.late_rows_wait is distinct from $4 as "isNew", before.is_first as "isFirst"`,
     [exportId, ...boundsOf(interval), why],
   );
-  return rows[0]?.isNew ?? false;
+  return rows[0] ?? { isNew: false, isFirst: false };
 }

@@ -1,4 +1,5 @@
 import type { Sql } from './database.ts';
+import { isSetAside } from './guarded-work.ts';
 import { isAbortable, type UploadPlace } from './uploads.ts';
 
 /** After these failed visits, over about two days, the sweep leaves a place alone. */
@@ -18,7 +19,7 @@ const isOrphaned = `${isAbortable} and case when r.finished_at is not null then 
 const isDue = `u.collect_tries < ${maxCollectTries} and (u.collect_after is null or u.collect_after <= now())`;
 
 const orphans = `uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id
-  where ${isOrphaned} and ${isDue}`;
+  where ${isOrphaned} and ${isDue} and not ${isSetAside('abort_uploads', 'r.export_id')}`;
 
 /** Teams with uploads that the sweep should end now, in random order. */
 export async function findTeamsWithOrphans(sql: Sql, limit: number): Promise<number[]> {

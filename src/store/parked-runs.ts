@@ -6,6 +6,7 @@ import type { Sql } from './database.ts';
  *
  * @param parkedBy the worker that watches its source; no other one may wake it
  * @param forMs when it becomes available by itself, unless this is repeated
+ * @param blockers what it waits for, in words for its owner
  * @returns whether it was parked for the first time since its last attempt; null if it is not due: it has
  *   ended, is held, or another worker has parked it
  */
@@ -14,13 +15,14 @@ export async function parkRun(
   runId: string,
   parkedBy: string,
   forMs: number,
+  blockers: readonly string[],
 ): Promise<{ readonly isFirst: boolean } | null> {
   const [row] = await sql.query<{ isFirst: boolean }>(
     `update outbox set available_at = now() + $3 * interval '1 ms', ready = false, dispatched_at = null, times_enqueued = 0,
-            parked_by = $2, parked_since = coalesce(parked_since, now()), settlement = null, settled_at = null
+            parked_by = $2, parked_since = coalesce(parked_since, now()), settlement = $4, settled_at = null
       where run_id = $1 and (available_at <= now() or parked_by = $2 and not ready)
       returning parked_since = now() as "isFirst"`,
-    [runId, parkedBy, forMs],
+    [runId, parkedBy, forMs, JSON.stringify({ blockers })],
   );
   return row ?? null;
 }
@@ -28,14 +30,20 @@ export async function parkRun(
 /** Parks runs for longer. @returns those that this worker still has parked */
 export async function keepParked(
   sql: Sql,
-  runIds: readonly string[],
+  runs: readonly { readonly runId: string; readonly blockers: readonly string[] }[],
   parkedBy: string,
   forMs: number,
 ): Promise<ReadonlySet<string>> {
   const rows = await sql.query<{ runId: string }>(
-    `update outbox set available_at = now() + $3 * interval '1 ms'
-      where run_id = any ($1::uuid[]) and parked_by = $2 and not ready returning run_id as "runId"`,
-    [runIds, parkedBy, forMs],
+    `update outbox set available_at = now() + $3 * interval '1 ms', settlement = w.settlement
+       from unnest($1::uuid[], $4::jsonb[]) as w (run_id, settlement)
+      where outbox.run_id = w.run_id and parked_by = $2 and not ready returning outbox.run_id as "runId"`,
+    [
+      runs.map(({ runId }) => runId),
+      parkedBy,
+      forMs,
+      runs.map(({ blockers }) => JSON.stringify({ blockers })),
+    ],
   );
   return new Set(rows.map(({ runId }) => runId));
 }

@@ -131,6 +131,15 @@ const unusedVersions = (more: string): string => `ctid = any (array(
               and c.recipe -> 'chain' @> jsonb_build_array(jsonb_build_object('config', v.config_id, 'version', v.version)))
       limit ${batch}))`;
 
+/** Work that no process does, `days` after it began; what was set aside stays until an operator allows it again. */
+export const deleteOldGuardedWork: DeleteOld = async (sql, days) => {
+  const rows = await sql.query(
+    `delete from guarded_work where set_aside_at is null and ${isOld('expires_at')} returning 1`,
+    [days],
+  );
+  return rows.length;
+};
+
 /** Sources that were replaced `days` ago, that no plugin has now and that no run and no receipt names. */
 export const deleteOldPluginSources: DeleteOld = async (sql, days) => {
   const old = `replaced_at is not null and ${isOld('replaced_at')}

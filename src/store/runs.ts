@@ -43,6 +43,8 @@ export interface Run {
   readonly faults: number;
   /** The time before which no attempt begins; null while an attempt is in progress, and after the end. */
   readonly nextAttemptAt: Timestamp | null;
+  /** What its interval waits for, in words, as a worker saw it last; null if it does not wait. */
+  readonly waitsFor: readonly string[] | null;
   readonly recordsTotalCount: number | null;
   readonly recordsCompleted: number | null;
   readonly recordsDropped: number;
@@ -65,6 +67,7 @@ export interface Run {
 export const ownRunColumns = `r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ${live} then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
+  case when r.status in ${live} then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",

@@ -9,6 +9,7 @@ export interface ServiceState {
   readonly capacity: number;
   readonly unsettled: number;
   readonly oldestUnsettledSeconds: number;
+  readonly workSetAside: number;
 }
 
 export async function readServiceState(sql: Sql): Promise<ServiceState> {
@@ -19,6 +20,7 @@ export async function readServiceState(sql: Sql): Promise<ServiceState> {
             (select count(*)::int from outbox where available_at <= now() and backfill_id is not null) as "waitingBackfill",
             (select count(*)::int from runs where status = ${running} and lease_expires_at > now()) as running,
             (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity,
+            (select count(*)::int from guarded_work where set_aside_at is not null) as "workSetAside",
             u.count::int as unsettled, coalesce(extract(epoch from now() - u.oldest), 0)::float8 as "oldestUnsettledSeconds"
        from (select count(*), min(c.data_interval_end) as oldest
                from receipts c join batch_exports e on e.id = c.export_id and e.deleted_at is null

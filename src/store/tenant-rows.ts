@@ -44,6 +44,7 @@ const exportTables: readonly TenantTable[] = [
   },
   { ...by('runs', 't.export_id = $1'), chain: 'chain' },
   by('backfills', 't.export_id = $1'),
+  by('guarded_work', 't.id = $1::text'),
   by('former_destinations', 't.export_id = $1'),
   by('batch_exports', 't.id = $1'),
 ];

@@ -90,19 +90,22 @@ export interface LeftDestination {
   readonly destination: StoredDestination;
   /** Secrets that it had were deleted. */
   readonly isLocked: boolean;
+  /** Whether it is known to be another place than the present one, by whatever address. */
+  readonly isOther: boolean;
 }
 
 export async function listLeftDestinations(sql: Sql, exportId: string): Promise<LeftDestination[]> {
-  const rows = await sql.query<
-    StoredDestination & { readonly version: number; readonly isLocked: boolean }
-  >(
+  const rows = await sql.query<StoredDestination & Omit<LeftDestination, 'destination'>>(
     `select f.version, e.destination_type as type, f.destination_config as config, f.destination_secrets as secrets,
-            f.destination_secrets is null and e.destination_secrets is not null as "isLocked"
+            f.destination_secrets is null and e.destination_secrets is not null as "isLocked",
+            f.compared_with is not distinct from e.destination_version as "isOther"
        from former_destinations f join batch_exports e on e.id = f.export_id
       where f.export_id = $1 order by f.version`,
     [exportId],
   );
-  return rows.map(({ version, isLocked, ...destination }) => ({ version, isLocked, destination }));
+  return rows.map(({ version, isLocked, isOther, ...destination }) => {
+    return { version, isLocked, isOther, destination };
+  });
 }
 
 /** Prefixes that an export had, as far as its activity goes back. */
@@ -369,14 +372,20 @@ export async function isUploadKnown(
  */
 export async function isOfOurHistory(
   sql: Sql,
-  manifest: { readonly exportId: string; readonly runId: string; readonly generation: number },
+  manifest: {
+    readonly exportId: string;
+    readonly runId: string;
+    readonly generation: number;
+    readonly era: string | null;
+  },
   start: string,
 ): Promise<boolean> {
-  const { exportId, runId, generation } = manifest;
+  const { exportId, runId, generation, era } = manifest;
   const [row] = await sql.query<{ known: boolean }>(
-    `select exists (select from runs where export_id = $1 and id = $2)
-         or exists (select from receipts where export_id = $1 and data_interval_start = $4 and generation > $3) as known`,
-    [exportId, runId, generation, start],
+    `select ($5::text is null or exists (select from eras where id::text = $5))
+        and (exists (select from runs where export_id = $1 and id = $2)
+         or exists (select from receipts where export_id = $1 and data_interval_start = $4 and generation > $3)) as known`,
+    [exportId, runId, generation, start, era],
   );
   return row?.known === true;
 }

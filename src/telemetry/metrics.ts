@@ -124,6 +124,10 @@ export function createMetrics() {
         'sluice_failing_notification_targets',
         'Enabled notification targets whose newest attempt failed.',
       ),
+      workSetAside: gauge(
+        'sluice_work_set_aside',
+        'Pieces of work besides runs that no worker does any more, because three processes died during them.',
+      ),
       oldestUnsettledSeconds: gauge(
         'sluice_oldest_unsettled_seconds',
         'Seconds since the end of the oldest unsettled interval.',

@@ -61,13 +61,16 @@ export function addErrors(
 /**
  * Why a run must fail, and in which step (by its id): it had errors in more rows than its config allows.
  * Null if none had. Ask at its end.
+ *
+ * @param besides rows of the interval that did not reach the chain, and count as rows without errors
  */
 export function findExcess(
   steps: readonly StepTally[],
+  besides = 0,
 ): { readonly step: number; readonly reason: string } | null {
   for (const { step, counters, errors } of steps) {
     const { in: rows, errored } = counters;
-    if (errored <= step.maxErrorShare * rows) continue;
+    if (errored <= step.maxErrorShare * (rows + besides)) continue;
     const reason = `Step ${step.id} (${step.name}) had errors in ${errored} of ${rows} rows, more than max_error_share ${step.maxErrorShare} allows. The first: ${errors[0]?.reason}`;
     return { step: step.id, reason };
   }

@@ -233,6 +233,7 @@ class ManifestNames {
       exportId: manifest.batch_export_id,
       runId: manifest.run_id,
       generation: manifest.generation,
+      era: manifest.era,
     };
     if (!(await this.#isOurs(run, startOf(manifestKey)))) {
       this.#report(

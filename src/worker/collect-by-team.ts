@@ -1,3 +1,4 @@
+import type { WorkGuard } from '../use-cases/work-guard.ts';
 import type { ExecutorOptions } from './execute-run.ts';
 
 /** For all that one sweep does for one team, whose store may hinder it. */
@@ -10,10 +11,10 @@ const teamsPerSweep = 16;
 const placesPerTeam = 20;
 
 /** What the sweep needs to collect what runs have left. */
-export type SweepOptions = Pick<
-  ExecutorOptions,
-  'context' | 'connectors' | 'onSweepError' | 'stopping'
->;
+export interface SweepOptions
+  extends Pick<ExecutorOptions, 'context' | 'connectors' | 'onSweepError' | 'stopping'> {
+  readonly guard: WorkGuard;
+}
 
 /**
  * Lets the sweep serve each team with work, all at the same time: a team whose store hinders it does not

@@ -1,7 +1,12 @@
-import { endRemoval, findTeamsWithRemovals, takeRemoval } from '../store/leftover-files.ts';
+import {
+  endRemoval,
+  findTeamsWithRemovals,
+  type RemovalWork,
+  takeRemoval,
+} from '../store/leftover-files.ts';
 import { appendLogEntries, type LogLevel } from '../store/log-entries.ts';
 import { findStoreTraits } from '../store/store-traits.ts';
-import { collectByTeam, type SweepOptions } from './collect-by-team.ts';
+import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-by-team.ts';
 import { removeFiles } from './remove-files.ts';
 import { tableOf } from './table-of.ts';
 
@@ -14,21 +19,32 @@ export async function collectFiles(options: SweepOptions): Promise<void> {
     async (teamId, signal) => {
       const work = await takeRemoval(db, teamId);
       if (!work) return false;
-      const { exportId, runId } = work;
-      const traits = await findStoreTraits(db, work);
-      const current = { ...work, table: tableOf(options.connectors, work) };
-      const destination = options.connectors.openDestination(work, traits);
-      try {
-        const log = (level: LogLevel, message: string) =>
-          appendLogEntries(db, [{ teamId, exportId, runId, level, message }]).catch(
-            options.onSweepError,
-          );
-        const result = await removeFiles(options.context, destination, current, log, signal);
-        if (result !== 'failed') await endRemoval(db, work, result === 'some');
-      } finally {
-        await destination.close();
-      }
-      return true;
+      const what = { kind: 'remove_files', id: work.exportId } as const;
+      const end = await options.guard.do(what, teamPatienceMs, () => remove(options, work, signal));
+      if (end === 'done') return true;
+      // It was not tried.
+      await endRemoval(db, work, true);
+      return false;
     },
   );
+}
+
+async function remove(
+  { connectors, context, onSweepError }: SweepOptions,
+  work: RemovalWork,
+  signal: AbortSignal,
+): Promise<void> {
+  const { db } = context;
+  const { teamId, exportId, runId } = work;
+  const traits = await findStoreTraits(db, work);
+  const current = { ...work, table: tableOf(connectors, work) };
+  const destination = connectors.openDestination(work, traits);
+  try {
+    const log = (level: LogLevel, message: string) =>
+      appendLogEntries(db, [{ teamId, exportId, runId, level, message }]).catch(onSweepError);
+    const result = await removeFiles(context, destination, current, log, signal);
+    if (result !== 'failed') await endRemoval(db, work, result === 'some');
+  } finally {
+    await destination.close();
+  }
 }

@@ -38,20 +38,28 @@ export async function collectUploads(options: SweepOptions): Promise<void> {
     (limit) => findTeamsWithOrphans(db, limit),
     async (teamId, signal) => {
       const place = await takeOrphanedPlace(db, teamId, teamPatienceMs);
-      if (place) await visit(options, place, signal);
-      return place !== null;
+      if (!place) return false;
+      const owner = await findUploadOwner(db, place);
+      if (!owner) return true;
+      const what = { kind: 'abort_uploads', id: owner.exportId } as const;
+      const end = await options.guard.do(what, teamPatienceMs, () =>
+        visit(options, owner, place, signal),
+      );
+      if (end === 'done') return true;
+      // It was not tried.
+      await endVisit(db, place, true);
+      return false;
     },
   );
 }
 
 async function visit(
   options: SweepOptions,
+  owner: UploadOwner,
   place: OrphanedPlace,
   signal: AbortSignal,
 ): Promise<void> {
   const { db } = options.context;
-  const owner = await findUploadOwner(db, place);
-  if (!owner) return;
   const ended = { uploads: 0 };
   try {
     await collectAt(options, owner, place, ended, signal);

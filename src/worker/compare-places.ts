@@ -11,7 +11,7 @@ import {
   type UncomparedPlace,
 } from '../store/former-destinations.ts';
 import { appendLogEntries } from '../store/log-entries.ts';
-import { collectByTeam, type SweepOptions } from './collect-by-team.ts';
+import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-by-team.ts';
 
 /**
  * Finds out whether a place that an export has left is its present one by another address: another host name, another
@@ -26,18 +26,30 @@ export async function comparePlaces(options: SweepOptions): Promise<void> {
     async (teamId, signal) => {
       const place = await takeUncomparedPlace(db, teamId);
       if (!place) return false;
-      const isSame = await compare(options, place, signal).catch((error: unknown) => {
-        options.onSweepError(error);
-        return error;
-      });
-      if (typeof isSame === 'boolean') {
-        await db.transaction((tx) => recordComparison(tx, place, isSame));
-      } else if (place.isLastTry) {
-        await giveUp(options, place, isSame);
-      }
-      return true;
+      const what = { kind: 'compare_places', id: place.exportId } as const;
+      const end = await options.guard.do(what, teamPatienceMs, () =>
+        compareAndRecord(options, place, signal),
+      );
+      return end === 'done';
     },
   );
+}
+
+async function compareAndRecord(
+  options: SweepOptions,
+  place: UncomparedPlace,
+  signal: AbortSignal,
+): Promise<void> {
+  const { db } = options.context;
+  const isSame = await compare(options, place, signal).catch((error: unknown) => {
+    options.onSweepError(error);
+    return error;
+  });
+  if (typeof isSame === 'boolean') {
+    await db.transaction((tx) => recordComparison(tx, place, isSame));
+  } else if (place.isLastTry) {
+    await giveUp(options, place, isSame);
+  }
 }
 
 /** @throws if it cannot be found out now */

@@ -63,7 +63,7 @@ export interface HandlerOptions
 
 /** What a worker does for each job. */
 export function createHandlers(options: HandlerOptions): JobHandlers {
-  const { context, producer, executor, crowd } = options;
+  const { context, producer, executor, crowd, guard } = options;
   const enqueue = async (entries: readonly QueueEntry[], smallPlaces: number) =>
     producer.addRuns(
       context.traces ? await traceSends(context, context.traces, entries) : entries,
@@ -82,13 +82,15 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     options.onRunsMade('tick', await decideTicks(context, { onError }));
   });
   const collect = skipWhileBusy(async () => {
-    await collectUploads(executor);
-    await comparePlaces(executor);
-    await collectFiles(executor);
+    const sweep = { ...executor, guard };
+    await collectUploads(sweep);
+    await comparePlaces(sweep);
+    await collectFiles(sweep);
   });
   const slow = new SlowExports();
   const look = skipWhileBusy(() =>
     lookBack(context, {
+      guard,
       slow,
       sourceOf: executor.connectors.sourceOf,
       keepsFiles: executor.connectors.keepsFiles,

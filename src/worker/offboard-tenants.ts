@@ -2,6 +2,7 @@ import type { Producer } from '../queue/producer.ts';
 import { findGoneWork } from '../store/tenant-rows.ts';
 import type { Context } from '../use-cases/context.ts';
 import { advanceOffboardings } from '../use-cases/tenants/advance-offboarding.ts';
+import type { WorkGuard } from '../use-cases/work-guard.ts';
 import type { ExecutorOptions } from './execute-run.ts';
 
 export interface OffboardOptions {
@@ -11,6 +12,7 @@ export interface OffboardOptions {
   /** Called once for each that is completed. */
   readonly onOffboarded: (offboardingId: string) => void;
   readonly onOffboardingError: (error: unknown) => void;
+  readonly guard: WorkGuard;
 }
 
 /** Of one sweep; the next one goes on. */
@@ -23,6 +25,7 @@ export async function offboardTenants({
   producer,
   onOffboarded,
   onOffboardingError,
+  guard,
 }: OffboardOptions): Promise<void> {
   const endsAt = performance.now() + sliceMs;
   await advanceOffboardings(db, {
@@ -31,6 +34,7 @@ export async function offboardTenants({
     removeGoneJobs: () =>
       producer.removeGone((ids) => findGoneWork(db, ids)).catch(onOffboardingError),
     onCompleted: onOffboarded,
+    guard,
     isOver: () => stopping.aborted || performance.now() > endsAt,
   }).catch(onOffboardingError);
 }

@@ -47,6 +47,8 @@ interface Watch {
   readonly runs: Set<string>;
   /** Calls that wait for it, or park a run for it. */
   calls: number;
+  /** What it waits for, as far as it is known. */
+  blockers: readonly string[];
 }
 
 type Outcome = Settlement | typeof inAttempt;
@@ -107,7 +109,7 @@ export class Parking {
         const quick = await within(patienceMs, watch.settling);
         if (quick) return readinessOf(quick);
       }
-      if (!(await this.#park(runId, needs))) return 'parked';
+      if (!(await this.#park(runId, needs, watch.blockers))) return 'parked';
       watch.runs.add(runId);
       // It ended while the run was being parked.
       if (watch.outcome) await this.#wake([runId], watch.outcome);
@@ -121,12 +123,15 @@ export class Parking {
   /** Keeps the runs parked, and forgets those that were cancelled, or taken by another worker. */
   async keep(): Promise<void> {
     const watches = [...this.#watches];
-    const runs = watches.flatMap((watch) => [...watch.runs]);
+    const parked = watches.flatMap(({ runs, blockers }) => {
+      return [...runs].map((runId) => ({ runId, blockers }));
+    });
+    const runs = parked.map(({ runId }) => runId);
     if (this.#keeping || runs.length === 0) return;
     this.#keeping = true;
     try {
       const { db, workerId, leaseMs } = this.#options;
-      const kept = await keepParked(db, runs, workerId, leaseMs);
+      const kept = await keepParked(db, parked, workerId, leaseMs);
       for (const runId of runs) {
         if (!kept.has(runId)) for (const watch of watches) watch.runs.delete(runId);
       }
@@ -181,11 +186,13 @@ export class Parking {
     const abort = new AbortController();
     const beganAt = { process: performance.now(), database: databaseMs };
     const settling = source
-      .settle(interval, abort.signal, parkedForMs, databaseMs)
+      .settle(interval, abort.signal, parkedForMs, databaseMs, (blockers) => {
+        watch.blockers = blockers;
+      })
       .catch((): Outcome => inAttempt);
     const watch: Watch = {
       ...{ source, interval, beganAt, abort, settling },
-      ...{ outcome: null, runs: new Set<string>(), calls: 0 },
+      ...{ outcome: null, runs: new Set<string>(), calls: 0, blockers: [] },
     };
     this.#watches.add(watch);
     void settling.then((outcome) => {
@@ -211,15 +218,25 @@ export class Parking {
   }
 
   /** @returns whether the run is parked now */
-  async #park(runId: string, { teamId, exportId }: RunNeeds): Promise<boolean> {
+  async #park(
+    runId: string,
+    { teamId, exportId }: RunNeeds,
+    blockers: readonly string[] = [],
+  ): Promise<boolean> {
     const { db, workerId, leaseMs } = this.#options;
     // If the answer was lost, the run may be parked already, and sleep for a whole lease.
     const parked = await retryUntilRecorded(
-      () => parkRun(db, runId, workerId, leaseMs),
+      () => parkRun(db, runId, workerId, leaseMs, blockers),
       AbortSignal.timeout(leaseMs / 2),
     );
     if (parked?.isFirst) {
-      const entry = { teamId, exportId, runId, level: 'INFO', message } as const;
+      const entry = {
+        teamId,
+        exportId,
+        runId,
+        level: 'INFO',
+        message: describeWait(blockers),
+      } as const;
       await appendLogEntries(db, [entry]).catch(this.#options.onError);
     }
     return parked !== null;
@@ -241,8 +258,10 @@ export class Parking {
   }
 }
 
-const message =
-  'The run waits until no transaction can add rows to its interval, up to SETTLE_TIMEOUT_SECONDS. It uses no slot while it waits.';
+function describeWait(blockers: readonly string[]): string {
+  const open = blockers.length === 0 ? '' : ` Now open: ${blockers.join('; ')}.`;
+  return `The run waits until no transaction can add rows to its interval, up to SETTLE_TIMEOUT_SECONDS. It uses no slot while it waits.${open}`;
+}
 
 /** Whether it was found at a server that does not answer any more. */
 function isElsewhere({ server }: Settlement, now: string | null | undefined): boolean {

@@ -69,7 +69,7 @@ export async function removeFiles(
     commit,
     leftovers,
     keepsRecent,
-    (manifest, key) => knowsCommit(db, current, manifest, key),
+    (...commit) => knowsCommit(db, current, ...commit),
     async (keys) => {
       const left = new Set((await listLeftoverFiles(db, current)).map(({ key }) => key));
       return keys.filter((key) => left.has(key));

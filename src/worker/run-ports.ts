@@ -127,7 +127,7 @@ export function openPorts(
       return generation;
     },
     readNow: () => readNow(db),
-    knowsCommit: (manifest, key) => knowsCommit(db, run, manifest, key),
+    knowsCommit: (...commit) => knowsCommit(db, run, ...commit),
     withdraw: (keys) => withdrawFiles(db, run, keys),
     log: (level, message) => log.add(level, message),
     logOfPlugin: (level, message) => lines.add(level, message),

@@ -20,8 +20,10 @@ import {
 import { Chain } from '../transforms/chain.ts';
 import { chainColumnsOf } from '../transforms/column-values.ts';
 import { readRow } from '../transforms/transform-rows.ts';
+import type { StepDefinition } from '../transforms/step.ts';
 import { takeTurns } from '../transforms/turns.ts';
 import type { Context } from '../use-cases/context.ts';
+import type { WorkGuard } from '../use-cases/work-guard.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
 import type { MemoryGate } from './memory-gate.ts';
 import { skipWhileBusy } from './shared-work.ts';
@@ -33,6 +35,9 @@ const sampleBatchMs = 10_000;
 /** For all steps. The job is taken again by another worker after five minutes. */
 const chainPatienceMs = 120_000;
 
+const setAside =
+  'workers died while they applied it to sampled rows, so Sluice stopped trying; ask your operator to run `sluice work retry`';
+
 export interface SampleOptions {
   readonly context: Context;
   /** Some of the newest rows of a model. Throws SluiceError. */
@@ -43,6 +48,7 @@ export interface SampleOptions {
     signal: AbortSignal,
   ) => Promise<RawSample>;
   readonly onSampleError: (error: unknown) => void;
+  readonly guard: WorkGuard;
   /** The worker's: sandboxes count in it. */
   readonly memory: MemoryGate;
 }
@@ -110,18 +116,11 @@ async function runJob(options: SampleOptions, job: TakenJob): Promise<void> {
   await deleteTransformationJob(db, job.id);
 }
 
-async function runSample(
-  { context, sampleRows, memory }: SampleOptions,
-  { configId, teamId }: TakenJob,
-): Promise<void> {
-  const { db } = context;
-  const pinned = await findChainUpTo(db, teamId, configId);
+async function runSample(options: SampleOptions, { configId, teamId }: TakenJob): Promise<void> {
+  const { context, guard, memory } = options;
+  const pinned = await findChainUpTo(context.db, teamId, configId);
   const opened = await openChain(context, teamId, pinned);
   if (!opened) return;
-  const model = (await findTransformedModel(db, teamId)) ?? eventsModel.name;
-  const signal = AbortSignal.timeout(patienceMs);
-  const sample = await sampleRows(model, teamId, sampledRows, signal);
-  const { lines, columns, keyColumns, fixedColumns } = sample;
   const bytes = sandboxMemory(ownStepsOf(pinned));
   if (bytes > memory.totalBytes) {
     const detail = 'the plugins of the chain need more memory than WORKER_MEMORY_MB allows';
@@ -130,17 +129,36 @@ async function runSample(
   const leave = bytes === 0 ? () => {} : await memory.enter(bytes);
   // The worker ends. Another one takes the job again.
   if (!leave) throw new SluiceError('run.released');
-  const limits = { batchMs: sampleBatchMs };
-  const patience = AbortSignal.timeout(chainPatienceMs);
-  const options = { intervalEndMs: await readNow(db), signal: patience, limits };
   try {
-    const chain = await withOpenSteps(opened.steps, options, async (steps) => {
-      const all = new Chain(steps, chainColumnsOf(columns, fixedColumns), keyColumns);
-      await all.applyBlock(lines.map(readRow), takeTurns(patience));
-      return all;
-    });
-    await recordSteps(db, countSteps(chain.steps));
+    const what = { kind: 'sample', id: String(configId) } as const;
+    const end = await guard.do(what, patienceMs + chainPatienceMs, () =>
+      applySample(options, teamId, opened.steps),
+    );
+    if (end === 'done') return;
+    // Another worker is at it, or an operator has to allow it. It is taken again in some minutes.
+    if (end === 'busy') throw new SluiceError('run.released');
+    throw new StepFault('transformation.invalid', configId, setAside);
   } finally {
     leave();
   }
+}
+
+async function applySample(
+  { context: { db }, sampleRows }: SampleOptions,
+  teamId: number,
+  opened: readonly StepDefinition[],
+): Promise<void> {
+  const model = (await findTransformedModel(db, teamId)) ?? eventsModel.name;
+  const signal = AbortSignal.timeout(patienceMs);
+  const sample = await sampleRows(model, teamId, sampledRows, signal);
+  const { lines, columns, keyColumns, fixedColumns } = sample;
+  const limits = { batchMs: sampleBatchMs };
+  const patience = AbortSignal.timeout(chainPatienceMs);
+  const options = { intervalEndMs: await readNow(db), signal: patience, limits };
+  const chain = await withOpenSteps(opened, options, async (steps) => {
+    const all = new Chain(steps, chainColumnsOf(columns, fixedColumns), keyColumns);
+    await all.applyBlock(lines.map(readRow), takeTurns(patience));
+    return all;
+  });
+  await recordSteps(db, countSteps(chain.steps));
 }

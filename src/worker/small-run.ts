@@ -45,13 +45,14 @@ export class SmallRun {
   }
 
   /** The same destination, whose files it reads no further either: a store may answer with any number of bytes. */
-  at<Place extends Pick<Destination, 'readFile'>>(destination: Place): Place {
+  at<Place extends Pick<Destination, 'readFile' | 'holds'>>(destination: Place): Place {
     const counted = (body: AsyncIterable<Uint8Array>) => this.#count(body, ({ length }) => length);
     const readFile: Destination['readFile'] = async (key, options) => {
       const found = await destination.readFile(key, options);
       return found && { ...found, body: counted(found.body) };
     };
-    return Object.create(destination, { readFile: { value: readFile } });
+    const holds = (bytes: number) => this.#take(bytes);
+    return Object.create(destination, { readFile: { value: readFile }, holds: { value: holds } });
   }
 
   async *#count<T>(all: AsyncIterable<T>, bytesOf: (one: T) => number): AsyncGenerator<T> {

@@ -1,6 +1,8 @@
 /** What `npm run test:big` was called with. */
 export interface BigRun {
   readonly rows: number;
+  /** Of each, about. */
+  readonly rowBytes: number;
   readonly format: string;
   readonly compression: string | null;
 }

@@ -11,9 +11,11 @@ import {
   untilLookedBack,
 } from './storm/calm.ts';
 import { compare, type Verdict } from './storm/check.ts';
+import { erasePeople } from './storm/erase.ts';
 import { Fleet } from './storm/fleet.ts';
 import { operate } from './storm/operator.ts';
 import { endOutliving, outliveRuns } from './storm/outlive.ts';
+import { comeHome, moveBuckets } from './storm/places.ts';
 import { randomOf } from './storm/random.ts';
 import { leakOne, pruneRows, writeRows } from './storm/rows.ts';
 import { verifyBeside } from './storm/verify.ts';
@@ -35,6 +37,7 @@ test(
       const losses = await rage(world);
       await endOutliving(world);
       await quiesce(world);
+      await comeHome(world);
       const failed = await listFailedRuns(world);
       for (const run of failed) console.log(`${run.status} ${run.name}: ${JSON.stringify(run)}`);
       await retryFailed(world);
@@ -50,6 +53,8 @@ test(
       expect(show(last)).toEqual(clean);
       // What was delivered stays, and nothing else is in the files.
       expect(last.foreign.filter((at) => !world.deleted.has(keyOf(at)))).toEqual([]);
+      const isErased = (at: string) => world.erased.has(`${at.split(' ')[0]} ${keyOf(at)}`);
+      expect(last.foreign.filter(isErased)).toEqual([]);
       expect(world.pruned.size).toBeGreaterThan(0);
       expect(await findNamedKeyViolations(world.installation)).toEqual([]);
       expect(failed.filter(isWithoutCause)).toEqual([]);
@@ -117,6 +122,8 @@ async function rage(world: World): Promise<number> {
     pruneRows(world, over.signal),
     outliveRuns(world, over.signal),
     verifyBeside(world, over.signal),
+    moveBuckets(world, over.signal),
+    erasePeople(world, over.signal),
     progress(world, over.signal),
   ]);
   const watch = fleet.watch(watching.signal);
@@ -179,7 +186,7 @@ async function report(
   console.log(
     `storm on ${queue}, seed ${seed}: ${counts.kills} kills, ${counts.freezes} freezes, ${counts.restarts} restarts, ` +
       `${counts.outlived} transactions that outlived a run, ` +
-      `${losses} Redis losses, ${faults.length} store faults, ${rows[0]?.runs} runs, ${last.rows} rows, ` +
+      `${counts.moved} moves, ${world.erased.size} rows erased, ${losses} Redis losses, ${faults.length} store faults, ${rows[0]?.runs} runs, ${last.rows} rows, ` +
       `${sum(({ lost, missing }) => [...lost, ...missing])} lost, ${sum(({ doubled }) => doubled)} doubled, ${sum(({ gone }) => gone)} of ${world.pruned.size} pruned rows gone, ` +
       `${sum(({ untrue, changed }) => [...untrue, ...changed]) + violations.length} untrue manifests, ` +
       `${failed.filter(isWithoutCause).length} failed without a lasting cause`,

@@ -1,70 +1,164 @@
 /** What a standby does to a long read, and what Sluice says about it. */
 
+import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Source, SourceSnapshot } from '../../src/sources/source.ts';
+import { findPostgresPrograms, startPostgresOf } from '../support/debian-postgres.ts';
+import { casesOf } from '../support/nightly.ts';
 import { caseRequest, openSourceCase, type SourceCase } from '../support/source-cases.ts';
-import { type Replication, startReplication } from '../support/standby.ts';
+import { readAll } from '../support/source-tables.ts';
+import { startReplication } from '../support/standby.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
-let replication: Replication;
-let shop: SourceCase;
-let admin: Client;
+const settings = { max_standby_streaming_delay: '200ms', hot_standby_feedback: 'off' };
 
-beforeAll(async () => {
-  replication = await startReplication({
-    max_standby_streaming_delay: '100ms',
-    hot_standby_feedback: 'off',
-  });
-  shop = await openSourceCase({ url: replication.primary.url, stop: async () => {} });
-  admin = new Client({ connectionString: replication.primary.url });
-  await admin.connect();
-});
+interface Pair {
+  readonly primaryUrl: string;
+  readonly standbyUrl: string;
+  stop(): Promise<void>;
+}
 
-afterAll(async () => {
-  await admin?.end();
-  await shop?.close();
-  await replication?.stop();
-});
-
-test('a statement that replay ends is a conflict to retry, and names the two settings', async () => {
-  await shop.create(
-    `create view shop.slow as select id, team, at, pg_sleep(0.5)::text as v from shop.base`,
-  );
-  await replication.untilReplayed();
-  const url = new URL(replication.standbyUrl);
-  url.username = shop.reader;
-  url.password = 'reader';
-  const source = shop.source(
-    { relation: { schema: 'shop', name: 'slow' } },
-    { connectionString: url.href, primaryUrl: shop.url },
-  );
-  const snapshot = await source.open(caseRequest(), never);
-  const read = async () => {
-    for (const slice of snapshot.slices) {
-      for await (const block of snapshot.read(slice, never))
-        expect(block.rowCount).toBeGreaterThan(0);
-    }
+async function startDebianPair(bin: string): Promise<Pair> {
+  const primary = await startPostgresOf(bin, { wal_level: 'replica' });
+  const standby = await startPostgresOf(bin, settings, primary.url);
+  const stop = async () => {
+    await standby.stop();
+    await primary.stop();
   };
-  const reading = read();
-  const failing = expect(reading).rejects.toMatchObject({
+  return { primaryUrl: primary.url, standbyUrl: standby.url, stop };
+}
+
+const bin = findPostgresPrograms();
+type Start = readonly [string, () => Promise<Pair>];
+const embedded: Start = [
+  'the embedded PostgreSQL',
+  async () => {
+    const { primary, ...pair } = await startReplication(settings);
+    return { ...pair, primaryUrl: primary.url };
+  },
+];
+const debian: readonly Start[] =
+  bin === null ? [] : [[`the PostgreSQL at ${bin}`, () => startDebianPair(bin)]];
+
+describe.each(casesOf([embedded], debian))('a standby of %s', (_, start) => {
+  let pair: Pair;
+  let shop: SourceCase;
+  let admin: Client;
+  let standby: Client;
+  let source: Source;
+
+  beforeAll(async () => {
+    pair = await start();
+    shop = await openSourceCase({ url: pair.primaryUrl, stop: async () => {} });
+    admin = new Client({ connectionString: pair.primaryUrl });
+    standby = new Client({ connectionString: pair.standbyUrl });
+    await Promise.all([admin.connect(), standby.connect()]);
+    await shop.create(
+      `create view shop.slow as select id, team, at, pg_sleep(0.01)::text as v from shop.base`,
+    );
+    const url = new URL(pair.standbyUrl);
+    url.username = shop.reader;
+    url.password = 'reader';
+    source = shop.source(
+      { relation: { schema: 'shop', name: 'slow' } },
+      { connectionString: url.href, primaryUrl: shop.url, keepConnectionMs: 2_000 },
+    );
+    await until(async () => (await rowsAtStandby()) === 100);
+  });
+
+  afterAll(async () => {
+    await Promise.all([admin?.end(), standby?.end()]);
+    await shop?.close();
+    await pair?.stop();
+  });
+
+  const rowsAtStandby = () =>
+    standby.query('select from shop.slow').then(
+      ({ rowCount }) => rowCount,
+      () => null,
+    );
+
+  /** Vacuum removes rows that the standby may still read, again and again while `work` goes on. */
+  async function whileVacuumed<T>(work: Promise<T>): Promise<T> {
+    let isOver = false;
+    const end = () => {
+      isOver = true;
+    };
+    work.then(end, end);
+    while (!isOver) {
+      await admin.query(`update shop.base set v = v || 'x' where id = 1`);
+      await admin.query('vacuum shop.base');
+      await delay(100);
+    }
+    return work;
+  }
+
+  async function countOf(snapshot: SourceSnapshot): Promise<number> {
+    try {
+      const blocks = await readAll(snapshot, never);
+      const rows = blocks.reduce((sum, { rowCount }) => sum + rowCount, 0);
+      expect(await snapshot.countRows(never)).toBe(rows);
+      return rows;
+    } finally {
+      await snapshot.close();
+    }
+  }
+
+  const conflict = {
     code: 'source.recovery_conflict',
     detail: expect.stringMatching(/^SQLSTATE 40001: .*conflict with recovery/),
     spec: {
       retryable: true,
       remedy: expect.stringMatching(/hot_standby_feedback .* max_standby_streaming_delay/),
     },
+  };
+
+  test('that ends a session between two statements is named as such', async () => {
+    const snapshot = await source.open(caseRequest(), never);
+    const sessions = async () => {
+      const name = [shop.reader];
+      return (await standby.query('select from pg_stat_activity where usename = $1', name))
+        .rowCount;
+    };
+    expect(await sessions()).toBe(1);
+    await whileVacuumed(until(async () => (await sessions()) === 0));
+    await expect(countOf(snapshot)).rejects.toMatchObject(conflict);
   });
-  let isOver = false;
-  void reading.catch(() => {
-    isOver = true;
+
+  test('that ends long reads is read in shorter ones, without a row less', async () => {
+    const expected = shop.source({ relation: { schema: 'shop', name: 'slow' } });
+    const whole = await expected.open(caseRequest(), never);
+    expect(await countOf(whole)).toBe(100);
+    const short = await source.open(caseRequest(), never);
+    expect(short.totalCount).toBeNull();
+    expect(await whileVacuumed(countOf(short))).toBe(100);
+    expect(short.keySet()).toEqual(whole.keySet());
+    expect(short.columns).toEqual(whole.columns);
   });
-  // Vacuum removes the rows that the standby still reads.
-  await until(async () => {
-    await admin.query(`update shop.base set v = v || 'x'`);
-    await admin.query('vacuum shop.base');
-    return isOver;
+
+  test('that ends every read names the two settings', async () => {
+    await shop.create(
+      `create view shop.slower as select id, team, at, pg_sleep(2)::text as v from shop.base`,
+    );
+    await until(
+      async () =>
+        (await standby.query(`select to_regclass('shop.slower') as found`)).rows[0].found !== null,
+    );
+    const url = new URL(pair.standbyUrl);
+    url.username = shop.reader;
+    url.password = 'reader';
+    const slower = shop.source(
+      { relation: { schema: 'shop', name: 'slower' } },
+      { connectionString: url.href, primaryUrl: shop.url },
+    );
+    const { interval } = caseRequest();
+    // One moment with a row: nothing is shorter.
+    const moment = { start: interval.start + 601_000, end: interval.start + 601_001 };
+    for (let attempt = 1; attempt <= 2; attempt += 1) {
+      const reading = slower.open(caseRequest({ interval: moment }), never).then(countOf);
+      await expect(whileVacuumed(reading)).rejects.toMatchObject(conflict);
+    }
   });
-  await failing;
-  await snapshot.close();
 });

@@ -88,7 +88,7 @@ describe.each(sourceServers)('%s', (_, start) => {
         plainColumn('c', 'public.mood[]'),
       ];
       const source = shop.source({ ...relation('moods'), columns });
-      const described = await source.describe(caseRequest(), never);
+      const { columns: described } = await source.describe(caseRequest(), never);
       expect(described.map(({ sourceType }) => sourceType)).toEqual(
         columns.map(({ sourceType }) => sourceType),
       );
@@ -188,15 +188,38 @@ describe.each(sourceServers)('%s', (_, start) => {
   });
 
   describe('an interval column that is no timestamptz', () => {
-    test('is refused for a date, and warned of for a timestamp', async () => {
+    test('is refused for a date within a day, and warned of for a timestamp', async () => {
       await shop.create(`
         create table shop.dated (id bigint primary key, team int not null, day date not null, v text);
         create table shop.local (id bigint primary key, team int not null, day timestamp not null, v text)`);
       const dated = { ...relation('dated'), intervalColumn: 'day' };
+      const local = { ...dated, ...relation('local') };
+      for (const select of ['rows', 'keys'] as const) {
+        await expect(
+          shop.source(dated).describe(caseRequest({ select }), never),
+        ).rejects.toMatchObject({
+          code: 'source.model_invalid',
+          detail: expect.stringMatching(
+            /interval column is a date, .* does not end at midnight in UTC/,
+          ),
+        });
+      }
+      const [start, end] = ['2024-03-01T00:00:00Z', '2024-03-02T00:00:00Z'].map(Date.parse) as [
+        number,
+        number,
+      ];
+      const ofDay = await shop
+        .source(dated)
+        .describe(caseRequest({ interval: { start, end } }), never);
+      expect(ofDay.warnings).toEqual([expect.stringMatching(/^day is date, .* midnight in UTC/)]);
+      const ofLocal = await shop.source(local).describe(caseRequest(), never);
+      expect(ofLocal.warnings).toEqual([
+        expect.stringMatching(/^day is timestamp without time zone, .* UTC/),
+      ]);
       expect(await shop.check(dated)).toContainEqual(
         expect.stringMatching(/^warning: day is date, .*rows .* that arrive after/),
       );
-      expect(await shop.check({ ...dated, ...relation('local') })).toContainEqual(
+      expect(await shop.check(local)).toContainEqual(
         expect.stringMatching(/^warning: day is timestamp without time zone/),
       );
     });
@@ -274,5 +297,63 @@ describe.each(sourceServers)('%s', (_, start) => {
     await admin.query('select pg_cancel_backend(pid) from pg_stat_progress_vacuum');
     await sweeping.catch(() => {});
     await Promise.all([vacuum.end(), admin.end()]);
+  });
+
+  test('a dump by a role that can write nothing is not waited for, and what is waited for is named', async () => {
+    const dumper = `${shop.reader}_dumper`;
+    await shop.run(
+      `create role ${dumper} login password 'dumper'; grant pg_read_all_data to ${dumper}`,
+    );
+    const url = new URL(server.url);
+    url.username = dumper;
+    url.password = 'dumper';
+    url.searchParams.set('application_name', 'pg_dump');
+    const dump = new Client({ connectionString: url.href });
+    const writer = new Client({ connectionString: server.url, application_name: 'billing' });
+    await Promise.all([dump.connect(), writer.connect()]);
+    await dump.query('begin isolation level repeatable read read only; select from shop.base');
+    const { interval } = caseRequest();
+    const settle = (settleTimeoutMs: number) =>
+      shop.source({}, { settleTimeoutMs }).settle(interval, never);
+    expect((await settle(60_000)).settled).toBe(true);
+
+    const waits: (readonly string[])[] = [];
+    await writer.query('begin');
+    const named = expect.stringMatching(
+      /^process \d+ \(role \S+, application billing, transaction since 20\S+Z, last statement since 20\S+Z\)$/,
+    );
+    const waited = await shop
+      .source({}, { settleTimeoutMs: 4_000 })
+      .settle(interval, never, 0, Number.NEGATIVE_INFINITY, (blockers) => waits.push(blockers));
+    expect(waited).toMatchObject({ settled: false, reason: 'transactions', blockers: [named] });
+    expect(waits.at(-1)).toEqual([named]);
+    await writer.query('rollback');
+
+    // Each of these lets it write.
+    const rights = [
+      [
+        `grant insert (v) on shop.base to ${dumper}`,
+        `revoke insert (v) on shop.base from ${dumper}`,
+      ],
+      [`grant delete on shop.base to ${dumper}`, `revoke delete on shop.base from ${dumper}`],
+      [
+        `create function public.lends() returns int language sql security definer as 'select 1'`,
+        'drop function public.lends()',
+      ],
+      [`alter role ${dumper} createrole`, `alter role ${dumper} nocreaterole`],
+    ];
+    for (const [give = '', take = ''] of rights) {
+      await shop.run(give);
+      const { settled, blockers } = await settle(700);
+      expect([give, settled, blockers]).toEqual([
+        give,
+        false,
+        [expect.stringContaining(`role ${dumper}, application pg_dump`)],
+      ]);
+      await shop.run(take);
+    }
+    expect((await settle(60_000)).settled).toBe(true);
+    await Promise.all([dump.end(), writer.end()]);
+    await shop.run(`drop role ${dumper}`);
   });
 });

@@ -26,6 +26,7 @@ beforeAll(async () => {
     workers: 1,
     checksNamedKeys: false,
     s3: { buckets: [bucket, other] },
+    env: { ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1,localhost' },
   });
   side = openVerifySide(installation);
 });
@@ -240,6 +241,35 @@ describe('strays', () => {
     expect(locked.lines[0]).toMatch(
       /^proven .*: 0 intervals.*; a former destination was not looked at: its secrets are no longer kept; 1 interval at a former destination: not read$/,
     );
+  });
+
+  test('are not what an export has on record at another address of the same bucket', async () => {
+    const { pool, s3 } = installation;
+    const id = await exportHour({ config: { prefix: 'alias' } });
+    const key = strayOf('alias');
+    await put(key);
+    await pool.query(
+      `insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
+       select export_id, data_interval_start, data_interval_end, destination_version, $2, 9, manifest_key, true from receipts where export_id = $1`,
+      [id, key],
+    );
+    // No sweep compares the two addresses.
+    await pool.query(
+      `create function postpone() returns trigger language plpgsql as $$ begin new.compare_after = 'infinity'; return new; end $$;
+       create trigger postpone before insert on former_destinations for each row execute function postpone()`,
+    );
+    const { port } = new URL(s3.endpoint);
+    await change(id, { endpoint_url: `http://localhost:${port}` });
+    await pool.query('drop function postpone cascade');
+    expect(await verify(['--export', id])).toMatchObject({ code: 0 });
+    await pool.query('update former_destinations set compare_after = null');
+    const places = () => pool.query('select from former_destinations where export_id = $1', [id]);
+    await until(async () => (await places()).rowCount === 0, {
+      timeoutMs: 60_000,
+      message: 'the sweep has found that they are one place',
+    });
+    expect(await verify(['--export', id])).toMatchObject({ code: 0 });
+    await s3.remove(bucket, key);
   });
 
   test('of a lost history do not vouch for themselves', async () => {

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventsModel } from '../../src/domain/events-model.ts';
 import type { Column, RowBlock } from '../../src/domain/row-block.ts';
 import type { PostgresSourceOptions } from '../../src/sources/index.ts';
-import { eventsModel } from '../../src/domain/events-model.ts';
 import { createPostgresSource } from '../../src/sources/index.ts';
 import type { PlanSelect, RequestPlan } from '../../src/sources/postgres/plan.ts';
 import type { SourceRequest } from '../../src/sources/source.ts';
@@ -232,6 +232,7 @@ function planOf(column: Column, sql: string): RequestPlan {
       hidden: [],
       projection: null,
       keys: null,
+      moment: { type: 'timestamptz', sourceType: 'timestamp with time zone' },
       ...counts,
     }),
   };
@@ -306,7 +307,8 @@ describe('a failure', () => {
       );
 
   it.each([
-    ['query.invalid', 'SELECT 1 / (n - 5000) FROM generate_series(1, 9000) n', {}],
+    // No query of a customer takes part in it.
+    ['source.model_invalid', 'SELECT 1 / (n - 5000) FROM generate_series(1, 9000) n', {}],
     ['source.timeout', 'SELECT 1 FROM pg_sleep(60)', { statementTimeoutMs: 100 }],
     ['source.relation_missing', 'SELECT 1 FROM nowhere', {}],
     ['source.unavailable', 'SELECT 1, 2', {}],

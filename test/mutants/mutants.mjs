@@ -4,6 +4,7 @@
  *
  * @typedef {{ name: string, file: string, find: string, replace: string, test: string }} Mutant
  */
+import { betweenMutants } from './between-mutants.mjs';
 import { jointMutants } from './joint-mutants.mjs';
 
 const store = 'test/integration/store';
@@ -349,4 +350,5 @@ export const mutants = [
     test: 'test/unit/sandbox/open-steps.test.ts',
   },
   ...jointMutants,
+  ...betweenMutants,
 ];

@@ -22,6 +22,8 @@ it.each([
   ['has rejected files without a key', { files: [], rejected_files: [{}] }],
   ['has a key with half a character', { files: [{ key: 'p/\ud83d' }] }],
   ['has a key with a NUL', { files: [{ key: 'p/\0' }] }],
+  ['is beside a run with a NUL', { files: [], run_id: '\0' }],
+  ['is beside an era that is no text', { files: [], era: {} }],
 ])('a manifest whose list of files %s is not ours', async (_, content) => {
   expect(await manifestOf(content)).toBeNull();
 });

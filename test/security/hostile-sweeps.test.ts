@@ -2,9 +2,16 @@ import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { joinConnectors } from '../../src/main/connectors.ts';
-import { endVisit, maxCollectTries, takeOrphanedPlace } from '../../src/store/orphaned-uploads.ts';
+import { listWorkSetAside, retryWork } from '../../src/store/guarded-work.ts';
+import {
+  endVisit,
+  findTeamsWithOrphans,
+  maxCollectTries,
+  takeOrphanedPlace,
+} from '../../src/store/orphaned-uploads.ts';
 import { cancelRuns } from '../../src/store/runs.ts';
 import { noteUpload } from '../../src/store/uploads.ts';
+import { type GuardedEnd, WorkGuard } from '../../src/use-cases/work-guard.ts';
 import type { SweepOptions } from '../../src/worker/collect-by-team.ts';
 import { collectUploads } from '../../src/worker/collect-uploads.ts';
 import { contextWith } from '../conformance/destination-suite.ts';
@@ -18,6 +25,7 @@ import {
   openRunSide,
   type RunSide,
 } from '../support/run-side.ts';
+import { until } from '../support/until.ts';
 
 /** What the sweep does at a store that hinders it, now and after a restart. */
 
@@ -67,6 +75,13 @@ async function leaveUpload(teamId = side.teamId) {
   return run;
 }
 
+/** Work that workers have set aside, as `kind id`. */
+let setAside: string[];
+beforeEach(() => {
+  setAside = [];
+});
+const newGuard = () => new WorkGuard(side.db, ({ kind, id }) => setAside.push(`${kind} ${id}`));
+
 /** One sweep of a worker that has just started: it knows nothing but our tables. */
 async function sweep(): Promise<readonly unknown[]> {
   const errors: unknown[] = [];
@@ -81,6 +96,7 @@ async function sweep(): Promise<readonly unknown[]> {
       contextWith({ ...agents, requestRetry: { maxAttempts: 1, baseMs: 1, capMs: 1 } }),
       side.context.secrets,
     ),
+    guard: newGuard(),
     onSweepError: (error) => errors.push(error),
     stopping: stopping.signal,
   };
@@ -148,6 +164,132 @@ it('a visit that ended an upload counts as none that failed', async () => {
   if (place === null) throw new Error('no place');
   await endVisit(side.db, place, true);
   expect((await readTries())[0]).toEqual({ tries: 0, waits: 5 });
+});
+
+describe('work that ends its process', () => {
+  /** A worker begins it and dies: nothing more is heard of it, and its time is over. */
+  async function die(id: string, guard = newGuard()): Promise<GuardedEnd> {
+    const begun = new Promise<void>((resolve) => {
+      void guard
+        .do({ kind: 'abort_uploads', id }, 30_000, () => {
+          resolve();
+          return new Promise<never>(() => {});
+        })
+        .then(
+          (end) => ended.push(end),
+          () => {},
+        );
+    });
+    const ended: GuardedEnd[] = [];
+    await Promise.race([begun, until(() => ended.length > 0)]);
+    await side.db.query(`update guarded_work set expires_at = now() - interval '1 s'`);
+    return ended[0] ?? 'done';
+  }
+
+  it('is set aside after the third process, until an operator allows it again', async () => {
+    const { exportId, runId } = await leaveUpload();
+    await side.db.query(`update uploads set upload_id = 'mark.id' where run_id = $1`, [runId]);
+    for (let n = 0; n < 3; n += 1) expect(await die(exportId)).toBe('done');
+    await sweep();
+    await sweep();
+    expect(store.requests).toEqual([]);
+    expect(setAside).toEqual([`abort_uploads ${exportId}`]);
+    expect(await listWorkSetAside(side.db, 10)).toMatchObject([{ id: exportId, deaths: 3 }]);
+    // It takes no turn of the team's other work.
+    expect(await findTeamsWithOrphans(side.db, 10)).toEqual([]);
+
+    expect(await retryWork(side.db, exportId)).toHaveLength(1);
+    await makeDue();
+    expect(await sweep()).toEqual([]);
+    expect(store.requests[0]).toMatch(/^DELETE /);
+    expect(await side.db.query('select from guarded_work')).toEqual([]);
+  });
+
+  it('is counted although it ended well in between, and not hours later', async () => {
+    const end = () => newGuard().do({ kind: 'sample', id: '7' }, 1_000, async () => {});
+    const guard = () => newGuard();
+    const kill = async () => {
+      void guard().do({ kind: 'sample', id: '7' }, 1_000, () => new Promise<never>(() => {}));
+      await until(
+        async () =>
+          (await side.db.query('select from guarded_work where holder is not null')).length > 0,
+      );
+      await side.db.query(`update guarded_work set expires_at = now() - interval '1 s'`);
+    };
+    await kill();
+    expect(await end()).toBe('done');
+    await kill();
+    expect(await end()).toBe('done');
+    await kill();
+    expect(await end()).toBe('set aside');
+    await retryWork(side.db, null);
+    for (let n = 0; n < 4; n += 1) {
+      await kill();
+      expect(await end()).toBe('done');
+      await side.db.query(`update guarded_work set died_at = now() - interval '7 hours'`);
+    }
+  });
+
+  it('is alone in its process after two deaths, so that work of others is not blamed', async () => {
+    const { exportId } = await leaveUpload();
+    for (let n = 0; n < 2; n += 1) await die(exportId);
+    const guard = newGuard();
+    const inProgress: string[] = [];
+    const ends: (() => void)[] = [];
+    const begin = (id: string) =>
+      guard.do({ kind: 'abort_uploads', id }, 1_000, async () => {
+        inProgress.push(id);
+        await new Promise<void>((resolve) => ends.push(resolve));
+        inProgress.splice(inProgress.indexOf(id), 1);
+      });
+    const first = begin('other');
+    await until(() => inProgress.length === 1);
+    const suspect = begin(exportId);
+    await until(async () => {
+      const rows = await side.db.query(
+        'select from guarded_work where id = $1 and holder is null',
+        [exportId],
+      );
+      return rows.length === 1;
+    });
+    expect(inProgress).toEqual(['other']);
+    ends.shift()?.();
+    await first;
+    await until(() => inProgress.includes(exportId));
+    const later = begin('later');
+    ends.shift()?.();
+    await suspect;
+    await until(() => inProgress.includes('later'));
+    ends.shift()?.();
+    await later;
+  });
+
+  it('is not blamed for a worker that stops as asked, and one that was frozen ends only its own', async () => {
+    const stopped = newGuard();
+    const frozen = newGuard();
+    const ends: (() => void)[] = [];
+    const begin = (guard: WorkGuard) => {
+      const before = ends.length;
+      const end = guard.do(
+        { kind: 'look_back', id: 'x' },
+        1_000,
+        () => new Promise<void>((resolve) => ends.push(resolve)),
+      );
+      return until(() => ends.length > before).then(() => ({ end }));
+    };
+    await begin(stopped);
+    await stopped.close();
+    const { end } = await begin(frozen);
+    expect(await side.db.query('select deaths from guarded_work')).toEqual([{ deaths: 0 }]);
+    expect(await newGuard().do({ kind: 'look_back', id: 'x' }, 1_000, async () => {})).toBe('busy');
+    await side.db.query(`update guarded_work set expires_at = now() - interval '1 s'`);
+    await begin(newGuard());
+    ends[1]?.();
+    expect(await end).toBe('done');
+    expect(await side.db.query('select deaths from guarded_work where holder is not null')).toEqual(
+      [{ deaths: 1 }],
+    );
+  });
 });
 
 it('the uploads of other tenants are collected meanwhile', async () => {

@@ -24,25 +24,40 @@ export function findPostgresPrograms(): string | null {
   return needed.every((name) => existsSync(path.join(bin, name))) ? bin : null;
 }
 
-/** A server of these programs, with one empty database. It ends with the test file at the latest. */
-export async function startPostgresOf(bin: string): Promise<{
+interface DebianPostgres {
   /** Of a superuser. */
   readonly url: string;
   stop(): Promise<void>;
-}> {
+}
+
+/**
+ * A server of these programs, with one empty database. It ends with the test file at the latest.
+ *
+ * @param more settings beside ours
+ * @param primaryUrl of a server with the same programs, to be a standby of; null: it is a primary
+ */
+export async function startPostgresOf(
+  bin: string,
+  more: Readonly<Record<string, string>> = {},
+  primaryUrl: string | null = null,
+): Promise<DebianPostgres> {
   const folder = await mkdtemp(path.join(tmpdir(), 'sluice-debian-postgres-'));
   const remove = () => rm(folder, { recursive: true, force: true });
   const identity = await chooseIdentity(folder);
   const { user } = identity;
   if (user) await chown(folder, user.uid, user.gid);
+  const [maker, making] =
+    primaryUrl === null
+      ? ['initdb', ['--username=postgres', '--auth=trust', '--encoding=UTF8']]
+      : ['pg_basebackup', ['--write-recovery-conf', '--checkpoint=fast', `--dbname=${primaryUrl}`]];
   const made = await runProgram(
-    path.join(bin, 'initdb'),
-    ['--pgdata=.', '--username=postgres', '--auth=trust', '--encoding=UTF8', '--no-sync'],
+    path.join(bin, maker),
+    ['--pgdata=.', '--no-sync', ...making],
     spawnOptionsFor(identity, folder),
   );
   if (made.code !== 0) {
     await remove();
-    throw new Error(`initdb failed:\n${made.output}`);
+    throw new Error(`${maker} failed:\n${made.output}`);
   }
   const port = await findFreePort();
   const settings = {
@@ -50,6 +65,7 @@ export async function startPostgresOf(bin: string): Promise<{
     listen_addresses: '127.0.0.1',
     unix_socket_directories: '',
     fsync: 'off',
+    ...more,
   };
   const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const asUser = user
@@ -68,7 +84,8 @@ export async function startPostgresOf(bin: string): Promise<{
     await until(
       () => {
         if (server.hasExited()) throw new Error(`postgres ended:\n${server.output()}`);
-        return query(urlOf('postgres'), 'create database sluice').then(
+        const first = primaryUrl === null ? 'create database sluice' : 'select 1';
+        return query(urlOf('postgres'), first).then(
           () => true,
           () => false,
         );

@@ -16,6 +16,8 @@ import type {
   RunPorts,
 } from '../../src/pipeline/interval-job.ts';
 import { decodeManifest, type Manifest } from '../../src/pipeline/manifest.ts';
+import { readDeliveredKeys } from '../../src/pipeline/read-back.ts';
+import { SpoolFolder } from '../../src/pipeline/spool-folder.ts';
 import { createPostgresSource } from '../../src/sources/index.ts';
 import type { Source } from '../../src/sources/source.ts';
 import {
@@ -204,6 +206,27 @@ export async function readManifest(destination: Destination): Promise<Manifest> 
   );
   if (!manifest) throw new Error('there is no manifest');
   return manifest;
+}
+
+/** The keys that the files of a result have, each as often as they have it. */
+export async function deliveredKeys(
+  destination: Destination,
+  job: IntervalJob,
+  { files, rejectedFiles, recipe }: ExportedInterval['result'],
+): Promise<readonly string[]> {
+  const folder = new SpoolFolder();
+  const keys: string[] = [];
+  const { signal } = new AbortController();
+  const reading = { destination, readRows: job.readRows, folder, signal };
+  const columns = [{ name: 'uuid', type: 'uuid' as const }];
+  const delivered = { files, rejectedFiles, recipe };
+  const fault = await readDeliveredKeys(reading, delivered, columns, (key) => {
+    keys.push(key);
+    return undefined;
+  });
+  await folder.remove();
+  if (fault !== null) throw new Error(fault);
+  return keys;
 }
 
 /** The lines of the files that the manifest names. */

@@ -3,9 +3,11 @@ import { findDecimalFault } from '../../domain/decimal-columns.ts';
 import { describeError, SluiceError } from '../../domain/errors.ts';
 import { type DestinationConfig, readFileSettings } from '../../domain/file-settings.ts';
 import { Refusal } from '../../domain/problem.ts';
+import type { DataInterval } from '../../domain/time.ts';
 import { recordWarnings } from '../../use-cases/exports/record-warnings.ts';
 import { changeFilters } from '../../use-cases/exports/filters.ts';
 import { checkEventFilters, type ExportRules } from '../../use-cases/exports/rules.ts';
+import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
 import type { UpdateExportInput } from '../../use-cases/exports/update-export.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
 import { ApiError } from '../api-error.ts';
@@ -20,21 +22,26 @@ export interface Runnable {
   readonly dslQuery: string | null;
   readonly transformations: boolean;
   readonly config: DestinationConfig;
+  /** `sampleIntervalOf` its schedule. */
+  readonly sampleInterval: DataInterval;
 }
 
-/** Whether a change decides which rows an export reads, or what their columns must be. */
+/** Whether a change decides which rows an export reads, in which intervals, or what their columns must be. */
 export function changesRows({
   dslQuery,
   filters,
   transformations,
   destination,
+  ...cadence
 }: UpdateExportInput): boolean {
   const {
     include_events: include,
     exclude_events: exclude,
     decimal_columns: decimals,
   } = destination?.config ?? {};
-  const fields = [dslQuery, filters, transformations, include, exclude, decimals];
+  const { interval, timezone, offsetDay, offsetHour } = cadence;
+  const times = [interval, timezone, offsetDay, offsetHour];
+  const fields = [dslQuery, filters, transformations, include, exclude, decimals, ...times];
   return fields.some((field) => field !== undefined);
 }
 
@@ -48,7 +55,8 @@ export function changedRunnable(
   const { dslQuery } = changeFilters(rules, before, input);
   const { transformations = before.transformations } = input;
   const config = { ...before.destination.config, ...input.destination?.config };
-  return { teamId, model, dslQuery, transformations, config };
+  const sampleInterval = sampleIntervalOf(input, before.cadence);
+  return { teamId, model, dslQuery, transformations, config, sampleInterval };
 }
 
 /**
@@ -62,9 +70,10 @@ export async function checkOnSource(
   { describeQuery, previews, rules }: Deps,
   request: Request,
   reply: Reply,
-  { teamId, model, dslQuery, transformations, config }: Runnable,
+  runnable: Runnable,
 ): Promise<readonly string[]> {
   if (!describeQuery) return [];
+  const { teamId, model, dslQuery, transformations, config } = runnable;
   // What the rules refuse, the use case refuses with all other faults.
   if (dslQuery !== null && !rules.checkQuery(dslQuery, model, transformations).ok) return [];
   if (checkEventFilters(rules, model, config).length > 0) return [];
@@ -73,6 +82,7 @@ export async function checkOnSource(
   const asked: DescribedRequest = {
     ...{ teamId, model, dslQuery, includeEvents, excludeEvents },
     select,
+    interval: runnable.sampleInterval,
   };
   const { organizationId } = actorOf(request);
   const closed = untilClosed(reply);
@@ -81,13 +91,15 @@ export async function checkOnSource(
   try {
     const describe = (what: typeof asked) =>
       describeQuery(what, (work) => previews.use(organizationId, signal, work), signal);
-    const columns = await describe(asked);
+    const { columns, warnings } = await describe(asked);
     if (decimalColumns !== null) {
       // What transformations get has the names of the model, not those of the SELECT list.
-      const rows = transformations ? await describe({ ...asked, select: 'rows' }) : columns;
+      const rows = transformations
+        ? (await describe({ ...asked, select: 'rows' })).columns
+        : columns;
       refuseDecimals(findDecimalFault(decimalColumns, rows));
     }
-    return describeTwins(columns.map(({ name }) => name));
+    return [...warnings, ...describeTwins(columns.map(({ name }) => name))];
   } catch (error) {
     closed.throwIfAborted();
     if (tooLong.aborted) return [`${unchecked}: it took too long.`];

@@ -11,6 +11,7 @@ import {
   refuseTakenName,
 } from '../../use-cases/exports/create-export.ts';
 import { deleteExport } from '../../use-cases/exports/delete-export.ts';
+import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
 import { pauseExport } from '../../use-cases/exports/pause-export.ts';
 import { unpauseExport } from '../../use-cases/exports/unpause-export.ts';
 import { examineChange, updateExport } from '../../use-cases/exports/update-export.ts';
@@ -99,7 +100,9 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         const teamId = await teamFor(request.context.db, reachOf(request), team);
         const input = createInput(request.body);
         const { dslQuery } = newQuery(rules, input);
-        const asked = { ...input, dslQuery, teamId, config: input.destination.config };
+        const { config } = input.destination;
+        const sampleInterval = sampleIntervalOf(input);
+        const asked = { ...input, dslQuery, teamId, config, sampleInterval };
         const check = checkNew(deps, request, reply, asked);
         checks.set(request, check);
         await check.catch(() => {});

@@ -154,7 +154,7 @@ const optionalFields = {
       Type.Array(PropertyFilter, {
         maxItems: 100,
         description:
-          'Conditions on properties, joined by AND. Sluice adds them to the WHERE of dsl_query. null or an empty list removes them.',
+          'Conditions on properties, joined by AND. Sluice adds them to the WHERE of dsl_query. If a PATCH changes dsl_query and does not mention filters, the new query gets their conditions too. null or an empty list removes them; if dsl_query changes in the same PATCH, it stays as it was sent.',
       }),
     ),
   ),

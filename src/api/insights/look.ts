@@ -1,4 +1,5 @@
 import { ownStepsOf } from '../../domain/recipe.ts';
+import type { DataInterval } from '../../domain/time.ts';
 import { findChain } from '../../store/chains.ts';
 import { refuseManySandboxes } from '../../use-cases/transformations/try-chain.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
@@ -10,17 +11,21 @@ import { type TestedDestination, testDestination } from './test-destination.ts';
 
 const previewedRows = 100;
 
-/** Runs the checks of a destination, then that of the source. */
+/**
+ * Runs the checks of a destination, then that of the source.
+ *
+ * @param read an interval as the export has them
+ */
 export async function lookAtDestination(
   deps: Deps,
   request: Request,
   reply: Reply,
-  model: string,
+  read: { readonly model: string; readonly interval: DataInterval },
   destination: TestedDestination,
 ) {
   const { organizationId } = actorOf(request);
   const steps = await deps.tests.use(organizationId, untilClosed(reply), async () => {
-    const source = await deps.checkSource?.(model, destination.teamId);
+    const source = await deps.checkSource?.(read.model, destination.teamId, read.interval);
     const checks = await testDestination(request.context, deps, destination);
     return source ? [...checks, source] : checks;
   });

@@ -11,6 +11,7 @@ import { changeFilters } from '../../use-cases/exports/filters.ts';
 import type { ExportRules } from '../../use-cases/exports/rules.ts';
 import { checkFixed, type UpdateExportInput } from '../../use-cases/exports/update-export.ts';
 import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
+import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
 import { type Api, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
 import { checkOnSource, type Runnable } from '../batch-exports/check-on-source.ts';
 import { defaultModel, queryOf } from '../batch-exports/input.ts';
@@ -44,6 +45,8 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
   const { team_id, destination, model, ...others } = bodies.Create.properties;
   const { dsl_query, hogql_query, filters, transformations } = others;
   const query = { dsl_query, hogql_query, filters, transformations };
+  const { timezone, offset_day, offset_hour } = others;
+  const times = { interval: Type.Optional(others.interval), timezone, offset_day, offset_hour };
   const ignored: TProperties = Object.fromEntries(
     Object.keys({ ...BatchExport.properties, ...bodies.Create.properties }).map((name) => [
       name,
@@ -64,7 +67,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     '/test',
     {
       ...write('testNewDestination', 'Run the checks of a destination that is not saved', [], {
-        body: bodyWith({ destination, model, team_id, ...query }),
+        body: bodyWith({ destination, model, team_id, ...query, ...times }),
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
       config,
@@ -81,7 +84,8 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
         ...{ teamId, model: name, dslQuery, transformations: isTransformed, config: whole },
       });
       const tested = { type, teamId, openConfig: () => whole };
-      return lookAtDestination(deps, request, reply, name, tested);
+      const read = { model: name, interval: sampleIntervalOf(timesOf(body)) };
+      return lookAtDestination(deps, request, reply, read, tested);
     },
   );
 
@@ -92,6 +96,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
         body: bodyWith({
           destination: bodies.Patch.properties.destination,
           ...query,
+          ...times,
         }),
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
@@ -111,7 +116,8 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       await checkDecimals(deps, request, reply, runnable);
       const openConfig = () => changed ?? openDestinationConfig(context.secrets, id, stored);
       const tested = { type: stored.type, teamId, openConfig };
-      return lookAtDestination(deps, request, reply, name, tested);
+      const interval = sampleIntervalOf(timesOf(request.body), batchExport.cadence);
+      return lookAtDestination(deps, request, reply, { model: name, interval }, tested);
     },
   );
 
@@ -189,14 +195,31 @@ function readQuery(
   return dslQuery;
 }
 
+const timesOf = (body: {
+  readonly interval?: string | undefined;
+  readonly timezone?: string | undefined;
+  readonly offset_day?: number | null | undefined;
+  readonly offset_hour?: number | null | undefined;
+}) => ({
+  interval: body.interval,
+  timezone: body.timezone,
+  offsetDay: body.offset_day,
+  offsetHour: body.offset_hour,
+});
+
 /**
  * The rule of create: only the source knows whether the rows have the columns that decimal_columns names.
  *
  * @throws Refusal
  */
-async function checkDecimals(deps: Deps, request: Request, reply: Reply, runnable: Runnable) {
-  if (readFileSettings(runnable.config).decimalColumns === null) return;
-  await checkOnSource(deps, request, reply, runnable);
+async function checkDecimals(
+  deps: Deps,
+  request: Request,
+  reply: Reply,
+  rows: Omit<Runnable, 'sampleInterval'>,
+) {
+  if (readFileSettings(rows.config).decimalColumns === null) return;
+  await checkOnSource(deps, request, reply, { ...rows, sampleInterval: sampleIntervalOf({}) });
 }
 
 /**

@@ -45,6 +45,12 @@ export const BatchExportRun = named(
         description:
           'The next attempt starts at this time, or later when a worker is free. Null while an attempt is in progress, and after the end.',
       }),
+      waiting_for: Nullable(
+        Type.Array(Type.String(), {
+          description:
+            'The sessions and prepared transactions of the source that may still add rows to the interval, while the run waits for them. Empty if they are not known yet; null if the run does not wait.',
+        }),
+      ),
       bytes_exported: Type.Integer(),
       files: Type.Integer(),
       records_dropped: Type.Integer({ description: 'Rows that a transformation dropped.' }),
@@ -101,6 +107,7 @@ export const BatchExportRun = named(
           attempt: 1,
           max_attempts: null,
           next_attempt_at: null,
+          waiting_for: null,
           bytes_exported: 1048576,
           files: 1,
           records_dropped: 0,

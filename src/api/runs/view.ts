@@ -24,6 +24,7 @@ export function runView(run: Run, retry: RetryPolicy): BatchExportRun {
       ? null
       : lastAttempt({ ...run, isUnderWay: run.nextAttemptAt === null }, retry),
     next_attempt_at: run.nextAttemptAt,
+    waiting_for: run.waitsFor && [...run.waitsFor],
     bytes_exported: run.bytesExported,
     files: run.files,
     records_dropped: run.recordsDropped,

@@ -119,9 +119,19 @@ export function bodyOf(
     end_at: bound(draft.endAt, batchExport?.end_at),
     freshness_minutes: draft.freshnessMinutes === '' ? null : Number(draft.freshnessMinutes),
     dsl_query: draft.dslQuery.trim() === '' ? null : draft.dslQuery,
+    // A person who changes the query sees the conditions of the filters in it: the text alone decides.
+    ...(isQueryChanged(draft, batchExport) && { filters: null }),
     transformations: draft.transformations,
     ...(isNew ? { model: draft.model, backfill: draft.backfill && draft.startAt !== '' } : {}),
   };
+}
+
+/** Whether a query that has the conditions of filters is to be another one. */
+function isQueryChanged(
+  { dslQuery }: Draft,
+  batchExport: Pick<BatchExport, 'dsl_query' | 'filters'> | null,
+): boolean {
+  return Boolean(batchExport?.filters) && dslQuery !== (batchExport?.dsl_query ?? '');
 }
 
 /** Settings without an effect have their default, which is what they are sent for. */

@@ -47,7 +47,11 @@ export function WhatFields(props: PartProps & { readonly children: ReactNode }) 
           placeholder="select event, properties.plan as plan, timestamp from events where event = 'signed_up'"
           error={queryError}
           onChange={(dslQuery) => onChange({ dslQuery })}
-          help="One SELECT over the model: columns, properties, filters. Leave empty to export all columns of all rows."
+          help={`One SELECT over the model: columns, properties, filters. Leave empty to export all columns of all rows.${
+            batchExport?.filters
+              ? ' It has the conditions of the export’s filters. If you change it here, only this text decides, and the filters are removed.'
+              : ''
+          }`}
         />
         <label className="choice">
           <input

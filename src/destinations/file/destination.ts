@@ -62,13 +62,14 @@ export function openFileDestination(
         const handle = await openForRead(path);
         if (handle === null) return null;
         try {
-          if (maxBytes !== undefined && (await handle.stat()).size > maxBytes) {
+          const { size, mtimeMs: modifiedAt } = await handle.stat();
+          if (maxBytes !== undefined && size > maxBytes) {
             const detail = `${key} is longer than ${maxBytes / 1024 ** 2} MiB`;
             throw new SluiceError('destination.invalid_answer', detail);
           }
           const etag = await fileTag(path);
           const stream = handle.createReadStream(signal ? { signal } : {});
-          return { body: read(stream), etag };
+          return { body: read(stream), etag, modifiedAt };
         } catch (error) {
           await handle.close();
           throw error;
@@ -79,7 +80,8 @@ export function openFileDestination(
         const found = await lstat(path).catch(ignore('ENOENT'));
         if (!found?.isFile()) return null;
         const etag = await fileTag(path);
-        return { bytes: found.size, etag, owner: await readOwner(folder, etag) };
+        const { size: bytes, mtimeMs: modifiedAt } = found;
+        return { bytes, etag, modifiedAt, ...(await readOwner(folder, etag)) };
       }),
     async *listFiles(prefix) {
       const folder = await findTop();

@@ -1,23 +1,36 @@
 import { readFile, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ManifestTag } from '../destination.ts';
+import type { FileFacts, FileOptions, ManifestTag } from '../destination.ts';
 import { hiddenPrefix, ignore } from './folders.ts';
 
+type Maker = Pick<FileOptions, 'owner' | 'run'>;
+
 /**
- * Which export wrote a file. A file system keeps no metadata with a file, so there is a small hidden file beside it, whose
+ * Which export and run wrote a file. A file system keeps no metadata with a file, so there is a small hidden file beside it, whose
  * name holds the file's tag. A file that was copied or changed has another tag, and so no owner.
  */
 const pathOf = (folder: string, tag: string) => join(folder, `${hiddenPrefix}owner-${tag}`);
 
 /** To be called before the file gets its name. */
-export async function noteOwner(folder: string, tag: ManifestTag, owner: string): Promise<void> {
-  if (tag !== null) await writeFile(pathOf(folder, tag), owner, { mode: 0o644 });
+export async function noteOwner(
+  folder: string,
+  tag: ManifestTag,
+  { owner, run }: Maker,
+): Promise<void> {
+  if (tag === null || owner === undefined) return;
+  const words = run ? [owner, run.id, run.era] : [owner];
+  await writeFile(pathOf(folder, tag), words.join(' '), { mode: 0o644 });
 }
 
-/** @returns null if it is not known */
-export async function readOwner(folder: string, tag: ManifestTag): Promise<string | null> {
-  if (tag === null) return null;
-  return (await readFile(pathOf(folder, tag), 'utf8').catch(ignore('ENOENT'))) || null;
+/** @returns null for what is not known */
+export async function readOwner(
+  folder: string,
+  tag: ManifestTag,
+): Promise<Required<Pick<FileFacts, 'owner' | 'run'>>> {
+  const text =
+    tag === null ? '' : await readFile(pathOf(folder, tag), 'utf8').catch(ignore('ENOENT'));
+  const [owner, id, era] = (text ?? '').split(' ');
+  return { owner: owner || null, run: id && era ? { id, era } : null };
 }
 
 /** The file with this tag is gone. */

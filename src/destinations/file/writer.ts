@@ -25,21 +25,24 @@ export function hiddenName(upload: UploadRef): string {
   return `${hiddenPrefix}${upload.uploadId}-${splitKey(upload.key).name}`;
 }
 
+type Made = Pick<FileOptions, 'key' | 'owner' | 'run'>;
+
 /** Begins a file as a hidden one. */
 export async function createWriter(
   root: string,
   folders: readonly string[],
-  { key, owner }: Pick<FileOptions, 'key' | 'owner'>,
+  made: Made,
   syncBytes: number,
   journal: UploadJournal,
 ): Promise<FileWriter> {
+  const { key } = made;
   const upload = { key, uploadId: randomUUID() };
   const folder = await findFolder(root, [...folders, ...splitKey(key).folders], true);
   const path = join(folder ?? root, hiddenName(upload));
   const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
   await journal.started(upload, true);
   const handle = await withOurErrors(() => open(path, flags, 0o644));
-  const file = { upload, owner, folder: folder ?? root, path, handle, syncBytes, journal };
+  const file = { upload, made, folder: folder ?? root, path, handle, syncBytes, journal };
   return new LocalFileWriter(file);
 }
 
@@ -50,7 +53,7 @@ export async function createWriter(
 export async function resumeWriter(
   root: string,
   folders: readonly string[],
-  options: Pick<FileOptions, 'key' | 'owner'>,
+  options: Made,
   progress: UploadProgress,
   syncBytes: number,
   journal: UploadJournal,
@@ -87,8 +90,7 @@ export async function removeFile(folder: string, name: string): Promise<boolean>
 
 interface HiddenFile {
   readonly upload: UploadRef;
-  /** The export; undefined: none is recorded. */
-  readonly owner: string | undefined;
+  readonly made: Made;
   readonly folder: string;
   readonly path: string;
   readonly handle: FileHandle;
@@ -169,9 +171,9 @@ class LocalFileWriter implements FileWriter {
 
   /** Renames the hidden file to its key. @returns its tag */
   async #publish(replaces: ManifestTag | undefined): Promise<ManifestTag> {
-    const { folder, path, owner } = this.#file;
+    const { folder, path, made } = this.#file;
     const { name } = splitKey(this.upload.key);
-    if (owner !== undefined) await noteOwner(folder, await fileTag(path), owner);
+    await noteOwner(folder, await fileTag(path), made);
     if (replaces === undefined) {
       await rename(path, join(folder, name));
       return await fileTag(join(folder, name));

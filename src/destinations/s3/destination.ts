@@ -3,7 +3,7 @@ import { callDeadline, delayAbort } from './call-deadline.ts';
 import { checkDestination } from './check.ts';
 import type { S3Connection } from './client.ts';
 import { commitManifest } from './manifest.ts';
-import { ownerOf } from './object-metadata.ts';
+import { ownerOf, runOf } from './object-metadata.ts';
 import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
 import { createWriter, mayPut, openWriter, resumeWriter } from './open-writer.ts';
 import { probePutsOf, probeStore } from './probe.ts';
@@ -72,9 +72,10 @@ export function openS3Destination(
       const found = await headObject(connection, key, callDeadline(signal));
       if (found === null) return null;
       const { ContentLength: bytes = 0, ETag: etag = null, Metadata: metadata } = found;
-      return { bytes, etag, owner: ownerOf(metadata) };
+      const { modifiedAt = null } = found;
+      return { bytes, etag, owner: ownerOf(metadata), run: runOf(metadata), modifiedAt };
     },
-    listFiles: (prefix) => listObjects(connection, prefix),
+    listFiles: (prefix, signal) => listObjects(connection, prefix, signal),
     deleteFiles: (keys, signal) => deleteObjects(connection, keys, signal),
     test: (signal) => checkDestination(connection, folder, context, signal),
     close: async () => connection.close(),

@@ -1,3 +1,5 @@
+import type { FileOptions, RunMark } from '../destination.ts';
+
 /**
  * Metadata of our files. The mark is random, of one upload or one put: after a lost answer it shows whether the object
  * is from it. (An ETag cannot: with KMS it is not a digest, and equal bytes have equal ETags.)
@@ -5,15 +7,21 @@
 
 const markName = 'sluice-upload';
 const ownerName = 'sluice-export';
+const runName = 'sluice-run';
+const eraName = 'sluice-era';
 
 type Metadata = Readonly<Record<string, string>> | undefined;
 
-/** @param owner the export; undefined: the object does not say */
 export function metadataHeaders(
   mark: string,
-  owner: string | undefined,
+  { owner, run }: Pick<FileOptions, 'owner' | 'run'>,
 ): Readonly<Record<string, string | undefined>> {
-  return { [`x-amz-meta-${markName}`]: mark, [`x-amz-meta-${ownerName}`]: owner };
+  return {
+    [`x-amz-meta-${markName}`]: mark,
+    [`x-amz-meta-${ownerName}`]: owner,
+    [`x-amz-meta-${runName}`]: run?.id,
+    [`x-amz-meta-${eraName}`]: run?.era,
+  };
 }
 
 export function hasMark(metadata: Metadata, mark: string): boolean {
@@ -23,4 +31,10 @@ export function hasMark(metadata: Metadata, mark: string): boolean {
 /** The export that made an object; null if the object does not say: another program may have put it. */
 export function ownerOf(metadata: Metadata): string | null {
   return metadata?.[ownerName] ?? null;
+}
+
+/** The run that made an object; null if the object does not say. */
+export function runOf(metadata: Metadata): RunMark | null {
+  const { [runName]: id, [eraName]: era } = metadata ?? {};
+  return id && era ? { id, era } : null;
 }

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
-import type { ReadOptions } from '../destination.ts';
+import type { Instant } from '../../domain/time.ts';
+import type { OpenObject, ReadOptions } from '../destination.ts';
 import { callDeadline } from './call-deadline.ts';
 import type { S3Connection } from './client.ts';
 import { UnreadAnswer } from './error-answer.ts';
@@ -21,7 +22,7 @@ export async function readObject(
   connection: S3Connection,
   key: string,
   { signal = neverAborted, maxBytes }: ReadOptions = {},
-): Promise<{ readonly body: AsyncIterable<Uint8Array>; readonly etag: string | null } | null> {
+): Promise<OpenObject | null> {
   const found = await connection
     .request(
       (client, send) => client.send(getObject(key), limitBody(send, maxBytes ?? null)),
@@ -38,7 +39,14 @@ export async function readObject(
   return {
     body: Buffer.isBuffer(found.body) ? bodyOf(found.body) : withOurErrors(found.body),
     etag,
+    modifiedAt: timeOf(found.headers),
   };
+}
+
+/** A time that cannot be read is none. */
+function timeOf(headers: StoreAnswer['headers']): Instant | null {
+  const time = Date.parse(headers['last-modified'] ?? '');
+  return Number.isNaN(time) ? null : time;
 }
 
 function getObject(key: string, range?: string): StoreRequest {
@@ -63,6 +71,7 @@ export interface ObjectHead {
   readonly ContentLength?: number | undefined;
   readonly Metadata?: Record<string, string> | undefined;
   readonly ServerSideEncryption?: string | undefined;
+  readonly modifiedAt?: Instant | null;
 }
 
 /**
@@ -103,6 +112,7 @@ function headOf({ headers }: StoreAnswer): ObjectHead {
       kept.map(([name, value]) => [name.slice(metadataPrefix.length), value]),
     ),
     ServerSideEncryption: headers['x-amz-server-side-encryption'],
+    modifiedAt: timeOf(headers),
   };
 }
 
@@ -116,6 +126,7 @@ const oneByte = 'bytes=0-0';
 export function listObjects(
   connection: S3Connection,
   prefix: string,
+  signal?: AbortSignal,
 ): AsyncIterable<{ readonly key: string; readonly bytes: number }> {
   interface Marker {
     readonly token: string;
@@ -133,7 +144,7 @@ export function listObjects(
           }),
           send,
         ),
-      callDeadline(),
+      callDeadline(signal),
     );
     const items = (page.Contents ?? []).map(({ Key: key = '', Size: bytes = 0 }) => ({
       key,

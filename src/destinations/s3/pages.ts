@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { SluiceError } from '../../domain/errors.ts';
 
 /** A page fits into the limit of an answer, however long its keys are (1,024 bytes at S3). */
@@ -23,13 +24,14 @@ export async function* readPages<Item, Marker>(
   isAfter: (next: Marker, before: Marker) => boolean,
   maxPages: number,
 ): AsyncGenerator<Item> {
+  // Of the texts, which can have many KiB each.
   const seen = new Set<string>();
   let marker: Marker | null = null;
   for (let pages = 1; ; pages += 1) {
     const { items, next }: Page<Item, Marker> = await readPage(marker);
     yield* items;
     if (next === null) return;
-    const name = JSON.stringify(next);
+    const name = createHash('sha256').update(JSON.stringify(next)).digest('base64');
     if (seen.has(name) || (marker !== null && !isAfter(next, marker))) {
       throw endless(`${operation}: page ${pages + 1} does not begin after page ${pages}`);
     }

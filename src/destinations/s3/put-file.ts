@@ -106,14 +106,14 @@ async function send(
   checksums: boolean,
   time: Pick<FilePut, 'signal' | 'lease'>,
 ): Promise<{ readonly given: string; readonly md5: string | null }> {
-  const { key, body, mark, contentType, owner, sumsOf } = file;
+  const { key, body, mark, contentType, sumsOf } = file;
   const { crc32, sha256, md5 } = sumsOf(checksums);
   const object = {
     ...{ key, body, payloadHash: sha256 ?? 'UNSIGNED-PAYLOAD' },
     headers: {
       'content-type': contentType,
       'x-amz-checksum-crc32': crc32 ?? undefined,
-      ...metadataHeaders(mark, owner),
+      ...metadataHeaders(mark, file),
     },
   };
   try {

@@ -54,7 +54,7 @@ export async function createUpload(
           ...{ method: 'POST', key: options.key, query: { uploads: '' } },
           headers: {
             'content-type': options.contentType,
-            ...metadataHeaders(mark, options.owner),
+            ...metadataHeaders(mark, options),
             'x-amz-checksum-algorithm': checksum,
             ...encryptionHeaders(connection),
           },

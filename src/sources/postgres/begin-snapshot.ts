@@ -32,6 +32,8 @@ export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
   readonly kept?: KeptConnections;
   /** Watches an open snapshot; default: it is not watched. It returns what ends the watch. */
   readonly watchHeld?: (sessions: HeldSessions) => () => void;
+  /** Gets the models whose reads a standby has ended. */
+  readonly conflicts?: { note(model: string): void };
   /** The start of the server that settled last; null if it is not known. */
   readonly settledAt?: () => string | null;
 }

@@ -2,15 +2,14 @@ import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { Model } from '../../domain/model.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
-import { quoteName } from '../../query/print.ts';
-import { describeSql, explainSql, relationOf } from '../../query/select.ts';
-import type { Source } from '../source.ts';
+import { describeSql, explainSql } from '../../query/select.ts';
 import { beginSnapshot } from './begin-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
 import { closeConnection, connect, describeColumns, query } from './connection.ts';
 import { describeForOperator, toSourceError } from './errors.ts';
 import { findHidden } from './hidden-rows.ts';
+import { describeIntervalColumn } from './interval-column.ts';
 import { planModels, readRelationOf } from './plan.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
@@ -40,8 +39,6 @@ const options = {
 };
 
 const timestamptz = 1184;
-const dateType = 1082;
-const otherTimes: ReadonlySet<number> = new Set([dateType, 1114]);
 
 type Tell = (severity: ModelFinding['severity'], detail: string) => void;
 
@@ -77,10 +74,10 @@ export async function checkModel(
           'error',
           `The relation ${schema}.${name} does not exist. Correct the model's relation.`,
         );
-        return { findings, plan };
+      } else {
+        await checkColumns(client, model, relation, teamId, tell);
+        await checkIndexes(client, model, relation, tell);
       }
-      await checkColumns(client, model, relation, teamId, tell);
-      await checkIndexes(client, model, relation, tell);
     } finally {
       await closeConnection(client);
     }
@@ -97,12 +94,13 @@ export async function checkModel(
     if (isReadable) {
       plan = await checkStatement(connectionString, model, teamId, tell);
     }
-    if (findings.every(({ severity }) => severity !== 'error')) {
-      const found = await findNewestRow(connectionString, model, teamId, tell);
-      await tryRow(source, model, teamId, found, signal);
-    }
+    const untried = await source.tryRow(model.name, teamId, true, signal);
+    if (untried !== null) tell('warning', untried);
   } catch (error) {
-    tell('error', describeForOperator(toSourceError(error)));
+    // What a run says too, in the same words.
+    const { detail = null } = toSourceError(error);
+    const isKnown = detail !== null && findings.some((finding) => finding.detail.includes(detail));
+    if (!isKnown) tell('error', describeForOperator(toSourceError(error)));
   }
   return { findings, plan };
 }
@@ -142,15 +140,11 @@ async function checkColumns(
   }
   const interval = relation.columns.get(model.intervalColumn);
   if (interval && interval.baseType !== timestamptz) {
-    const isTime = otherTimes.has(interval.baseType);
-    const effect =
-      interval.baseType === dateType
-        ? 'Sluice reads it as midnight in UTC: if an interval is shorter than a day, rows of a day that arrive after its first interval are lost, so such runs are refused'
-        : 'Sluice reads it as UTC';
-    tell(
-      isTime ? 'warning' : 'error',
-      `${model.intervalColumn} is ${interval.typeName}, not timestamp with time zone. ${isTime ? effect : 'Name a column of that type'}.`,
-    );
+    const { typeName: sourceType, baseType } = interval;
+    const column = { name: model.intervalColumn, sourceType, type: columnTypeOf(baseType) };
+    const warning = describeIntervalColumn(column);
+    const refused = `${model.intervalColumn} is ${sourceType}, not timestamp with time zone. Name a column of that type.`;
+    tell(warning === null ? 'error' : 'warning', warning ?? refused);
   }
   for (const name of new Set([model.tenantColumn, model.intervalColumn])) {
     if (relation.holdsRows && relation.columns.get(name)?.nullable) {
@@ -185,74 +179,6 @@ async function checkIndexes(
   const keys = model.keyColumns.join(', ');
   const advice = relation.holdsRows ? ' Add a unique index, or name the key.' : '';
   tell('warning', `No unique index covers ${keys} within a project.${advice}`);
-}
-
-interface FoundRow {
-  readonly teamId: number;
-  /** Of its interval column, in milliseconds. */
-  readonly at: number;
-}
-
-/** The newest row of the project, else any row; null if there is none, or if it takes too long to find. */
-async function findNewestRow(
-  connectionString: string,
-  model: Model,
-  teamId: number,
-  tell: Tell,
-): Promise<FoundRow | null> {
-  const signal = new AbortController().signal;
-  const column = (name: string) => `source.${quoteName(name)}`;
-  const moment = `CAST(${column(model.intervalColumn)} AS pg_catalog.timestamptz)`;
-  const rowSql = (
-    rest: string,
-  ) => `SELECT t.team, pg_catalog.floor(pg_catalog.date_part('epoch', t.at) OPERATOR(pg_catalog.*) 1000) AS at
-    FROM (SELECT CAST(${column(model.tenantColumn)} AS pg_catalog.text) AS team, ${moment} AS at FROM ${relationOf(model)} AS source
-           WHERE pg_catalog.isfinite(${moment}) ${rest}) AS t`;
-  const ofProject = `AND ${column(model.tenantColumn)} = '${Number(teamId)}' ORDER BY ${column(model.intervalColumn)} DESC LIMIT 1`;
-  const client = await beginSnapshot({ ...options, connectionString }, teamId, signal);
-  try {
-    for (const rest of [ofProject, 'LIMIT 1']) {
-      const [row] = await query<{ team: string; at: number }>(client, rowSql(rest), signal);
-      if (row && /^\d{1,15}$/.test(row.team))
-        return { teamId: Number(row.team), at: Number(row.at) };
-    }
-    return null;
-  } catch (error) {
-    if (toSourceError(error).code !== 'source.timeout') throw error;
-    tell('warning', 'No row was found within 30 seconds, so none was read as a run reads it.');
-    return null;
-  } finally {
-    await closeConnection(client);
-  }
-}
-
-/**
- * Reads rows of one moment as a run does: functions behind a view are called. Without a row, the statement is only planned.
- *
- * @throws SluiceError as a run does
- */
-async function tryRow(
-  source: Source,
-  model: Model,
-  teamId: number,
-  found: FoundRow | null,
-  signal: AbortSignal,
-): Promise<void> {
-  const asked = { model: model.name, dslQuery: null, includeEvents: null, excludeEvents: null };
-  const { at: start } = found ?? { at: 0 };
-  const interval = { start, end: start + 1 };
-  if (found === null) {
-    await source.describe({ ...asked, teamId, interval }, signal);
-    return;
-  }
-  const snapshot = await source.open({ ...asked, teamId: found.teamId, interval }, signal);
-  try {
-    for (const slice of snapshot.slices) {
-      for await (const _ of snapshot.read(slice, signal)) return;
-    }
-  } finally {
-    await snapshot.close();
-  }
 }
 
 /** Describes and plans the statement that an export runs. @returns the steps of the plan */

@@ -31,7 +31,9 @@ export async function connect(options: ConnectionOptions, signal: AbortSignal): 
     keepAliveInitialDelayMillis: 10_000,
   });
   // Without a listener the loss of an idle connection would end the process.
-  client.on('error', () => {});
+  client.on('error', (error) => {
+    if (serverErrorOf(error)) endings.set(client, error);
+  });
   // A connection that was cut is open at the server until its cancel request was taken.
   if (leave) client.once('end', () => void (cancels.get(client) ?? Promise.resolve()).then(leave));
   connectionOf(client).on('parameterStatus', (message: ParameterStatus) => {
@@ -66,6 +68,9 @@ function nameAddress(
   if (!isRefused) return error;
   return new SluiceError('source.access_refused', `${setting}${error.detail}`, error);
 }
+
+/** Why a server ended sessions that executed nothing: the statement after it only finds the connection closed. */
+const endings = new WeakMap<pg.Client, Error>();
 
 interface ParameterStatus {
   readonly parameterName: string;
@@ -322,7 +327,8 @@ export async function withAbort<T>(
   } catch (error) {
     signal.throwIfAborted();
     if (isSilent) throw new SluiceError('source.unavailable', 'the server did not answer', error);
-    throw toSourceError(error);
+    const ending = serverErrorOf(error) ? null : endings.get(client);
+    throw toSourceError(ending ?? error);
   } finally {
     clearTimeout(timer);
     endWatch?.();

@@ -1,5 +1,4 @@
-import type { Column } from '../../domain/row-block.ts';
-import type { SourceRequest } from '../source.ts';
+import type { Description, SourceRequest } from '../source.ts';
 import type { SnapshotOptions } from './begin-snapshot.ts';
 import { findCulprit } from './culprit.ts';
 import { explain } from './explain.ts';
@@ -16,7 +15,7 @@ export async function describeRequest(
   plan: PlanSelect,
   request: SourceRequest,
   signal: AbortSignal,
-): Promise<readonly Column[]> {
+): Promise<Description> {
   try {
     return await explain(options, plan, request, signal);
   } catch (error) {

@@ -5,7 +5,7 @@ import { type Instant, toTimestamp } from '../../domain/time.ts';
 export const eventsTableSql = `
   create table if not exists events (
     uuid uuid primary key,
-    team_id int,
+    team_id int not null,
     event text,
     distinct_id text,
     properties jsonb,
@@ -14,7 +14,7 @@ export const eventsTableSql = `
     elements_chain text,
     timestamp timestamptz,
     created_at timestamptz,
-    inserted_at timestamptz default now()
+    inserted_at timestamptz not null default now()
   );
   create index if not exists events_team_id_inserted_at on events (team_id, inserted_at);
 `;

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { Grouped } from '../../domain/grouped.ts';
 import { KeyedGroups } from '../../domain/keyed-groups.ts';
-import type { RowBlock } from '../../domain/row-block.ts';
+import { copyBlock, type RowBlock } from '../../domain/row-block.ts';
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { begin, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
@@ -158,7 +158,7 @@ export class JointSnapshots {
         if (!one) continue;
         one.leftBytes -= block.bytes.length;
         if (one.leftBytes < 0) one.blocks = [];
-        else one.blocks.push(copyOf(block));
+        else one.blocks.push(copyBlock(block));
       }
       isWhole = true;
       const opened: Answer[] = all.map(() => null);
@@ -208,12 +208,6 @@ function isPlain(row: readonly (string | null)[] | undefined): boolean {
   return row !== undefined && row.length === 3 && row.every((value) => value === 'f');
 }
 
-/** A block whose memory is its own. */
-function copyOf({ columns, rowCount, bytes, offsets, lengths }: RowBlock): RowBlock {
-  const own = { bytes: Buffer.from(bytes), offsets: offsets.slice(), lengths: lengths.slice() };
-  return { columns, rowCount, ...own };
-}
-
 interface Held {
   readonly select: SelectPlan;
   readonly slices: readonly Slice[];
@@ -239,7 +233,7 @@ class MemorySnapshot implements SourceSnapshot {
 
   constructor({ select, slices, blocks, rows, keys, snapshot }: Held) {
     this.columns = select.columns;
-    this.hasDays = select.momentType === 'date';
+    this.hasDays = select.moment.type === 'date';
     this.keyPlaces = select.keys?.places.filter((place) => place < this.columns.length) ?? [];
     this.showsKeys = showsKeys(select);
     this.projection = select.projection;

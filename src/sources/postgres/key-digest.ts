@@ -180,6 +180,12 @@ export class KeyDigest {
     this.#carry([sum1, sum2, sum3, sum4]);
   }
 
+  /** Adds all keys of another digest. */
+  merge(other: KeyDigest): void {
+    this.#carry([...other.#sums]);
+    this.#count += other.#count;
+  }
+
   /** The digest so far: a version and 32 hexadecimal digits. */
   read(): string {
     const words = [...this.#sums].map((sum) => sum.toString(16).padStart(8, '0'));

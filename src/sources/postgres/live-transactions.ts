@@ -3,7 +3,7 @@ import { SluiceError } from '../../domain/errors.ts';
 import { storeMark } from '../../domain/store-mark.ts';
 import type { Instant } from '../../domain/time.ts';
 import { query } from './connection.ts';
-import { fullId, type Live } from './pending.ts';
+import { fullId, type Live, type PendingName } from './pending.ts';
 
 /**
  * The advisory lock that each of our own transactions holds, shared. Settling ignores them: they only read,
@@ -38,6 +38,12 @@ interface Session {
   readonly transactionAt: number | null;
   /** The start of the message that it executes; null if none. */
   readonly messageAt: number | null;
+  /** The role that logged in, and what it calls itself. */
+  readonly role?: number | null;
+  readonly user?: string | null;
+  readonly application?: string | null;
+  /** The start of its last message, whether or not it still executes it. */
+  readonly queryAt?: number | null;
   /** Idle, but it does not wait for its client: it may have taken a message's time without showing it yet. */
   readonly isStirring: boolean;
 }
@@ -54,7 +60,11 @@ export interface Look {
   readonly locks: readonly { readonly id: string; readonly pid: number; readonly own: boolean }[];
   /** Sessions to our own tables. */
   readonly storePids: readonly number[];
-  readonly prepared: readonly { readonly id: string; readonly preparedAtMs: number }[];
+  readonly prepared: readonly {
+    readonly id: string;
+    readonly preparedAtMs: number;
+    readonly gid?: string;
+  }[];
 }
 
 /**
@@ -75,6 +85,7 @@ const SESSIONS = `
            'hidden', s.query = '<insufficient privilege>' OR coalesce(s.state = 'disabled', false),
            'sameRole', s.usesysid IS NOT DISTINCT FROM clock.role,
            'isVacuum', coalesce(s.state = 'active' AND s.query ~* '^\\s*vacuum\\M', false),
+           'role', s.usesysid::int8, 'user', s.usename, 'application', s.application_name, 'queryAt', ${micros('s.query_start')},
            'isAtWork', s.state IS DISTINCT FROM 'idle in transaction',
            'transactionAt', ${micros('s.xact_start')},
            'messageAt', CASE WHEN s.state = 'active' AND NOT ${STREAMS}
@@ -101,7 +112,7 @@ const LOCKS = `
 
 const PREPARED = `
   SELECT coalesce(json_agg(json_build_object(
-           'id', transaction::text,
+           'id', transaction::text, 'gid', gid,
            'preparedAtMs', extract(epoch FROM prepared)::float8 * 1000)), '[]') AS list
     FROM pg_prepared_xacts
    WHERE json_typeof(locks.list) = 'array' AND database = current_database()`;
@@ -147,8 +158,10 @@ export async function readLook(client: pg.Client, signal: AbortSignal): Promise<
  * Sessions to our own tables count only as such an older session: what they write, if a source shows it, has their `now()`.
  * There are always some short transactions of theirs; these are not waited for. On a busy machine one of them nearly always
  * stirs, so that does not count either, long after the end.
+ *
+ * @param readers roles that can write nothing in this database
  */
-export function liveAt(look: Look, end: Instant): Live {
+export function liveAt(look: Look, end: Instant, readers: ReadonlySet<number> = new Set()): Live {
   const nextId = BigInt(look.nextId);
   // Ids may have been assigned since the clock was read.
   const full = (id: string) => fullId(id, nextId + 0x4000_0000n);
@@ -158,7 +171,10 @@ export function liveAt(look: Look, end: Instant): Live {
   // One that is not in the list began after it was read.
   const isOwn = ({ own: isMarked, pid }: { own: boolean; pid: number }) =>
     isMarked && (sessions.get(pid)?.sameRole ?? true);
-  const own = new Set(look.locks.filter(isOwn).map(({ pid }) => pid));
+  const own = new Set([
+    ...look.locks.filter(isOwn).map(({ pid }) => pid),
+    ...look.sessions.filter(readsOnly(readers)).map(({ pid }) => pid),
+  ]);
   const isBefore = (at: number | null) => at !== null && at < end * 1_000;
   const older = look.sessions.filter(
     ({ pid, counts, hidden, isStirring, isVacuum, transactionAt, messageAt }) =>
@@ -195,6 +211,24 @@ export function liveAt(look: Look, end: Instant): Live {
       look.prepared.map(({ id, preparedAtMs }) => [full(id), { preparedAtMs }] as const),
     ),
   };
+}
+
+const readsOnly =
+  (readers: ReadonlySet<number>) =>
+  ({ role = null, xid }: Session): boolean =>
+    role !== null && xid === null && readers.has(role);
+
+/** What the sessions of `readers` are called among what is pending: by `baseOf`. */
+export function namesOfReaders(
+  { sessions, locks }: Look,
+  readers: ReadonlySet<number>,
+): ReadonlySet<PendingName> {
+  const reading = sessions.filter(readsOnly(readers));
+  const pids = new Set(reading.map(({ pid }) => pid));
+  return new Set([
+    ...reading.map(({ pid, startedAt }) => `session:${pid}:${startedAt}`),
+    ...locks.filter(({ pid }) => pids.has(pid)).map(({ id }) => id),
+  ]);
 }
 
 /** The server's own clock, and whether it is a standby. */

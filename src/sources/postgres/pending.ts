@@ -107,7 +107,7 @@ export function stillPending(pending: readonly PendingName[], live: Live): reado
 const half = 0xffff_ffffn;
 
 /** Some views show only the lower half of an id. */
-function sameId(one: bigint, other: bigint): boolean {
+export function sameId(one: bigint, other: bigint): boolean {
   return (one & half) === (other & half);
 }
 

@@ -54,8 +54,8 @@ export interface SelectPlan {
   readonly projection: Projection | null;
   /** For each of `columns` how its fields become what its type says; null: they are sent so. */
   readonly decoders: readonly (JsonDecoder | null)[];
-  /** The type of the interval column; null for a request of keys. */
-  readonly momentType?: ColumnType | null;
+  /** The interval column. */
+  readonly moment: Pick<Column, 'type' | 'sourceType'>;
   /** Columns that `copySql` sends after `columns`. */
   readonly hidden: readonly Column[];
   /** A way to read the same rows that costs the server less; null if they cannot be sorted here. */
@@ -169,6 +169,9 @@ export function planModels(models: readonly Model[]): PlanSelect {
       const hidden = hiddenKeys.map((name, index) => {
         return { ...(all[columns.length + index] as Column), name };
       });
+      // The last of what `describeSql` describes.
+      const { typeOid = 0, sourceType = '' } = given.at(-1) ?? {};
+      const intervalColumn = { type: columnTypeOf(typeOid), sourceType };
       if (request.select === 'keys') {
         const keys = keyColumnsOf(model, query, columns);
         return {
@@ -176,6 +179,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
           decoders: [],
           projection,
           hidden: [],
+          moment: intervalColumn,
           keys: null,
           copySql: (range) => copyKeysSql(selectionOf(range), keys),
           elsewhereSql: (range, wanted) => elsewhereSql(selectionOf(range), keys, wanted),
@@ -201,7 +205,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
         decoders,
         projection,
         hidden,
-        momentType: moment?.type ?? null,
+        moment: intervalColumn,
         keys: {
           places,
           columns: keyColumns,

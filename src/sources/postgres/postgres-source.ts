@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import { eventsModel } from '../../domain/events-model.ts';
-import type { Source } from '../source.ts';
+import { anyInterval, type Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
 import { findCulprit } from './culprit.ts';
@@ -17,7 +17,9 @@ import { type PlanSelect, planModels } from './plan.ts';
 import type { HoldRow } from './read-slice.ts';
 import { recallSettled, recheckInterval, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
+import { Conflicts, openShortReads } from './short-reads.ts';
 import { openSnapshot } from './snapshot.ts';
+import { tryRow } from './try-row.ts';
 
 export interface PostgresSourceOptions {
   readonly connectionString: string;
@@ -143,26 +145,40 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     primary: primary === null ? null : shareServer(primary),
     allowsStandby,
   };
+  const conflicts = new Conflicts();
   const reading = {
     ...options,
     kept: new KeptConnections(options.keepConnectionMs, mostKept),
     settledAt: () => servers.source.serverStart,
+    conflicts,
     watchHeld: (sessions: HeldSessions) => watchHeldLocks(servers.source, options, sessions),
   };
   const joint = new JointSnapshots(reading, options.plan);
   const open: Source['open'] = async (request, signal, position = null, server = null) => {
+    const settled = { position, server };
+    const { plan } = options;
+    const mayBeShort = request.select !== 'keys';
     try {
-      return await openSnapshot(reading, options.plan, request, { position, server }, signal);
+      if (mayBeShort && conflicts.has(request.model)) {
+        return await openShortReads({ options: reading, plan, request, settled }, signal);
+      }
+      return await openSnapshot(reading, plan, request, settled, signal);
     } catch (error) {
       signal.throwIfAborted();
-      throw await findCulprit(error, options, options.plan, request, signal);
+      const found = await findCulprit(error, options, plan, request, signal);
+      if (found.code !== 'source.recovery_conflict' || conflicts.has(request.model)) throw found;
+      conflicts.note(request.model);
+      if (!mayBeShort) throw found;
+      return openShortReads({ options: reading, plan, request, settled }, signal);
     }
   };
+  const describe: Source['describe'] = (request, signal) =>
+    describeRequest(options, options.plan, request, signal);
   return {
-    settle: (interval, signal, waitedMs = 0, databaseMs = Number.NEGATIVE_INFINITY) => {
+    settle: (interval, signal, waitedMs = 0, databaseMs = Number.NEGATIVE_INFINITY, onWait) => {
       // Not 0 unless it was: then what is pending would not be remembered as late.
       const timeoutMs = Math.max(times.timeoutMs - waitedMs, Math.min(1, times.timeoutMs));
-      const patience = { ...times, timeoutMs };
+      const patience = { ...times, timeoutMs, ...(onWait && { onWait }) };
       return withReason(signal, settleInterval(servers, interval, patience, signal, databaseMs));
     },
     recall: (interval, requestedAt) => recallSettled(servers, interval, requestedAt),
@@ -181,7 +197,11 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       const opened = isAlone ? null : await joint.open(asked);
       return opened ?? open(request, signal, position, server);
     },
-    describe: (request, signal) => describeRequest(options, options.plan, request, signal),
+    describe,
+    tryRow: (name, teamId, ofOthers, signal) => {
+      const { model } = options.plan({ ...anyRequest, model: name, teamId });
+      return tryRow({ describe, open }, reading, model, teamId, ofOthers, signal);
+    },
     findExcessRights: (signal) =>
       connected(source, signal, (client) => findExcessRights(client, signal)),
     inspect: (signal) => inspectServers(signal, (found) => inspectSource(found, signal)),
@@ -197,6 +217,13 @@ async function withReason<T>(signal: AbortSignal, work: Promise<T>): Promise<T> 
     throw notOfQuery(error);
   }
 }
+
+const anyRequest = {
+  interval: anyInterval,
+  dslQuery: null,
+  includeEvents: null,
+  excludeEvents: null,
+};
 
 /** A server, and the setting that names it. */
 interface Address {

@@ -3,7 +3,8 @@ import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { DataInterval, Instant, Moment } from '../../domain/time.ts';
 import type { Settlement, Unsettled } from '../source.ts';
-import { type Look, liveAt, longAgoMs } from './live-transactions.ts';
+import { describeBlockers, findReaders } from './blockers.ts';
+import { type Look, liveAt, longAgoMs, namesOfReaders } from './live-transactions.ts';
 import {
   baseOf,
   isTransaction,
@@ -28,6 +29,8 @@ export interface SettleTimes {
   readonly pollMs: number;
   /** How long an interval is unsettled if other roles' times are not visible. */
   readonly unseenMs: number;
+  /** Called again and again with what an interval waits for, once it has waited for a moment. */
+  readonly onWait?: (blockers: readonly string[]) => void;
 }
 
 /** The database that is read, and the one that is written if that is another. */
@@ -288,11 +291,11 @@ async function settleWriter(
     deadline,
     signal,
   );
-  const { left, live, settledTo } = waited;
+  const { left, live, settledTo, blockers } = waited;
   const pending = live.hasUnseen ? [...left, unseenUntil(live.nowMs + times.unseenMs)] : left;
   if (pending.length === 0) server.memory.noteSettled(settledTo, live, first.askedAt, first.look);
   const { serverStart } = first.look;
-  return { ...named(conclude(pending), serverStart), server: serverStart };
+  return { ...named(conclude(pending), serverStart), server: serverStart, blockers };
 }
 
 /**
@@ -342,13 +345,14 @@ async function waitForTransactions(
   first: Look,
   lookAgain: LookAgain,
   interval: DataInterval,
-  { pollMs, timeoutMs }: SettleTimes,
+  { pollMs, timeoutMs, onWait }: SettleTimes,
   deadline: number,
   signal: AbortSignal,
 ): Promise<{
   readonly left: readonly PendingName[];
   readonly live: Live;
   readonly settledTo: Instant | null;
+  readonly blockers: readonly string[];
 }> {
   const latest = Math.max(interval.end, Math.floor(first.nowMs) - longAgoMs);
   let look = first;
@@ -357,26 +361,37 @@ async function waitForTransactions(
   const fromFirst = new Set(left.map(baseOf));
   let clean = 0;
   let settledTo = latest;
+  let readers: ReadonlySet<number> | null = null;
+  const done = () => ({ left, live, blockers: describeBlockers(look, left) });
   for (let pauseMs = firstPollMs; ; pauseMs *= 2) {
     const isWaited = left.some((name) => !server.memory.isLate(name, look));
     clean = isWaited ? 0 : clean + 1;
     if (isWaited) settledTo = latest;
-    else if (liveAt(look, latest).sessions.size > 0) settledTo = interval.end;
-    if (clean === cleanLooks) return { left, live, settledTo };
+    else if (liveAt(look, latest, readers ?? undefined).sessions.size > 0) settledTo = interval.end;
+    if (clean === cleanLooks) return { ...done(), settledTo };
     if (clean === 1 && server.memory.isPast(interval.end, look)) {
-      return { left, live, settledTo: null };
+      return { ...done(), settledTo: null };
     }
     const leftMs = deadline - performance.now();
     if (clean === 0 && leftMs <= 0) {
       const late = left.filter((name) => fromFirst.has(baseOf(name)));
       if (timeoutMs > 0) server.memory.noteLate(late, look);
-      return { left, live, settledTo: interval.end };
+      return { ...done(), settledTo: interval.end };
+    }
+    if (isWaited && pauseMs >= pollMs) {
+      // Not before: most transactions are short.
+      readers ??= await server
+        .use(signal, (client, patience) => findReaders(client, look, patience))
+        .catch(() => new Set<number>());
+      onWait?.(describeBlockers(look, left));
     }
     const joins = clean === 0 && leftMs > pollMs && (pauseMs >= pollMs || server.hasBeat);
     const longest = clean > 0 ? firstPollMs : Math.min(pauseMs, pollMs, leftMs);
     await (joins ? server.pause(signal) : delay(longest, undefined, { signal }));
     look = await lookAgain();
-    live = liveAt(look, interval.end);
+    live = liveAt(look, interval.end, readers ?? undefined);
+    const reading = namesOfReaders(look, readers ?? new Set());
+    left = left.filter((name) => !reading.has(baseOf(name)));
     const known = new Set(left.map((name) => name.split('>')[0]));
     const others = new Map([...live.sessions].filter(([session]) => !known.has(session)));
     left = [...stillPending(left, live), ...sessionsOf({ ...live, sessions: others })];

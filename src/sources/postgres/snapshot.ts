@@ -42,7 +42,7 @@ export async function openSnapshot(
   request: SourceRequest,
   settled: View,
   signal: AbortSignal,
-): Promise<SourceSnapshot> {
+): Promise<PostgresSnapshot> {
   for (let taken = 1; taken <= maxSnapshots; taken += 1) {
     const opened = await takeSnapshot(options, plan, request, settled, signal);
     if (opened) return new PostgresSnapshot(opened, request);
@@ -140,7 +140,7 @@ interface Opened {
 }
 
 /** Holds the transaction. Parallel reads get their own connections, which share its snapshot. */
-class PostgresSnapshot implements SourceSnapshot {
+export class PostgresSnapshot implements SourceSnapshot {
   readonly columns;
   readonly hasDays: boolean;
   readonly typeChanges;
@@ -157,7 +157,8 @@ class PostgresSnapshot implements SourceSnapshot {
   readonly #endWatch: () => void;
   /** Why the connections were given up; null if they were not. */
   #excess: SluiceError | null = null;
-  readonly #keys = new KeyDigest();
+  /** Of the rows that were read so far. */
+  readonly keys = new KeyDigest();
   #totalCount: number | null;
   /** Slices that were not read to their end. */
   readonly #unread: Set<Slice>;
@@ -168,7 +169,7 @@ class PostgresSnapshot implements SourceSnapshot {
     const { columns, keys } = opened.select;
     this.columns = columns;
     this.showsKeys = showsKeys(opened.select);
-    this.hasDays = opened.select.momentType === 'date';
+    this.hasDays = opened.select.moment.type === 'date';
     this.typeChanges = opened.typeChanges;
     this.keyPlaces = keys?.places.filter((place) => place < columns.length) ?? [];
     this.projection = opened.select.projection;
@@ -220,7 +221,7 @@ class PostgresSnapshot implements SourceSnapshot {
 
   keySet(): KeySet | null {
     if (this.#opened.select.keys === null) return null;
-    return { digest: this.#keys.read(), count: this.#keys.count };
+    return { digest: this.keys.read(), count: this.keys.count };
   }
 
   async readKeySet(signal: AbortSignal): Promise<KeySet> {
@@ -251,11 +252,11 @@ class PostgresSnapshot implements SourceSnapshot {
 
   async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
     const { options, select } = this.#opened;
+    const { model } = this.#request;
     const client = await this.#acquire(signal);
     let whole = false;
     try {
-      const { model } = this.#request;
-      const reading = { options, model, select, keys: this.#keys };
+      const reading = { options, model, select, keys: this.keys };
       yield* readSlice(client, reading, slice, signal);
       this.#unread.delete(slice);
       whole = true;
@@ -265,7 +266,9 @@ class PostgresSnapshot implements SourceSnapshot {
       signal.throwIfAborted();
       if (this.#excess) throw this.#excess;
       const named = nameLargeRow(error, select, options.maxRowBytes);
-      throw await findCulprit(named, options, this.#opened.plan, this.#request, signal);
+      const found = await findCulprit(named, options, this.#opened.plan, this.#request, signal);
+      if (found.code === 'source.recovery_conflict') options.conflicts?.note(model);
+      throw found;
     } finally {
       // A slice that was not read to its end leaves a running statement: its connection is lost.
       if (whole && !this.#excess) this.#idle.push(client);

@@ -21,6 +21,12 @@ const maxBlocks = 2_000;
 /** Of the head of a file; Sluice writes eight. */
 const maxNotes = 100;
 
+/** What one reading makes that needs no memory of its own. A table with a file per hour stays below it for months. */
+const freeBytes = 1.5 * 1024 ** 2;
+
+/** What an object of a row takes besides its texts. */
+const rowBytes = 256;
+
 /** Rows between two turns of the event loop. */
 const sliceRows = 2_000;
 
@@ -28,15 +34,25 @@ const sliceRows = 2_000;
 export class ReadingBudget {
   #bytes: number;
   #rows: number;
+  #free = freeBytes;
+  readonly #holds: (bytes: number) => void;
 
-  /** @param bytes after unpacking, of all files; a row takes about as much again */
-  constructor(bytes: number, rows: number) {
+  /**
+   * @param bytes after unpacking, of all files; a row takes about as much again
+   * @param holds called before many bytes are made; throws if there is no memory for them
+   */
+  constructor(bytes: number, rows: number, holds: (bytes: number) => void = () => {}) {
     this.#bytes = bytes;
     this.#rows = rows;
+    this.#holds = holds;
   }
 
   /** @throws RangeError if it is more than is left */
   take(bytes: number, rows: number): void {
+    const made = bytes + rows * rowBytes;
+    const isFree = this.#free >= made;
+    this.#free -= isFree ? made : this.#free;
+    if (!isFree) this.#holds(made);
     this.#bytes -= bytes;
     this.#rows -= rows;
     if (this.#bytes < 0) throw new RangeError('more bytes than one reading may unpack');

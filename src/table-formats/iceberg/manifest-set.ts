@@ -51,7 +51,8 @@ const maxAvroBytes = 8 * 1024 ** 2;
 const maxManifests = 5_000;
 
 /** For all files that a commit reads of a table at a time: the list, and the manifests near its interval. */
-export const budgetOfCommit = () => new ReadingBudget(64 * 1024 ** 2, 100_000);
+export const budgetOfCommit = ({ holds }: Pick<TableObjects, 'holds'> = {}) =>
+  new ReadingBudget(64 * 1024 ** 2, 100_000, holds);
 
 /** Reads the manifests that may have files of the interval, by the range in their names. */
 export async function findInterval(
@@ -60,7 +61,7 @@ export async function findInterval(
   snapshot: Snapshot | null,
   interval: TableInterval,
 ): Promise<FoundInterval> {
-  const budget = budgetOfCommit();
+  const budget = budgetOfCommit(objects);
   const listed = await readManifests(place, objects, snapshot, budget);
   const manifests = listed.filter((info) => liveOf(info).files > 0);
   if (manifests.length > maxManifests) {
@@ -244,7 +245,7 @@ export async function mergeManifests(
   const group = [...classes].find(([size, infos]) => isMerged(size, infos))?.[1];
   if (!group) return manifests;
   const files: LiveFile[] = [];
-  const budget = budgetOfCommit();
+  const budget = budgetOfCommit(context.objects);
   for (const info of group) {
     files.push(...(await readFiles(context.place, context.objects, info, budget)));
   }

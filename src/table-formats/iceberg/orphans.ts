@@ -35,7 +35,7 @@ export async function findOrphans(
   const waiting = new Set(readNames(table.properties[ownNames.removable]));
   const [oldest] = table.snapshots;
   const inOldest = new Set(
-    (await readManifests(place, objects, oldest ?? null, budgetOfCommit())).map(({ path }) =>
+    (await readManifests(place, objects, oldest ?? null, budgetOfCommit(objects))).map(({ path }) =>
       nameOf(path),
     ),
   );

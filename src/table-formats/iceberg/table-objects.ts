@@ -11,6 +11,8 @@ export interface TableObjects {
    * @returns false if the key has something else; true also if it has exactly these bytes already
    */
   put(key: string, bytes: Uint8Array, expected: string | null): Promise<boolean>;
+  /** Call it before bytes are made of what was read. Absent: there is memory for them. Throws SluiceError. */
+  readonly holds?: (bytes: number) => void;
   /** Keys that start with `prefix`. */
   list(prefix: string): AsyncIterable<{ readonly key: string }>;
   /** Missing ones are no error. */

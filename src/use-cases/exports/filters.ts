@@ -16,8 +16,8 @@ interface Query {
 }
 
 /**
- * The query of an export with the conditions of its filters, after a change. A new query must not lose them silently:
- * it has them, or the request says what becomes of the filters.
+ * The query of an export with the conditions of its filters, after a change. Filters that the request does not mention stay,
+ * and a new query gets their conditions. Without filters an unchanged query loses their conditions, and a new one is as it was sent.
  */
 export function changeFilters(
   { applyFilters, models }: Pick<ExportRules, 'applyFilters' | 'models'>,
@@ -30,22 +30,12 @@ export function changeFilters(
   if (isNone && before.filters === null) return kept;
   const model = models.find(({ name }) => name === before.model);
   if (!model) throw new Error(`there is no model ${before.model}`);
-  if (filters === undefined) {
-    if (given === undefined || before.filters === null) return kept;
-    const whole = applyFilters(given, [], before.filters, model);
-    const isWhole = whole.ok && whole.dslQuery === given;
-    return isWhole ? kept : { ...kept, problems: [losesFilters] };
-  }
-  const after = isNone ? null : filters;
-  const changed = applyFilters(dslQuery, before.filters ?? [], after ?? [], model);
+  const after = filters === undefined ? before.filters : isNone ? null : filters;
+  const isNew = given !== undefined && given !== before.dslQuery;
+  if (isNew && after === null) return { dslQuery, filters: null, problems: [] };
+  const gone = filters === undefined ? [] : (before.filters ?? []);
+  const changed = applyFilters(dslQuery, gone, after ?? [], model);
   return changed.ok
     ? { dslQuery: changed.dslQuery, filters: after, problems: [] }
     : { ...kept, problems: changed.problems };
 }
-
-const losesFilters: Problem = {
-  code: 'required',
-  detail:
-    'The export has filters, and this dsl_query lacks their conditions. Send filters too: the ones that it is to have, or null for none.',
-  attr: 'filters',
-};

@@ -1,19 +1,14 @@
-import { Refusal } from '../../domain/problem.ts';
 import { recordActivity } from '../../store/activity.ts';
 import type { Database } from '../../store/database.ts';
 import { acceptEra, type ListedEra } from '../../store/eras.ts';
 
 /**
- * Allows work on a restored or copied database, and on files that a lost history has put into buckets. The operator
- * confirms that no other copy of the database is in use.
+ * Allows work on a restored or copied database, and on files that a lost history has put into buckets until now. The
+ * operator confirms that no other copy of the database is in use.
  */
 export async function acceptCurrentEra(db: Database): Promise<ListedEra> {
   return db.transaction(async (tx) => {
     const era = await acceptEra(tx);
-    if (era === null) {
-      const detail = 'The current era was accepted before: there is nothing to accept.';
-      throw new Refusal({ code: 'conflict', detail, attr: null });
-    }
     await recordActivity(tx, {
       organizationId: null,
       teamId: null,

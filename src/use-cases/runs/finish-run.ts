@@ -57,7 +57,7 @@ export async function recordFault(
     const text = isFinal ? shown.text : describeError(error, retriesExhausted);
     if (!(await failRun(tx, run, decision.outcome, { code: error.code, text }))) return;
     await log(tx, run, 'ERROR', text);
-    if (error.code === 'run.late_rows_wait') {
+    if (isFinal && run.purpose === 'supplement') {
       await noteLateRowsWait(tx, run.exportId, run.interval, text);
     }
     // Nothing is missing that the schedule should have exported.

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeError, SluiceError } from '../../domain/errors.ts';
+import { describeError, SluiceError, toSluiceError } from '../../domain/errors.ts';
 import { describeInterval } from '../../domain/time.ts';
 import type { Settlement, Source } from '../../sources/source.ts';
 import type { Sql, Transactor } from '../../store/database.ts';
@@ -15,6 +15,7 @@ import {
 } from '../../store/look-backs.ts';
 import { insertRuns } from '../../store/runs.ts';
 import type { Context } from '../context.ts';
+import type { WorkGuard } from '../work-guard.ts';
 import type { SlowExports } from './slow-exports.ts';
 import { type RowChoice, sourceRequestOf } from './source-request.ts';
 
@@ -41,6 +42,7 @@ export interface LookBackOptions {
   keepsFiles(type: string): boolean;
   /** A run was created. */
   readonly onMade: () => void;
+  readonly guard: WorkGuard;
   /** What earlier calls have found. */
   readonly slow: SlowExports;
   /** Milliseconds; default 30 s. */
@@ -121,7 +123,7 @@ async function serve(
   items: readonly LookBack[],
   isLong: boolean,
 ): Promise<void> {
-  const { onError, onMade, slow, stopping } = options;
+  const { guard, onError, onMade, slow, stopping } = options;
   const shortMs = options.turnMs ?? turnMs;
   const startedAt = performance.now();
   for (const item of items) {
@@ -132,17 +134,36 @@ async function serve(
     const limit = AbortSignal.timeout(isLong ? longestMs : shortMs);
     try {
       const signal = AbortSignal.any([stopping, limit]);
-      if (await lookAt(db, options, item, signal)) onMade();
+      const what = { kind: 'look_back', id: item.exportId } as const;
+      await guard.do(what, isLong ? longestMs : shortMs, async () => {
+        if (await lookAt(db, options, item, signal)) onMade();
+      });
     } catch (error) {
       if (stopping.aborted) break;
       // One that was cut short gets a longer turn.
       if (isLong || !limit.aborted) onError(error, item);
       await stamp();
+      const fault = toSluiceError(error);
+      const isLasting = !limit.aborted && !fault.spec.retryable;
+      if (isLasting) await noteFault(db, item, fault).catch((cause) => onError(cause, item));
     } finally {
       clearInterval(stamping);
     }
     if (performance.now() - beganAt >= shortMs) slow.add(item.exportId);
   }
+}
+
+/** Notes that an interval cannot be compared with its source until a cause is removed. The export's log says it once. */
+async function noteFault(db: Transactor, item: LookBack, fault: SluiceError): Promise<void> {
+  const { exportId, teamId, interval } = item;
+  const why = describeError(fault);
+  await db.transaction(async (tx) => {
+    if (!(await lockExport(tx, exportId))) return;
+    const { isFirst } = await noteLateRowsWait(tx, exportId, interval, why);
+    if (!isFirst) return;
+    const message = `Sluice cannot look for late rows of ${describeInterval(interval)}, and tries again each hour. ${why}`;
+    await appendLogEntries(tx, [{ teamId, exportId, runId: null, level: 'WARNING', message }]);
+  });
 }
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
@@ -202,7 +223,7 @@ async function addLateRows(tx: Sql, item: LookBack, keepsFiles: boolean): Promis
       'the export has another destination now than the files of the interval',
     );
     const why = describeError(error);
-    if (await noteLateRowsWait(tx, exportId, interval, why)) {
+    if ((await noteLateRowsWait(tx, exportId, interval, why)).isNew) {
       await log('WARNING', `${describeInterval(interval)}: ${why}`);
     }
     return false;

@@ -25,6 +25,7 @@ import {
   listExportsUnderWay,
 } from '../../store/tenant-rows.ts';
 import { cancelLiveWork } from '../runs/cancel-work.ts';
+import type { WorkGuard } from '../work-guard.ts';
 
 /** Where files of a destination are. */
 export interface DescribedPlace {
@@ -43,6 +44,7 @@ export interface OffboardingPorts {
   onCompleted(offboardingId: string): void;
   /** Whether this slice of work is over. */
   isOver(): boolean;
+  readonly guard: WorkGuard;
 }
 
 export interface OffboardingPatience {
@@ -61,6 +63,8 @@ const patience: OffboardingPatience = {
 };
 
 const exportsPerStep = 100;
+
+const setAside = 'Workers died during it. `sluice doctor` shows whether it was set aside.';
 
 /** Another process has taken the offboarding; it goes on there. */
 class Taken extends Error {}
@@ -81,7 +85,11 @@ export async function advanceOffboardings(
     if (!taken) return;
     visited.push(taken.id);
     try {
-      await leaveOffboarding(db, taken, await advance({ db, ports, limits, taken }));
+      const what = { kind: 'offboard', id: taken.id } as const;
+      const end = await ports.guard.do(what, limits.leaseMs, async () =>
+        leaveOffboarding(db, taken, await advance({ db, ports, limits, taken })),
+      );
+      if (end !== 'done') await leaveOffboarding(db, taken, setAside);
     } catch (error) {
       if (error instanceof Taken) continue;
       await leaveOffboarding(db, taken, String(error)).catch(() => {});

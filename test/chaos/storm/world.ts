@@ -7,16 +7,20 @@ import { stringify } from 'yaml';
 import { canaryOf } from '../../support/canaries.ts';
 import { createS3Export } from '../../support/exported-events.ts';
 import {
+  bucket,
   type Installation,
   type QueueKind,
   startInstallation,
 } from '../../support/installation.ts';
+import { people } from './erase.ts';
 import { type Replication, startReplication } from '../../support/standby.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 
 /** Rows of the past, in intervals of five minutes. */
 export const past = { start: '2024-03-01T00:00:00Z', end: '2024-03-01T01:00:00Z' };
 export const settleTimeoutSeconds = 2;
+/** A second bucket of the store. */
+export const elsewhere = 'elsewhere';
 export const maxAttempts = 10;
 
 export interface Counts {
@@ -27,6 +31,8 @@ export interface Counts {
   outlived: number;
   /** How often `sluice verify` has read an export to its end. */
   verified: number;
+  /** How often an export was moved to another place. */
+  moved: number;
 }
 
 /** An export of the storm: what it reads, and what the storm may change about it. */
@@ -50,6 +56,10 @@ export interface World {
   readonly deleted: Set<string>;
   /** Deliveries of rows that left the source afterwards: `export: key`. Each must stay in the files of its export. */
   readonly pruned: Set<string>;
+  /** The rows of each person who is to be erased, by uuid. */
+  readonly people: Map<string, readonly string[]>;
+  /** Rows that `sluice erase` has proven to be gone: `export uuid`. */
+  readonly erased: Set<string>;
   /** What should never be: a worker that ended by itself, an answer that no client should get. */
   readonly surprises: string[];
   /** What `sluice verify` has called broken in the storm. */
@@ -103,9 +113,11 @@ export async function openWorld(seed: number, queue: QueueKind, rows: number): P
     queue,
     workers: 0,
     databaseUrl: replication.primary.url,
+    s3: { buckets: [bucket, elsewhere] },
     reachedAt: proxied,
     env: {
       MODELS_FILE: modelsFile,
+      ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1,localhost',
       STANDBY_URL: replication.standbyUrl,
       PRIMARY_URL: proxied(replication.primary.url),
       SETTLE_TIMEOUT_SECONDS: String(settleTimeoutSeconds),
@@ -122,6 +134,7 @@ export async function openWorld(seed: number, queue: QueueKind, rows: number): P
   // Intervals of several parts: workers die between them.
   await insertPast(installation, Math.round(rows / 10), 5_000, '2024-03-01T00:10:00Z');
   await insertMoves(installation.pool, installation.tenant.projectIds[0], 1_000, past.start);
+  await insertPeople(installation);
   const exports = await createExports(installation);
   return {
     installation,
@@ -129,9 +142,11 @@ export async function openWorld(seed: number, queue: QueueKind, rows: number): P
     proxy,
     seed,
     exports,
-    counts: { kills: 0, freezes: 0, restarts: 0, outlived: 0, verified: 0 },
+    counts: { kills: 0, freezes: 0, restarts: 0, outlived: 0, verified: 0, moved: 0 },
     deleted: new Set(),
     pruned: new Set(),
+    people: new Map(),
+    erased: new Set(),
     surprises: [],
     alarms: new Set(),
     mayFreeze: true,
@@ -189,6 +204,18 @@ async function insertPast(
             $4::timestamptz + ($5::timestamptz - $4::timestamptz) * (n::float8 / $6)
        from generate_series(0, $6::int - 1) n`,
     [team, canaryOf(team), Math.round(bytes / 32), past.start, end, rows],
+  );
+}
+
+/** Three rows of each; what prunes rows leaves those that are like live ones. */
+async function insertPeople({ pool, tenant }: Installation): Promise<void> {
+  const team = tenant.projectIds[0];
+  await pool.query(
+    `insert into events (uuid, team_id, event, distinct_id, properties, inserted_at)
+     select gen_random_uuid(), $1, 'live, of a person', 'person ' || n, jsonb_build_object('canary', $2::text),
+            $3::timestamptz + n * at * interval '20 s'
+       from generate_series(1, $4::int) n, generate_series(1, 3) at`,
+    [team, canaryOf(team), past.start, people],
   );
 }
 

@@ -1,6 +1,8 @@
 import { fork } from 'node:child_process';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { cancelRuns, insertRuns } from '../../../src/store/runs.ts';
+import { noteUpload } from '../../../src/store/uploads.ts';
 import {
   backfill,
   createS3Export,
@@ -13,7 +15,9 @@ import {
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { casesOf, isNightly } from '../../support/nightly.ts';
-import { isAlive, projectRoot, type TestProcess } from '../../support/processes.ts';
+import { startHostileStore } from '../../support/hostile-store.ts';
+import { isAlive, projectRoot, startSluice, type TestProcess } from '../../support/processes.ts';
+import { claim, expireLease } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 
 const { rows } = threeParts;
@@ -187,6 +191,59 @@ test('a worker that is killed while the process of a run works: the process ends
   expect(await untilEnded(installation, exportId)).toMatchObject([
     { status: 'Completed', rows: 50, faults: 0 },
   ]);
+});
+
+test('an answer of a store that ends the process of each sweep ends three, and the operator decides about the next', async () => {
+  const { db, pool, tenant } = installation;
+  let worker: TestProcess;
+  let isDeadly = true;
+  const store = await startHostileStore(({ method }, response) => {
+    if (isDeadly) worker.kill('SIGKILL');
+    else if (method === 'DELETE') response.writeHead(204).end();
+    else response.writeHead(404).end('<Error><Code>NoSuchUpload</Code></Error>');
+  });
+  try {
+    const exportId = await createS3Export(installation, {
+      config: { endpoint_url: store.endpoint },
+    });
+    const interval = { start: Date.parse(quiet.start), end: Date.parse(quiet.end) };
+    const [runId = ''] = await db.transaction((tx) =>
+      insertRuns(tx, [{ exportId, teamId: tenant.projectIds[0], interval, backfillId: null }]),
+    );
+    const run = await claim({ db }, runId);
+    await noteUpload(db, run, 'a');
+    await pool.query('update uploads set upload_id = $1 where run_id = $2', ['mark.id', runId]);
+    await db.transaction((tx) => cancelRuns(tx, { exportId }));
+    const beDue = async () => {
+      await expireLease(db, runId);
+      await pool.query(`update uploads set collect_after = null where run_id = $1`, [runId]);
+      await pool.query(`update guarded_work set expires_at = now()`);
+    };
+    for (let death = 1; death <= 3; death += 1) {
+      await beDue();
+      worker = await installation.startWorker();
+      expect(await worker.waitForExit(60_000)).toMatchObject({ signal: 'SIGKILL' });
+    }
+    await beDue();
+    worker = await installation.startWorker();
+    await until(() => worker.output().includes('work was set aside'), { timeoutMs: 60_000 });
+    expect(store.requests).toHaveLength(3);
+    const sluice = async (...args: string[]) => {
+      const child = startSluice('cli/sluice.js', args, { env: installation.env });
+      await child.waitForExit(60_000);
+      return child.output();
+    };
+    expect(await sluice('doctor')).toContain(`abort_uploads of ${exportId}`);
+    isDeadly = false;
+    expect(await sluice('work', 'retry', exportId)).toContain('abort_uploads');
+    await until(async () => (await pool.query('select from uploads')).rowCount === 0, {
+      timeoutMs: 60_000,
+      message: 'the upload is aborted',
+    });
+    expect(worker.hasExited()).toBe(false);
+  } finally {
+    await store.close();
+  }
 });
 
 test('a worker that ends while the process of a run starts: the process ends too', async () => {

@@ -132,10 +132,16 @@ describe('an export with filters', () => {
 
   test('keeps them when only its query changes, or is asked', async () => {
     const { path, body } = await create({ filters: [pro] });
-    const lost = await api.client.patch(path, { dsl_query: 'select event from events' });
-    expect([lost.status, lost.body.attr]).toEqual([400, 'filters']);
-    const kept = await api.client.patch(path, { dsl_query: body.dsl_query });
-    expect([kept.status, kept.body.filters]).toEqual([200, [pro]]);
+    const changed = await api.client.patch(path, { dsl_query: 'select event from events' });
+    expect([changed.status, changed.body.filters]).toEqual([200, [pro]]);
+    expect(changed.body.dsl_query).toMatch(/^SELECT event FROM events WHERE .*plan.* IN \('pro'\)/);
+    const every = await api.client.patch(path, { dsl_query: null });
+    expect([every.body.dsl_query, every.body.filters]).toEqual([body.dsl_query, [pro]]);
+    // As the page sends it: what a person reads and changes is all that counts.
+    const edited = `${body.dsl_query} and event = 'a'`;
+    const own = await api.client.patch(path, { dsl_query: edited, filters: null });
+    expect([own.status, own.body.dsl_query, own.body.filters]).toEqual([200, edited, null]);
+    await api.client.patch(path, { dsl_query: null, filters: [pro] });
     const said = await api.client.patch(path, {
       dsl_query: 'select event from events',
       filters: null,

@@ -29,6 +29,8 @@ function open(
 ): FileSet {
   return new FileSet({
     exportId: 'export',
+    runId: 'run',
+    era: 'era',
     confirm: async () => {},
     destination,
     journal: recordingJournal().journal,

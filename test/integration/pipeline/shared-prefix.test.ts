@@ -82,6 +82,40 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
     });
   });
 
+  describe('a file that a database with another history has replaced', () => {
+    const unknown = { knowsCommit: async () => false };
+    const ours = { ...bare, runId: randomUUID() };
+
+    it('is not replaced, and the file of our own receipt is', async () => {
+      const { result } = await attempt(bench, destination, bare).exported;
+      const key = result.files[0]?.key ?? '';
+      const request = { ...bare.request, includeEvents: ['event 1'] };
+      const again = attempt(bench, destination, { ...ours, request }, unknown);
+      expect(await codeOf(again.exported)).toBe('run.unknown_history');
+      const there = await readAll(destination, key);
+      const current = { ...ours, request, current: receiptOf(result) };
+      await attempt(bench, destination, current, unknown).exported;
+      expect(await readAll(destination, key)).not.toEqual(there);
+    });
+
+    it('is not removed, and the file of our own receipt is', async () => {
+      const { result } = await attempt(bench, destination, bare).exported;
+      const { key = '', etag = null } = result.files[0] ?? {};
+      const remove = (recorded: string | null) =>
+        removeLeftovers(
+          destination,
+          { ...ours, generation: 2, lineage: 2, manifestKey: null },
+          [{ key, generation: 1, manifestKey: null, etag: recorded, isRecent: false }],
+          false,
+          unknown.knowsCommit,
+          async (asked) => asked,
+          AbortSignal.timeout(30_000),
+        );
+      expect(await remove('another')).toEqual({ removed: [], foreign: [key], fault: null });
+      expect(await remove(etag)).toEqual({ removed: [key], foreign: [], fault: null });
+    });
+  });
+
   describe('a file that does not say whose it is', () => {
     it('is replaced if the receipt has its tag', async () => {
       const { result } = await attempt(bench, destination, bare).exported;

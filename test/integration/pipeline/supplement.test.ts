@@ -1,27 +1,26 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Destination } from '../../../src/destinations/destination.ts';
-import { readFileSettings } from '../../../src/domain/file-settings.ts';
-import type { ExportedInterval } from '../../../src/pipeline/export-interval.ts';
-import type { IntervalJob } from '../../../src/pipeline/interval-job.ts';
-import { readDeliveredKeys } from '../../../src/pipeline/read-back.ts';
-import { SpoolFolder } from '../../../src/pipeline/spool-folder.ts';
+import type { IntervalJob, PinnedChain } from '../../../src/pipeline/interval-job.ts';
+import { findTransform } from '../../../src/transforms/index.ts';
+import { compileStep } from '../../../src/transforms/step.ts';
+import { readAll } from '../../conformance/destination-suite.ts';
 import { readByIcebird, snapshotsOf } from '../../support/icebird.ts';
 import {
   attempt,
+  deliveredKeys,
   encodingOf,
   firstJob,
   type IntervalBench,
   jobAfter,
-  openedBy,
   openIntervalBench,
   readableKeys,
   readManifest,
 } from '../../support/interval-bench.ts';
 import { openStore } from '../../support/s3-destination.ts';
+import type { S3Quirks } from '../../support/s3-server/quirks.ts';
 
 const rows = 50;
 const signal = new AbortController().signal;
-const columns = [{ name: 'uuid', type: 'uuid' as const }];
 
 let bench: IntervalBench;
 beforeAll(async () => {
@@ -35,35 +34,25 @@ afterEach(async () => {
   await bench.database.pool.query('truncate events');
 });
 
-async function openPlain(): Promise<Destination> {
-  const opened = await openedBy.S3();
+async function openPlain(server: Parameters<typeof openStore>[0] = {}): Promise<Destination> {
+  const opened = await openStore(server);
   closing.push(opened.close);
+  await opened.destination.probe(signal);
   return opened.destination;
 }
 
-/** The keys that the files of a result have, each as often as they have it. */
-async function deliveredKeys(
-  destination: Destination,
-  job: IntervalJob,
-  { files, rejectedFiles, recipe }: ExportedInterval['result'],
-): Promise<readonly string[]> {
-  const folder = new SpoolFolder();
-  const keys: string[] = [];
-  const reading = { destination, readRows: job.readRows, folder, signal };
-  const delivered = { files, rejectedFiles, recipe };
-  const fault = await readDeliveredKeys(reading, delivered, columns, (key) => {
-    keys.push(key);
-    return undefined;
-  });
-  await folder.remove();
-  expect(fault).toBeNull();
-  return keys;
-}
+const bytesOf = (destination: Destination, files: readonly { readonly key: string }[]) =>
+  Promise.all(files.map(({ key }) => readAll(destination, key)));
 
-const sourceKeys = async (): Promise<readonly string[]> => {
-  const found = await bench.database.pool.query<{ uuid: string }>('select uuid from events');
-  return found.rows.map(({ uuid }) => uuid);
-};
+/** @param isWanted of the names of events */
+async function sourceKeys(
+  isWanted: (event: string) => boolean = () => true,
+): Promise<readonly string[]> {
+  const found = await bench.database.pool.query<{ uuid: string; event: string }>(
+    'select uuid, event from events',
+  );
+  return found.rows.flatMap(({ uuid, event }) => (isWanted(event) ? [uuid] : []));
+}
 
 /** Nearly all rows leave the source, one of the others is changed, and one comes late. @returns its key */
 async function changeSource(): Promise<string> {
@@ -72,7 +61,8 @@ async function changeSource(): Promise<string> {
     `delete from events where uuid in (select uuid from events order by inserted_at limit ${rows - 5})`,
   );
   await pool.query(
-    `update events set event = 'changed' where uuid = (select max(uuid::text)::uuid from events)`,
+    `update events set event = 'changed' where uuid = (select max(uuid::text)::uuid from events where event <> $1)`,
+    [dropped],
   );
   const late = await pool.query<{ uuid: string }>(
     `insert into events (uuid, team_id, event, inserted_at)
@@ -81,46 +71,72 @@ async function changeSource(): Promise<string> {
   return late.rows[0]?.uuid ?? '';
 }
 
+const transform = findTransform(2);
+if (!transform) throw new Error('there is no plugin that filters events');
+const dropped = 'event 2';
+/** Drops events of a name. */
+const chain: PinnedChain = {
+  steps: [compileStep({ id: 1, name: null, config: { events: dropped } }, transform)],
+  recipe: [{ config: 1, version: 1, digest: 'digest' }],
+};
+
+/** In what a supplement is made, beside the format. */
+const circumstances: Readonly<
+  Record<string, { readonly job?: Partial<IntervalJob>; readonly quirks?: S3Quirks }>
+> = {
+  'to a plain bucket': {},
+  'through a chain': { job: { chain } },
+  'at a store without conditional writes': { quirks: { ifNoneMatch: 'ignore', ifMatch: 'ignore' } },
+  'without a manifest': { job: { writesManifest: false } },
+};
+
 const formats = {
   JSONLines: { file_format: 'JSONLines', compression: 'gzip' },
   CSV: { file_format: 'CSV' },
   Parquet: { file_format: 'Parquet', compression: 'zstd' },
 };
+const allCases = Object.entries(formats).flatMap(([format, config]) =>
+  Object.entries(circumstances).map(([how, given]) => ({ format, config, how, ...given })),
+);
 
 describe('a supplement', () => {
-  it.each(Object.entries(formats))(
-    'adds the late row in %s, and takes nothing',
-    async (_, config) => {
+  it.each(allCases)(
+    'adds the late row in $format $how, and takes nothing',
+    async ({ config, job: changes = {}, quirks = {} }) => {
       await bench.addEvents(rows);
-      const destination = await openPlain();
-      const settings = readFileSettings({ ...config, max_file_size_mb: null });
-      const job = firstJob({ encoding: encodingOf(config), maxFileBytes: settings.maxFileBytes });
+      const destination = await openPlain({ quirks });
+      const job = firstJob({ encoding: encodingOf(config), ...changes });
+      const isWanted = (event: string) => job.chain === null || event !== dropped;
       const first = await attempt(bench, destination, job).exported;
-      const before = await readManifest(destination);
-      const delivered = await sourceKeys();
+      const before = await readableKeys(destination);
+      const bytes = await bytesOf(destination, first.result.files);
+      const wanted = await sourceKeys(isWanted);
       const late = await changeSource();
+      const left = await sourceKeys();
 
-      const again = jobAfter(job, first, { purpose: 'supplement', dropsMissing: false });
+      const again = jobAfter(job, first, { purpose: 'supplement', generation: 2 });
       const { result, replaced } = await attempt(bench, destination, again).exported;
       expect(replaced).toEqual([]);
-      expect(result).toMatchObject({ totalRows: 1, rows: 1, madeFiles: 1, keyCount: 6 });
+      expect(result).toMatchObject({ rows: 1, madeFiles: 1, keyCount: left.length });
       expect((await deliveredKeys(destination, job, result)).toSorted()).toEqual(
-        [...delivered, late].toSorted(),
+        [...wanted, late].toSorted(),
       );
-      const manifest = await readManifest(destination);
-      expect(manifest.files.slice(0, -1)).toEqual(before.files);
-      expect(manifest).toMatchObject({
-        generation: 2,
-        total_rows: rows + 1,
-        schema: before.schema,
-      });
-      expect(manifest.files.map(({ generation }) => generation)).toEqual([1, 2]);
+      expect(result.files.slice(0, -1)).toEqual(first.result.files);
+      expect(await bytesOf(destination, first.result.files)).toEqual(bytes);
+      const keys = await readableKeys(destination);
+      expect(keys).toEqual([...before, result.files.at(-1)?.key].toSorted());
+      if (job.writesManifest) {
+        const manifest = await readManifest(destination);
+        const { files } = manifest;
+        expect(manifest).toMatchObject({ generation: 2, total_rows: wanted.length + 1 });
+        expect(files.map(({ generation }) => generation)).toEqual([1, 2]);
+      }
 
       // Nothing came since: nothing is written, and the second one sees what the first one added.
-      const third = jobAfter(again, { result, replaced });
-      const none = await attempt(bench, destination, third).exported;
-      expect(none.result).toMatchObject({ totalRows: 0, generation: 2, madeFiles: 0 });
-      expect(await readManifest(destination)).toEqual(manifest);
+      const third = jobAfter(again, { result, replaced }, { generation: 3 });
+      const nothing = await attempt(bench, destination, third).exported;
+      expect(nothing.result).toMatchObject({ rows: 0, madeFiles: 0, files: result.files });
+      expect(await readableKeys(destination)).toEqual(keys);
     },
   );
 

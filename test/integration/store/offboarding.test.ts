@@ -19,6 +19,7 @@ import {
   type OffboardingPorts,
 } from '../../../src/use-cases/tenants/advance-offboarding.ts';
 import { offboardTenant } from '../../../src/use-cases/tenants/offboard.ts';
+import { WorkGuard } from '../../../src/use-cases/work-guard.ts';
 import { type FullTenant, fillTenant } from '../../support/full-tenant.ts';
 import {
   claim,
@@ -69,6 +70,7 @@ const ports = (changes: Partial<OffboardingPorts> = {}): OffboardingPorts => ({
   removeGoneJobs: async () => {},
   onCompleted: () => {},
   isOver: () => false,
+  guard: new WorkGuard(side.db, () => {}),
   ...changes,
 });
 

@@ -7,6 +7,7 @@ import { knowsCommit, type SeenCommit } from '../../../src/store/known-commits.t
 import type { ClaimedRun } from '../../../src/store/leases.ts';
 import { listLeftoverFiles } from '../../../src/store/leftover-files.ts';
 import { findRun } from '../../../src/store/runs.ts';
+import { readNow } from '../../../src/store/ticks.ts';
 import { noteUpload } from '../../../src/store/uploads.ts';
 import { acceptCurrentEra } from '../../../src/use-cases/installation/accept-era.ts';
 import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
@@ -57,7 +58,9 @@ describe('a commit that a bucket shows', () => {
     expect(await knows(run, seen(run))).toBe(false);
     await beginCommit(side.db, run, 60_000, {}, commitOf(run, ['a']));
     expect(await knows(run, seen(run))).toBe(true);
-    expect(await knows(run, seen(run, { generation: 2 }))).toBe(false);
+    for (const generation of [2, 1e300, 1.5]) {
+      expect(await knows(run, seen(run, { generation }))).toBe(false);
+    }
     expect(await knows(run, seen(run, { run_id: randomUUID() }))).toBe(false);
     expect(await knows(run, seen(run, { era: randomUUID() }))).toBe(false);
   });
@@ -95,5 +98,24 @@ describe('a commit that a bucket shows', () => {
     await acceptCurrentEra(side.db);
     expect(await knows(next, seen(run))).toBe(true);
     expect(await knows(next, seen(run, { era: randomUUID() }))).toBe(true);
+  });
+
+  // The last: it accepts an era.
+  it('is known if it was put before an era was accepted, also after a failover, and is not if it was put later', async () => {
+    const run = await firstAttempt();
+    await acceptCurrentEra(side.db);
+    const now = await readNow(side.db);
+    const other = seen(run, { run_id: randomUUID() });
+    const knowsAt = (putAt: number) => knowsCommit(side.db, run, other, 'm.json', putAt);
+    expect(await knowsAt(now - 60_000)).toBe(true);
+    // The clock of the store is ahead.
+    expect(await knowsAt(now + 60_000)).toBe(true);
+    expect(await knowsAt(now + 2 * 3_600_000)).toBe(false);
+    await side.db.query('update eras set timeline = timeline + 1');
+    await currentEra(side.db);
+    expect(await knowsAt(now - 60_000)).toBe(true);
+    // A copy of the server has this era too. What the original puts after the copy was made is another history.
+    expect(await knowsAt(now + 60_000)).toBe(false);
+    expect(await knows(run, other)).toBe(false);
   });
 });

@@ -13,6 +13,7 @@ import { takeLookBacks } from '../../../src/store/look-backs.ts';
 import { insertRuns } from '../../../src/store/runs.ts';
 import { type LookBackOptions, lookBack } from '../../../src/use-cases/runs/look-back.ts';
 import { SlowExports } from '../../../src/use-cases/runs/slow-exports.ts';
+import { WorkGuard } from '../../../src/use-cases/work-guard.ts';
 import {
   createExportOfThePast,
   hourMs,
@@ -64,6 +65,7 @@ describe('rows that come late', () => {
       throw error;
     },
     keepsFiles: () => true,
+    guard: new WorkGuard(side.db, () => {}),
     onMade: () => {},
     slow: new SlowExports(),
     stopping: new AbortController().signal,

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
+import { WorkGuard } from '../../../src/use-cases/work-guard.ts';
 import type { MemoryGate } from '../../../src/worker/memory-gate.ts';
 import { sampleJobs } from '../../../src/worker/run-sample-jobs.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
@@ -27,6 +28,7 @@ test('organizations take turns with sample jobs, and one does not wait for a lon
     const run = sampleJobs({
       context: testApiOptions(api.db, api.databaseUrl).context,
       memory: {} as MemoryGate,
+      guard: new WorkGuard(api.db, () => {}),
       onSampleError: () => {},
       async sampleRows(_model, teamId) {
         begun.push(teamId);

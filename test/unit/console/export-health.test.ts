@@ -31,6 +31,7 @@ function run(status: RunStatus): Run {
     attempt: 1,
     max_attempts: null,
     next_attempt_at: null,
+    waiting_for: null,
     bytes_exported: 0,
     files: 0,
     backfill_id: null,

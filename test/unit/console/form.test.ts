@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { BatchExport } from '../../../src/console/api-types.ts';
 import { checkDraft, withIncomplete } from '../../../src/console/form/check-draft.ts';
 import { bodyOf, draftOf, rowsOf } from '../../../src/console/form/draft.ts';
 import { fieldsOf, type PropertySchema } from '../../../src/console/form/fields.ts';
@@ -115,6 +116,23 @@ test('a preview sends what decides the rows, and no secret', () => {
     transformations: false,
     destination: { config: { include_events: ['a', 'b'], exclude_events: undefined } },
   });
+});
+
+test('a changed query that has the conditions of filters is sent without the filters', () => {
+  const stored = {
+    destination: { type: 'S3', config: {} },
+    dsl_query: 'select 1',
+    filters: [{ key: 'a' }],
+  };
+  const batchExport = stored as unknown as BatchExport;
+  const draft = draftOf(description, batchExport, times);
+  expect(bodyOf(description, draft, batchExport, times)).not.toHaveProperty('filters');
+  const changed = { ...draft, dslQuery: 'select 2' };
+  expect(bodyOf(description, changed, batchExport, times)).toMatchObject({
+    ...{ dsl_query: 'select 2', filters: null },
+  });
+  const without = { ...batchExport, filters: null };
+  expect(bodyOf(description, changed, without, times)).not.toHaveProperty('filters');
 });
 
 describe('problems', () => {

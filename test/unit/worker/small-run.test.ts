@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { ReadingBudget } from '../../../src/table-formats/iceberg/avro-read.ts';
 import { MemoryGate } from '../../../src/worker/memory-gate.ts';
 import { SmallRun } from '../../../src/worker/small-run.ts';
 
@@ -43,6 +44,25 @@ it('reads a large manifest of its store only with the memory of a large run', as
   expect(await readAll(run, storeOf(16_000_000))).toBe(16_000_000);
   expect(gate.usedBytes).toBe(48 * mebibyte);
   expect(run.hasOutgrown).toBe(false);
+});
+
+it('unpacks a large manifest of a table only with the memory of a large run', async () => {
+  const { gate, run } = await enter(60 * mebibyte);
+  const { holds } = run.at<Parameters<SmallRun['at']>[0]>(storeOf(0));
+  const budget = new ReadingBudget(64 * mebibyte, 100_000, holds);
+  budget.take(mebibyte, 2_000);
+  expect(gate.usedBytes).toBe(2 * mebibyte);
+  budget.take(mebibyte, 0);
+  expect(gate.usedBytes).toBe(48 * mebibyte);
+
+  const { gate: full, run: other } = await enter(60 * mebibyte);
+  await full.enter(30 * mebibyte);
+  const place = other.at<Parameters<SmallRun['at']>[0]>(storeOf(0));
+  const { holds: refuses } = place;
+  expect(() => new ReadingBudget(64 * mebibyte, 100_000, refuses).take(4 * mebibyte, 0)).toThrow(
+    expect.objectContaining({ code: 'run.released' }),
+  );
+  expect(other.hasOutgrown).toBe(true);
 });
 
 it('ends if there is no memory for it, and has read no more', async () => {

@@ -1,0 +1,250 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Pool } from 'pg';
+import { vi } from 'vitest';
+import { stringify } from 'yaml';
+import { readConfig } from '../../src/config/config.ts';
+import type { DataInterval } from '../../src/domain/time.ts';
+import { type Foundation, openFoundation } from '../../src/main/foundation.ts';
+import type { Part } from '../../src/main/run-process.ts';
+import { startWorker } from '../../src/main/worker-process.ts';
+import { insertRuns, type NewRun } from '../../src/store/runs.ts';
+import { exportOfThePast, openRunSide, type RunSide } from './run-side.ts';
+import { storeExport } from './store-export.ts';
+import { until } from './until.ts';
+
+/** Rows of each table that are delivered at first. */
+export const deliveredCount = 200;
+
+/** What a real source does after an hour was delivered. Each case has a table `T` of its own with an export. */
+export interface SourceCase {
+  readonly name: string;
+  /** Before `table`: `unlogged`. */
+  readonly kind?: string;
+  /** SQL that makes `V`, which the model reads; default: it reads `T`. */
+  readonly view?: string;
+  /** SQL after the hour was delivered. */
+  readonly event: string;
+  /** Rows that are delivered afterwards. */
+  readonly right: number;
+  /** Whether the source's role may read some columns only, and no statistics of other roles. */
+  readonly readsColumns?: boolean;
+}
+
+/** A worker with exports of one hour to folders. */
+export interface DeliveredSide {
+  readonly side: RunSide;
+  readonly source: Pool;
+  idOf(name: string): string;
+  start(): Promise<void>;
+  /** The source may be restarted afterwards. */
+  stop(): Promise<void>;
+  /** Each statement in a transaction of its own. */
+  run(each: SourceCase): Promise<void>;
+  /** The rows in the files of the current manifest. */
+  delivered(name: string): Promise<readonly Readonly<Record<string, unknown>>[]>;
+  snapshotOf(name: string): Promise<string>;
+  /** Until the interval was looked at again since `snapshot`, and what was to be done is done. */
+  untilLookedBack(name: string, snapshot: string): Promise<void>;
+  /** Until its late rows wait for a person. @returns why */
+  untilWaits(name: string): Promise<string>;
+  /** Runs the hour again. */
+  ended(
+    name: string,
+    run: Partial<NewRun>,
+  ): Promise<{ readonly status: string; readonly error: string | null }>;
+  close(): Promise<void>;
+}
+
+const tableSql = `table T (id bigint primary key, team int not null, at timestamptz not null, v text, deleted_at timestamptz, secret text)`;
+const rowsSql = `insert into T select g, $1, to_timestamp($2 / 1000.0) + g * interval '3 seconds', 'v' || g
+  from generate_series(1, ${deliveredCount}) g`;
+
+const fill = ({ name }: Pick<SourceCase, 'name'>, sql: string) =>
+  sql.replaceAll(/\bT\b/g, `shop.${name}`).replaceAll(/\bV\b/g, `shop.${name}_view`);
+
+const statementsOf = (each: SourceCase, sql = '') =>
+  sql.split(';').flatMap((part) => (part.trim() === '' ? [] : [fill(each, part)]));
+
+/** SQL that makes the table of a case again, empty. */
+export const createTable = `create ${tableSql}`;
+
+/**
+ * @param env of the worker
+ * @param sourceUrl of a server of its own; default: the rows are in our database
+ */
+export async function openDeliveredSide(
+  cases: readonly SourceCase[],
+  env: Readonly<Record<string, string>>,
+  sourceUrl?: string,
+): Promise<DeliveredSide> {
+  const side = await openRunSide();
+  const { db } = side;
+  const folder = await mkdtemp(join(tmpdir(), 'delivered-'));
+  const source = new Pool({ connectionString: sourceUrl ?? side.url });
+  // A restart of the source ends its idle connections.
+  source.on('error', () => {});
+  const wanted = await exportOfThePast(side);
+  const start = wanted.schedule.openIntervalStart;
+  const hour: DataInterval = { start, end: start + 3_600_000 };
+  const role = `reader_${randomBytes(4).toString('hex')}`;
+  await source.query(`create schema shop; create role ${role} login password 'reader';
+    grant usage on schema shop to ${role}; create table shop.rolling_from as select 0 as kept`);
+  const exports = new Map<string, string>();
+  for (const each of cases) {
+    await source.query(fill(each, `create ${each.kind ?? ''} ${tableSql}`));
+    await source.query(fill(each, rowsSql), [side.teamId, start]);
+    for (const sql of statementsOf(each, each.view)) await source.query(sql);
+    const columns = each.readsColumns ? '(id, team, at, v)' : '';
+    await source.query(fill(each, `grant select ${columns} on T to ${role}`));
+  }
+  const models = cases.map(({ name, view, readsColumns }) => ({
+    name,
+    relation: `shop.${name}${view === undefined ? '' : '_view'}`,
+    source: readsColumns ? 'READER_DATABASE_URL' : 'SHOP_DATABASE_URL',
+    tenant_column: 'team',
+    interval_column: 'at',
+    key_columns: ['id'],
+    columns: [
+      { name: 'id', type: 'bigint' },
+      { name: 'at', type: 'timestamptz' },
+      { name: 'v', type: 'text' },
+    ],
+    // By default, the runs of a column with another type fail, and no file changes either.
+    on_schema_change: 'follow',
+  }));
+  const file = join(folder, 'models.yaml');
+  await writeFile(file, stringify({ models }));
+  for (const { name } of cases) {
+    const destination = { type: 'File', config: { directory: name }, secrets: null };
+    const made = await exportOfThePast(side, { destination });
+    const stored = await storeExport(db, { ...made, model: name });
+    exports.set(name, stored?.id ?? '');
+  }
+  // The models file reads the environment of the process.
+  const reader = new URL(sourceUrl ?? side.url);
+  vi.stubEnv('SHOP_DATABASE_URL', reader.href);
+  reader.username = role;
+  reader.password = 'reader';
+  vi.stubEnv('READER_DATABASE_URL', reader.href);
+  const config = readConfig({
+    DATABASE_URL: side.url,
+    ENCRYPTION_KEYS: `test:${randomBytes(32).toString('base64')}`,
+    LOG_LEVEL: 'silent',
+    MAX_JITTER_SECONDS: '0',
+    SETTLE_TIMEOUT_SECONDS: '1',
+    MODELS_FILE: file,
+    FILE_DESTINATION_ROOT: folder,
+    ...env,
+  });
+  let foundation: Foundation | null = null;
+  let worker: Part | null = null;
+  const idOf = (name: string) => exports.get(name) ?? '';
+
+  async function stop(): Promise<void> {
+    await worker?.close();
+    await foundation?.close();
+    worker = null;
+    foundation = null;
+  }
+
+  /** All that waits for its time is due. */
+  const hurry = (name: string) =>
+    db.query(
+      `update receipts set pending_checked_at = pending_checked_at - interval '3 hours',
+              looked_back_at = looked_back_at - interval '3 hours' where export_id = $1 and late_rows_wait is null`,
+      [idOf(name)],
+    );
+
+  return {
+    side,
+    source,
+    idOf,
+    stop,
+    async start() {
+      foundation = await openFoundation(config, 'worker');
+      worker = await startWorker(foundation);
+      await until(async () => (await db.query('select from receipts')).length === cases.length, {
+        timeoutMs: 60_000,
+        message: 'all are delivered',
+      });
+    },
+    async run(each) {
+      for (const sql of statementsOf(each, each.event)) await source.query(sql);
+    },
+    async delivered(name) {
+      const [receipt] = await db.query<{ key: string; files: { key: string }[] }>(
+        `select manifest_key as key, files from receipts where export_id = $1`,
+        [idOf(name)],
+      );
+      const place = join(folder, name);
+      const manifest = JSON.parse(await readFile(join(place, receipt?.key ?? ''), 'utf8'));
+      const named: readonly { readonly key: string }[] = manifest.files;
+      if (named.map(({ key }) => key).join() !== receipt?.files.map(({ key }) => key).join()) {
+        throw new Error('the manifest names other files than the receipt');
+      }
+      const texts = await Promise.all(named.map(({ key }) => readFile(join(place, key), 'utf8')));
+      const lines = texts.flatMap((text) => text.split('\n').slice(0, -1));
+      return lines.map((line) => JSON.parse(line));
+    },
+    async snapshotOf(name) {
+      const [row] = await db.query<{ snapshot: string }>(
+        `select snapshot from receipts where export_id = $1`,
+        [idOf(name)],
+      );
+      return row?.snapshot ?? '';
+    },
+    async untilLookedBack(name, snapshot) {
+      await until(
+        async () => {
+          await hurry(name);
+          const [row] = await db.query<{ isDone: boolean }>(
+            `select snapshot <> $2 and not exists (select from runs where export_id = $1 and status in ('Starting', 'Running'))
+                    as "isDone" from receipts where export_id = $1`,
+            [idOf(name), snapshot],
+          );
+          return row?.isDone;
+        },
+        { timeoutMs: 60_000, message: `${name} was looked at again` },
+      );
+    },
+    async untilWaits(name) {
+      return until(
+        async () => {
+          await hurry(name);
+          const [row] = await db.query<{ why: string | null }>(
+            `select late_rows_wait as why from receipts where export_id = $1`,
+            [idOf(name)],
+          );
+          return row?.why ?? null;
+        },
+        { timeoutMs: 60_000, message: `${name} waits for a person` },
+      );
+    },
+    async ended(name, run) {
+      const [id] = await insertRuns(db, [
+        { exportId: idOf(name), teamId: side.teamId, interval: hour, backfillId: null, ...run },
+      ]);
+      return until(
+        async () => {
+          const [row] = await db.query<{ status: string; error: string | null }>(
+            'select status, latest_error as error from runs where id = $1',
+            [id],
+          );
+          return row && ['Completed', 'Failed'].includes(row.status) ? row : null;
+        },
+        { timeoutMs: 60_000, message: 'the run has ended' },
+      );
+    },
+    async close() {
+      vi.unstubAllEnvs();
+      await stop();
+      await source.query(`drop owned by ${role}; drop role ${role}`).catch(() => {});
+      await source.end();
+      await side.stop();
+      await rm(folder, { recursive: true });
+    },
+  };
+}
