@@ -129,7 +129,7 @@ The ratio is the wall time divided by that of the first line, in which only the 
 - Only our process is warm, like a worker that gets a run: it has already exported a sixth of the rows. It has the malloc settings of the
   Dockerfile and the systemd units, and only one run.
 - The figures leave out what a worker writes to its own database.
-- Our gzip is at level 5, the shell's at 6. Parquet is of \`parquet_schema\` 3.`;
+- Our gzip is at level 5, the shell's at 6.`;
   const short = `\`${command}\`: ${about}.`;
   const section = isFirst ? 'datapath' : `datapath-${name}`;
   await replaceSection(section, `${isFirst ? intro : short}\n\n${printed}`);

@@ -75,7 +75,7 @@ async function compare(table: BenchTable): Promise<string> {
 
 async function writeOurs({ columns, blocks }: BenchTable, name: string): Promise<void> {
   const origin = { exportId: 'bench', interval: { start: 0, end: 1000 }, keyPlaces: [0] };
-  const encoder = openParquet(columns, 'zstd', 3, undefined, { origin });
+  const encoder = openParquet(columns, 'zstd', undefined, { origin });
   const out = await open(name, 'w');
   for (const block of blocks()) {
     for (const chunk of await encoder.write(block)) await out.write(chunk);

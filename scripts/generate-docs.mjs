@@ -171,8 +171,6 @@ The field \`destination\` of an export has the form \`{"type": â€¦, "config": {â
 
 ${fieldsTable(pick(first.properties, true), first.required)}
 
-A new export gets the newest \`parquet_schema\` and \`file_size_rule\`.
-
 ${own.join('\n')}`;
 }
 

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { readConfig } from '../../src/config/config.ts';
 import { readFileSettings } from '../../src/domain/file-settings.ts';
-import { pinVersions } from '../../src/domain/format-settings.ts';
 import { destinationContextOf, joinConnectors } from '../../src/main/connectors.ts';
 import { joinSources } from '../../src/main/models.ts';
 import { growYoungGeneration } from '../../src/main/tune-garbage-collection.ts';
@@ -29,11 +28,10 @@ const connectors = joinConnectors(
   context,
   createSecretBox([{ id: 'bench', key: randomBytes(32) }]),
 );
-/** As of a new export. */
-const encoding = pinVersions({
+const encoding = {
   file_format: format,
   compression: compression === '' ? null : compression,
-});
+};
 const destination = connectors.openDestination({
   exportId: 'bench',
   externalId: 'bench',

@@ -366,14 +366,9 @@ export interface DestinationDefinition {
    * no project reaches the files of another. Absent: the store keeps its users apart.
    *
    * @param config not checked yet; the result is
-   * @param before the stored config; null for a new export
    */
   readonly enclose?:
-    | ((
-        config: DestinationConfig,
-        projectId: number,
-        before: DestinationConfig | null,
-      ) => DestinationConfig)
+    | ((config: DestinationConfig, projectId: number) => DestinationConfig)
     | undefined;
   /**
    * `config` has passed the schema and `validate` and contains its secrets. Opens no connection.

@@ -6,7 +6,7 @@ import {
   rejectedChoices,
   usualRetentionDays,
 } from '../domain/file-settings.ts';
-import { infinityChoices, parquetSchemas, tableFormats } from '../domain/format-settings.ts';
+import { infinityChoices, tableFormats } from '../domain/format-settings.ts';
 import { checkKeyTemplate, keyVariables } from '../domain/key-template.ts';
 import type { Problem } from '../domain/problem.ts';
 import type { DestinationDefinition } from './destination.ts';
@@ -75,7 +75,7 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
   ),
   max_file_size_mb: optional(
     Type.Integer({ minimum: 0, maximum: 5_000_000 }),
-    'Maximum size of a file in MiB, after compression. Each file of an interval, except the last, has at least nine tenths of this size. A single row that is larger gets its own file. Null or 0: one file per interval. For older exports see file_size_rule.',
+    'Maximum size of a file in MiB, after compression. Each file of an interval, except the last, has at least nine tenths of this size. A single row that is larger gets its own file. Null or 0: one file per interval.',
     { examples: [100] },
   ),
   manifest: Type.Optional(
@@ -84,11 +84,6 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
         'Write a manifest after the files of an interval. It lists each file with its rows and SHA-256.',
       default: true,
     }),
-  ),
-  file_size_rule: optional(
-    Type.Integer({ minimum: 1, maximum: 2 }),
-    'How Sluice counts max_file_size_mb. 1: the bytes before compression, after each batch of rows, so files can be much smaller or a little larger. 2: the bytes of the file. A new export gets 2. An export that had a limit before this setting existed keeps 1 until you change it.',
-    { examples: [2] },
   ),
   infinity: Type.Optional(
     Type.Enum([...infinityChoices], {
@@ -132,14 +127,9 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       default: false,
     }),
   ),
-  parquet_schema: optional(
-    Type.Integer({ minimum: 1, maximum: parquetSchemas.length }),
-    'Version of the column types in Parquet files. It does not affect other formats. 1: numeric, time, arrays and other types without a Parquet equivalent are JSON text with quotes. 2: numeric(p,s) is DECIMAL, time is TIME, arrays are LIST, other types are plain text. 3: like 2, with data pages of version 2, Bloom filters for key and uuid columns, and the export and interval in the file metadata. A new export gets 3. An older export keeps its version until you change it. Exports from before this setting have 1.',
-    { examples: [3] },
-  ),
   decimal_columns: optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { maxItems: 100 }),
-    'Numeric columns to write as DECIMAL(p,s), whatever precision they have in PostgreSQL. Only for Parquet with parquet_schema 3. Example: "amount decimal(18,4)" has 18 digits, 4 of them after the point. The maximum is 38 digits. Other numeric(p,s) columns are DECIMAL(p,s), and numeric columns without a precision are text. A row is rejected (see on_rejected) if the type cannot represent its value exactly, or if the value is NaN or infinite. A change does not affect existing files.',
+    'Numeric columns to write as DECIMAL(p,s), whatever precision they have in PostgreSQL. Only for Parquet. Example: "amount decimal(18,4)" has 18 digits, 4 of them after the point. The maximum is 38 digits. Other numeric(p,s) columns are DECIMAL(p,s), and numeric columns without a precision are text. A row is rejected (see on_rejected) if the type cannot represent its value exactly, or if the value is NaN or infinite. A change does not affect existing files.',
     { examples: [['amount decimal(18,4)', 'rate decimal(38,20)']] },
   ),
   table_format: optional(
@@ -210,18 +200,12 @@ function checkFileSettings(
   return problems;
 }
 
-function checkDecimals(
-  { format, parquetSchema }: FileSettings,
-  entries: unknown,
-): readonly Problem[] {
+function checkDecimals({ format }: FileSettings, entries: unknown): readonly Problem[] {
   if (!Array.isArray(entries) || entries.length === 0) return [];
   const remedies = [
     ...(format === 'Parquet'
       ? []
       : ['Only for Parquet. Set file_format to Parquet, or leave decimal_columns empty.']),
-    ...(parquetSchema >= 3
-      ? []
-      : ['Needs parquet_schema 3. Set it, or leave decimal_columns empty.']),
   ];
   const attr = 'decimal_columns';
   return [
@@ -231,7 +215,7 @@ function checkDecimals(
 }
 
 function checkTable(
-  { tableFormat, format, parquetSchema, writesManifest }: FileSettings,
+  { tableFormat, format, writesManifest }: FileSettings,
   { type, holdsTables }: DestinationDefinition,
   hasRetention: boolean,
 ): readonly Problem[] {
@@ -248,9 +232,6 @@ function checkTable(
   if (!holdsTables) return [needs('table_format', `Not possible with ${type}. Use S3`)];
   return [
     ...(format === 'Parquet' ? [] : [needs('table_format', 'Only for Parquet. Set file_format')]),
-    ...(parquetSchema === 1
-      ? [needs('parquet_schema', 'table_format needs 2 or 3. Set one of them')]
-      : []),
     ...(writesManifest ? [] : [needs('manifest', 'table_format needs a manifest. Set true')]),
   ];
 }

@@ -16,14 +16,12 @@ export type NotificationType = (typeof notificationTypes)[number];
 /** What is sent besides: a test, or many changes of one type in one message. */
 export type SentType = 'test' | 'digest';
 
-/** `dropped` is in the log of earlier builds only. */
 export const deliveryStatuses = [
   'waiting',
   'delivered',
   'given_up',
   'cancelled',
   'replaced',
-  'dropped',
 ] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];
 

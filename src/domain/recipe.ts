@@ -44,8 +44,8 @@ export interface StepCount {
   readonly out: number;
   readonly dropped: number;
   readonly errored: number;
-  /** Whole milliseconds that the step took for these rows. Absent: the run was of an older version. */
-  readonly timeMs?: number;
+  /** Whole milliseconds that the step took for these rows. */
+  readonly timeMs: number;
   /** The reason of the first error; null without errors. */
   readonly error: string | null;
 }

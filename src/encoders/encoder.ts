@@ -85,7 +85,7 @@ export interface EncoderDefinition {
   readonly memoryBytes: number;
   open(columns: readonly Column[], compression: Compression, options?: FormatOptions): FileEncoder;
   /** Whether its columns may be of type `numeric`; absent: they must not, as in a file of the text formats. */
-  readonly takesNumerics?: (options: FormatOptions) => boolean;
+  readonly takesNumerics?: boolean;
   /** The columns of a table of such files, if the format can be one's. */
   readonly tableFields?: (
     columns: readonly Column[],

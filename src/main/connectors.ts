@@ -120,7 +120,7 @@ export function joinConnectors(
         open: (columns, options = {}) =>
           openEncoder(encoder, compression, columns, { ...settings, ...options }),
         tableFields: (columns) => encoder.tableFields?.(columns, settings) ?? [],
-        takesNumerics: encoder.takesNumerics?.(settings) ?? false,
+        takesNumerics: encoder.takesNumerics ?? false,
         openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
         toJson: ({ type }) => jsonOfField(type),
         threadEntry,

@@ -93,7 +93,7 @@ interface Description {
 /** Of an error. It may quote what a store or a row says. */
 const maxDetail = 2_000;
 
-/** The parts of `facts` that texts need. The database wrote them (migrations/0018). */
+/** The parts of `facts` that texts need. The database wrote them. */
 interface Facts {
   readonly export?: { readonly id: string; readonly name: string };
   readonly run?: { readonly data_interval_start: Timestamp; readonly data_interval_end: Timestamp };

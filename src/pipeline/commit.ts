@@ -18,7 +18,6 @@ import {
   buildManifest,
   encodeManifest,
   type FoundManifest,
-  generationOf,
   isTombstone,
   type ManifestFile,
   maxManifestBytes,
@@ -32,12 +31,11 @@ export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalR
   const { intent } = job;
   const { manifest } = found;
   if (!intent || manifest?.run_id !== job.runId || isTombstone(manifest)) return null;
-  if (generationOf(manifest) !== intent.generation) return null;
+  if (manifest.generation !== intent.generation) return null;
   if (!haveSameBytes(manifest.files, intent.files)) return null;
   if (!haveSameBytes(manifest.rejected_files, intent.rejectedFiles)) return null;
   return {
     ...intent,
-    era: manifest.era ?? null,
     manifestKey: manifestKey(job.prefix, job.interval),
     manifestEtag: found.etag,
   };
@@ -101,8 +99,8 @@ function currentByManifest(
   const same = { ...again, ...facts, files, rejected_files: rejectedFiles };
   if (JSON.stringify(same) !== JSON.stringify({ ...manifest, ...facts })) return null;
   return {
-    generation: generationOf(manifest),
-    era: era ?? null,
+    generation,
+    era: current.era,
     manifestKey: made.manifestKey,
     manifestEtag: etag,
     files,
@@ -298,7 +296,7 @@ async function checkUnnamed(
   const at = manifestKey(job.prefix, job.interval);
   const found = await readManifestAt(destination, at, signal);
   if (found === null || found === 'denied' || found.manifest === null) return;
-  const { files, rejected_files: rejected = [], batch_export_id: owner } = found.manifest;
+  const { files, rejected_files: rejected, batch_export_id: owner } = found.manifest;
   if (![...files, ...rejected].some((file) => file.key === key)) return;
   throw new SluiceError(
     owner === job.exportId ? 'destination.conflict' : 'destination.key_taken',

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import type { ErasedValue } from '../domain/erased-value.ts';
 import { SluiceError } from '../domain/errors.ts';
-import type { Recipe } from '../domain/recipe.ts';
 import type { Column } from '../domain/row-block.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { commitFiles, withManifestDigest } from './commit.ts';
@@ -13,7 +12,6 @@ import type {
   CommittedFile,
   CurrentReceipt,
   IntervalResult,
-  ReceiptProof,
 } from './interval-job.ts';
 import { keyOfRow } from './key-values.ts';
 import { entryOf, isTombstone } from './manifest.ts';
@@ -21,12 +19,6 @@ import { type MadeBy, madeBy } from './read-back.ts';
 import { RowBits } from './row-bits.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import { leaveUploads } from './write-rows.ts';
-
-/** The current files of an interval, as our record has them. */
-interface Delivered extends CurrentReceipt {
-  readonly recipe: Recipe;
-  readonly proof: ReceiptProof;
-}
 
 /** What an erasure makes of the files of one kind. */
 interface Remaining {
@@ -78,7 +70,7 @@ export async function eraseRows(
 }
 
 /** Whether another commit may still become current: then only a new manifest prevents it (docs/guarantees.md, C8). */
-function mayBeReplaced({ job, found }: IntervalAttempt, { manifestEtag }: Delivered): boolean {
+function mayBeReplaced({ job, found }: IntervalAttempt, { manifestEtag }: CurrentReceipt): boolean {
   return job.mayBeOvertaken || (job.writesManifest && found.etag !== manifestEtag);
 }
 
@@ -86,11 +78,10 @@ function differ(why: string): never {
   throw new SluiceError('destination.files_differ', why);
 }
 
-function findDelivered({ job, found }: IntervalAttempt): Delivered {
+function findDelivered({ job, found }: IntervalAttempt): CurrentReceipt {
   const { current } = job;
   if (current === null) differ('the interval has no files at this place');
-  const { recipe, proof, files, rejectedFiles } = current;
-  if (recipe === null || !proof) differ('the record of how its files were made is incomplete');
+  const { files, rejectedFiles } = current;
   const { manifest } = found;
   if (manifest !== null && !isTombstone(manifest)) {
     const named = JSON.stringify([manifest.files, manifest.rejected_files]);
@@ -99,7 +90,7 @@ function findDelivered({ job, found }: IntervalAttempt): Delivered {
   } else if (job.writesManifest) {
     differ('its manifest is missing, or cannot be read');
   }
-  return { ...current, recipe, proof };
+  return current;
 }
 
 interface Search {
@@ -172,7 +163,7 @@ async function removeFrom(
 
 async function commitRemaining(
   { job, destination, ports, found, signal }: IntervalAttempt,
-  delivered: Delivered,
+  delivered: CurrentReceipt,
   remaining: Remaining,
   rejected: Remaining,
   files: ErasedFiles,
@@ -207,14 +198,21 @@ async function commitRemaining(
 }
 
 /** What is current if nothing changes. */
-function resultOf(delivered: Delivered): IntervalResult {
+function resultOf(delivered: CurrentReceipt): IntervalResult {
   const { files, rejectedFiles, generation, era, manifestKey, manifestEtag, recipe } = delivered;
   const { snapshot, digest, count, settled, pending } = delivered.proof;
   const rows = sum(files, (file) => file.rows);
   const rejectedRows = sum(rejectedFiles, (file) => file.rows);
   return {
     ...{ files, rejectedFiles, generation, era, manifestKey, manifestEtag, recipe },
-    ...{ totalRows: rows + rejectedRows, rows, rejectedRows, bytes: 0, madeFiles: 0 },
+    ...{
+      totalRows: rows + rejectedRows,
+      rows,
+      rejectedRows,
+      droppedRows: 0,
+      bytes: 0,
+      madeFiles: 0,
+    },
     ...{ snapshot, settled, pending, keyDigest: digest, keyCount: count },
     deliveredDigest: delivered.deliveredDigest,
   };

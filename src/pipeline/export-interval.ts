@@ -22,7 +22,7 @@ import type {
 } from './interval-job.ts';
 import { KeySpool } from './key-spool.ts';
 import { replacedBy } from './leftovers.ts';
-import { type FoundManifest, generationOf, schemaOf } from './manifest.ts';
+import { type FoundManifest, schemaOf } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
 import { cleanAfterRefusal } from './refused-commit.ts';
 import { SpoolFolder } from './spool-folder.ts';
@@ -79,7 +79,7 @@ async function chooseGeneration(
   const isInPlace = !writesManifest && current?.manifestKey === null;
   // What a supplement adds is beside the files that are there.
   if (isInPlace && purpose !== 'supplement') return current.generation;
-  const inManifest = manifest === null ? 0 : generationOf(manifest);
+  const inManifest = manifest === null ? 0 : manifest.generation;
   if (!mayFollow(inManifest)) {
     const detail = `${manifestKey(prefix, interval)} has generation ${inManifest}`;
     throw new SluiceError('destination.key_taken', detail);
@@ -139,7 +139,8 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       totalRows,
       rows: files.rows,
       rejectedRows: files.rejectedRows,
-      ...(written.steps && { droppedRows, steps: countSteps(written.steps) }),
+      droppedRows,
+      ...(written.steps && { steps: countSteps(written.steps) }),
       bytes: files.bytes,
       files: written.made,
       rejectedFiles: written.rejectedFiles,

@@ -265,9 +265,8 @@ export class FileSet {
     const part = maxFileBytes === null ? null : this.#ended.length + 1;
     const key = fileKey(prefix, interval, generation, part, encoding.extension);
     const file = await this.#create(key, encoding.contentType);
-    const isCountedByEncoder = encoding.settings.fileSizeRule === 2;
     const encoder = encoding.open(columns, {
-      maxBytes: isCountedByEncoder ? maxFileBytes : null,
+      maxBytes: maxFileBytes,
       origin: { exportId, interval, keyPlaces },
     });
     return { file, encoder, rejected: null };

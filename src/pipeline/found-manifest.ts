@@ -38,5 +38,6 @@ export async function knowsFile(
   key: string,
   knows: RunPorts['knowsCommit'],
 ): Promise<boolean> {
-  return !!run && knows({ run_id: run.id, era: run.era }, key, modifiedAt);
+  // Files that are replaced in place keep the first generation.
+  return !!run && knows({ run_id: run.id, generation: 1, era: run.era }, key, modifiedAt);
 }

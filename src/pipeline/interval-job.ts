@@ -119,18 +119,18 @@ export interface PinnedChain {
 /** Our record of the interval's current files. */
 export interface CurrentReceipt {
   readonly generation: number;
-  readonly era: string | null;
+  readonly era: string;
   /** Null if the commit wrote none. */
   readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
-  /** How the files were made; null if it is not known. */
-  readonly recipe: Recipe | null;
+  /** How the files were made. */
+  readonly recipe: Recipe;
   /** Of the keys in the files, rejected rows included; null if it is not known. */
   readonly deliveredDigest: string | null;
-  /** What the source had when it was last looked at; absent or null if it is not known. */
-  readonly proof?: ReceiptProof | null;
+  /** What the source had when it was last looked at. */
+  readonly proof: ReceiptProof;
 }
 
 /** The rows that a source had, by their keys. */
@@ -220,15 +220,14 @@ export interface RunPorts {
 /** What a commit is about to make current. Plain JSON. */
 export interface CommitIntent {
   readonly generation: number;
-  /** Null if an earlier build committed it. */
-  readonly era: string | null;
+  readonly era: string;
   /** Rows of the interval in the snapshot. */
   readonly totalRows: number;
   /** Rows in the files. */
   readonly rows: number;
   readonly rejectedRows: number;
-  /** Rows that the chain dropped. Missing in intents of earlier builds. */
-  readonly droppedRows?: number;
+  /** Rows that the chain dropped. */
+  readonly droppedRows: number;
   /** What became of the rows in each step; missing without a chain. */
   readonly steps?: readonly StepCount[];
   readonly bytes: number;
@@ -250,9 +249,7 @@ export interface CommitIntent {
   readonly deliveredDigest: string | null;
   /** How many files the run itself has made. */
   readonly madeFiles: number;
-  /**
-   * MD5 digests of this commit's manifest and of those that may be at the key; earlier builds kept none.
-   */
+  /** MD5 digests of this commit's manifest and of those that may be at the key; missing without a manifest. */
   readonly begunManifests?: readonly string[];
 }
 

@@ -7,7 +7,6 @@ import {
   buildTombstone,
   encodeManifest,
   type FoundManifest,
-  generationOf,
   isTombstone,
   readManifestAt,
 } from './manifest.ts';
@@ -17,8 +16,7 @@ import { mayStat } from './may-stat.ts';
 export interface CurrentCommit {
   readonly exportId: string;
   readonly runId: string;
-  /** Null if an earlier build made it. */
-  readonly era: string | null;
+  readonly era: string;
   readonly interval: DataInterval;
   readonly generation: number;
   /**
@@ -73,10 +71,10 @@ export function replacedBy(
   if (manifest && result.manifestKey !== null) {
     // The bucket may have commits that our database does not know. Only keys of this interval are ours.
     const stem = stemOf(result.manifestKey);
-    const files = [...manifest.files, ...(manifest.rejected_files ?? [])];
+    const files = [...manifest.files, ...manifest.rejected_files];
     for (const { key } of files.slice(0, maxUnknownFiles)) {
       if (key.startsWith(stem) && key.length <= maxKeyLength)
-        add(key, generationOf(manifest), result.manifestKey);
+        add(key, manifest.generation, result.manifestKey);
     }
   }
   return replaced;
@@ -207,8 +205,8 @@ async function entomb(
     if (found?.manifest) {
       const { manifest } = found;
       const isOurs = manifest.batch_export_id === commit.exportId;
-      if (!isOurs || generationOf(manifest) > generation) return false;
-      if (isTombstone(manifest) && generationOf(manifest) === generation) return true;
+      if (!isOurs || manifest.generation > generation) return false;
+      if (isTombstone(manifest) && manifest.generation === generation) return true;
       if (!(await knows(manifest, key, found.modifiedAt))) return false;
     } else if (found !== null) {
       return false;

@@ -23,10 +23,10 @@ export interface Manifest {
   readonly batch_export_id: string;
   readonly run_id: string;
   readonly attempt: number;
-  /** Rises with each commit of the interval that has other bytes; 1 if it is missing. */
-  readonly generation?: number;
+  /** Rises with each commit of the interval that has other bytes. */
+  readonly generation: number;
   /** The era of the database that committed it. */
-  readonly era?: string | null;
+  readonly era: string;
   readonly data_interval_start: string;
   readonly data_interval_end: string;
   readonly format: string;
@@ -50,7 +50,7 @@ export interface ManifestFacts {
   readonly runId: string;
   readonly attempt: number;
   readonly generation: number;
-  readonly era: string | null;
+  readonly era: string;
   readonly interval: DataInterval;
   readonly format: string;
   readonly compression: string | null;
@@ -109,11 +109,6 @@ export function isTombstone(manifest: Manifest): boolean {
   return manifest.moved_to !== undefined;
 }
 
-/** Manifests without a generation have the first. */
-export function generationOf(manifest: Manifest): number {
-  return manifest.generation ?? 1;
-}
-
 /** The bytes of a manifest: equal manifests give equal bytes. */
 export function encodeManifest(manifest: Manifest): Buffer {
   return Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
@@ -132,10 +127,10 @@ export async function decodeManifest(bytes: Buffer): Promise<Manifest | null> {
     const known =
       typeof value?.batch_export_id === 'string' &&
       isStorable(value.run_id) &&
-      isStorable(value.era ?? '') &&
-      ['number', 'undefined'].includes(typeof value.generation) &&
+      isStorable(value.era) &&
+      typeof value.generation === 'number' &&
       areFiles(value.files) &&
-      areFiles(value.rejected_files ?? []);
+      areFiles(value.rejected_files);
     return known ? (value as Manifest) : null;
   } catch {
     return null;

@@ -13,7 +13,7 @@ import { type Delivered, type ReadingBack, readDeliveredKeys } from './read-back
 export function findDelivered(
   { current, exportId }: Pick<IntervalJob, 'current' | 'exportId'>,
   { manifest }: FoundManifest,
-): (Omit<Delivered, 'recipe'> & Pick<CurrentReceipt, 'recipe' | 'deliveredDigest'>) | null {
+): DeliveredFiles | null {
   const isOurs = manifest?.batch_export_id === exportId && !isTombstone(manifest);
   const isRecorded =
     isOurs && JSON.stringify(keysOf(manifest)) === JSON.stringify(current && keysOf(current));
@@ -34,7 +34,12 @@ const keysOf = ({ files }: { readonly files: readonly { readonly key: string }[]
   files.map(({ key }) => key);
 
 /** The files of an interval that a manifest has made current. */
-export type DeliveredFiles = NonNullable<ReturnType<typeof findDelivered>>;
+export interface DeliveredFiles
+  extends Omit<Delivered, 'recipe'>,
+    Pick<CurrentReceipt, 'deliveredDigest'> {
+  /** Null if only the manifest is known. */
+  readonly recipe: Recipe | null;
+}
 
 /**
  * All that the commit will replace: the current files, and those of manifests at prefixes that the export has left and has come

@@ -18,9 +18,6 @@ function wait(why: string): never {
   throw new SluiceError('run.late_rows_wait', why);
 }
 
-/** The files that a supplement adds to. */
-type Delivered = CurrentReceipt & { readonly recipe: NonNullable<CurrentReceipt['recipe']> };
-
 /**
  * Adds the rows that the files of an interval lack: as files of a later generation, beside the ones that are there. No
  * delivered file is written again or removed, whatever has left the source or was changed there. Without late rows only our
@@ -77,17 +74,16 @@ function describe(late: number, inSource: number, delivered: number): string {
 }
 
 /** What is known without the keys in the files. */
-function describeCounts({ files, rejectedFiles }: Delivered, inSource: number): string {
+function describeCounts({ files, rejectedFiles }: CurrentReceipt, inSource: number): string {
   const delivered = [...files, ...rejectedFiles].reduce((sum, { rows }) => sum + rows, 0);
   const came = inSource > delivered ? `at least ${inSource - delivered}` : 'none or some';
   return `The source has ${inSource} rows now, and ${delivered} were delivered, so ${came} came late`;
 }
 
 /** @throws SluiceError `run.late_rows_wait` if there is nothing to add to, or it is not what our record says */
-function findDelivered({ job, found }: SettledAttempt): Delivered {
+function findDelivered({ job, found }: SettledAttempt): CurrentReceipt {
   const { current } = job;
   if (current === null) wait('the export has another destination now than these files');
-  if (current.recipe === null) wait('the record of how the files were made is lost');
   const { manifest, etag } = found;
   const key = job.writesManifest ? manifestKey(job.prefix, job.interval) : null;
   if (current.manifestKey !== key) wait(`the manifest is at ${current.manifestKey}, not at ${key}`);
@@ -97,18 +93,25 @@ function findDelivered({ job, found }: SettledAttempt): Delivered {
       manifest === null || isTombstone(manifest) ? 'no list of files' : 'another commit';
     wait(`the manifest in the bucket has ${which}, not the one of our record`);
   }
-  return { ...current, recipe: current.recipe };
+  return current;
 }
 
 /** What is current if the attempt adds nothing. */
 function resultOf(
   { settlement: { settled, pending } }: SettledAttempt,
-  delivered: Delivered,
+  delivered: CurrentReceipt,
   snapshot: string,
   source: { readonly digest: string | null; readonly count: number },
 ): IntervalResult {
   const { files, rejectedFiles, generation, manifestKey: key, manifestEtag, era } = delivered;
-  const nothing = { totalRows: 0, rows: 0, rejectedRows: 0, bytes: 0, madeFiles: 0 };
+  const nothing = {
+    totalRows: 0,
+    rows: 0,
+    rejectedRows: 0,
+    droppedRows: 0,
+    bytes: 0,
+    madeFiles: 0,
+  };
   return {
     ...nothing,
     ...{ files, rejectedFiles, generation, era, manifestKey: key, manifestEtag },
@@ -124,7 +127,7 @@ function resultOf(
 
 async function addRows(
   attempt: SettledAttempt,
-  delivered: Delivered,
+  delivered: CurrentReceipt,
   snapshot: SourceSnapshot,
   late: LateRows,
   keyCount: number,
@@ -147,7 +150,8 @@ async function addRows(
       totalRows: late.count,
       rows: files.rows,
       rejectedRows: files.rejectedRows,
-      ...(written.steps && { droppedRows, steps: countSteps(written.steps) }),
+      droppedRows,
+      ...(written.steps && { steps: countSteps(written.steps) }),
       bytes: files.bytes,
       madeFiles: written.made.length,
     };

@@ -128,7 +128,7 @@ export interface Settlement {
   readonly reason: Unsettled | null;
   /** What the server must have replayed to show all of it; null if it is not a standby. */
   readonly position: string | null;
-  /** Which start of the server was waited for; null if it is a standby. Not in those of earlier builds. */
+  /** Which start of the server was waited for; null or absent if it is a standby. */
   readonly server?: string | null;
   /** What is pending, in words for the export's owner. */
   readonly blockers?: readonly string[];

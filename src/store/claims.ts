@@ -102,10 +102,10 @@ const mayBeClaimed = `locked.is_fresh and (status = 'Starting'
 
 /**
  * An attempt continues an earlier attempt's files if that attempt never began its commit. Otherwise it begins a lineage,
- * with a number above all that the interval ever had. Earlier builds kept no number and wrote under 1.
+ * with a number above all that the interval ever had.
  */
 const nextGeneration = `case when file_generation is not null and committing_generation is distinct from file_generation then file_generation else 1 + greatest(0,
-  (select max(coalesce(o.file_generation, (o.attempt > 0)::int)) from runs o where ${ofInterval('o', 'runs')}),
+  (select max(o.file_generation) from runs o where ${ofInterval('o', 'runs')}),
   (select c.generation from receipts c where ${ofInterval('c', 'runs')}),
   (select max(l.generation) from leftover_files l where ${ofInterval('l', 'runs')})) end`;
 

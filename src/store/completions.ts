@@ -16,7 +16,8 @@ import { boundsOf } from './times.ts';
 export interface CompletedRun {
   readonly lease: Lease;
   readonly result: RunResult;
-  readonly receipt: Receipt;
+  /** Its proof is in the result. */
+  readonly receipt: Omit<Receipt, 'proof'>;
   /** Files that its commit has replaced. */
   readonly replaced: readonly LeftoverFile[];
   readonly entries: readonly NewLogEntry[];

@@ -25,15 +25,8 @@ const bounds = 'data_interval_start, data_interval_end';
 const inRange = (table: string): string =>
   `${table}.export_id = $1 and ${table}.data_interval_start >= $2 and ${table}.data_interval_start < $3`;
 
-/** Completed, but not settled; of receipts of earlier builds their run says it. */
-const unsettled = `
-  select c.* from receipts c where c.settled = false and ${inRange('c')}
-  union all
-  select c.* from runs r, lateral (
-      -- Without the offset the planner reads all receipts of the export to find those that do not say it.
-      select * from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
-         and c.data_interval_end = r.data_interval_end and c.run_id = r.id and c.settled is null offset 0) as c
-   where r.status = 'Completed' and not r.settled and ${inRange('r')}`;
+/** Completed, but not settled. */
+const unsettled = `select c.* from receipts c where not c.settled and ${inRange('c')}`;
 
 /**
  * Intervals that are not simply done. There are few of them, usually. `done` comes from the receipts' index
@@ -215,7 +208,7 @@ export const holesFrom = `batch_exports e
         order by h.data_interval_start limit ${maxMissingCounted}) as counted) as h
      left join lateral (
        select c.data_interval_start as start from receipts c
-        where c.export_id = e.id and c.settled = false and not ${has('accepted_intervals', 'c')}
+        where c.export_id = e.id and not c.settled and not ${has('accepted_intervals', 'c')}
         order by c.data_interval_start limit 1) as u on true`;
 
 export const toHoles = ({ holes, holesSince, unsettledFrom, health }: HolesRow): Holes => ({

@@ -34,8 +34,7 @@ export function prefixOf({ exportIds, completing }: Walk): string {
     select p.export_id, passed.data_interval_end from prefix p, lateral (
       ${own}
       select r.data_interval_end from receipts r
-       where r.export_id = p.export_id and r.data_interval_start = p.mark ${isOther('r')}
-         and coalesce(r.settled, (select run.settled from runs run where run.id = r.run_id), true)
+       where r.export_id = p.export_id and r.data_interval_start = p.mark and r.settled ${isOther('r')}
        union all
       select a.data_interval_end from accepted_intervals a
        where a.export_id = p.export_id and a.data_interval_start = p.mark

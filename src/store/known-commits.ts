@@ -6,8 +6,8 @@ import { boundsOf } from './times.ts';
 /** What a manifest in a bucket says about its commit. */
 export interface SeenCommit {
   readonly run_id: string;
-  readonly generation?: number;
-  readonly era?: string | null;
+  readonly generation: number;
+  readonly era: string;
   /** Of a tombstone. */
   readonly moved_to?: string | null;
 }
@@ -31,7 +31,7 @@ const margin = `case when e.id = newest.id then interval '1 hour' else interval 
 export async function knowsCommit(
   sql: Sql,
   { exportId, interval, destinationVersion }: IntervalPlace,
-  { run_id: runId, generation = 1, era = null, moved_to: movedTo }: SeenCommit,
+  { run_id: runId, generation, era, moved_to: movedTo }: SeenCommit,
   key: string,
   putAt: Instant | null = null,
 ): Promise<boolean> {
@@ -41,7 +41,7 @@ export async function knowsCommit(
     `select from (select id, accepted_at from eras order by number desc limit 1) newest
       where case when $10::float8 is null then newest.accepted_at is not null
                  else $10 < (select max(extract(epoch from e.accepted_at + ${margin})) * 1000 from eras e) end
-         or ($7::text is null or exists (select from eras where id::text = $7)) and (
+         or exists (select from eras where id::text = $7) and (
               exists (select from runs r where ${ofInterval('r')} and r.id::text = $5 and ($9 or $6::numeric <=
                         case when $7 = newest.id::text then r.committing_generation
                              else coalesce(r.era_generation, r.committing_generation) end))

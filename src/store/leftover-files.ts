@@ -52,7 +52,7 @@ const mayComeAgain = `(l.deleted_at is null and l.manifest_key is not null and l
 
 /**
  * Keys that a receipt aliased `c` names, which are never removed. A failed attempt that replaces files in
- * place has noted them, and earlier builds reuse the keys of the first generation.
+ * place has noted them.
  */
 const namedKeys = `select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f`;
 
@@ -108,7 +108,6 @@ export async function forgetLeftoverFiles(
   if (keys.length === 0) return;
   await sql.query(
     `with kept as (
-       -- A sweep of an earlier build knows only when a removal was last tried.
        update leftover_files l set deleted_at = now(), tried_at = now(), tries = 0, uncommitted = false
         where ${ofInterval} and l.key = any ($5::text[]) and ${mayComeAgain}
      )
@@ -166,7 +165,7 @@ export interface RemovalWork extends IntervalPlace {
   /** Of the run that made the receipt. */
   readonly fileGeneration: number;
   readonly manifestKey: string | null;
-  readonly era: string | null;
+  readonly era: string;
   readonly runId: string;
 }
 
@@ -220,7 +219,7 @@ export async function takeRemoval(sql: Sql, teamId: number): Promise<RemovalWork
      select d.export_id as "exportId", ${intervalOf('d')} as interval,
             d.destination_version as "destinationVersion", e.team_id as "teamId", p.external_id as "externalId",
             e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets, e.model,
-            c.generation, coalesce(r.file_generation, c.generation) as "fileGeneration", c.manifest_key as "manifestKey", c.era, c.run_id as "runId"
+            c.generation, r.file_generation as "fileGeneration", c.manifest_key as "manifestKey", c.era, c.run_id as "runId"
        from due d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
        join receipts c on c.export_id = d.export_id and c.data_interval_start = d.data_interval_start
         and c.data_interval_end = d.data_interval_end

@@ -1,4 +1,3 @@
-import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
@@ -22,28 +21,23 @@ export interface LookBack {
   /** Whether to compare it with its source even if nothing it waited for has ended. */
   readonly isDue: boolean;
   readonly model: string;
-  /** How its rows were selected; null if that was not kept: then the export's current settings. */
-  readonly recipe: Recipe | null;
-  readonly dslQuery: string | null;
+  /** How its rows were selected. */
+  readonly recipe: Recipe;
   readonly destinationType: string;
-  readonly config: DestinationConfig;
   /** Whether the export has another destination now than the files. */
   readonly hasMoved: boolean;
 }
-
-/** Whether a receipt is unsettled; for receipts of earlier builds their run says it. */
-const unsettledSql = 'not coalesce(c.settled, r.settled, true)';
 
 /** Whether late rows of the receipt `c` wait for a person, who has not accepted the interval since. */
 export const lateRowsWait = `c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at)`;
 
-const isRested = `coalesce(c.pending_checked_at, c.committed_at) < now() - interval '10 s'`;
+const isRested = `c.pending_checked_at < now() - interval '10 s'`;
 
 /** Whether to compare it regularly, with `$1` as the hours of the look-back. */
 const isDue = `$1::int > 0 and c.data_interval_end > now() - $1 * interval '1 hour'
-  and coalesce(c.looked_back_at, c.committed_at) < now() - interval '5 minutes'`;
+  and c.looked_back_at < now() - interval '5 minutes'`;
 
 /** Maximum intervals of one organization at a time. */
 const perOrganization = 20;
@@ -77,25 +71,17 @@ export async function takeLookBacks(
 ): Promise<LookBack[]> {
   return sql.query<LookBack>(
     `with candidates as materialized (
-       select ctid as place from receipts where settled = false
-       union
-       select c.ctid from runs r, lateral (
-           -- Without the offset the planner reads the receipts of all exports.
-           select ctid, settled, run_id from receipts where export_id = r.export_id
-              and data_interval_start = r.data_interval_start and data_interval_end = r.data_interval_end offset 0) as c
-        where r.status = 'Completed' and not r.settled and c.run_id = r.id and c.settled is null
+       select ctid as place from receipts where not settled
        union
        select ctid from receipts
         where $1::int > 0 and data_interval_end > now() - $1 * interval '1 hour'
      ), due as (
        select c.ctid as place, p.organization_id, c.pending_checked_at,
-              row_number() over (partition by p.organization_id order by c.pending_checked_at nulls first) as nth
+              row_number() over (partition by p.organization_id order by c.pending_checked_at) as nth
          from receipts c
          join batch_exports e on e.id = c.export_id and e.deleted_at is null
          join projects p on p.id = e.team_id and p.organization_id <> all ($3)
-         join runs r on r.id = c.run_id
         where c.ctid = any (array(select place from candidates))
-          and coalesce(c.snapshot, r.snapshot) is not null
           and (c.export_id = any ($4)) = $5
           and not ${isSetAside('look_back', 'c.export_id')}
           -- What waits for a person is looked at again after the export was changed, unless a person accepted it as it is.
@@ -103,7 +89,7 @@ export async function takeLookBacks(
           and (c.late_rows_wait is null or ${lateRowsWait} and (e.last_updated_at > c.pending_checked_at
                or c.late_rows_wait not like 'run.late\\_rows\\_wait:%' and c.pending_checked_at < now() - interval '1 hour'))
           and ${isRested}
-          and (${unsettledSql} and coalesce(c.pending_checked_at, c.committed_at) < now() -
+          and (not c.settled and c.pending_checked_at < now() -
                  case when c.pending_transactions && '{standby}' then interval '1 hour'
                       else least((now() - c.committed_at) / 20, interval '1 hour') end
                or ${isDue})
@@ -115,7 +101,7 @@ export async function takeLookBacks(
                     or later.status <> 'Completed' and later.created_at > c.committed_at
                        and later.finished_at > now() - interval '15 minutes'))
      ), chosen as (
-       select organization_id from due where nth = 1 order by pending_checked_at nulls first limit $2
+       select organization_id from due where nth = 1 order by pending_checked_at limit $2
      ), taken as (
        select c.ctid as place, ${isDue} as due
          from receipts c
@@ -124,16 +110,13 @@ export async function takeLookBacks(
           and ${isRested}
         for update skip locked
      )
-     update receipts c set pending_checked_at = now() from taken t, batch_exports e, projects p, runs r
-      where c.ctid = t.place
-        and e.id = c.export_id and p.id = e.team_id and r.id = c.run_id
+     update receipts c set pending_checked_at = now() from taken t, batch_exports e, projects p
+      where c.ctid = t.place and e.id = c.export_id and p.id = e.team_id
      returning c.export_id as "exportId", e.team_id as "teamId", p.organization_id as "organizationId",
        ${intervalOf('c')} as interval,
-       coalesce(c.snapshot, r.snapshot) as snapshot, c.key_digest as "keyDigest",
-       coalesce(c.key_count, r.records_total_count) as "keyCount", not (${unsettledSql}) as settled,
-       case when c.settled is null then r.pending_transactions else c.pending_transactions end as pending,
-       t.due as "isDue", e.model, c.recipe, e.dsl_query as "dslQuery",
-       e.destination_type as "destinationType", e.destination_config as config, c.destination_version <> e.destination_version as "hasMoved"`,
+       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount", c.settled, c.pending_transactions as pending,
+       t.due as "isDue", e.model, c.recipe, e.destination_type as "destinationType",
+       c.destination_version <> e.destination_version as "hasMoved"`,
     [hours, limit, without, slow, isLong],
   );
 }
@@ -168,9 +151,7 @@ export async function recordLookBack(
             looked_back_at = case when $7 then now() else c.looked_back_at end, late_rows_wait = null,
             snapshot = coalesce($8, c.snapshot), key_digest = case when $7 then $9 else c.key_digest end,
             key_count = coalesce($10, c.key_count)
-       from runs r
-      where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3
-        and r.id = c.run_id and coalesce(c.snapshot, r.snapshot) = $4
+      where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3 and c.snapshot = $4
       returning c.export_id`,
     [
       ...at,

@@ -38,7 +38,7 @@ const gatherSql = prepared(`with due as (
      ), event as (
        insert into notification_events (organization_id, team_id, type, facts)
        select many.organization_id, t.team_id, 'digest', jsonb_build_object('type', many.type, 'count', many.count,
-                'first_at', api_time(many.first_at), 'last_at', api_time(many.last_at), 'more_dropped', false)
+                'first_at', api_time(many.first_at), 'last_at', api_time(many.last_at))
          from many join notification_targets t on t.id = many.target_id
        returning id, seq
      ), digest as (

@@ -12,7 +12,7 @@ export interface ReceiptFile {
   readonly bytes: number;
   /** Lower-case hexadecimal. */
   readonly sha256: string;
-  /** The tag that the store gave it; not kept by earlier builds. */
+  /** The tag that the store gave it; absent or null if it gave none, or if it was not kept. */
   readonly etag?: string | null;
 }
 
@@ -25,19 +25,18 @@ export interface Receipt {
   readonly destinationVersion: number;
   /** Of the current files. */
   readonly generation: number;
-  /** Of the database that committed it; null in earlier builds. */
-  readonly era: string | null;
+  /** Of the database that committed it. */
+  readonly era: string;
   /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
   readonly files: readonly ReceiptFile[];
   readonly rejectedFiles: readonly ReceiptFile[];
-  /** Null in earlier builds. */
-  readonly recipe: Recipe | null;
+  readonly recipe: Recipe;
   readonly rows: number;
   readonly bytes: number;
-  /** What the source had when it was last looked at; absent or null if it is not known. */
-  readonly proof?: (ReadSnapshot & Settled) | null;
+  /** What the source had when it was last looked at. */
+  readonly proof: ReadSnapshot & Settled;
   /** Of the keys in the files, rejected rows included; null if it is not known. */
   readonly deliveredDigest: string | null;
 }
@@ -59,8 +58,8 @@ interface Settled {
 /** The columns of `Receipt`; of a subquery as JSON they stay what they are. */
 export const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')} as interval,
   run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
-  case when snapshot is not null and key_count is not null then json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count,
-    'settled', coalesce(settled, false), 'pending', coalesce(pending_transactions, '{}')) end as proof`;
+  json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
+    'pending', pending_transactions) as proof`;
 
 /** Whether an export has a receipt at this version of its destination. */
 export async function hasReceiptAt(

@@ -24,7 +24,7 @@ export async function readServiceState(sql: Sql): Promise<ServiceState> {
             u.count::int as unsettled, coalesce(extract(epoch from now() - u.oldest), 0)::float8 as "oldestUnsettledSeconds"
        from (select count(*), min(c.data_interval_end) as oldest
                from receipts c join batch_exports e on e.id = c.export_id and e.deleted_at is null
-              where c.settled = false) u`,
+              where not c.settled) u`,
   );
   if (!row) throw new Error('no row');
   return row;

@@ -55,29 +55,13 @@ export async function insertProject(
   sql: Sql,
   project: { readonly organizationId: string; readonly name: string },
 ): Promise<Project> {
-  for (;;) {
-    const [row] = await sql.query<Project>(
-      `insert into projects (id, organization_id, name)
-       select id, $1::uuid, $2::text from nextval(pg_get_serial_sequence('projects', 'id')) as id
-        where not exists (${folderInUse})
-       returning ${projectColumns}`,
-      [project.organizationId, project.name],
-    );
-    if (row) return row;
-  }
+  const [row] = await sql.query<Project>(
+    `insert into projects (organization_id, name) values ($1, $2) returning ${projectColumns}`,
+    [project.organizationId, project.name],
+  );
+  if (!row) throw new Error('an insert returned no row');
+  return row;
 }
-
-/**
- * A project's id names its folder at a destination of files. Exports of earlier builds chose their folder
- * freely: if it is a number, no later project gets that number.
- */
-const folderInUse = `
-  select from (
-    select destination_config from batch_exports where destination_type = 'File'
-    union all
-    select f.destination_config from former_destinations f join batch_exports e on e.id = f.export_id
-     where e.destination_type = 'File'
-  ) as placed where split_part(placed.destination_config ->> 'directory', '/', 1) = id::text`;
 
 /** @param evenClosed also one that is being deleted */
 export async function findProject(

@@ -16,8 +16,7 @@ export interface OpenUpload {
 
 /** An upload, and the lineage of attempts that it belongs to. */
 export interface LineageUpload extends OpenUpload {
-  /** Null if an earlier build began it. */
-  readonly generation: number | null;
+  readonly generation: number;
 }
 
 /**
@@ -39,9 +38,10 @@ export async function noteUpload(
 ): Promise<'new' | 'kept' | null> {
   const [row] = await sql.query<{ isNew: boolean }>(
     prepared(`with held as (
-       select id, fence from runs where id = $1 and fence = $2 and status = ${running}
+       select id, fence, file_generation from runs where id = $1 and fence = $2 and status = ${running}
      ), noted as (
-       insert into uploads (run_id, key, upload_id, fence, destination_version) select id, $3, $4, fence, $5 from held
+       insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
+       select id, $3, $4, fence, $5, file_generation from held
        -- An earlier note stays: the outcome of its upload is unknown.
        on conflict do nothing returning run_id
      )

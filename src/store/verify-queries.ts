@@ -164,7 +164,7 @@ export async function findCommit(
     `select r.purpose = 'whole' and r.records_total_count - r.records_dropped = c.rows + ${rejected} as "isWhole",
             r.purpose = 'supplement' as "isSupplement", case r.purpose when 'whole' then r.snapshot end as snapshot,
             coalesce(r.records_total_count, 0) as "rowsRead",
-            not coalesce(c.settled, r.settled, true) or c.data_interval_end > now() - $4 * interval '1 hour' as "isLookedAt",
+            not c.settled or c.data_interval_end > now() - $4 * interval '1 hour' as "isLookedAt",
             c.late_rows_wait as "waitsFor"
        from receipts c join runs r on r.id = c.run_id
       where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3`,

@@ -1,5 +1,3 @@
-import { readFileSettings } from '../domain/file-settings.ts';
-import { settingsOfRecipe } from '../domain/format-settings.ts';
 import {
   bucketCount,
   bucketsToName,
@@ -8,6 +6,7 @@ import {
   KeyTally,
 } from '../pipeline/key-tally.ts';
 import { showKeys } from '../pipeline/key-values.ts';
+import { madeBy } from '../pipeline/read-back.ts';
 import type { SourceRequest } from '../sources/source.ts';
 import type { Receipt } from '../store/receipts.ts';
 import { type CommitFacts, findCommit } from '../store/verify-queries.ts';
@@ -181,24 +180,8 @@ function named({ count, keys }: Rows): Rows {
 /** How the rows of an interval were selected. */
 export function requestOf(interval: VerifiedInterval, receipt: Receipt): SourceRequest {
   const { model, teamId } = interval.batchExport;
-  const { dslQuery, includeEvents, excludeEvents } = recipeOf(interval, receipt);
+  const { dslQuery, includeEvents, excludeEvents } = receipt.recipe;
   return { model, teamId, interval: receipt.interval, dslQuery, includeEvents, excludeEvents };
-}
-
-/** Earlier builds kept no recipe: then the export's current settings. */
-function recipeOf({ batchExport }: VerifiedInterval, { recipe }: Receipt) {
-  const { dslQuery, destination } = batchExport;
-  return recipe ?? { ...readFileSettings(destination.config), dslQuery };
-}
-
-/** How the files of an interval were made. */
-export function madeBy(interval: VerifiedInterval, receipt: Receipt) {
-  const recipe = recipeOf(interval, receipt);
-  return {
-    format: recipe.format,
-    compression: recipe.compression,
-    ...settingsOfRecipe(recipe),
-  };
 }
 
 async function readBoth(
@@ -212,7 +195,7 @@ async function readBoth(
   const faults = await verifyFiles(
     interval,
     receipt,
-    madeBy(interval, receipt),
+    madeBy(receipt.recipe),
     found.columns,
     (key) => sink.add(key, -1),
   );

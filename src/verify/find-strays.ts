@@ -1,7 +1,7 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { manifestKeyOf } from '../domain/object-keys.ts';
-import { generationOf, readManifestAt } from '../pipeline/manifest.ts';
+import { readManifestAt } from '../pipeline/manifest.ts';
 import type { Sql } from '../store/database.ts';
 import {
   findKnownKeys,
@@ -228,12 +228,12 @@ class ManifestNames {
     const found = await readManifestAt(this.#destination, manifestKey);
     const manifest = found !== null && found !== 'denied' ? found.manifest : null;
     if (!manifest) return new Set();
-    const files = [...manifest.files, ...(manifest.rejected_files ?? [])];
+    const files = [...manifest.files, ...manifest.rejected_files];
     const run = {
       exportId: manifest.batch_export_id,
       runId: manifest.run_id,
-      generation: generationOf(manifest),
-      era: manifest.era ?? null,
+      generation: manifest.generation,
+      era: manifest.era,
     };
     if (!(await this.#isOurs(run, startOf(manifestKey)))) {
       this.#report(

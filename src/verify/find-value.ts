@@ -1,11 +1,9 @@
 import type { Destination } from '../destinations/destination.ts';
 import type { ErasedValue } from '../domain/erased-value.ts';
 import { SluiceError } from '../domain/errors.ts';
-import { readFileSettings } from '../domain/file-settings.ts';
-import { settingsOfRecipe } from '../domain/format-settings.ts';
 import type { DataInterval } from '../domain/time.ts';
 import { joinKeys } from '../pipeline/key-values.ts';
-import type { ReadRows } from '../pipeline/read-back.ts';
+import { madeBy, type ReadRows } from '../pipeline/read-back.ts';
 import type { Sql } from '../store/database.ts';
 import { listReceipts, type Receipt } from '../store/receipts.ts';
 import type { VerifiedExport } from '../store/verify-queries.ts';
@@ -90,14 +88,12 @@ async function searchInterval(
     const doubt = 'its files are at a place that the export has left, and are not read';
     return { interval, rows: 0, files, doubt };
   }
-  const recipe = receipt.recipe ?? readFileSettings(batchExport.destination.config);
-  const { format, compression } = recipe;
   const same = joinKeys([value]);
   let rows = 0;
   const see = (key: string) => {
     if (key === same) rows += 1;
   };
-  const made = { format, compression, ...settingsOfRecipe(recipe) };
+  const made = madeBy(receipt.recipe);
   const columns = [{ name: column, type: 'text' as const }];
   const [fault] = await verifyFiles({ destination, readRows }, receipt, made, columns, see).catch(
     (error: unknown) => {

@@ -9,7 +9,6 @@ import { keyOfRow } from '../pipeline/key-values.ts';
 import {
   decodeManifest,
   entryOf,
-  generationOf,
   type Manifest,
   type ManifestFile,
   maxManifestBytes,
@@ -91,14 +90,13 @@ const formatOf = (manifest: Manifest | 'other' | null) =>
 
 /** Whether the bucket has a commit that our database lost because it was rolled back. */
 function isAhead(manifest: Manifest, { generation, era }: Receipt): boolean {
-  const otherEra = era !== null && manifest.era != null && manifest.era !== era;
-  return otherEra || generationOf(manifest) > generation;
+  return manifest.era !== era || manifest.generation > generation;
 }
 
 function describeAhead(manifest: Manifest, { manifestKey, generation, era }: Receipt): string {
   return (
-    `${manifestKey} is of generation ${generationOf(manifest)} (era ${manifest.era ?? 'unknown'}), our record of ` +
-    `generation ${generation} (era ${era ?? 'unknown'}): the bucket has a commit that this database does not ` +
+    `${manifestKey} is of generation ${manifest.generation} (era ${manifest.era}), our record of ` +
+    `generation ${generation} (era ${era}): the bucket has a commit that this database does not ` +
     'know. It was probably restored from a backup, or a copy of it is running. Run the interval again.'
   );
 }
@@ -107,8 +105,7 @@ function describeAhead(manifest: Manifest, { manifestKey, generation, era }: Rec
 function listsFiles(manifest: Manifest, { files, rejectedFiles }: Receipt): boolean {
   const text = (entries: readonly ManifestFile[]) => JSON.stringify(entries.map(entryOf));
   return (
-    text(manifest.files) === text(files) &&
-    text(manifest.rejected_files ?? []) === text(rejectedFiles)
+    text(manifest.files) === text(files) && text(manifest.rejected_files) === text(rejectedFiles)
   );
 }
 

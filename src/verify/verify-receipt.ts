@@ -70,7 +70,7 @@ function readingOf(options: ReceiptOptions, receipt: Receipt): VerifiedInterval 
 }
 
 function verifyOne(interval: VerifiedInterval, receipt: Receipt): Promise<IntervalAnswers> {
-  return receipt.recipe?.chain
+  return receipt.recipe.chain
     ? verifyTransformed(interval, receipt, receipt.recipe)
     : verifyInterval(interval, receipt);
 }

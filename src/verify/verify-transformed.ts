@@ -6,6 +6,7 @@ import type { Recipe } from '../domain/recipe.ts';
 import { describeInterval } from '../domain/time.ts';
 import { KeyDifference, type KeySink, KeyTally } from '../pipeline/key-tally.ts';
 import { joinKeys, keyOfRow } from '../pipeline/key-values.ts';
+import { madeBy } from '../pipeline/read-back.ts';
 import type { RenderedInterval } from '../pipeline/render-interval.ts';
 import type { SourceRequest } from '../sources/source.ts';
 import type { Receipt } from '../store/receipts.ts';
@@ -13,7 +14,6 @@ import {
   type ComparedRows,
   compareRows,
   groupsOf,
-  madeBy,
   type RowAnswers,
   requestOf,
 } from './compare-rows.ts';
@@ -33,7 +33,7 @@ export async function verifyTransformed(
   receipt: Receipt,
   recipe: Recipe,
 ): Promise<IntervalAnswers> {
-  const made = madeBy(interval, receipt);
+  const made = madeBy(recipe);
   const faults = await verifyFiles(interval, receipt, made, [], () => {});
   if (faults.length > 0) return faultsOf(receipt, faults);
   const request = requestOf(interval, receipt);
@@ -127,7 +127,7 @@ async function differRows(
   folder: string,
 ): Promise<RowDifference> {
   const { columns } = again;
-  const made = madeBy(interval, receipt);
+  const made = madeBy(receipt.recipe);
   const readBoth = async (sink: KeySink) => {
     const files = { ...receipt, rejectedFiles: [] };
     await verifyFiles(interval, files, made, columns, (row) => sink.add(row, -1));

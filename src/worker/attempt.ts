@@ -232,7 +232,7 @@ function recordOf(run: ClaimedRun, result: ExportedInterval['result']) {
     result: {
       recordsTotalCount: result.totalRows,
       recordsCompleted: result.rows,
-      recordsDropped: result.droppedRows ?? 0,
+      recordsDropped: result.droppedRows,
       steps: result.steps ?? [],
       recordsRejected: result.rejectedRows,
       bytesExported: result.bytes,

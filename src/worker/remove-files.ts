@@ -16,12 +16,12 @@ import { readNow } from '../store/ticks.ts';
 import { forgetUpload, listAbortableUploads } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 
-/** The current commit of an interval, from our tables. Its era is null if an earlier build made it. */
+/** The current commit of an interval, from our tables. */
 interface Current extends IntervalPlace {
   /** The export's table, which may need files of before; null or absent: it has none. */
   readonly table?: IntervalTable | null;
   readonly runId: string;
-  readonly era: string | null;
+  readonly era: string;
   readonly generation: number;
   readonly fileGeneration: number;
   readonly manifestKey: string | null;

@@ -45,7 +45,7 @@ function commandsOf(system: string, format: string): string {
 async function exportHour(format: string): Promise<void> {
   const context = contextWith({ fileDestinationRoot: root });
   const destination = fileDefinition.open({ directory: 'acme' }, context, owner);
-  const encoding = encodingOf({ file_format: format, parquet_schema: 3, file_size_rule: 2 });
+  const encoding = encodingOf({ file_format: format });
   const job = firstJob({ prefix: 'events', encoding, maxFileBytes: 8_000 });
   const { result } = await attempt(bench, destination, job).exported;
   expect(result.files.length).toBeGreaterThan(1);

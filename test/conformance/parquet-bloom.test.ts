@@ -36,7 +36,7 @@ const encode = (
   blockRows = 333,
 ) => {
   const origin = { exportId: 'an-export', interval, keyPlaces };
-  const encoder = openParquet(columns, 'zstd', 3, sizes, { origin });
+  const encoder = openParquet(columns, 'zstd', sizes, { origin });
   return encodeAll(encoder, rowBlocks(columns, rows, blockRows));
 };
 
@@ -225,8 +225,7 @@ describe('a data page of version 2', () => {
     const columns = columnsOf({ id: 'int8' });
     const file = await encode(columns, [[1n]], [0]);
     expect(readMetadata(file).key_value_metadata).toEqual([
-      { key: 'sluice.writer', value: 'sluice version 1.2.0' },
-      { key: 'sluice.parquet_schema', value: '3' },
+      { key: 'sluice.writer', value: 'sluice version 1.0.0' },
       { key: 'sluice.postgres_types', value: '[{"name":"id","type":"int8"}]' },
       { key: 'sluice.export', value: 'an-export' },
       { key: 'sluice.interval_start', value: '2024-03-01T00:00:00.000000Z' },

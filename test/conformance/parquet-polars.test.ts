@@ -3,7 +3,7 @@ import { parquet } from '../../src/encoders/parquet/definition.ts';
 import type { ParquetSizes } from '../../src/encoders/parquet/sizes.ts';
 import { compressionsOf } from '../support/compressions.ts';
 import { encodeParquet, openDuckDb, readMetadata } from '../support/parquet-readers.ts';
-import { columns, extremes, rows } from '../support/parquet-rows.ts';
+import { columns, extremes, plainTexts, rows } from '../support/parquet-rows.ts';
 import { parquetCases } from '../support/parquet-schema-cases.ts';
 import { polars, readWithPolars } from '../support/polars.ts';
 import { rowBlocks, type TestRow } from '../support/row-blocks.ts';
@@ -36,28 +36,21 @@ describe.skipIf(polars === null)('polars', () => {
     }
   }
 
-  describe.each([1, 2, 3])('of a file of schema %i', (schema) => {
+  describe('of a file', () => {
     it.each(compressionsOf(parquet))('reads each value with compression %s', async (codec) => {
       const blocks = rowBlocks(columns, rows.slice(0, 1200), 97);
-      const file = await encodeParquet(columns, codec, blocks, small, schema);
+      const file = await encodeParquet(columns, codec, blocks, small);
       expect(readMetadata(file).row_groups.length).toBeGreaterThan(2);
-      const plain = schema === 1 ? (value: TestRow) => value : plainText;
-      expectRows(file, rows.slice(0, 1200).map(plain));
+      expectRows(file, plainTexts(columns, rows.slice(0, 1200)));
     });
 
     it('reads the extremes of every type', async () => {
-      const file = await encodeParquet(
-        columns,
-        'snappy',
-        rowBlocks(columns, extremes, 3),
-        undefined,
-        schema,
-      );
-      expectRows(file, schema === 1 ? extremes : extremes.map(plainText));
+      const file = await encodeParquet(columns, 'snappy', rowBlocks(columns, extremes, 3));
+      expectRows(file, plainTexts(columns, extremes));
     });
   });
 
-  describe.each([2, 3])('of a file of schema %i', (schema) => {
+  describe('of a file', () => {
     it.each(parquetCases)('reads $source as its type', async ({ source, arrow, json, values }) => {
       const of = [{ name: 'v', type: 'as_json' as const, sourceType: source }];
       const blocks = rowBlocks(
@@ -65,7 +58,7 @@ describe.skipIf(polars === null)('polars', () => {
         json.map((value) => [value]),
         100,
       );
-      const file = await encodeParquet(of, 'zstd', blocks, undefined, schema);
+      const file = await encodeParquet(of, 'zstd', blocks);
       const { v } = read(file);
       expect(v?.values).toEqual(values);
       expect(v?.type).toBe(polarsType(arrow));
@@ -86,12 +79,3 @@ describe.skipIf(polars === null)('polars', () => {
     expect(j?.values).toEqual([Buffer.from(json)]);
   });
 });
-
-/** From schema 2 on JSON strings of other types are plain text. */
-function plainText(row: TestRow): TestRow {
-  return row.map((value, at) =>
-    columns[at]?.type === 'as_json' && typeof value === 'string' && value.startsWith('"')
-      ? String(JSON.parse(value))
-      : value,
-  );
-}

@@ -32,7 +32,7 @@ const encode = (
   columns: readonly Column[],
   rows: readonly TestRow[],
   codec: string | null = null,
-) => encodeParquet(columns, codec, rowBlocks(columns, rows, 333), sizes, 3);
+) => encodeParquet(columns, codec, rowBlocks(columns, rows, 333), sizes);
 
 const encodingsOf = (file: Buffer, column = 0) =>
   readMetadata(file).row_groups.map((group) => group.columns[column]?.meta_data?.encodings);
@@ -91,7 +91,7 @@ describe('values that are smaller in another encoding', () => {
       return [`value number ${text.readUInt32LE() % distinct} of many`];
     });
     const blocks = rowBlocks(columns, rows, 1000);
-    const file = await encodeParquet(columns, 'zstd', blocks, defaultSizes(1, 3), 3);
+    const file = await encodeParquet(columns, 'zstd', blocks, defaultSizes(1));
     const kept = encodingsOf(file).map((encodings) => encodings?.includes('RLE_DICTIONARY'));
     expect(kept).toEqual([isKept]);
     expect(await duckDb.query(file)).toEqual(rows);
@@ -247,11 +247,8 @@ describe('the page index', () => {
     expect(await duckDb.query(file, 'id, many')).toEqual(rows.map((row) => [row[0], row[4]]));
   });
 
-  it('is not in files of schema 1, nor for a chunk of one page', async () => {
-    const blocks = rowBlocks(columns, rows, 333);
-    const one = await encodeParquet(columns, null, blocks, sizes, 1);
-    const small = await encode(columns, rows.slice(0, 90));
-    for (const file of [one, small]) expect(pagesOf(file)).toEqual([]);
+  it('is not there for a chunk of one page', async () => {
+    expect(pagesOf(await encode(columns, rows.slice(0, 90)))).toEqual([]);
   });
 
   it('does not bound a page with a NaN', async () => {
@@ -279,11 +276,6 @@ describe('a row group', () => {
     );
     const byTime = [{ column_idx: 2, descending: false, nulls_first: false }];
     expect(sortedBy(await encode(of, rows))).toEqual([byTime, byTime]);
-    const blocks = rowBlocks(of, rows, 100);
-    expect(sortedBy(await encodeParquet(of, null, blocks, sizes, 1))).toEqual([
-      undefined,
-      undefined,
-    ]);
   });
 
   it.each([

@@ -13,7 +13,7 @@ import {
   readWithHyparquet,
 } from '../support/parquet-readers.ts';
 import { parquetCases as cases } from '../support/parquet-schema-cases.ts';
-import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../support/row-blocks.ts';
+import { rowBlock, rowBlocks, type TestRow } from '../support/row-blocks.ts';
 
 const column = (sourceType: string) => [{ name: 'v', type: 'as_json' as const, sourceType }];
 
@@ -23,8 +23,8 @@ beforeAll(async () => {
 });
 afterAll(() => duckDb.close());
 
-const encodeAs = (schema: number, source: string, rows: readonly TestRow[], sizes?: ParquetSizes) =>
-  encodeParquet(column(source), 'snappy', rowBlocks(column(source), rows, 100), sizes, schema);
+const encodeAs = (source: string, rows: readonly TestRow[], sizes?: ParquetSizes) =>
+  encodeParquet(column(source), 'snappy', rowBlocks(column(source), rows, 100), sizes);
 
 /** Bytes of any class as Buffers, also within lists. */
 function comparable(value: unknown): unknown {
@@ -32,13 +32,13 @@ function comparable(value: unknown): unknown {
   return value instanceof Uint8Array ? Buffer.from(value) : value;
 }
 
-describe.each([2, 3])('a file of schema %i', (schema) => {
+describe('a file', () => {
   describe.each(cases)('of $source', (each) => {
     const { source, json, values, inHyparquet = values, inArrow = values } = each;
     const rows = json.map((value): TestRow => [value]);
 
     it('has its type and its values in every reader', async () => {
-      const file = await encodeAs(schema, source, rows);
+      const file = await encodeAs(source, rows);
       expect(await duckDb.types(file)).toEqual([`v ${each.duckDb}`]);
       expect((await duckDb.query(file)).map(([value]) => comparable(value))).toEqual(values);
       const found = readWithArrow(file).v;
@@ -56,12 +56,12 @@ describe.each([2, 3])('a file of schema %i', (schema) => {
         groupHeldBytes: 1e9,
         checkpointBytes: 100,
       };
-      const file = await encodeAs(schema, source, many, sizes);
+      const file = await encodeAs(source, many, sizes);
       expect(readMetadata(file).row_groups.length).toBeGreaterThan(1);
       const expected = many.map((_, index) => values[index % rows.length]);
       expect((await duckDb.query(file)).map(([value]) => comparable(value))).toEqual(expected);
       const blocks = rowBlocks(column(source), many, 7);
-      const again = await encodeParquet(column(source), 'snappy', blocks, sizes, schema);
+      const again = await encodeParquet(column(source), 'snappy', blocks, sizes);
       expect(again.equals(file)).toBe(true);
     });
   });
@@ -69,30 +69,14 @@ describe.each([2, 3])('a file of schema %i', (schema) => {
   it.each(compressionsOf(parquet))('can be read with compression %s', async (codec) => {
     const rows: TestRow[] = [['["a",null]'], [null], ['[]']];
     const blocks = rowBlocks(column('text[]'), rows, 2);
-    const file = await encodeParquet(column('text[]'), codec, blocks, undefined, schema);
+    const file = await encodeParquet(column('text[]'), codec, blocks);
     expect(await duckDb.query(file)).toEqual([[['a', null]], [null], [[]]]);
   });
 
-  it('keeps the types that schema 1 has for the others', async () => {
-    const columns = columnsOf({
-      id: 'uuid',
-      raw: 'json',
-      data: 'jsonb',
-      n: 'int8',
-      at: 'timestamptz',
-    });
-    const block = rowBlock(columns, [['0190c1d2-0000-7000-8000-000000000001', '1', '{}', 1n, 0n]]);
-    const files = [1, schema].map((each) => encodeParquet(columns, null, [block], undefined, each));
-    const [one = Buffer.alloc(0), two = Buffer.alloc(0)] = await Promise.all(files);
-    expect(await duckDb.types(two)).toEqual(await duckDb.types(one));
-    expect(await duckDb.query(two)).toEqual(await duckDb.query(one));
-  });
-
-  it('names its version and the types of PostgreSQL in its metadata', async () => {
-    const file = await encodeAs(schema, 'numeric(9,2)', [['1.10']]);
+  it('names the types of PostgreSQL in its metadata', async () => {
+    const file = await encodeAs('numeric(9,2)', [['1.10']]);
     const metadata = readMetadata(file).key_value_metadata;
     expect(metadata?.filter(({ key }) => key !== 'sluice.writer')).toEqual([
-      { key: 'sluice.parquet_schema', value: String(schema) },
       { key: 'sluice.postgres_types', value: '[{"name":"v","type":"numeric(9,2)"}]' },
     ]);
   });
@@ -121,7 +105,6 @@ describe('the bounds of a DECIMAL or TIME', () => {
     'of %s never hide a row from a reader that skips by them: %s %s',
     async (source, json, condition) => {
       const file = await encodeAs(
-        3,
         source,
         rows.map((n) => [json(n)]),
         sizes,
@@ -138,7 +121,7 @@ describe('the bounds of a DECIMAL or TIME', () => {
   );
 });
 
-describe('a value that its type of schema 2 does not have', () => {
+describe('a value that its type does not have', () => {
   it.each([
     ['numeric(10,2)', '"NaN"', /^NaN has no DECIMAL\(10,2\)$/],
     ['numeric(10,2)', '"Infinity"', /^Infinity has no DECIMAL/],
@@ -160,7 +143,7 @@ describe('a value that its type of schema 2 does not have', () => {
     ['boolean[]', '[1]', /^element 1: not a boolean$/],
   ])('%s %s leaves its row out and says why', async (source, json, reason) => {
     const block = rowBlock(column(source), [[null], [json], [null]]);
-    const encoder = openParquet(column(source), null, 2);
+    const encoder = openParquet(column(source), null);
     const parts = [...(await encoder.write(block))];
 
     expect(encoder.rejected).toEqual([
@@ -168,9 +151,6 @@ describe('a value that its type of schema 2 does not have', () => {
     ]);
     parts.push(...(await encoder.finish()));
     expect(await duckDb.query(Buffer.concat(parts))).toEqual([[null], [null]]);
-    // The same value is in a file of schema 1.
-    const old = openParquet(column(source), null, 1);
-    expect(await duckDb.query(await encodeAll(old, [block]))).toEqual([[null], [json], [null]]);
   });
 });
 
@@ -192,7 +172,7 @@ describe('a numeric without limits that is DECIMAL by choice', () => {
   ];
 
   it('has its type and its values in every reader, and the others keep theirs', async () => {
-    const encoder = parquet.open(columns, 'zstd', { parquetSchema: 3, decimalColumns });
+    const encoder = parquet.open(columns, 'zstd', { decimalColumns });
     const file = await encodeAll(encoder, rowBlocks(columns, rows, 3));
     expect(await duckDb.types(file)).toEqual([
       'chosen DECIMAL(20,4)',
@@ -210,9 +190,11 @@ describe('a numeric without limits that is DECIMAL by choice', () => {
     expect(arrow.chosen?.values).toEqual(['1.1000', '-9999999999999999.9999', null, '7.0000']);
     const types = readMetadata(file).key_value_metadata?.find(({ key }) => /types/.test(key));
     expect(types?.value).toContain('{"name":"chosen","type":"numeric"}');
-    expect(
-      parquet.tableFields?.(columns, { parquetSchema: 3, decimalColumns }).map(({ type }) => type),
-    ).toEqual(['decimal(20, 4)', 'decimal(9, 3)', 'string']);
+    expect(parquet.tableFields?.(columns, { decimalColumns }).map(({ type }) => type)).toEqual([
+      'decimal(20, 4)',
+      'decimal(9, 3)',
+      'string',
+    ]);
   });
 
   it.each([
@@ -221,7 +203,7 @@ describe('a numeric without limits that is DECIMAL by choice', () => {
     ['"NaN"', /^NaN has no DECIMAL\(20,4\)$/],
     ['"-Infinity"', /^-Infinity has no DECIMAL\(20,4\)$/],
   ])('leaves the row of %s out and says why', async (json, reason) => {
-    const encoder = parquet.open(columns, null, { parquetSchema: 3, decimalColumns });
+    const encoder = parquet.open(columns, null, { decimalColumns });
     await encoder.write(rowBlock(columns, [rows[0] ?? [], [json, null, null]]));
     expect(encoder.rejected).toEqual([
       { row: 1, column: 0, reason: expect.stringMatching(reason) },

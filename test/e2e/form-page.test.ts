@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/domain/clock.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
+import { allowBriefReceipts } from '../support/brief-receipts.ts';
 import { expectToBeAccessible } from '../support/page-checks.ts';
 import {
   hasBrowser,
@@ -35,6 +36,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
 
   beforeAll(async () => {
     site = await startPage('main/api.js');
+    await allowBriefReceipts(site);
     ({ page } = site);
     client = createApiClient(site.address, await site.issueKey('batch_export:write'));
     await site.insertEvents(Math.floor(systemClock.now() / hour) * hour - hour, 1, 5);
@@ -66,7 +68,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     expect(await setting('compression').inputValue()).toBe('brotli');
     await setting('compression').selectOption('snappy');
     expect(await setting('csv_arrays').count()).toBe(0);
-    expect(await setting('parquet_schema').count()).toBe(1);
+    expect(await setting('decimal_columns').count()).toBe(1);
     await setting('file_format').selectOption('CSV');
     expect(await setting('compression').inputValue()).toBe('');
     await page.getByText('Special values and rejected rows').click();
@@ -161,7 +163,6 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
       on_rejected: 'fail',
       replace_invalid_unicode: true,
       exclude_events: ['noise'],
-      parquet_schema: 3,
     });
     saved = String(results[0]?.id);
   });

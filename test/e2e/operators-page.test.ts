@@ -42,7 +42,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     const ready = await client.get('/readyz');
     expect(ready.status).toBe(200);
     expect(ready.body).toMatchObject({ status: 'degraded', checks: { postgres: 'ok' } });
-    await site.query(`insert into workers (id, capacity) values ('one', 4)`);
+    await site.query(`insert into workers (id, capacity, small_capacity) values ('one', 4, 0)`);
     await page.reload();
     await page.getByRole('heading', { name: 'Exports' }).waitFor();
     // An answer is shown again for a second.

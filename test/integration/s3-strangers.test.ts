@@ -353,19 +353,3 @@ it('a probe that is stopped in the middle aborts its upload', async () => {
   expect(store.server.uploads('exports')).toEqual([]);
   expect(heard.at(-1)).toMatchObject({ what: 'ended' });
 });
-
-describe('an upload of an older release', () => {
-  it('is ended and begun anew if nothing says whether it took checksums', async () => {
-    store = await openStore();
-    const { journal } = recordingJournal();
-    const upload = uploadOf(await store.destination.createFile(options('a'), journal));
-    const uploadId = upload.uploadId.replace('+crc32', '');
-    const resumed = store.destination.resumeFile(
-      options('a'),
-      { key: 'a', uploadId, parts: [] },
-      journal,
-    );
-    expect(await codeOf(resumed)).toBe('destination.upload_lost');
-    expect(store.server.uploads('exports')).toEqual([]);
-  });
-});

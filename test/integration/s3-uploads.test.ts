@@ -213,7 +213,7 @@ describe('an upload to S3', () => {
     expect(server.uploads('exports')).toEqual([]);
   });
 
-  it('is begun anew if the encryption was edited, also if an older build has begun it', async () => {
+  it('is begun anew if the encryption was edited', async () => {
     const { server, destination, config, context } = await start();
     const { journal, progress } = recordingJournal();
     const writer = await destination.createFile(options('a'), journal);
@@ -221,11 +221,8 @@ describe('an upload to S3', () => {
     const recorded = await until(() => progress());
     await writer.suspend();
     const edited = s3Definition.open({ ...config, encryption: 'aws:kms' }, context, owner);
-    const uploadId = recorded.uploadId.replace(/\+[0-9a-f]{16}\./, '.');
-    for (const left of [{ ...recorded, uploadId }, recorded]) {
-      const resumed = edited.resumeFile(options('a'), left, journal);
-      expect(await codeOf(resumed)).toBe('destination.upload_lost');
-    }
+    const resumed = edited.resumeFile(options('a'), recorded, journal);
+    expect(await codeOf(resumed)).toBe('destination.upload_lost');
     expect(server.uploads('exports')).toEqual([]);
     await edited.close();
   });

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { destinationOf, registry } from '../../src/main/connectors.ts';
-import { insertProject } from '../../src/store/tenants.ts';
 import { contextWith, options, owner, recordingJournal } from '../conformance/destination-suite.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
@@ -58,14 +57,6 @@ async function write(id: string, key: string, text: string): Promise<void> {
   const writer = await destination.createFile(options(key), recordingJournal().journal);
   await writer.write(Buffer.from(text));
   await writer.complete();
-}
-
-/** As an earlier build stored it: the directory is directly below the root. */
-async function placeAsBefore(id: string, directory: string): Promise<void> {
-  await api.db.query(
-    `update batch_exports set destination_config = destination_config || $2 where id = $1`,
-    [id, { directory }],
-  );
 }
 
 const directoryOf = async ({ client }: Tenant, path: string) =>
@@ -124,33 +115,4 @@ test('a directory that is sent as it was shown stays the same', async () => {
     await tenant.client.patch(path, { destination: { config: { directory } } });
     expect(await directoryOf(tenant, path)).toBe(`${tenant.teamId}/a`);
   }
-});
-
-test('an export of an earlier build keeps its directory until its destination changes', async () => {
-  const tenant = await newTenant();
-  const { path, id } = await create(tenant, { directory: 'a' });
-  await placeAsBefore(id, 'shared');
-  await tenant.client.patch(path, { name: 'renamed' });
-  await tenant.client.patch(path, { destination: { config: { directory: 'shared' } } });
-  expect(await directoryOf(tenant, path)).toBe('shared');
-  await write(id, 'x', 'still there');
-  expect(await readFile(join(root, 'shared/x'), 'utf8')).toBe('still there');
-
-  await tenant.client.patch(path, { destination: { config: { prefix: 'acme' } } });
-  expect(await directoryOf(tenant, path)).toBe(`${tenant.teamId}/shared`);
-  const former = await api.db.query<{ directory: string }>(
-    `select destination_config ->> 'directory' as directory from former_destinations where export_id = $1`,
-    [id],
-  );
-  expect(former).toEqual([{ directory: 'shared' }]);
-});
-
-test('no new project gets a number that names the folder of an earlier export', async () => {
-  const tenant = await newTenant();
-  const { id } = await create(tenant, { directory: 'a' });
-  const [last] = await api.db.query<{ id: number }>('select max(id) as id from projects');
-  const next = (last?.id ?? 0) + 1;
-  await placeAsBefore(id, `${next}/events`);
-  const { organizationId } = api.tenant;
-  expect((await insertProject(api.db, { organizationId, name: 'New' })).id).toBe(next + 1);
 });

@@ -157,7 +157,7 @@ describe('a page of a list', () => {
   test('ends after 8 MiB, and the pages together have every row once', async () => {
     const { client: own, path, teamId } = await newTenant();
     await own.post(`${path}/batch_exports`, exportBody());
-    // Heavier than the API accepts today: what earlier builds stored counts too.
+    // Heavier than the API accepts: what is stored counts, however it got there.
     await api.db.query(
       `insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at)
        select team_id, 'n' || n, destination_type, jsonb_build_object('prefix', repeat('x', 3000000)),

@@ -1,5 +1,6 @@
 import type { ClaimedRun } from '../../src/store/claims.ts';
 import type { CompletedRun } from '../../src/store/completions.ts';
+import { plainRecipe } from './brief-receipts.ts';
 
 /** A run without rows whose manifest is current. */
 export function completedRun(run: ClaimedRun, manifestKey = 'm.json'): CompletedRun {
@@ -24,11 +25,11 @@ export function completedRun(run: ClaimedRun, manifestKey = 'm.json'): Completed
     receipt: {
       ...{ exportId, interval, runId, destinationVersion, manifestKey },
       generation: run.fileGeneration,
-      era: null,
+      era: run.era,
       manifestEtag: '"1"',
       files: [],
       rejectedFiles: [],
-      recipe: null,
+      recipe: plainRecipe,
       deliveredDigest: null,
       rows: 0,
       bytes: 0,

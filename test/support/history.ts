@@ -106,15 +106,17 @@ async function writeRuns(client: PoolClient, size: HistorySize, long: string): P
     [waiting],
   );
   await client.query(
-    `insert into workers (id, capacity) select 'worker ' || n, 50 from generate_series(1, 4) n`,
+    `insert into workers (id, capacity, small_capacity) select 'worker ' || n, 50, 0 from generate_series(1, 4) n`,
   );
 }
 
 async function writeResults(client: PoolClient, { logsPerRun }: HistorySize): Promise<void> {
   await client.query(
-    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, snapshot, settled, key_count, committed_at)
+    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, snapshot, settled, key_count, committed_at,
+                           era, destination_version, generation, rejected_files, recipe, pending_transactions, pending_checked_at, looked_back_at)
      select export_id, data_interval_start, data_interval_end, id, '[{"key": "a/b/c.jsonl.gz", "rows": 100, "bytes": 1000, "sha256": ""}]',
-            100, 1000, '1:1:', data_interval_end < now() - interval '2 hours' or team_id % 10 <> 0, 100, finished_at
+            100, 1000, '1:1:', data_interval_end < now() - interval '2 hours' or team_id % 10 <> 0, 100, finished_at,
+            gen_random_uuid(), 0, 1, '[]', '{}', '{}', finished_at, finished_at
        from runs where status = 'Completed' order by created_at`,
   );
   await client.query(

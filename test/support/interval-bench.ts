@@ -8,7 +8,13 @@ import { type DestinationConfig, readFileSettings } from '../../src/domain/file-
 import { manifestKey } from '../../src/domain/object-keys.ts';
 import { joinConnectors } from '../../src/main/connectors.ts';
 import { type ExportedInterval, exportInterval } from '../../src/pipeline/export-interval.ts';
-import type { CommitIntent, IntervalJob, RunPorts } from '../../src/pipeline/interval-job.ts';
+import type {
+  CommitIntent,
+  CurrentReceipt,
+  IntervalJob,
+  IntervalResult,
+  RunPorts,
+} from '../../src/pipeline/interval-job.ts';
 import { decodeManifest, type Manifest } from '../../src/pipeline/manifest.ts';
 import { readDeliveredKeys } from '../../src/pipeline/read-back.ts';
 import { SpoolFolder } from '../../src/pipeline/spool-folder.ts';
@@ -120,7 +126,14 @@ export function jobAfter(
   changes: Partial<IntervalJob> = {},
 ): IntervalJob {
   const runId = randomUUID();
-  return { ...before, runId, generation: result.generation + 1, current: result, ...changes };
+  const current = receiptOf(result);
+  return { ...before, runId, generation: result.generation + 1, current, ...changes };
+}
+
+/** What our record keeps of a commit. */
+export function receiptOf(result: IntervalResult): CurrentReceipt {
+  const { snapshot, settled, pending, keyDigest: digest, keyCount: count } = result;
+  return { ...result, proof: { snapshot, settled, pending, digest, count } };
 }
 
 /** What a run asked, and the answers, while it was exported. */

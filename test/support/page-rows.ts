@@ -30,9 +30,10 @@ export const insertFile = `with run as (
     select e.id, e.team_id, 'Completed', '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', now(), 1
       from batch_exports e where e.id = $1
     returning *)
-  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
-  select export_id, data_interval_start, data_interval_end, id,
-         json_build_array(json_build_object('key', 'events/2024.jsonl.gz', 'generation', 1, 'rows', 5, 'bytes', 50, 'sha256', repeat('ab', 32))), 5, 50, true
+  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, era, destination_version, generation, recipe, rejected_files,
+         snapshot, settled, pending_transactions, key_count, pending_checked_at, looked_back_at, rows, bytes, files)
+  select export_id, data_interval_start, data_interval_end, id, gen_random_uuid(), 0, 1, '{}', '[]', '1:1:', true, '{}', 5, now(), now(), 5, 50,
+         json_build_array(json_build_object('key', 'events/2024.jsonl.gz', 'generation', 1, 'rows', 5, 'bytes', 50, 'sha256', repeat('ab', 32)))
     from run`;
 
 /** A run of an hour that no schedule asked for has begun. */

@@ -36,9 +36,8 @@ export function encodeParquet(
   compression: Compression,
   blocks: readonly RowBlock[],
   sizes?: ParquetSizes,
-  schema = 1,
 ): Promise<Buffer> {
-  return encodeAll(openParquet(columns, compression, schema, sizes), blocks);
+  return encodeAll(openParquet(columns, compression, sizes), blocks);
 }
 
 /** The rows as hyparquet reads them, in the values of row-blocks.ts. */

@@ -2,6 +2,7 @@ import type { ClaimedRun } from '../../src/store/claims.ts';
 import { RunStatements } from '../../src/store/run-statements.ts';
 import type { Context } from '../../src/use-cases/context.ts';
 import { recordCompletion } from '../../src/use-cases/runs/complete-run.ts';
+import { plainRecipe } from './brief-receipts.ts';
 
 /**
  * The worker has committed a manifest that names no files.
@@ -43,8 +44,8 @@ export async function recordManifest(
         runId: run.runId,
         destinationVersion: run.destinationVersion,
         generation: run.fileGeneration,
-        era: null,
-        recipe: null,
+        era: run.era,
+        recipe: plainRecipe,
         deliveredDigest: null,
         files: [],
         rejectedFiles: [],

@@ -42,8 +42,8 @@ export function destinationRules(
     placeOf: (type, config) => find(type).definition.place(config),
     secretProperties: (type) => find(type).secrets,
     ownProperties: (type) => find(type).definition.ownProperties,
-    encloseConfig: (type, config, projectId, before) =>
-      find(type).definition.enclose?.(config, projectId, before) ?? config,
+    encloseConfig: (type, config, projectId) =>
+      find(type).definition.enclose?.(config, projectId) ?? config,
     checkDestination(type, config) {
       const { definition, validator } = find(type);
       const validate = validator();

@@ -71,7 +71,7 @@ export async function describeApi(
       openapi: '3.1.0',
       info: {
         title: 'Sluice',
-        version: '1.0.0',
+        version: '0.1.0',
         description: 'Exports rows from PostgreSQL to S3 on a schedule: every row exactly once.',
         license: { name: 'MIT', identifier: 'MIT' },
       },

@@ -166,7 +166,7 @@ export const NotificationDelivery = named(
       happened_at: Time,
       status: Type.Enum([...deliveryStatuses], {
         description:
-          'cancelled: the target was disabled. replaced: more than 500 deliveries waited for the target, and a later event of the same export and type took its place. dropped: an earlier release dropped it, because more than 500 waited.',
+          'cancelled: the target was disabled. replaced: more than 500 deliveries waited for the target, and a later event of the same export and type took its place.',
       }),
       digest_id: Nullable(
         Type.String({

@@ -74,12 +74,10 @@ export const BatchExportRun = named(
             out: Type.Integer(),
             dropped: Type.Integer(),
             errored: Type.Integer(),
-            time_ms: Nullable(
-              Type.Integer({
-                description:
-                  'Milliseconds that the step took for its rows; an estimate for built-in plugins; null for runs of older versions.',
-              }),
-            ),
+            time_ms: Type.Integer({
+              description:
+                'Milliseconds that the step took for its rows; an estimate for built-in plugins.',
+            }),
             error: Nullable(Type.String({ description: 'The first error, without values.' })),
           }),
           {

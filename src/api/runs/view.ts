@@ -32,7 +32,7 @@ export function runView(run: Run, retry: RetryPolicy): BatchExportRun {
     backfill_id: run.backfillId,
     purpose: run.purpose,
     settled: run.settled,
-    steps: run.steps?.map(({ timeMs = null, ...step }) => ({ ...step, time_ms: timeMs })) ?? null,
+    steps: run.steps?.map(({ timeMs, ...step }) => ({ ...step, time_ms: timeMs })) ?? null,
   };
 }
 

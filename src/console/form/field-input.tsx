@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 import type { Field } from './fields.ts';
-import { choiceText, isPinned } from './file-settings.ts';
+import { choiceText } from './file-settings.ts';
 import { inputProps, Labelled } from './labelled.tsx';
 
 interface Props {
@@ -56,7 +56,7 @@ function inputOf({ field, value, onChange, stored }: Props, common: object): Rea
     case 'choice':
       return (
         <select {...rest}>
-          {(field.nullable ? !isPinned(field) || rest.value === '' : field.required) && (
+          {(field.nullable || field.required) && (
             <option value="">{field.nullable ? choiceText(field, '') : 'Choose…'}</option>
           )}
           {field.choices.map((choice) => (

@@ -117,8 +117,6 @@ const spelled: Readonly<Record<string, string>> = {
 /** Names that say too little by themselves. */
 const labels: Readonly<Record<string, string>> = {
   max_file_size_mb: 'Maximum file size in MiB',
-  file_size_rule: 'How the file size is counted',
-  parquet_schema: 'Parquet types',
   decimal_columns: 'Columns as DECIMAL',
   infinity: 'Infinite dates',
   json_null: 'JSON null',

@@ -13,9 +13,7 @@ const groups: Readonly<Record<string, Group>> = {
   file_format: 'files',
   compression: 'files',
   max_file_size_mb: 'files',
-  file_size_rule: 'files',
   manifest: 'files',
-  parquet_schema: 'values',
   decimal_columns: 'values',
   infinity: 'values',
   json_null: 'values',
@@ -32,10 +30,7 @@ export function groupOf({ name }: Pick<Field, 'name'>): Group {
 }
 
 const conditions: Readonly<Record<string, (values: FieldValues) => boolean>> = {
-  file_size_rule: ({ max_file_size_mb: size }) => size !== '' && Number(size) !== 0,
-  parquet_schema: ({ file_format: format }) => format === 'Parquet',
-  decimal_columns: ({ file_format: format, parquet_schema: schema }) =>
-    format === 'Parquet' && (schema === '' || schema === '3'),
+  decimal_columns: ({ file_format: format }) => format === 'Parquet',
   json_null: ({ file_format: format }) => format !== 'JSONLines',
   csv_arrays: ({ file_format: format }) => format === 'CSV',
   csv_formula_guard: ({ file_format: format }) => format === 'CSV',
@@ -81,16 +76,6 @@ export function withFormat(values: FieldValues, format: string, formats: Formats
 }
 
 const choiceTexts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  parquet_schema: {
-    '': 'Newest',
-    1: '1: few types, others as JSON text',
-    2: '2: a native type for each type that has one',
-  },
-  file_size_rule: {
-    '': 'Newest',
-    1: '1: by the bytes before compression',
-    2: '2: by the bytes of the file',
-  },
   infinity: {
     reject: 'Reject the row in Parquet, else write the word',
     null: 'Write null',
@@ -109,9 +94,4 @@ const choiceTexts: Readonly<Record<string, Readonly<Record<string, string>>>> = 
 export function choiceText({ name, default: preset }: Field, choice: string): string {
   const text = choiceTexts[name]?.[choice] ?? (choice === '' ? 'None' : choice);
   return choice !== '' && choice === String(preset ?? '') ? `${text} (default)` : text;
-}
-
-/** Settings that an export always has: only a new one leaves the choice to the service. */
-export function isPinned({ name }: Pick<Field, 'name'>): boolean {
-  return name === 'parquet_schema' || name === 'file_size_rule';
 }

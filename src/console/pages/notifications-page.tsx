@@ -141,7 +141,6 @@ const states: Readonly<Record<Delivery['status'], readonly [string, string]>> = 
   given_up: ['Given up', 'is-Failed'],
   cancelled: ['Cancelled', 'is-Cancelled'],
   replaced: ['Replaced by a later one', 'is-Cancelled'],
-  dropped: ['Dropped', 'is-Failed'],
 };
 
 interface DeliveryProps extends TargetProps {

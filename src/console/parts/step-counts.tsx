@@ -61,7 +61,7 @@ export function StepCounts({ counted, steps }: Props) {
 function CountRow({ count, name }: { count: StepCount; name: string }) {
   const { in: rows, out, dropped, errored, time_ms: timeMs } = count;
   const counts = [rows, out, dropped, rejectedBy(count), errored].map(formatCount);
-  const values = [...counts, timeMs === null ? '–' : `${formatCount(timeMs)} ms`];
+  const values = [...counts, `${formatCount(timeMs)} ms`];
   return (
     <tr>
       <th scope="row">

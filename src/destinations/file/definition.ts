@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { Type } from 'typebox';
 import type { DestinationConfig } from '../../domain/file-settings.ts';
 import { longestName } from '../../domain/key-template.ts';
@@ -33,21 +32,13 @@ export const fileDefinition = defineDestination({
     openFileDestination(fileDestinationRoot ?? '', foldersOf(directory), partBytes),
 });
 
-/**
- * Puts the directory into the project's own folder. An export of an earlier build keeps its directory until
- * its destination changes.
- */
-function enclose(
-  config: DestinationConfig,
-  projectId: number,
-  before: DestinationConfig | null,
-): DestinationConfig {
+/** Puts the directory into the project's own folder. */
+function enclose(config: DestinationConfig, projectId: number): DestinationConfig {
   const { directory } = config;
   const folder = String(projectId);
   const isInside =
     typeof directory !== 'string' || directory === '' || directory.split('/')[0] === folder;
-  const hasStayed = before !== null && isDeepStrictEqual(before, config);
-  return isInside || hasStayed ? config : { ...config, directory: `${folder}/${directory}` };
+  return isInside ? config : { ...config, directory: `${folder}/${directory}` };
 }
 
 /** Maximum bytes of a name on the usual file systems. */

@@ -28,9 +28,7 @@ export function hasMark(metadata: Metadata, mark: string): boolean {
   return mark !== '' && metadata?.[markName] === mark;
 }
 
-/**
- * The export that made an object; null if the object does not say (an earlier build's, or not ours).
- */
+/** The export that made an object; null if the object does not say: another program may have put it. */
 export function ownerOf(metadata: Metadata): string | null {
   return metadata?.[ownerName] ?? null;
 }

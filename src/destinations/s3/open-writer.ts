@@ -92,14 +92,12 @@ export async function resumeWriter(
   // A part of the earlier attempt that arrives after our Complete would change the object.
   const isSafe = connection.traits?.sealsUploads ?? true;
   const isEncrypted = hasSameEncryption(connection, progress);
-  if (checksums === null || !isSafe || !isEncrypted) {
+  if (!isSafe || !isEncrypted) {
     // The lineage has not reached its commit, so no attempt can be completing the upload.
     await abortUpload(connection, progress, signal);
     const why = !isSafe
       ? 'begun by another attempt, at a store that takes parts of a completed upload'
-      : isEncrypted
-        ? 'begun by an older release, without a part'
-        : 'begun with another encryption';
+      : 'begun with another encryption';
     throw new SluiceError('destination.upload_lost', why);
   }
   const held = new Map(

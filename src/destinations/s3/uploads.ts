@@ -1,13 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { ListMultipartUploadsCommand, ListPartsCommand } from '@aws-sdk/client-s3';
 import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
-import type {
-  FileOptions,
-  OpenUpload,
-  UploadPart,
-  UploadProgress,
-  UploadRef,
-} from '../destination.ts';
+import type { FileOptions, OpenUpload, UploadPart, UploadRef } from '../destination.ts';
 import { checkLength } from './answer.ts';
 import { callDeadline } from './call-deadline.ts';
 import { encryptionHeaders, type S3Connection } from './client.ts';
@@ -25,7 +19,7 @@ import { escapeXml } from './xml.ts';
  * id>`. The mark is random and kept in the object's metadata. After a lost answer it shows whether the
  * object is this upload's. (An ETag cannot: with KMS it is not a digest, and equal bytes have equal
  * ETags.) `crc32` or `plain` is what the store accepted. Then follows a digest of the requested
- * encryption. Earlier builds had neither word.
+ * encryption.
  */
 
 /**
@@ -85,22 +79,17 @@ export async function createUpload(
 /**
  * Whether the parts of an upload must have checksums: a store that accepted the upload with checksums
  * refuses parts without. A store that accepted it without may drop parts that have one.
- *
- * @returns null if it is unknown: an upload of an earlier build, before its first part
  */
-export function takesChecksums({ uploadId, parts }: UploadProgress): boolean | null {
-  const word = /^[0-9a-f-]+\+(crc32|plain)(?:\+[0-9a-f]+)?\./.exec(uploadId)?.[1];
-  if (word !== undefined) return word === 'crc32';
-  return parts.length === 0 ? null : parts.every((part) => part.tag.includes(' '));
+export function takesChecksums({ uploadId }: UploadRef): boolean {
+  return /^[0-9a-f-]+\+crc32\+/.test(uploadId);
 }
 
 /**
  * Whether an upload was begun with the encryption that the destination asks for now: a store fixes it
- * at the beginning. Uploads of earlier builds do not say; they fit if no encryption is asked for.
+ * at the beginning.
  */
 export function hasSameEncryption(connection: S3Connection, { uploadId }: UploadRef): boolean {
   const word = /^[0-9a-f-]+\+(?:crc32|plain)\+([0-9a-f]+)\./.exec(uploadId)?.[1];
-  if (word === undefined) return connection.encryption.ServerSideEncryption === undefined;
   return word === encryptionWord(connection);
 }
 

@@ -62,7 +62,6 @@ export class ByteArrayColumn implements ColumnWriter {
 
   /**
    * @param type `plain`: JSON; the content of a string is written as text
-   * @param recoder of schema 2, whose bytea have bounds too
    * @param filter of a column whose chunks have one
    */
   constructor(
@@ -70,12 +69,12 @@ export class ByteArrayColumn implements ColumnWriter {
     type: ColumnType | 'plain',
     limits: PageLimits,
     spares: SparePool,
-    recoder?: Recoder,
+    recoder: Recoder | undefined,
     filter?: BloomFilter,
   ) {
     this.#filter = filter;
     this.#mostDistinct = mostDistinct[limits.version ?? 1];
-    this.#hasByteBounds = type === 'bytea' && recoder !== undefined;
+    this.#hasByteBounds = type === 'bytea';
     this.#pageBounds = new TextBounds(type !== 'bytea');
     this.#bounds = new TextBounds(type !== 'bytea');
     this.#choice = new EncodingChoice(recoder);

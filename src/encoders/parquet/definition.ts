@@ -16,14 +16,14 @@ export const parquet: EncoderDefinition = {
   compressions: { snappy: inside, gzip: inside, zstd: inside, lz4: inside, brotli: inside },
   // A row group held until it is whole, the pages of all columns and their dictionaries.
   memoryBytes: 56 * 1024 ** 2,
-  open: (columns, compression, { parquetSchema = 1, tableFormat = null, ...options } = {}) =>
-    openParquet(columns, compression, parquetSchema, undefined, {
+  open: (columns, compression, { tableFormat = null, ...options } = {}) =>
+    openParquet(columns, compression, undefined, {
       ...options,
       isOfTable: tableFormat !== null,
     }),
-  takesNumerics: ({ parquetSchema = 1 }) => parquetSchema > 1,
-  tableFields: (columns, { parquetSchema = 2, decimalColumns = null }) =>
-    tableFieldsOf(planColumns(columns, parquetSchema, decimalColumns)),
+  takesNumerics: true,
+  tableFields: (columns, { decimalColumns = null }) =>
+    tableFieldsOf(planColumns(columns, decimalColumns)),
   read: readParquet,
   without: parquetWithoutRows,
 };

@@ -33,15 +33,13 @@ import { schemaNote, withFieldIds } from './table-fields.ts';
  * Makes one Parquet file. Equal rows give equal bytes however they are cut into blocks: the ends of pages
  * and row groups depend only on the rows before them.
  *
- * @param schema 1 to 3: which types the columns get, and how the file is laid out
  * @param isOfTable whether its columns get the ids of a table's fields
  * @param again if the file is made of another one
  */
 export function openParquet(
   columns: readonly Column[],
   compression: Compression,
-  schema: number,
-  sizes: ParquetSizes = defaultSizes(columns.length, schema),
+  sizes: ParquetSizes = defaultSizes(columns.length),
   {
     maxBytes = null,
     origin,
@@ -54,17 +52,14 @@ export function openParquet(
   } = {},
 ): FileEncoder {
   const fitting = maxBytes === null ? sizes : limitSizes(sizes, columns.length, maxBytes);
-  const plain = planColumns(columns, schema, decimalColumns);
+  const plain = planColumns(columns, decimalColumns);
   const planned = isOfTable ? withFieldIds(plain) : plain;
   const { notes, keyPlaces } = again ?? {
-    notes: [
-      ...(schema === 1 ? [] : notesOf(columns, schema, origin)),
-      ...(isOfTable ? [schemaNote(planned)] : []),
-    ],
+    notes: [...notesOf(columns, origin), ...(isOfTable ? [schemaNote(planned)] : [])],
     keyPlaces: origin?.keyPlaces ?? [],
   };
-  const filters = schema < 3 ? noFilters : openFilters(columns, planned, keyPlaces);
-  return new ParquetEncoder(planned, filters, notes, compression, schema, fitting, maxBytes);
+  const filters = openFilters(columns, planned, keyPlaces);
+  return new ParquetEncoder(planned, filters, notes, compression, fitting, maxBytes);
 }
 
 /** What a file has from its rows' origin, if it is made again from a file. */
@@ -74,23 +69,16 @@ export interface FileBefore {
 }
 
 type Filters = ReadonlyMap<number, BloomFilter>;
-const noFilters: Filters = new Map();
 
 type Note = readonly [string, string];
 type Notes = readonly Note[];
 
 /** What a reader may want to know of the file and its rows' source. */
-function notesOf(columns: readonly Column[], schema: number, origin?: FileOrigin): Notes {
+function notesOf(columns: readonly Column[], origin?: FileOrigin): Notes {
   const types = columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
-  const common: Note[] = [
-    ['sluice.parquet_schema', String(schema)],
-    ['sluice.postgres_types', JSON.stringify(types)],
-  ];
-  // Files of schema 2 keep their bytes.
-  if (schema === 2) return common;
   return [
-    ['sluice.writer', createdBy(schema)],
-    ...common,
+    ['sluice.writer', createdBy],
+    ['sluice.postgres_types', JSON.stringify(types)],
     ...(origin ? notesOfOrigin(origin) : []),
   ];
 }
@@ -108,7 +96,6 @@ class ParquetEncoder implements FileEncoder {
   taken: number | undefined;
   readonly #columns: readonly ParquetColumn[];
   readonly #notes: Notes;
-  readonly #schema: number;
   readonly #sizes: ParquetSizes;
   readonly #arena = new PageArena();
   readonly #compressor: PageCompressor;
@@ -129,22 +116,19 @@ class ParquetEncoder implements FileEncoder {
     filters: Filters,
     notes: Notes,
     compression: Compression,
-    schema: number,
     sizes: ParquetSizes,
     maxBytes: number | null,
   ) {
-    this.#schema = schema;
     this.#columns = columns;
     this.#notes = notes;
     this.#sizes = sizes;
-    const footerOf = (groups: readonly RowGroup[]) =>
-      fileFooter(columns, groups, notes, schema, 0).length;
+    const footerOf = (groups: readonly RowGroup[]) => fileFooter(columns, groups, notes, 0).length;
     this.#limit = maxBytes === null ? null : new FileLimit(maxBytes, footerOf);
     this.#compressor = new PageCompressor(compression, this.#arena);
     const spares = new SparePool();
-    const page: PageLimits = schema < 3 ? sizes.page : { ...sizes.page, version: 2 };
+    const page: PageLimits = { ...sizes.page, version: 2 };
     this.#writers = columns.map((column, index) =>
-      openColumn(column, index, schema, page, spares, filters.get(index)),
+      openColumn(column, index, page, spares, filters.get(index)),
     );
     this.#group = this.#openGroup();
     this.#nextCheckpoint = sizes.checkpointBytes;
@@ -186,7 +170,7 @@ class ParquetEncoder implements FileEncoder {
 
   async finish(): Promise<readonly Uint8Array[]> {
     if (this.#group.rows > 0) await this.#closeGroup();
-    const footer = fileFooter(this.#columns, this.#groups, this.#notes, this.#schema, this.#offset);
+    const footer = fileFooter(this.#columns, this.#groups, this.#notes, this.#offset);
     this.#ready.push(footer);
     return this.#takeReady();
   }
@@ -254,7 +238,7 @@ class ParquetEncoder implements FileEncoder {
   }
 
   #openGroup(): OpenRowGroup {
-    return new OpenRowGroup(this.#columns.length, this.#compressor, this.#schema !== 1);
+    return new OpenRowGroup(this.#columns.length, this.#compressor);
   }
 
   #takeReady(): readonly Uint8Array[] {
@@ -272,12 +256,11 @@ function placeOf(kept: number, rejected: readonly RejectedRow[]): number {
 function openColumn(
   { form, type }: ParquetColumn,
   index: number,
-  schema: number,
   limits: PageLimits,
   spares: SparePool,
   filter: BloomFilter | undefined,
 ): ColumnWriter {
-  const recoder = schema === 1 ? undefined : recoderOf(type.physical);
+  const recoder = recoderOf(type.physical);
   switch (form.kind) {
     case 'list':
       return new ListColumn(index, form.element, limits);
@@ -290,7 +273,7 @@ function openColumn(
       return new FixedColumn(index, values, limits, spares, recoder, filter);
     }
     case 'field': {
-      const values = fixedValues(form.type, schema);
+      const values = fixedValues(form.type);
       return values === undefined
         ? new ByteArrayColumn(index, form.type, limits, spares, recoder, filter)
         : new FixedColumn(index, values, limits, spares, recoder, filter);

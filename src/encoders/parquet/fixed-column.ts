@@ -16,10 +16,7 @@ export class FixedColumn implements ColumnWriter {
   readonly #filter: BloomFilter | undefined;
   #nullCount = 0;
 
-  /**
-   * @param recoder of schema 2
-   * @param filter of a column whose chunks have one
-   */
+  /** @param filter of a column whose chunks have one */
   constructor(
     column: number,
     values: FixedValues,

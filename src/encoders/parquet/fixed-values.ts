@@ -201,7 +201,7 @@ function floatValues(width: 4 | 8): FixedValues {
   };
 }
 
-function boolValues(hasBounds: boolean): FixedValues {
+function boolValues(): FixedValues {
   /** Which of false and true were seen, as bits. */
   let seen = 0;
   return {
@@ -224,7 +224,7 @@ function boolValues(hasBounds: boolean): FixedValues {
     },
     takeBounds() {
       const bounds = exact(Buffer.of(seen === 2 ? 1 : 0), Buffer.of(seen === 1 ? 0 : 1));
-      const isKnown = hasBounds && seen !== 0;
+      const isKnown = seen !== 0;
       seen = 0;
       return isKnown ? bounds : undefined;
     },
@@ -319,10 +319,10 @@ function decimalValues(number: JsonNumber, scale: number): FixedValues {
 }
 
 /** The writer of values of a fixed width; undefined for types of varying length. */
-export function fixedValues(type: ColumnType, schema: number): FixedValues | undefined {
+export function fixedValues(type: ColumnType): FixedValues | undefined {
   switch (type) {
     case 'bool':
-      return boolValues(schema !== 1);
+      return boolValues();
     case 'int2':
       return int32Values(16, 0);
     case 'int4':

@@ -19,11 +19,8 @@ import {
 /** The four bytes that a Parquet file starts and ends with. */
 export const magic = Buffer.from('PAR1');
 
-/**
- * In the form that parquet-mr parses. Raise the version of the newest schema if equal rows begin to give
- * other bytes; files of older schemas keep theirs.
- */
-export const createdBy = (schema: number): string => `sluice version 1.${schema - 1}.0`;
+/** In the form that parquet-mr parses. Raise the version if equal rows begin to give other bytes. */
+export const createdBy = 'sluice version 1.0.0';
 
 /** parquet.thrift's FieldRepetitionType. */
 const repetition = { optional: 1, repeated: 2 } as const;
@@ -135,7 +132,6 @@ export function fileFooter(
   columns: readonly ParquetColumn[],
   groups: readonly RowGroup[],
   notes: readonly (readonly [string, string])[],
-  schema: number,
   offset: number,
 ): Uint8Array {
   const { places, parts } = placeIndexes(groups, offset);
@@ -153,7 +149,7 @@ export function fileFooter(
           5,
           notes.map(([key, value]) => struct([binary(1, key), binary(2, value)])),
         ),
-    binary(6, createdBy(schema)),
+    binary(6, createdBy),
     // The order of each column is that of its type; without this, readers ignore the bounds.
     structList(
       7,

@@ -1,13 +1,11 @@
 import { textOfJson } from '../../domain/row-block.ts';
-import type { Compression, FormatOptions, ReadColumn, ReadRow } from '../encoder.ts';
+import type { ReadColumn, ReadRow } from '../encoder.ts';
 import { valueParsers } from './column-cursor.ts';
 import { type ReadLeaf, takeLeaves, textOfJsonColumn } from './read-values.ts';
 
 export async function* readParquet(
   path: string,
   columns: readonly ReadColumn[],
-  _compression: Compression = null,
-  { parquetSchema = 1 }: FormatOptions = {},
 ): AsyncGenerator<ReadRow> {
   const [{ asyncBufferFromFile, parquetMetadataAsync, parquetRead }, { compressors }] =
     await Promise.all([import('hyparquet'), import('hyparquet-compressors')]);
@@ -33,10 +31,9 @@ export async function* readParquet(
     });
     const values = columns.map(({ name }) => each(pieces.get(name) ?? []));
     for (; rowStart < rowEnd; rowStart += 1) {
-      yield columns.map((column, at) => {
-        const leaf = parquetSchema === 1 ? undefined : leaves.get(column.name);
-        return textOf(column, values[at]?.next().value, leaf);
-      });
+      yield columns.map((column, at) =>
+        textOf(column, values[at]?.next().value, leaves.get(column.name)),
+      );
     }
   }
 }

@@ -16,7 +16,7 @@ const lastMicrosLow = 3_301_449_727;
  * The rows with a value that the file's types cannot represent: infinite dates and times, and timestamps
  * from 294247-01-10T04:00:54.775808 on, since PostgreSQL counts from 2000 and Parquet from 1970. Every
  * other finite value fits: PostgreSQL's dates end at 5874897-12-31, Parquet's some thousand years later;
- * the first instant, in 4714 BC, is far from the other end. Of schema 2 also a numeric that is not finite,
+ * the first instant, in 4714 BC, is far from the other end. Also a numeric that is not finite,
  * the time 24:00:00, and arrays of such values or of arrays. One entry per row, for its first such column.
  */
 export function findRejections(

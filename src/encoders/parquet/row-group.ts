@@ -21,11 +21,7 @@ export class OpenRowGroup {
   #older: PendingPage[] = [];
   #newer: PendingPage[] = [];
 
-  readonly #isIndexed: boolean;
-
-  /** @param isIndexed whether the file gets a page index, as in schema 2 */
-  constructor(columnCount: number, compressor: PageCompressor, isIndexed: boolean) {
-    this.#isIndexed = isIndexed;
+  constructor(columnCount: number, compressor: PageCompressor) {
     this.#pages = Array.from({ length: columnCount }, () => []);
     this.#compressor = compressor;
     this.#sizeOf = (plain) => compressor.sizeOf(plain);
@@ -67,7 +63,7 @@ export class OpenRowGroup {
   ): Promise<{ group: RowGroup; end: number }> {
     const codec = await this.#compressor.codecId;
     for (const [column, writer] of writers.entries()) await this.cutPage(column, writer);
-    const layout = { offset, out, isIndexed: this.#isIndexed };
+    const layout = { offset, out };
     const chunks: ColumnChunk[] = [];
     const filters: Uint8Array[] = [];
     let sortedBy: number | undefined;
@@ -78,7 +74,7 @@ export class OpenRowGroup {
       const pages = await Promise.all((this.#pages[column] ?? []).map((page) => page.done));
       chunks.push(layChunk(layout, codec, summary, dictionary, pages));
       if (summary.filter) filters[column] = summary.filter;
-      if (this.#isIndexed && summary.isAscending) sortedBy ??= column;
+      if (summary.isAscending) sortedBy ??= column;
     }
     const filtered = chunks.map((chunk, column) => layFilter(layout, chunk, filters[column]));
     return { group: { rows: this.rows, offset, chunks: filtered, sortedBy }, end: layout.offset };
@@ -95,7 +91,6 @@ function layFilter(layout: Layout, chunk: ColumnChunk, filter: Uint8Array | unde
 }
 
 interface Layout {
-  readonly isIndexed: boolean;
   offset: number;
   readonly out: Uint8Array[];
 }
@@ -141,7 +136,7 @@ function layChunk(
     nullCount,
     bounds,
     encodings: [...new Set(pages.map((page) => page.encoding))],
-    index: layout.isIndexed ? indexPages(entries, order) : undefined,
+    index: indexPages(entries, order),
     filter: undefined,
   };
 }

@@ -28,18 +28,17 @@ export type ColumnForm =
   | { readonly kind: 'list'; readonly element: JsonForm };
 
 /**
- * Plans a file of the schema version; README.md has a table of them.
+ * The columns of a file; README.md has a table of the types.
  *
- * @param decimals numerics that are DECIMAL by choice; only schema 3 has them
+ * @param decimals numerics that are DECIMAL by choice
  */
 export function planColumns(
   columns: readonly Column[],
-  schema: number,
   decimals: readonly DecimalColumn[] | null = null,
 ): readonly ParquetColumn[] {
   return columns.map((column) => {
-    const chosen = schema < 3 ? undefined : decimals?.find(({ name }) => name === column.name);
-    const form = schema === 1 ? fieldForm(column) : formOf(column, chosen);
+    const chosen = decimals?.find(({ name }) => name === column.name);
+    const form = formOf(column, chosen);
     return { name: column.name, type: typeOf(form), isList: form.kind === 'list', form };
   });
 }

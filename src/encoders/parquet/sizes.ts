@@ -17,10 +17,10 @@ const mebibyte = 1024 * 1024;
 export const prunedRows = 2 ** 17;
 
 /**
- * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed; from schema 2 on of
- * 131,072 rows at most. Pages of 1 MiB or 20,000 rows; smaller if there are many columns, since each column holds an open page.
+ * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed, of 131,072 rows
+ * at most. Pages of 1 MiB or 20,000 rows; smaller if there are many columns, since each column holds an open page.
  */
-export function defaultSizes(columnCount: number, schema = 1): ParquetSizes {
+export function defaultSizes(columnCount: number): ParquetSizes {
   const share = 1 / Math.max(1, columnCount);
   return {
     page: {
@@ -30,7 +30,6 @@ export function defaultSizes(columnCount: number, schema = 1): ParquetSizes {
     groupRawBytes: 128 * mebibyte,
     groupHeldBytes: 16 * mebibyte,
     checkpointBytes: 4 * mebibyte,
-    // Files of schema 1 keep their bytes.
-    ...(schema !== 1 && { groupRows: prunedRows }),
+    groupRows: prunedRows,
   };
 }

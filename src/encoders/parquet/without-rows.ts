@@ -26,7 +26,7 @@ export function parquetWithoutRows(
   path: string,
   isDropped: IsDropped,
   compression: Compression,
-  { parquetSchema = 1, tableFormat = null, decimalColumns = null }: FormatOptions = {},
+  { tableFormat = null, decimalColumns = null }: FormatOptions = {},
 ): RemainingFile {
   let columnMetrics: readonly ColumnMetrics[] = [];
   async function* bytes(): AsyncGenerator<Uint8Array> {
@@ -37,7 +37,6 @@ export function parquetWithoutRows(
     const encoder = openParquet(
       columns.map(({ column }) => column),
       compression,
-      parquetSchema,
       undefined,
       {
         decimalColumns,
@@ -147,7 +146,7 @@ function columnsOf(metadata: FileMetaData): readonly StoredColumn[] {
   );
 }
 
-/** PostgreSQL's types, as a file from schema 2 on names them. */
+/** PostgreSQL's types, as the file names them. */
 function typesOf({ key_value_metadata: notes }: FileMetaData) {
   const note = notes?.find(({ key }) => key === 'sluice.postgres_types')?.value;
   return note === undefined

@@ -77,7 +77,7 @@ export function sessionsOf({ sessions, nextId }: Live): readonly PendingName[] {
  */
 export function stillPending(pending: readonly PendingName[], live: Live): readonly PendingName[] {
   const left = pending.flatMap((name): readonly PendingName[] => {
-    const virtual = /^(\d+\/\d+)(?:([:>])(\d+))?$/.exec(name);
+    const virtual = /^(\d+\/\d+)([:>])(\d+)$/.exec(name);
     if (virtual) {
       const [, virtualId = '', kind, number = '0'] = virtual;
       const id = live.virtual.get(virtualId);
@@ -86,8 +86,7 @@ export function stillPending(pending: readonly PendingName[], live: Live): reado
         kind === ':' ? sameId(candidate, BigInt(number)) : candidate >= BigInt(number);
       return [...live.prepared.keys()].filter(isHeir).map(ofPrepared);
     }
-    // Earlier builds wrote the bare id.
-    const prepared = /^(?:prepared:)?(\d+)$/.exec(name);
+    const prepared = /^prepared:(\d+)$/.exec(name);
     if (prepared) {
       const id = BigInt(prepared[1] ?? '0');
       return [...live.prepared.keys()].some((other) => sameId(other, id)) ? [name] : [];

@@ -65,11 +65,10 @@ export async function isSameTimeline(
 /** A place in what a primary writes, and when that primary was started: `0/1B9B6D8@1763960000.123`. */
 type Position = string;
 
-/** Null in those of earlier builds. */
-const startOf = (position: Position): string | null => position.split('@')[1] ?? null;
+const startOf = (position: Position): string => position.split('@')[1] ?? '';
 
-function checkStart(found: string, expected: string | null): void {
-  if (expected === null || found === expected) return;
+function checkStart(found: string, expected: string): void {
+  if (found === expected) return;
   throw new SluiceError('source.unavailable', 'another primary answers than before');
 }
 

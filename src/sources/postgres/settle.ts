@@ -169,7 +169,6 @@ export async function recheckInterval(
       signal,
     );
   if (pending.some((name) => name === unlisted || name === standby)) return lookAnew();
-  // Earlier builds did not keep it.
   const at = markValue(pending, 'at');
   const isOther = ({ serverStart }: Look) => at !== null && serverStart !== at;
   return source.hold(async () => {

@@ -63,20 +63,19 @@ export class ReadingBudget {
 /**
  * Lets others run between blocks and slices of rows.
  *
- * @throws RangeError if the bytes are not an Avro file of one of the schemas, as `encodeAvro` writes it, or more would
+ * @throws RangeError if the bytes are not an Avro file of the schema, as `encodeAvro` writes it, or more would
  *   be made of it than is left of the budget
  */
 export async function decodeAvro(
-  schemas: readonly AvroRecord[],
+  schema: AvroRecord,
   bytes: Buffer,
   budget: ReadingBudget,
 ): Promise<AvroObject[]> {
   const file = new Reader(bytes);
   if (!file.take(avroMagic.length).equals(avroMagic)) throw new RangeError('no Avro file');
   const metadata = readMetadata(file);
-  const found = metadata.get('avro.schema');
-  const schema = schemas.find((known) => textOf(known) === found);
-  if (!schema) throw new RangeError('an Avro file of another schema');
+  if (metadata.get('avro.schema') !== textOf(schema))
+    throw new RangeError('an Avro file of another schema');
   const sync = file.take(syncBytes);
   const rows: AvroObject[] = [];
   for (let blocks = 1; !file.isAtEnd; blocks += 1) {

@@ -83,12 +83,11 @@ export function encodeMetrics(columns: readonly ColumnMetrics[]): FileMetrics {
   return maps;
 }
 
-const metricFields = Object.entries(metricMaps).map(([name, { id, type }]) =>
+const metricFields: readonly AvroField[] = Object.entries(metricMaps).map(([name, { id, type }]) =>
   optional(id, name, type),
 );
 
-/** @param metrics none in manifests of earlier builds */
-const dataFile = (metrics: readonly AvroField[]): AvroRecord => ({
+const dataFile: AvroRecord = {
   type: 'record',
   name: 'r2',
   fields: [
@@ -98,11 +97,11 @@ const dataFile = (metrics: readonly AvroField[]): AvroRecord => ({
     required(102, 'partition', noPartition),
     required(103, 'record_count', 'long'),
     required(104, 'file_size_in_bytes', 'long'),
-    ...metrics,
+    ...metricFields,
   ],
-});
+};
 
-const entrySchemaOf = (file: AvroRecord): AvroRecord => ({
+const entrySchema: AvroRecord = {
   type: 'record',
   name: 'manifest_entry',
   fields: [
@@ -110,12 +109,9 @@ const entrySchemaOf = (file: AvroRecord): AvroRecord => ({
     optional(1, 'snapshot_id', 'long'),
     optional(3, 'sequence_number', 'long'),
     optional(4, 'file_sequence_number', 'long'),
-    required(2, 'data_file', file),
+    required(2, 'data_file', dataFile),
   ],
-});
-
-const entrySchema = entrySchemaOf(dataFile(metricFields));
-const oldEntrySchema = entrySchemaOf(dataFile([]));
+};
 
 /** @internal for the test of hostile lists */
 export const listSchema: AvroRecord = {
@@ -171,7 +167,7 @@ export async function decodeManifestFile(
   bytes: Buffer,
   budget: ReadingBudget,
 ): Promise<ManifestEntry[]> {
-  const rows = await decodeAvro([entrySchema, oldEntrySchema], bytes, budget);
+  const rows = await decodeAvro(entrySchema, bytes, budget);
   return rows.map((row) => {
     const file = row.data_file as AvroObject;
     const maps = Object.keys(metricMaps).map((name) => [name, file[name]] as const);
@@ -225,7 +221,7 @@ export async function decodeManifestList(
   bytes: Buffer,
   budget: ReadingBudget,
 ): Promise<ManifestInfo[]> {
-  const rows = await decodeAvro([listSchema], bytes, budget);
+  const rows = await decodeAvro(listSchema, bytes, budget);
   return rows.map((row) => {
     const counts = (of: string): Counts => ({
       files: Number(row[`${of}_files_count`]),

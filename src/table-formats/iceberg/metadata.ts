@@ -215,7 +215,7 @@ interface OwnerMark {
 export const ownerMark = ({ version, snapshotId }: OwnerMark): string =>
   `v${version}_${snapshotId}`;
 
-/** Null if the name has none: not a manifest or a list, or one of an earlier build. */
+/** Null if the name has none: not a manifest or a list. */
 export function readOwnerMark(name: string): OwnerMark | null {
   const [, version, snapshotId] =
     /^[ms]_(?:-?\d+_-?\d+_)?v(\d+)_(\d+)(?:_\d+)?\.avro$/.exec(name) ?? [];

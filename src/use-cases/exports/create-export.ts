@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import type { DestinationConfig } from '../../domain/file-settings.ts';
-import { pinVersions } from '../../domain/format-settings.ts';
 import { type Problem, Refusal } from '../../domain/problem.ts';
 import type { PropertyFilter } from '../../domain/property-filter.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
@@ -56,8 +55,7 @@ export function examineNewExport(
   input: CreateExportInput,
 ) {
   const { type } = input.destination;
-  const sent = pinVersions(input.destination.config);
-  const own = rules.encloseConfig(type, sent, teamId, null);
+  const own = rules.encloseConfig(type, input.destination.config, teamId);
   const checked = rules.checkDestination(type, own);
   const parsed = parseCadence(input, policy.minIntervalMinutes);
   const { model, transformations } = input;

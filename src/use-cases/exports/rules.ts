@@ -19,15 +19,8 @@ export interface ExportRules {
   /**
    * A complete config as it is stored for a project: at a store that all share, in the project's own place.
    * Call it before `checkDestination`.
-   *
-   * @param before the stored config; null for a new export
    */
-  encloseConfig(
-    type: string,
-    config: DestinationConfig,
-    projectId: number,
-    before: DestinationConfig | null,
-  ): DestinationConfig;
+  encloseConfig(type: string, config: DestinationConfig, projectId: number): DestinationConfig;
   /** Checks a complete config, including its secrets. `type` is one of `destinationTypes`. */
   checkDestination(type: string, config: DestinationConfig): CheckedConfig;
   /** The place of a checked config's files, as a text to compare: two places have different texts. */

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import { checkDecimalEntries } from '../../domain/decimal-columns.ts';
 import type { DestinationConfig } from '../../domain/file-settings.ts';
-import { keepVersions, pinVersions } from '../../domain/format-settings.ts';
 import { type Problem, refuseIfAny } from '../../domain/problem.ts';
 import type { Context } from '../context.ts';
 import { askForSecrets, mergeConfig, openForChange } from './destination.ts';
@@ -21,7 +20,7 @@ export function readNewDestination(
   type: string,
   config: DestinationConfig,
 ): DestinationConfig {
-  const own = rules.encloseConfig(type, pinVersions(config), teamId, null);
+  const own = rules.encloseConfig(type, config, teamId);
   const checked = rules.checkDestination(type, own);
   refuseIfAny(checked.problems);
   return checked.config;
@@ -45,8 +44,7 @@ export function readChangedDestination(
   const { config: change = {} } = destination;
   const { current, isDamaged } = openForChange(secrets, before.id, before.destination);
   if (isDamaged) refuseIfAny(askForSecrets(rules, type, change));
-  const changed = keepVersions(mergeConfig(current, change), current);
-  const merged = rules.encloseConfig(type, changed, before.teamId, current);
+  const merged = rules.encloseConfig(type, mergeConfig(current, change), before.teamId);
   const { config, problems } = rules.checkDestination(type, merged);
   const again = hasOtherPlace(rules, type, current, config)
     ? askForSecretsAgain(rules, type, current, change)
@@ -63,7 +61,7 @@ function hasOtherPlace(
   config: DestinationConfig,
 ): boolean {
   const secret = new Set(rules.secretProperties(type));
-  // A config of an earlier build lacks the defaults of later properties.
+  // A stored config lacks the defaults of properties that later releases added.
   const before = rules.checkDestination(type, current).config;
   return rules
     .ownProperties(type)

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import type { Cadence } from '../../domain/cadence.ts';
 import type { DestinationConfig } from '../../domain/file-settings.ts';
-import { keepVersions } from '../../domain/format-settings.ts';
 import { notFound, type Problem, Refusal } from '../../domain/problem.ts';
 import type { PropertyFilter } from '../../domain/property-filter.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
@@ -172,8 +171,7 @@ function changeDestination(
   const { current, isDamaged } = openForChange(context.secrets, before.id, before.destination);
   const missing = isDamaged ? askForSecrets(rules, type, change) : [];
   if (missing.length > 0) return { value: before.destination, problems: missing };
-  const changed = keepVersions(mergeConfig(current, change), current);
-  const merged = rules.encloseConfig(type, changed, before.teamId, current);
+  const merged = rules.encloseConfig(type, mergeConfig(current, change), before.teamId);
   const checked = rules.checkDestination(type, merged);
   const { config } = checked;
   const hasLeft = rules.placeOf(type, before.destination.config) !== rules.placeOf(type, config);

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeError, SluiceError, toSluiceError } from '../../domain/errors.ts';
-import { readFileSettings } from '../../domain/file-settings.ts';
 import { describeInterval } from '../../domain/time.ts';
 import type { Settlement, Source } from '../../sources/source.ts';
 import type { Sql, Transactor } from '../../store/database.ts';
@@ -241,5 +240,5 @@ async function addLateRows(tx: Sql, item: LookBack, keepsFiles: boolean): Promis
 
 /** The choice that the interval's files were made with; the export may have changed since. */
 function choiceOf(item: LookBack): RowChoice {
-  return { ...item, ...readFileSettings(item.config), ...item.recipe };
+  return { ...item, ...item.recipe };
 }

@@ -9,7 +9,7 @@ import { countEnabledSteps } from '../../store/transformation-configs.ts';
 export const maxSteps = 50;
 
 /**
- * Before a step is enabled. A chain that is longer since an earlier build goes on, and takes no more steps.
+ * Before a step is enabled.
  *
  * @param id of the step
  * @throws Refusal if the chain is full

@@ -91,7 +91,7 @@ export async function untilLookedBack(world: World): Promise<void> {
       'select clock_timestamp()::text as now',
     );
     await pool.query(
-      `update receipts set pending_checked_at = now() - interval '2 hours', looked_back_at = null,
+      `update receipts set pending_checked_at = now() - interval '2 hours', looked_back_at = now() - interval '2 hours',
               committed_at = least(committed_at, now() - interval '10 s') where not settled`,
     );
     await pool.query(

@@ -143,7 +143,7 @@ describe('a commit that sleeps', () => {
 });
 
 describe('a file that the receipt names', () => {
-  test('is not removed, though an earlier build has used the key of a replaced one', async () => {
+  test('is not removed, though its key is on record as replaced', async () => {
     const exportId = await createS3Export(installation, { name: 'rolled back' });
     const first = await installation.startWorker();
     await runAgain(exportId, 0);
@@ -155,7 +155,7 @@ describe('a file that the receipt names', () => {
     ]);
     await touchRows('i');
     await breakAt(exportId, 'before_removal', 'kill');
-    // The build before generations has run the interval again and keeps the column's value.
+    // The receipt names the replaced file again.
     await pool.query('update receipts set files = $2 where export_id = $1', [
       exportId,
       JSON.stringify(saved[0]?.files),

@@ -28,14 +28,11 @@ async function makeNextBuild(): Promise<string> {
   await symlink(path.join(projectRoot, 'node_modules'), path.join(folder, 'node_modules'));
   await writeFile(
     path.join(folder, 'migrations', `${next}.sql`),
-    `-- Up Migration
-     create table notes (id bigint generated always as identity primary key, run_id uuid not null references runs (id), note text);
+    `create table notes (id bigint generated always as identity primary key, run_id uuid not null references runs (id), note text);
      alter table batch_exports add column note text;
      alter table runs add column note text, add column weight integer not null default 1;
      alter table uploads add column note text;
-     alter table receipts add column note text;
-     -- Down Migration
-     drop table notes;`,
+     alter table receipts add column note text;`,
   );
   return folder;
 }
@@ -170,13 +167,13 @@ describe('a process', () => {
   test.each(['api', 'worker'])(
     'refuses an older schema, and says what to do: %s',
     async (entry) => {
-      await pool.query(`delete from sluice_migrations where name ~ '^(0004|9999)'`);
+      await pool.query(`delete from sluice_migrations where name ~ '^(0001|9999)'`);
       const started = startBundled(`main/${entry}.js`, [], {
         env: { ...env(), AUTO_MIGRATE: 'false' },
       });
       expect(await started.waitForExit()).toMatchObject({ code: 1 });
       expect(started.output()).toMatch(
-        /older than this build: it lacks 0004_\w+\.\n +Run `sluice migrate`/,
+        /older than this build: it lacks 0001_schema\.\n +Run `sluice migrate`/,
       );
       expect(started.output()).not.toContain('    at ');
     },

@@ -170,7 +170,7 @@ describe.skipIf(!hasPgbouncer)('PgBouncer in transaction mode, before our own da
     const migrating = startBundled('cli/sluice.js', ['migrate'], {
       env: { ...pooled, DATABASE_DIRECT_URL: empty.url },
     });
-    await migrating.waitForLine(/^migrated: 0001_spine/);
+    await migrating.waitForLine(/^migrated: 0001_schema/);
     await empty.drop();
   });
 

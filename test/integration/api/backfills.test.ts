@@ -4,6 +4,7 @@ import { createPostgresSource, ensureEventsTable } from '../../../src/sources/in
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
+import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 
 let api: ApiUnderTest;
 let client: ApiClient;
@@ -11,6 +12,7 @@ let exports: string;
 
 beforeAll(async () => {
   api = await startApiUnderTest();
+  await allowBriefReceipts(api.db);
   client = api.client;
   exports = `${api.project}/batch_exports`;
   await ensureEventsTable(api.databaseUrl);

@@ -4,6 +4,7 @@ import { takeLookBacks } from '../../../src/store/look-backs.ts';
 import { readNow } from '../../../src/store/ticks.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
+import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { createKey } from '../../support/tenants.ts';
 
 const hourMs = 3_600_000;
@@ -15,6 +16,7 @@ let now: number;
 
 beforeAll(async () => {
   api = await startApiUnderTest();
+  await allowBriefReceipts(api.db);
   exports = `${api.project}/batch_exports`;
   now = Math.floor((await readNow(api.db)) / hourMs) * hourMs;
 });
@@ -46,8 +48,8 @@ async function createWith(
     if (!completed) continue;
     await api.db.query(
       `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled, late_rows_wait,
-                             snapshot, committed_at, pending_checked_at)
-       values ($1, $2, $3, $4, '[]', 0, 0, $5, $6, '1:1:@1', now() - interval '2 hours', now() - interval '1 hour')`,
+                             snapshot, committed_at, pending_checked_at, looked_back_at)
+       values ($1, $2, $3, $4, '[]', 0, 0, $5, $6, '1:1:@1', now() - interval '2 hours', now() - interval '1 hour', now() - interval '2 hours')`,
       [
         ...[...bounds, run?.id, ended !== 'unsettled'],
         ended === 'late_rows' ? 'run.late_rows_wait: the key may not read' : null,

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -65,6 +66,13 @@ test('the document has every operation of the seed', () => {
     ({ method, path }) => `${method} ${path.replace('/api/', '').replaceAll(/\{\w+\}/g, '{}')}`,
   );
   expect(described).toEqual(expect.arrayContaining(seed));
+});
+
+test('its version is that of the package', async () => {
+  const { version } = JSON.parse(
+    await readFile(new URL('../../../package.json', import.meta.url), 'utf8'),
+  );
+  expect(document.raw).toMatchObject({ info: { version } });
 });
 
 test('it lints clean', async () => {

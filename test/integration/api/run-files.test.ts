@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
+import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 
 let api: ApiUnderTest;
 let exports: string;
 
 beforeAll(async () => {
   api = await startApiUnderTest();
+  await allowBriefReceipts(api.db);
   exports = `${api.project}/batch_exports`;
 });
 afterAll(() => api.stop());

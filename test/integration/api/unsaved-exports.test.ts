@@ -6,12 +6,14 @@ import {
   startApiUnderTest,
 } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
+import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 
 let api: ApiUnderTest;
 let exports: string;
 
 beforeAll(async () => {
   api = await startApiUnderTest();
+  await allowBriefReceipts(api.db);
   exports = `${api.project}/batch_exports`;
   await ensureEventsTable(api.databaseUrl);
   await api.db.query(

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/sources/index.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
+import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
 import { createKey } from '../../support/tenants.ts';
 
@@ -12,6 +13,7 @@ let env: Record<string, string>;
 
 beforeAll(async () => {
   api = await startApiUnderTest();
+  await allowBriefReceipts(api.db);
   env = cliEnv(api);
 });
 afterAll(() => api.stop());

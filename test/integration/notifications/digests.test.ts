@@ -112,7 +112,6 @@ it('twenty are sent one by one, and the rest a minute later in one message that 
     data: {
       type: 'export.failing',
       count: storm - singles,
-      more_dropped: false,
       errors: [{ code: 'destination.unreachable', count: storm - singles }],
       projects: [{ id: side.teamId, count: storm - singles }],
     },

@@ -151,8 +151,6 @@ it.each(
     const encoding = encodingOf({
       file_format: definition.format,
       compression,
-      parquet_schema: 3,
-      file_size_rule: 2,
     });
     const job = firstJob({ encoding, maxFileBytes: 1_800, writesManifest });
     const first = await attempt(bench, destination, job).exported;
@@ -256,7 +254,7 @@ describe('an erasure', () => {
   });
 
   it('without a manifest goes on where an attempt died between two files', async () => {
-    const encoding = encodingOf({ file_format: 'JSONLines', file_size_rule: 2 });
+    const encoding = encodingOf({ file_format: 'JSONLines' });
     const job = whole({ encoding, writesManifest: false, maxFileBytes: 3_000 });
     const first = await attempt(bench, destination, job).exported;
     const before = await readRows(job, first.result, all);
@@ -370,9 +368,7 @@ describe('an erasure', () => {
     };
     const settings = {
       file_format: 'Parquet',
-      parquet_schema: 3,
       table_format: 'iceberg',
-      file_size_rule: 2,
     };
     const job = firstJob({ encoding: encodingOf(settings), table, maxFileBytes: 6_000 });
     const first = await attempt(bench, destination, job).exported;

@@ -96,7 +96,7 @@ describe.each(['File', 'S3'] as const)('the files of an interval at %s', (type) 
   it.each(['JSONLines', 'Parquet'])(
     'of %s land with at most the bytes of the limit',
     async (format) => {
-      const encoding = encodingOf({ file_format: format, compression: 'zstd', file_size_rule: 2 });
+      const encoding = encodingOf({ file_format: format, compression: 'zstd' });
       const files = open(store, { encoding, maxFileBytes: 20_000 });
       const block = (first: number) =>
         rowBlock(

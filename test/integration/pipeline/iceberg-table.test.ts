@@ -24,7 +24,7 @@ const table = {
   retentionMs: 7 * dayMs,
   uri: (key: string) => `s3://${bucket}/${key}`,
 };
-const config = { file_format: 'Parquet', parquet_schema: 2, compression: 'snappy' };
+const config = { file_format: 'Parquet', compression: 'snappy' };
 let bench: IntervalBench;
 let store: OpenedStore;
 
@@ -64,7 +64,7 @@ async function faults(): Promise<readonly string[]> {
 
 describe('an export with an Iceberg table', () => {
   it('is read by a stranger: each row once, with its values', async () => {
-    const job = tableJob({ maxFileBytes: 6_000, encoding: tableEncoding({ file_size_rule: 2 }) });
+    const job = tableJob({ maxFileBytes: 6_000, encoding: tableEncoding({}) });
     const { result } = await attempt(bench, store.destination, job).exported;
     expect(result.files.length).toBeGreaterThan(1);
     await expectRows(rows);

@@ -33,7 +33,7 @@ beforeEach(async () => {
 });
 afterEach(() => opened.close());
 
-const parquet = encodingOf({ file_format: 'Parquet', parquet_schema: 2 });
+const parquet = encodingOf({ file_format: 'Parquet' });
 
 /** Exports the hour, and keeps what the run logs. */
 function run(changes: Parameters<typeof firstJob>[0]) {
@@ -71,7 +71,7 @@ it('fails before it commits anything if the export allows no rejected row', asyn
 
 it('reads no row if a column that is to be DECIMAL is not one of numeric', async () => {
   const decimal_columns = ['event decimal(9,2)', 'total decimal(9,2)'];
-  const config = { file_format: 'Parquet', parquet_schema: 3, decimal_columns };
+  const config = { file_format: 'Parquet', decimal_columns };
   const { exported, asked } = run({ encoding: encodingOf(config) });
   const error = toSluiceError(await exported.catch((thrown: unknown) => thrown));
   expect(error.code).toBe('destination.decimal_mismatch');
@@ -116,7 +116,7 @@ it.each([
 it.each(['null', 'limit'])(
   'keeps all rows of a Parquet file if infinity becomes %s',
   async (infinity) => {
-    const encoding = encodingOf({ file_format: 'Parquet', parquet_schema: 2, infinity });
+    const encoding = encodingOf({ file_format: 'Parquet', infinity });
     const { exported } = run({ encoding });
     const { result } = await exported;
     expect([result.rows, result.rejectedRows]).toEqual([40, 0]);
@@ -124,7 +124,7 @@ it.each(['null', 'limit'])(
 );
 
 it('makes the same files of numerics in their own form as of their JSON', async () => {
-  const encoding = encodingOf({ file_format: 'Parquet', parquet_schema: 3 });
+  const encoding = encodingOf({ file_format: 'Parquet' });
   const { request } = firstJob();
   const dslQuery =
     'SELECT uuid, properties.n::numeric(6,2) AS price, properties.n::numeric(15,9) AS exact FROM events';
@@ -157,5 +157,4 @@ it('makes the same files of numerics in their own form as of their JSON', async 
   opened = await openedBy.File();
   expect(await made(false)).toEqual(own);
   expect(asked).toEqual(['binary', undefined]);
-  expect(encodingOf({ file_format: 'Parquet', parquet_schema: 1 }).takesNumerics).toBe(false);
 });

@@ -13,6 +13,7 @@ import {
   openedBy,
   openIntervalBench,
   readableKeys,
+  receiptOf,
 } from '../../support/interval-bench.ts';
 
 /** Objects of other exports and programs at an export's keys. */
@@ -29,7 +30,7 @@ afterAll(() => bench?.drop());
 const bare = firstJob({ writesManifest: false });
 const other = { ...bare, exportId: String(randomUUID()), runId: randomUUID() };
 
-/** Puts an object as an earlier build did: it does not say whose it is. */
+/** Puts an object as another program does: it does not say whose it is. */
 async function putWithoutOwner(key: string) {
   const writer = await destination.createFile(
     { key, contentType: 'text/plain' },
@@ -92,7 +93,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
       const again = attempt(bench, destination, { ...ours, request }, unknown);
       expect(await codeOf(again.exported)).toBe('run.unknown_history');
       const there = await readAll(destination, key);
-      const current = { ...ours, request, current: result };
+      const current = { ...ours, request, current: receiptOf(result) };
       await attempt(bench, destination, current, unknown).exported;
       expect(await readAll(destination, key)).not.toEqual(there);
     });
@@ -122,7 +123,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
       if (!file) throw new Error('there is no file');
       await destination.deleteFiles([file.key]);
       const etag = await putWithoutOwner(file.key);
-      const current = { ...result, files: [{ ...file, etag }] };
+      const current = receiptOf({ ...result, files: [{ ...file, etag }] });
       await attempt(bench, destination, { ...bare, runId: randomUUID(), current }).exported;
       expect(String(await readAll(destination, file.key))).not.toBe('as it was');
     });
@@ -132,7 +133,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
       const key = result.files[0]?.key ?? '';
       await destination.deleteFiles([key]);
       await putWithoutOwner(key);
-      const next = { ...bare, runId: randomUUID(), current: result };
+      const next = { ...bare, runId: randomUUID(), current: receiptOf(result) };
       expect(await codeOf(attempt(bench, destination, next).exported)).toBe(
         'destination.key_taken',
       );

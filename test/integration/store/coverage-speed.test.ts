@@ -1,14 +1,16 @@
 import { timelineOf } from '../../../src/scheduling/timeline.ts';
-import { expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { toTimestamp } from '../../../src/domain/time.ts';
 import { findCoverage, findHoles } from '../../../src/store/coverage.ts';
 import type { Sql } from '../../../src/store/database.ts';
 import { coverageOf } from '../../../src/use-cases/exports/read-coverage.ts';
+import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { createExportOfThePast, hourMs } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
+beforeAll(() => allowBriefReceipts(side.db));
 
 it('two years of hours come from one pass over an index, and many holes from few rows', async () => {
   const years = 17_544;

@@ -75,7 +75,7 @@ const keys = () => keysUnder(store.destination, '');
 async function remove(run: ClaimedRun): Promise<readonly string[]> {
   const logged: string[] = [];
   const generation = run.fileGeneration;
-  const current = { ...run, era: null, generation, manifestKey };
+  const current = { ...run, generation, manifestKey };
   const log = (_level: string, message: string) => void logged.push(message);
   expect(await removeFiles(side.context, store.destination, current, log, signal)).toBe('all');
   return logged;
@@ -159,7 +159,7 @@ describe('an object that this export did not write', () => {
     store.server.faults.add({ match: { operation: 'HeadObject' }, times: 100, effect: denied });
     store.server.faults.add({ match: { operation: 'GetObject' }, times: 100, effect: denied });
     const log: string[] = [];
-    const current = { ...run, era: null, generation: run.fileGeneration, manifestKey };
+    const current = { ...run, generation: run.fileGeneration, manifestKey };
     const tell = (_level: string, message: string) => void log.push(message);
     expect(await removeFiles(side.context, store.destination, current, tell, signal)).toBe(
       'failed',

@@ -18,7 +18,6 @@ test.each([
   [{ max_file_size_mb: 5_000_001 }, 'Must be from 0 to 5000000.'],
   [{ max_file_size_mb: 1.5 }, 'Expected an integer from 0 to 5000000.'],
   [{ max_file_size_mb: '5' }, 'Expected an integer from 0 to 5000000.'],
-  [{ parquet_schema: 4 }, 'Must be from 1 to 3.'],
   [{ infinity: 'drop' }, 'Must be one of reject, null, limit.'],
   [{ on_rejected: 'skip' }, 'Must be one of warn, fail.'],
   [{ csv_arrays: 'pg' }, 'Must be one of json, postgres.'],

@@ -3,19 +3,13 @@ import type { BatchExport } from '../../../src/console/api-types.ts';
 import { checkDraft, withIncomplete } from '../../../src/console/form/check-draft.ts';
 import { bodyOf, draftOf, rowsOf } from '../../../src/console/form/draft.ts';
 import { fieldsOf, type PropertySchema } from '../../../src/console/form/fields.ts';
-import {
-  applies,
-  choicesOf,
-  choiceText,
-  isSent,
-  withFormat,
-} from '../../../src/console/form/file-settings.ts';
+import { applies, choicesOf, isSent, withFormat } from '../../../src/console/form/file-settings.ts';
 import { inFormWords, labelsOf } from '../../../src/console/form/form-words.ts';
 import { type ApiDescription, offered } from '../../../src/console/form/openapi.ts';
 import { createTimeFormat } from '../../../src/console/times.ts';
 
 const times = createTimeFormat('en', 'UTC');
-const version = { anyOf: [{ type: 'integer', minimum: 1, maximum: 2 }, { type: 'null' }] };
+const days = { anyOf: [{ type: 'integer', minimum: 1, maximum: 2 }, { type: 'null' }] };
 const config: PropertySchema = {
   required: ['bucket_name'],
   properties: {
@@ -24,7 +18,7 @@ const config: PropertySchema = {
     file_format: { enum: ['JSONLines', 'CSV', 'Parquet'], 'x-default': 'JSONLines' },
     compression: { anyOf: [{ enum: ['gzip', 'snappy'] }, { type: 'null' }], 'x-default': null },
     csv_arrays: { enum: ['json', 'postgres'], 'x-default': 'json' },
-    parquet_schema: { ...version, 'x-default': null } as PropertySchema,
+    snapshot_retention_days: { ...days, 'x-default': null } as PropertySchema,
     decimal_columns: { anyOf: [{ type: 'array' }, { type: 'null' }], 'x-default': null },
     json_null: { enum: ['keep', 'null'], 'x-default': 'keep' },
     include_events: { anyOf: [{ type: 'array' }, { type: 'null' }], 'x-default': null },
@@ -88,10 +82,8 @@ describe('a setting without an effect', () => {
     expect(applies({ name: 'csv_arrays' }, { file_format: 'Parquet' })).toBe(false);
     expect(applies({ name: 'csv_arrays' }, { file_format: 'CSV' })).toBe(true);
     const decimals = { name: 'decimal_columns' };
-    expect(applies(decimals, { file_format: 'CSV', parquet_schema: '' })).toBe(false);
-    expect(applies(decimals, { file_format: 'Parquet', parquet_schema: '2' })).toBe(false);
-    expect(applies(decimals, { file_format: 'Parquet', parquet_schema: '3' })).toBe(true);
-    expect(applies({ name: 'file_size_rule' }, { max_file_size_mb: '0' })).toBe(false);
+    expect(applies(decimals, { file_format: 'CSV' })).toBe(false);
+    expect(applies(decimals, { file_format: 'Parquet' })).toBe(true);
     expect(applies({ name: 'bucket_name' }, {})).toBe(true);
   });
 
@@ -109,12 +101,11 @@ describe('a setting without an effect', () => {
   });
 });
 
-test('a choice of numbers is sent as a number, and named in words', () => {
-  const [field] = fieldsOf(config).filter(({ name }) => name === 'parquet_schema');
+test('a choice of numbers is sent as a number', () => {
+  const [field] = fieldsOf(config).filter(({ name }) => name === 'snapshot_retention_days');
   expect(field).toMatchObject({ kind: 'choice', choices: ['1', '2'] });
-  expect(configOf({ file_format: 'Parquet', parquet_schema: '1' }).parquet_schema).toBe(1);
-  expect(configOf({ file_format: 'Parquet' })).not.toHaveProperty('parquet_schema');
-  if (field) expect(choiceText(field, '')).toBe('Newest');
+  expect(configOf({ snapshot_retention_days: '1' }).snapshot_retention_days).toBe(1);
+  expect(configOf({})).not.toHaveProperty('snapshot_retention_days');
 });
 
 test('a preview sends what decides the rows, and no secret', () => {

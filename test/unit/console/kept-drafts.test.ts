@@ -56,7 +56,7 @@ test.each([null, '', '{', '[]', '{"base":"a"}', '{"base":"a","draft":{"type":"Go
   (text) => expect(readDraft(description, text, fresh)).toBeNull(),
 );
 
-test('a text of an earlier build keeps what the form still has', () => {
+test('a text of another build keeps what the form still has', () => {
   const stored = {
     type: 'S3',
     name: 7,

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import { fileDefinition } from '../../../src/destinations/file/definition.ts';
 
-const enclose = (directory: unknown, before: Readonly<Record<string, unknown>> | null = null) =>
-  fileDefinition.enclose?.({ directory }, 7, before)?.directory;
+const enclose = (directory: unknown) => fileDefinition.enclose?.({ directory }, 7)?.directory;
 
 test.each([
   ['a', '7/a'],
@@ -18,10 +17,4 @@ test.each([
   [8, 8],
 ])('directory %j of project 7 becomes %j', (directory, enclosed) => {
   expect(enclose(directory)).toBe(enclosed);
-});
-
-test('a stored directory stays only if nothing of its config changes', () => {
-  expect(enclose('shared', { directory: 'shared' })).toBe('shared');
-  expect(enclose('shared', { directory: 'shared', prefix: 'a' })).toBe('7/shared');
-  expect(enclose('other', { directory: 'shared' })).toBe('7/other');
 });

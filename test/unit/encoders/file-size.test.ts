@@ -42,8 +42,7 @@ async function split(
 ): Promise<Made> {
   const columns = blocks[0]?.columns ?? [];
   const made = { files: [] as Buffer[], rows: [] as number[], rejected: [] as number[] };
-  const begin = () =>
-    openEncoder(definition, compression, columns, { parquetSchema: 3, maxBytes, origin });
+  const begin = () => openEncoder(definition, compression, columns, { maxBytes, origin });
   let encoder = begin();
   let chunks: Uint8Array[] = [];
   let taken = 0;

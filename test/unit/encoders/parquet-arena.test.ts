@@ -24,7 +24,7 @@ const blocks = rowBlocks(
 
 /** The file, and the memory that its pages were in. */
 async function encode(releases: boolean) {
-  const encoder = openParquet(columns, null, 3, sizes);
+  const encoder = openParquet(columns, null, sizes);
   const copies: Buffer[] = [];
   const memory = new Set<ArrayBufferLike>();
   const take = (chunks: readonly Uint8Array[]) => {

@@ -119,8 +119,8 @@ const kinds: Readonly<Record<string, Kind>> = {
 /** In row groups of three. */
 async function encode(column: Omit<Column, 'name'>, values: readonly TestValue[]) {
   const columns = [{ ...column, name: 'value' }];
-  const sizes = { ...defaultSizes(1, 3), groupRows: 3 };
-  const encoder = openParquet(columns, 'snappy', 3, sizes, { isOfTable: true });
+  const sizes = { ...defaultSizes(1), groupRows: 3 };
+  const encoder = openParquet(columns, 'snappy', sizes, { isOfTable: true });
   const file = await encodeAll(encoder, [
     rowBlock(
       columns,

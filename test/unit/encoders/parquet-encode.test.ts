@@ -43,7 +43,7 @@ describe('the Parquet encoder', () => {
     const limited = { ...sizes, groupRawBytes: 1e9, groupHeldBytes: 1e9, groupRows: 700 };
     const files = await Promise.all(
       [4000, 333, 1].map((size) =>
-        encodeParquet(columns, null, rowBlocks(columns, rows, size), limited, 2),
+        encodeParquet(columns, null, rowBlocks(columns, rows, size), limited),
       ),
     );
     const [whole = Buffer.alloc(0), ...cut] = files;
@@ -52,14 +52,13 @@ describe('the Parquet encoder', () => {
     for (const file of cut) expect(file.equals(whole)).toBe(true);
   });
 
-  it('limits the rows of a group in files of schema 2 only', () => {
-    expect(defaultSizes(3, 2).groupRows).toBe(2 ** 17);
-    expect(defaultSizes(3, 1).groupRows).toBeUndefined();
+  it('limits the rows of a group', () => {
+    expect(defaultSizes(3).groupRows).toBe(2 ** 17);
   });
 
   it('says what it holds, and ends a row group so that memory stays bounded', async () => {
     const bytes = columnsOf({ blob: 'bytea' });
-    const encoder = openParquet(bytes, null, 1, sizes);
+    const encoder = openParquet(bytes, null, sizes);
     let taken = 0;
     let highest = 0;
     for (let index = 0; index < 3000; index++) {
@@ -81,19 +80,24 @@ describe('the Parquet encoder', () => {
     expect(metadata.num_rows).toBe(4000n);
     expect(metadata.created_by).toMatch(/^sluice version /);
     let at = 4n;
+    let indexes = 0;
     for (const group of metadata.row_groups) {
       expect(group.file_offset).toBe(at);
-      for (const { meta_data: chunk } of group.columns) {
+      let filters = 0;
+      for (const { meta_data: chunk, ...index } of group.columns) {
         expect(chunk?.codec).toBe('ZSTD');
         expect(chunk?.dictionary_page_offset ?? chunk?.data_page_offset).toBe(at);
         at += chunk?.total_compressed_size ?? 0n;
+        filters += chunk?.bloom_filter_length ?? 0;
+        indexes += (index.column_index_length ?? 0) + (index.offset_index_length ?? 0);
       }
+      at += BigInt(filters);
     }
-    expect(file.length).toBe(Number(at) + metadata.metadata_length + 8);
+    expect(file.length).toBe(Number(at) + indexes + metadata.metadata_length + 8);
   });
 
   it('fails the write if a page cannot be compressed', async () => {
-    const encoder = openParquet(columns, 'lzo' as never, 1, sizes);
+    const encoder = openParquet(columns, 'lzo' as never, sizes);
     await expect(encoder.write(rowBlock(columns, rows))).rejects.toThrow();
   });
 });

@@ -14,7 +14,7 @@ async function encode(
   const columns: readonly Column[] = [{ name: 'v', type, sourceType }];
   const rows = texts.map((text): TestRow => [text]);
   const decimalColumns = chosen && [{ name: 'v', ...chosen }];
-  const encoder = openParquet(columns, null, 3, undefined, { decimalColumns });
+  const encoder = openParquet(columns, null, undefined, { decimalColumns });
   const parts = [...(await encoder.write(rowBlock(columns, rows)))];
   const { rejected } = encoder;
   parts.push(...(await encoder.finish()));

@@ -16,7 +16,7 @@ describe('values that no Parquet type holds', () => {
     ['a time beyond int64', [2, 0, last + 1n, 0n], 2, /^later than 294247-01-10T04/],
     ['the last time of PostgreSQL', [2, 0, 9_224_318_015_999_999_999n, 0n], 2, /^later/],
   ])('%s is rejected by name, its row left out', async (_, bad, column, reason) => {
-    const encoder = openParquet(columns, null, 1);
+    const encoder = openParquet(columns, null);
     const parts = [...(await encoder.write(rowBlock(columns, [good, bad, good, bad])))];
     expect(encoder.rejected).toEqual([
       { row: 1, column, reason: expect.stringMatching(reason) },
@@ -29,7 +29,7 @@ describe('values that no Parquet type holds', () => {
   });
 
   it('are reported once a row, for its first column, by rising row', async () => {
-    const encoder = openParquet(columns, null, 1);
+    const encoder = openParquet(columns, null);
     const rows: TestRow[] = [
       [1, 0, 0n, 'infinity'],
       [2, 'infinity', 'infinity', 'infinity'],
@@ -43,7 +43,7 @@ describe('values that no Parquet type holds', () => {
   });
 
   it('leave a valid file behind if no row is left', async () => {
-    const encoder = openParquet(columns, 'snappy', 1);
+    const encoder = openParquet(columns, 'snappy');
     const file = await encodeAll(encoder, [rowBlock(columns, [[1, 'infinity', null, null]])]);
     expect(await readWithHyparquet(file, columns)).toEqual([]);
   });

@@ -2,7 +2,6 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { ParquetSchema } from '../../../src/domain/format-settings.ts';
 import { type ColumnType, textOfJson } from '../../../src/domain/row-block.ts';
 import { parquet } from '../../../src/encoders/parquet/definition.ts';
 import { encodeParquet } from '../../support/parquet-readers.ts';
@@ -15,12 +14,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 /** What `verify` reads back from a file of one column. */
-async function readBack(
-  sourceType: string,
-  json: readonly string[],
-  schema: ParquetSchema,
-  type: ColumnType = 'as_json',
-) {
+async function readBack(sourceType: string, json: readonly string[], type: ColumnType = 'as_json') {
   const columns = [{ name: 'key', type: 'as_json' as const, sourceType }];
   const blocks = [
     rowBlock(
@@ -29,11 +23,10 @@ async function readBack(
     ),
   ];
   const path = join(folder, 'file');
-  await writeFile(path, await encodeParquet(columns, 'zstd', blocks, undefined, schema));
+  await writeFile(path, await encodeParquet(columns, 'zstd', blocks));
   const found: (string | null)[] = [];
-  const made = { parquetSchema: schema };
   const asked = [{ name: 'key', type }];
-  for await (const [value] of parquet.read(path, asked, 'zstd', made)) found.push(value ?? null);
+  for await (const [value] of parquet.read(path, asked, 'zstd')) found.push(value ?? null);
   return found;
 }
 
@@ -59,23 +52,20 @@ it.each<[string, readonly string[]]>([
   ['time without time zone[]', ['["10:00:00"]']],
   ['bytea[]', ['["\\\\x00ff"]']],
   ['jsonb[]', ['[{"a":1.10}]']],
-])('a %s is read back as PostgreSQL prints it, in each schema', async (sourceType, json) => {
+])('a %s is read back as PostgreSQL prints it', async (sourceType, json) => {
   const expected = json.map(textOfJson);
-  for (const schema of [2, 3] as const) {
-    expect(await readBack(sourceType, json, schema)).toEqual(expected);
-  }
-  expect(await readBack(sourceType, json, 1)).toEqual(expected);
+  expect(await readBack(sourceType, json)).toEqual(expected);
 });
 
 it('a DECIMAL and a TIME are found by their text if the type of the column is not known', async () => {
   const large = '123456789012345678901';
-  expect(await readBack('numeric(21,0)', [large], 3, 'text')).toEqual([large]);
-  expect(await readBack('numeric(9,2)', ['1.10'], 3, 'text')).toEqual(['1.10']);
-  expect(await readBack('time without time zone', ['"10:00:00.5"'], 3, 'text')).toEqual([
+  expect(await readBack('numeric(21,0)', [large], 'text')).toEqual([large]);
+  expect(await readBack('numeric(9,2)', ['1.10'], 'text')).toEqual(['1.10']);
+  expect(await readBack('time without time zone', ['"10:00:00.5"'], 'text')).toEqual([
     '10:00:00.5',
   ]);
 });
 
-it('a text that looks like JSON stays as it is in schema 2', async () => {
-  expect(await readBack('shop.label', ['"\\"a\\""', '"null"'], 2)).toEqual(['"a"', 'null']);
+it('a text that looks like JSON stays as it is', async () => {
+  expect(await readBack('shop.label', ['"\\"a\\""', '"null"'])).toEqual(['"a"', 'null']);
 });

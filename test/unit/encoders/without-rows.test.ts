@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FormatSettings, parquetSchemas } from '../../../src/domain/format-settings.ts';
+import type { FormatSettings } from '../../../src/domain/format-settings.ts';
 import type { Column } from '../../../src/domain/row-block.ts';
 import type {
   Compression,
@@ -80,8 +80,7 @@ it.each(pairs)(
   '$format with compression $compression keeps all other rows as they are',
   async (pair) => {
     const { definition, compression } = pair;
-    const options = { parquetSchema: 3 as const };
-    const made = { definition, compression, columns, options };
+    const made = { definition, compression, columns, options: {} };
     const { bytes } = await without(made, rows, ofPerson);
     const expected = await encode(made, rest);
     if (definition === parquet) expect(bytes.equals(expected)).toBe(true);
@@ -99,14 +98,10 @@ describe('Parquet', () => {
     interval: { start: 0, end: 3_600_000 },
     keyPlaces: [0],
   };
-  it.each(parquetSchemas)(
-    'of schema %s keeps its notes, filters and bounds',
-    async (parquetSchema) => {
-      const options: FormatOptions = {
-        parquetSchema,
-        origin,
-        tableFormat: parquetSchema === 3 ? 'iceberg' : null,
-      };
+  it.each([null, 'iceberg'] as const)(
+    'of the table %s keeps its notes, filters and bounds',
+    async (tableFormat) => {
+      const options: FormatOptions = { origin, tableFormat };
       const made = { definition: parquet, compression: 'zstd', columns, options };
       const encoder = openEncoder(parquet, 'zstd', columns, options);
       const expected = await encodeAll(encoder, rowBlocks(columns, rest, 1_000));
@@ -146,12 +141,12 @@ describe('Parquet', () => {
             '"lone \\ud800"',
           ],
   );
-  it.each(parquetSchemas)('of schema %s keeps each plain type', async (parquetSchema) => {
+  it('keeps each plain type', async () => {
     const made = {
       definition: parquet,
       compression: null,
       columns: plainColumns,
-      options: { parquetSchema },
+      options: {},
     };
     const { bytes } = await without(made, plainRows, (row) => row % 3 === 1);
     const expected = await encode(
@@ -170,17 +165,14 @@ describe('Parquet', () => {
   ])('keeps $source', async ({ source, json, ...more }) => {
     const typed = [{ name: 'v', type: 'as_json' as const, sourceType: source }];
     const many = Array.from({ length: 500 }, (_, n): TestRow => [json[n % json.length] ?? null]);
-    for (const parquetSchema of parquetSchemas) {
-      if ('decimals' in more && parquetSchema < 3) continue;
-      const options = { parquetSchema, ...('decimals' in more ? more.decimals : {}) };
-      const made = { definition: parquet, compression: 'snappy', columns: typed, options };
-      const { bytes } = await without(made, many, (row) => row % 2 === 0);
-      const expected = await encode(
-        made,
-        many.filter((_, row) => row % 2 === 1),
-      );
-      expect(bytes.equals(expected), `schema ${parquetSchema}`).toBe(true);
-    }
+    const options = 'decimals' in more ? more.decimals : {};
+    const made = { definition: parquet, compression: 'snappy', columns: typed, options } as const;
+    const { bytes } = await without(made, many, (row) => row % 2 === 0);
+    const expected = await encode(
+      made,
+      many.filter((_, row) => row % 2 === 1),
+    );
+    expect(bytes.equals(expected)).toBe(true);
   });
 });
 

@@ -86,7 +86,6 @@ test('a mail about many exports has ten names on a line each, and says where all
     count: 30,
     first_at: failing.happenedAt,
     last_at: failing.happenedAt,
-    more_dropped: false,
     errors: [],
     projects: Array.from({ length: 12 }, (_, n) => ({ id: n, count: 20 - n })),
     events,

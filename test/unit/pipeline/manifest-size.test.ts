@@ -14,6 +14,7 @@ function intentOf(files: number): CommitIntent {
     totalRows: files,
     rows: files,
     rejectedRows: 0,
+    droppedRows: 0,
     bytes: files,
     files: Array.from({ length: files }, (_, index) => ({ key: `p/file-${index}`, ...file })),
     rejectedFiles: [],

@@ -50,8 +50,6 @@ test.each<[string, readonly string[], Partial<Live>, readonly string[]]>([
     ['prepared:100', 'prepared:101'],
   ],
   ['a prepared one', ['prepared:90', 'prepared:91'], { prepared: prepared(91n) }, ['prepared:91']],
-  ['a prepared one that an older build named', ['91'], { prepared: prepared(91n) }, ['91']],
-  ['one that an older build named', ['3/4'], {}, []],
   [
     'sessions',
     ['session:7:1', 'session:8:1'],

@@ -15,7 +15,7 @@ async function create(config: object) {
   const body = exportBody({ destination: s3({ file_format: 'Parquet', ...config }) });
   const created = await api.client.post(`${exportsPath()}/`, body);
   expect(created.status).toBe(201);
-  return { id: created.body.id, schema: created.body.destination.config.parquet_schema };
+  return { id: created.body.id };
 }
 
 async function change(id: string, config: object) {
@@ -24,53 +24,10 @@ async function change(id: string, config: object) {
   return { status: changed.status, body: changed.body };
 }
 
-const schemaAfter = async (id: string, config: object) =>
-  (await change(id, config)).body.destination.config.parquet_schema;
-
-/** As it was stored before there was the setting. */
-async function createOld(): Promise<string> {
+test.each(['parquet_schema', 'file_size_rule'])('%s is no setting', async (name) => {
   const { id } = await create({});
-  await api.db.query(
-    `update batch_exports set destination_config = destination_config - 'parquet_schema' where id = $1`,
-    [id],
-  );
-  return id;
-}
-
-test('a new export stores schema 3, or the one that it asks for', async () => {
-  expect((await create({})).schema).toBe(3);
-  expect((await create({ parquet_schema: null })).schema).toBe(3);
-  expect((await create({ parquet_schema: 2 })).schema).toBe(2);
-  expect((await create({ parquet_schema: 1 })).schema).toBe(1);
-});
-
-test('an export from before the setting stays at 1 until it is raised', async () => {
-  const id = await createOld();
-  expect(await schemaAfter(id, { prefix: 'other' })).toBe(1);
-  const still = await createOld();
-  expect(await schemaAfter(still, { parquet_schema: null })).toBe(1);
-  expect(await schemaAfter(still, { parquet_schema: 2 })).toBe(2);
-  expect(await schemaAfter(still, { prefix: 'other' })).toBe(2);
-  expect(await schemaAfter(still, { parquet_schema: null })).toBe(2);
-});
-
-test('how the size of files is counted stays for an export that had a limit', async () => {
-  const ruleAfter = async (id: string, config: object) =>
-    (await change(id, config)).body.destination.config.file_size_rule;
-  const old = async (config: object) => {
-    const { id } = await create(config);
-    await api.db.query(
-      `update batch_exports set destination_config = destination_config - 'file_size_rule' where id = $1`,
-      [id],
-    );
-    return id;
-  };
-  const { id } = await create({ max_file_size_mb: 5 });
-  expect(await ruleAfter(id, {})).toBe(2);
-  const limited = await old({ max_file_size_mb: 5 });
-  expect(await ruleAfter(limited, { max_file_size_mb: 6 })).toBe(1);
-  expect(await ruleAfter(limited, { file_size_rule: 2 })).toBe(2);
-  expect(await ruleAfter(await old({}), { max_file_size_mb: 6 })).toBe(2);
+  const { status, body } = await change(id, { [name]: 2 });
+  expect([status, body.attr]).toEqual([400, `destination__config__${name}`]);
 });
 
 test('columns of numeric as DECIMAL are refused if they are not written right or have no effect', async () => {
@@ -83,7 +40,6 @@ test('columns of numeric as DECIMAL are refused if they are not written right or
     [{ decimal_columns: ['total decimal(0,0)'] }, /1 to 38 digits/],
     [{ decimal_columns: ['a decimal(1,0)', 'a decimal(2,0)'] }, /named twice/],
     [{ file_format: 'CSV' }, /^Only for Parquet\. Set file_format to Parquet/],
-    [{ parquet_schema: 2 }, /^Needs parquet_schema 3\./],
     [{ decimal_columns: 'total decimal(4,2)' }, /list|array/i],
   ] as const;
   for (const [config, detail] of refusals) {
@@ -93,13 +49,6 @@ test('columns of numeric as DECIMAL are refused if they are not written right or
   }
   const cleared = await change(id, { decimal_columns: null, file_format: 'CSV' });
   expect(cleared.status).toBe(200);
-});
-
-test.each([0, 4, 1.5, 'two'])('refuses schema %s', async (parquet_schema) => {
-  const { id } = await create({});
-  const { status, body } = await change(id, { parquet_schema });
-  expect(status).toBe(400);
-  expect(body.attr).toBe('destination__config__parquet_schema');
 });
 
 test('an unknown type of destination is refused with the types that there are', async () => {
@@ -135,7 +84,6 @@ test('an Iceberg table is refused if the export cannot write one, with the field
   };
   const attr = (name: string) => [400, `destination__config__${name}`];
   expect(await refused(s3({ ...table, file_format: 'CSV' }))).toEqual(attr('table_format'));
-  expect(await refused(s3({ ...table, parquet_schema: 1 }))).toEqual(attr('parquet_schema'));
   expect(await refused(s3({ ...table, manifest: false }))).toEqual(attr('manifest'));
   expect(await refused(s3({ ...table, table_format: 'delta' }))).toEqual(attr('table_format'));
   const noOp = { type: 'NoOp', config: table };
