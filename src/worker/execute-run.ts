@@ -14,10 +14,10 @@ import type { ReadRows, WithoutRows } from '../pipeline/read-back.ts';
 import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { Settlement, Source } from '../sources/source.ts';
 import { recordStepError } from '../store/chains.ts';
-import type { JointStatements } from './joint-statements.ts';
-import { type ClaimedRun, claimRun } from '../store/leases.ts';
+import type { ClaimedRun } from '../store/claims.ts';
 import type { NewLogEntry } from '../store/log-entries.ts';
 import type { LookBack } from '../store/look-backs.ts';
+import type { RunStatements } from '../store/run-statements.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import { releaseUploads } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
@@ -89,8 +89,7 @@ export interface AttemptOptions extends RunMemory {
   readonly connectors: Connectors;
   /** Between the runs of an organization; none in a process of its own. */
   readonly turns?: ReadingTurns;
-  /** Statements that runs of this process share; none in a process of its own. */
-  readonly joint?: JointStatements;
+  readonly statements: RunStatements;
   readonly onError: (error: unknown, run: ClaimedRun) => void;
 }
 
@@ -161,7 +160,7 @@ export async function executeClaimed(
   const { context } = options;
   const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   const log = new RunLog(context.db, run, (error) => options.onError(error, run));
-  const open = openPorts(context, run, log, options.joint);
+  const open = openPorts(context, options.statements, run, log);
   try {
     log.add('INFO', `Attempt ${run.attempt} started for ${describeInterval(run.interval)}.`);
     if (run.crashes >= context.policy.maxSharedCrashes) {
@@ -192,12 +191,12 @@ export async function executeClaimed(
  * it.
  */
 function claim(
-  { context: { db, policy }, joint, workerId }: ExecutorOptions,
+  { context: { policy }, statements, workerId }: ExecutorOptions,
   runId: string,
 ): Promise<ClaimedRun | null> {
   const holder = `${workerId}/${randomUUID()}`;
   return retryUntilRecorded(
-    () => claimRun(db, runId, holder, policy.leaseMs, joint?.claims),
+    () => statements.claim({ runId, holder }),
     AbortSignal.timeout(policy.leaseMs / 2),
   );
 }
@@ -260,16 +259,14 @@ async function attempt(
 }
 
 function record(
-  { context, joint }: AttemptOptions,
+  { statements }: AttemptOptions,
   run: ClaimedRun,
   result: IntervalResult,
   replaced: readonly LeftoverFile[],
   entries: readonly NewLogEntry[],
 ): Promise<Completion | null> {
-  return recordCompletion(
-    context,
-    run,
-    {
+  return recordCompletion(statements, run, {
+    result: {
       recordsTotalCount: result.totalRows,
       recordsCompleted: result.rows,
       recordsDropped: result.droppedRows ?? 0,
@@ -284,7 +281,7 @@ function record(
       keyDigest: result.keyDigest,
       keyCount: result.keyCount,
     },
-    {
+    receipt: {
       exportId: run.exportId,
       interval: run.interval,
       runId: run.runId,
@@ -302,8 +299,7 @@ function record(
     },
     replaced,
     entries,
-    joint?.completions,
-  );
+  });
 }
 
 const sum = <T>(items: readonly T[], value: (item: T) => number): number =>

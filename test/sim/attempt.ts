@@ -2,11 +2,11 @@
 
 import { type ErrorCode, SluiceError } from '../../src/domain/errors.ts';
 import type { DataInterval } from '../../src/domain/time.ts';
-import { beginCommit } from '../../src/store/attempt-steps.ts';
-import type { ClaimedRun } from '../../src/store/leases.ts';
+import type { ClaimedRun } from '../../src/store/claims.ts';
 import type { Context } from '../../src/use-cases/context.ts';
 import { recordFault } from '../../src/use-cases/runs/finish-run.ts';
 import { recordManifest } from '../support/record-manifest.ts';
+import { beginCommit } from '../support/run-verbs.ts';
 import type { Defect } from './faulty-database.ts';
 import { proofOf, type Rows, rowsOf, type SimSource } from './source.ts';
 

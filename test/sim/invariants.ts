@@ -2,11 +2,11 @@
 
 import { isTerminal, type RunPurpose, type RunStatus } from '../../src/domain/run.ts';
 import type { Instant } from '../../src/domain/time.ts';
-import type { Sql } from '../../src/store/database.ts';
 import { listRunningBackfills } from '../../src/store/backfills.ts';
+import type { Sql } from '../../src/store/database.ts';
 import { findGaps, findOverlaps, findTornTicks } from '../../src/store/verify-queries.ts';
-import { advanceBackfill } from '../../src/use-cases/backfills/advance-backfill.ts';
 import { findLostRuns } from '../support/lost-runs.ts';
+import { advanceBackfill } from '../support/run-verbs.ts';
 import { keyOf } from './attempt.ts';
 import { advanceHighWaterMark } from './high-water-mark.ts';
 import { type Rows, rowsOf } from './source.ts';

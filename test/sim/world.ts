@@ -13,11 +13,10 @@ import { openSchedule, type Settings } from '../../src/scheduling/schedule.ts';
 import { listRunningBackfills } from '../../src/store/backfills.ts';
 import { findBatchExport } from '../../src/store/exports.ts';
 import type { Lease } from '../../src/store/lease.ts';
-import { claimRun, renewLeases, sweepExpiredLeases } from '../../src/store/leases.ts';
+import { renewLeases, sweepExpiredLeases } from '../../src/store/leases.ts';
 import { findRunNeeds } from '../../src/store/run-needs.ts';
 import { findRun } from '../../src/store/runs.ts';
 import { reportWorker } from '../../src/store/workers.ts';
-import { advanceBackfill } from '../../src/use-cases/backfills/advance-backfill.ts';
 import { startBackfill } from '../../src/use-cases/backfills/start-backfill.ts';
 import type { Context } from '../../src/use-cases/context.ts';
 import { pauseExport } from '../../src/use-cases/exports/pause-export.ts';
@@ -31,6 +30,7 @@ import { dispatchRuns } from '../../src/use-cases/runs/dispatch-runs.ts';
 import { recordFault, releaseRun } from '../../src/use-cases/runs/finish-run.ts';
 import { lookBack } from '../../src/use-cases/runs/look-back.ts';
 import { SlowExports } from '../../src/use-cases/runs/slow-exports.ts';
+import { advanceBackfill, claimRun } from '../support/run-verbs.ts';
 import { WorkGuard } from '../../src/use-cases/work-guard.ts';
 import { storeExport } from '../support/store-export.ts';
 import { type Attempt, type Bucket, begun, keyOf, takeStep } from './attempt.ts';
@@ -333,7 +333,7 @@ async function look({ lane, source, exportIds, slow }: World): Promise<void> {
   );
   await lookBack(context, {
     slow,
-    guard: new WorkGuard(db, () => {}),
+    guard: new WorkGuard(context.db, (error) => void errors.push(error)),
     sourceOf: () => looked as Source,
     keepsFiles: () => true,
     onError: (error) => void errors.push(error),

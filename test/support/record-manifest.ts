@@ -1,4 +1,5 @@
-import type { ClaimedRun } from '../../src/store/leases.ts';
+import type { ClaimedRun } from '../../src/store/claims.ts';
+import { RunStatements } from '../../src/store/run-statements.ts';
 import type { Context } from '../../src/use-cases/context.ts';
 import { recordCompletion } from '../../src/use-cases/runs/complete-run.ts';
 
@@ -19,36 +20,39 @@ export async function recordManifest(
   } = { snapshot: '1:1:', keyDigest: null, keyCount: 0 },
 ): Promise<boolean> {
   const completion = await recordCompletion(
-    context,
+    new RunStatements(context.db, context.policy.leaseMs),
     run,
     {
-      recordsTotalCount: put.rows,
-      recordsCompleted: put.rows,
-      bytesExported: 0,
-      files: 0,
-      cursor: null,
-      recordsDropped: 0,
-      recordsRejected: 0,
-      steps: [],
-      ...proof,
-      settled: true,
-      pending: [],
+      result: {
+        recordsTotalCount: put.rows,
+        recordsCompleted: put.rows,
+        bytesExported: 0,
+        files: 0,
+        cursor: null,
+        recordsDropped: 0,
+        recordsRejected: 0,
+        steps: [],
+        ...proof,
+        settled: true,
+        pending: [],
+      },
+      receipt: {
+        ...put,
+        exportId: run.exportId,
+        interval: run.interval,
+        runId: run.runId,
+        destinationVersion: run.destinationVersion,
+        generation: run.fileGeneration,
+        era: null,
+        recipe: null,
+        deliveredDigest: null,
+        files: [],
+        rejectedFiles: [],
+        bytes: 0,
+      },
+      replaced: [],
+      entries: [],
     },
-    {
-      ...put,
-      exportId: run.exportId,
-      interval: run.interval,
-      runId: run.runId,
-      destinationVersion: run.destinationVersion,
-      generation: run.fileGeneration,
-      era: null,
-      recipe: null,
-      deliveredDigest: null,
-      files: [],
-      rejectedFiles: [],
-      bytes: 0,
-    },
-    [],
   );
   return completion !== null;
 }

@@ -128,24 +128,25 @@ async function serve(
   const shortMs = options.turnMs ?? turnMs;
   const startedAt = performance.now();
   for (const item of items) {
-    const beganAt = performance.now();
+    let beganAt = performance.now();
     if (stopping.aborted || beganAt - startedAt > shortMs) break;
     const stamp = () => stampLookBack(db, item).catch((cause) => onError(cause, item));
     const stamping = setInterval(() => void stamp(), stampMs).unref();
-    const limit = AbortSignal.timeout(isLong ? longestMs : shortMs);
+    const limitMs = isLong ? longestMs : shortMs;
     try {
-      const signal = AbortSignal.any([stopping, limit]);
-      const what = { kind: 'look_back', id: item.exportId } as const;
-      await guard.do(what, isLong ? longestMs : shortMs, async () => {
+      await guard.do({ kind: 'look_back', id: item.exportId }, limitMs, async () => {
+        beganAt = performance.now();
+        const signal = AbortSignal.any([stopping, AbortSignal.timeout(limitMs)]);
         if (await lookAt(db, options, item, signal)) onMade();
       });
     } catch (error) {
       if (stopping.aborted) break;
+      const wasCut = performance.now() - beganAt >= limitMs;
       // One that was cut short gets a longer turn.
-      if (isLong || !limit.aborted) onError(error, item);
+      if (isLong || !wasCut) onError(error, item);
       await stamp();
       const fault = toSluiceError(error);
-      const isLasting = !limit.aborted && !fault.spec.retryable;
+      const isLasting = !wasCut && !fault.spec.retryable;
       if (isLasting) await noteFault(db, item, fault).catch((cause) => onError(cause, item));
     } finally {
       clearInterval(stamping);
