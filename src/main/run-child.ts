@@ -3,9 +3,9 @@ import type { ClaimedRun } from '../store/claims.ts';
 import { openDatabase } from '../store/database.ts';
 import { RunStatements } from '../store/run-statements.ts';
 import { createLogger } from '../telemetry/logger.ts';
+import { Attempt } from '../worker/attempt.ts';
 import type { AttemptReport } from '../worker/attempt-report.ts';
 import { serveRun } from '../worker/child-run.ts';
-import { executeClaimed } from '../worker/execute-run.ts';
 import type { ChildSetup } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
@@ -55,7 +55,7 @@ async function execute(
   };
   try {
     growYoungGeneration();
-    return await executeClaimed(options, run, signal);
+    return await new Attempt(options, run, signal, null).execute();
   } finally {
     await db.close();
   }

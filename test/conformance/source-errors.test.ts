@@ -233,7 +233,8 @@ describe.each(sourceServers)('%s', (_, start) => {
     ])(
       'that is %s is found by run, check and test, in the same words',
       async (_, sql, changes, words) => {
-        await shop.run(`create table shop.one (like shop.base including all); insert into shop.one select * from shop.base;
+        await shop.run(`drop table if exists shop.one cascade; drop function if exists shop.no();
+        create table shop.one (like shop.base including all); insert into shop.one select * from shop.base;
         grant select on shop.one to ${shop.reader}; ${sql.replaceAll('{reader}', shop.reader)}`);
         const model = { ...relation('one'), ...changes };
         const error = await failing(model);
@@ -245,9 +246,8 @@ describe.each(sourceServers)('%s', (_, start) => {
         const step = await test('rows', 1, caseRequest().interval);
         expect(step).toMatchObject({
           passed: false,
-          error: expect.stringContaining(`${error?.code}: ${said}`),
+          error: expect.stringContaining(said),
         });
-        await shop.run('drop table shop.one cascade; drop function if exists shop.no()');
       },
     );
 

@@ -47,7 +47,7 @@ export async function nameDeniedRight(
   relation: ReadRelation,
   signal: AbortSignal,
 ): Promise<SluiceError> {
-  // A setting may have changed it. After a failure the transaction tells nothing more.
+  // A setting may have changed it. After a failure the transaction answers nothing more.
   const [{ role = client.user ?? 'the role' } = {}] = await query<{ role: string }>(
     client,
     'SELECT current_user AS role',

@@ -133,20 +133,21 @@ async function serve(
     const stamp = () => stampLookBack(db, item).catch((cause) => onError(cause, item));
     const stamping = setInterval(() => void stamp(), stampMs).unref();
     const limitMs = isLong ? longestMs : shortMs;
+    let limit = stopping;
     try {
       await guard.do({ kind: 'look_back', id: item.exportId }, limitMs, async () => {
         beganAt = performance.now();
-        const signal = AbortSignal.any([stopping, AbortSignal.timeout(limitMs)]);
+        limit = AbortSignal.timeout(limitMs);
+        const signal = AbortSignal.any([stopping, limit]);
         if (await lookAt(db, options, item, signal)) onMade();
       });
     } catch (error) {
       if (stopping.aborted) break;
-      const wasCut = performance.now() - beganAt >= limitMs;
       // One that was cut short gets a longer turn.
-      if (isLong || !wasCut) onError(error, item);
+      if (isLong || !limit.aborted) onError(error, item);
       await stamp();
       const fault = toSluiceError(error);
-      const isLasting = !wasCut && !fault.spec.retryable;
+      const isLasting = !limit.aborted && !fault.spec.retryable;
       if (isLasting) await noteFault(db, item, fault).catch((cause) => onError(cause, item));
     } finally {
       clearInterval(stamping);
