@@ -33,7 +33,10 @@ export function sendError(request: Request, reply: Reply, refusal: Refusal): Rep
 function errorBody({ status, problems }: ApiError, requestId: string): ErrorBody {
   const type = typeOf(status, problems[0]?.code);
   const shown = problems.slice(0, mostProblems);
-  const errors = shown.map(({ code, detail, attr }) => ({ type, code, detail, attr }));
+  const errors = shown.map(({ code, detail, attr }) => ({
+    ...{ type, code, detail: clip(detail, maxDetail) },
+    attr: attr === null ? null : clip(attr, maxAttr),
+  }));
   const [first = { type, code: 'error' as const, detail: 'An error occurred.', attr: null }] =
     errors;
   return { ...first, errors, request_id: requestId };
@@ -45,6 +48,12 @@ function typeOf(status: number, code: Problem['code'] | undefined): ErrorBody['t
   if (status === 401 || status === 403) return 'authentication_error';
   return status === 400 && code !== 'parse_error' ? 'validation_error' : 'invalid_request';
 }
+
+/** A client may send a name of any length, and an error may quote it. */
+const maxAttr = 500;
+const maxDetail = 4_000;
+const clip = (text: string, length: number): string =>
+  text.length > length ? `${text.slice(0, length)}…` : text;
 
 /** What the client learns of an error; an unexpected one is a 500 without internals. */
 export function refusalOf(thrown: unknown, request: Request): Refusal {

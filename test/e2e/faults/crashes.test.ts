@@ -243,6 +243,7 @@ test('an answer of a store that ends the process of each sweep ends three, and t
     });
     expect(worker.hasExited()).toBe(false);
   } finally {
+    await retireExports(installation);
     await store.close();
   }
 }, 300_000);
