@@ -47,6 +47,8 @@ A worker reserves:
 
 ${table(['For', 'MiB'], memory)}
 
+A run that adds late rows, erases rows, or makes an interval again reads delivered files through \`TMPDIR\`. It needs room for the largest of them, and for 48 bytes per row of the interval.
+
 If two workers crash on a run, the next attempt executes in a separate process. This process may use as much memory as \`WORKER_MEMORY_MB\` in addition, but at least 512 MiB.
 
 ### Small runs
@@ -89,6 +91,7 @@ const memory = [
   ['A run with a row of more than 2 MiB in memory', '4 × the size of the row'],
   ['A large run with transformations', '16'],
   ["Each transformation step with an organization's own plugin", '224'],
+  ['A run that adds late rows or erases rows: files that it reads back', '80'],
   ['Each large run: upload', '`UPLOAD_PART_MIB` × (`UPLOAD_PARTS_IN_FLIGHT` + 1)'],
 ];
 

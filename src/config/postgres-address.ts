@@ -1,8 +1,11 @@
 import { accessSync, constants } from 'node:fs';
+import { nearestName } from '../domain/nearest-name.ts';
 
 const schemes = /^postgres(ql)?:\/\//;
 const sslModes = ['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 'verify-full'];
 const files = ['sslrootcert', 'sslcert', 'sslkey'];
+/** Misspelt, these would be ignored, and the connection would not be encrypted. */
+const ofTls = [...files, 'sslmode', 'sslnegotiation'];
 /** What libpq knows and our client does not: an address with these would mean something else than it says. */
 const unsupported: Readonly<Record<string, string>> = {
   target_session_attrs: 'Name the address of one server, or of a proxy that leads to the right one',
@@ -14,6 +17,7 @@ const unsupported: Readonly<Record<string, string>> = {
   sslcrldir: 'Sluice reads no revocation list',
   sslpassword: 'Use a key without a password',
   requirepeer: 'Remove it',
+  replication: 'Remove it',
 };
 
 /** Whether a text is meant as the address of a PostgreSQL server. */
@@ -61,6 +65,11 @@ function isMalformed(text: string): boolean {
 function findParameterFault(parameters: URLSearchParams): string | null {
   for (const [name, remedy] of Object.entries(unsupported)) {
     if (parameters.has(name)) return `has ${name}, which is not supported: ${remedy}`;
+  }
+  for (const name of parameters.keys()) {
+    if (parameters.getAll(name).length > 1) return `has ${name} more than once`;
+    const meant = ofTls.includes(name) ? null : nearestName(name, ofTls, 4);
+    if (meant !== null) return `has ${name}, which is unknown: write ${meant}`;
   }
   const mode = parameters.get('sslmode');
   if (mode !== null && !sslModes.includes(mode)) {

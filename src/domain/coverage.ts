@@ -4,7 +4,7 @@ import type { DataInterval } from './time.ts';
 export const coverageStates = [
   /** Exported, and no transaction can add rows. */
   'done',
-  /** Exported, but rows may have come late that Sluice cannot add without a person. */
+  /** Exported, but rows may have come late, and Sluice cannot add them without a person, or cannot look for them. */
   'late_rows',
   /** Not exported, or unsettled; an operator accepted it as it is. */
   'accepted',

@@ -21,7 +21,7 @@ import { createOutboundAgents } from '../security/outbound-filter.ts';
 import type { SecretBox } from '../security/secret-box.ts';
 import { openDestinationConfig } from '../use-cases/exports/destination.ts';
 import type { ReadRows, WithoutRows } from '../pipeline/read-back.ts';
-import type { Connectors } from '../worker/execute-run.ts';
+import type { Connectors } from '../worker/connectors.ts';
 import type { SourceOf } from './models.ts';
 
 /** The encoders and destinations of an installation. */

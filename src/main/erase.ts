@@ -11,7 +11,7 @@ import { listVerifiedExports, type VerifiedExport } from '../store/verify-querie
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
 import { findValue, type SearchedExport, type SearchedInterval } from '../verify/find-value.ts';
-import type { Connectors } from '../worker/execute-run.ts';
+import type { Connectors } from '../worker/connectors.ts';
 import {
   destinationContextOf,
   destinationOf,

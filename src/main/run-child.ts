@@ -1,10 +1,11 @@
 import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
+import type { ClaimedRun } from '../store/claims.ts';
 import { openDatabase } from '../store/database.ts';
-import type { ClaimedRun } from '../store/leases.ts';
+import { RunStatements } from '../store/run-statements.ts';
 import { createLogger } from '../telemetry/logger.ts';
+import { Attempt } from '../worker/attempt.ts';
 import type { AttemptReport } from '../worker/attempt-report.ts';
 import { serveRun } from '../worker/child-run.ts';
-import { executeClaimed } from '../worker/execute-run.ts';
 import type { ChildSetup } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
@@ -36,14 +37,16 @@ async function execute(
   });
   const secrets = await openSecretBox(config);
   const sourceOf = joinSources(config, loadModels(config), sourceUrl);
+  const policy = policyOf(config);
   const options = {
     context: {
       db,
-      policy: policyOf(config),
+      policy,
       secrets,
       // The worker notifies once this process has ended.
       doorbell: { runsWaiting() {}, backfillWaiting() {} },
     },
+    statements: new RunStatements(db, policy.leaseMs),
     connectors: joinConnectors(sourceOf, destinationContextOf(config), secrets),
     // The process of a run has itself beside the run, like the worker that admitted it.
     memoryBytes: config.WORKER_MEMORY_MB * 1024 ** 2 - idleWorkerBytes,
@@ -52,7 +55,7 @@ async function execute(
   };
   try {
     growYoungGeneration();
-    return await executeClaimed(options, run, signal);
+    return await new Attempt(options, run, signal, null).execute();
   } finally {
     await db.close();
   }

@@ -19,7 +19,7 @@ import {
   type VerifyReport,
   verifyExports,
 } from '../verify/verify-exports.ts';
-import type { Connectors } from '../worker/execute-run.ts';
+import type { Connectors } from '../worker/connectors.ts';
 import { tableOf } from '../worker/table-of.ts';
 import {
   destinationContextOf,

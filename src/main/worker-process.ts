@@ -10,6 +10,7 @@ import {
 } from '../pipeline/memory-budget.ts';
 import { ReadingTurns } from '../pipeline/reading-turns.ts';
 import { openConsumer } from '../queue/consumer.ts';
+import { RunStatements } from '../store/run-statements.ts';
 import { addWorkerSeconds } from '../store/worker-seconds.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -19,7 +20,6 @@ import type { AttemptReport } from '../worker/attempt-report.ts';
 import { CpuUse, processCpuMs } from '../worker/cpu-use.ts';
 import type { ExecutorOptions } from '../worker/execute-run.ts';
 import { createHandlers } from '../worker/handlers.ts';
-import { openJointStatements } from '../worker/joint-statements.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
 import { NotificationCourier } from '../worker/notification-courier.ts';
@@ -105,7 +105,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     stopping: stopping.signal,
     connectors: joinConnectors(sourceOf, destinationContextOf(config), context.secrets),
     leases,
-    joint: openJointStatements(db, context.policy.leaseMs),
+    statements: new RunStatements(db, context.policy.leaseMs),
     workerId,
     program: childProgramOf(foundation),
     onError: (error, run) => {

@@ -31,7 +31,8 @@ export async function supplementInterval(attempt: SettledAttempt): Promise<Inter
   const delivered = findDelivered(attempt);
   const request = requestOf(job);
   const keysOnly = { ...job.request, select: 'keys' as const };
-  const { columns } = await source.describe(keysOnly, signal);
+  const { columns, warnings } = await source.describe(keysOnly, signal);
+  for (const warning of warnings) attempt.ports.log('WARNING', warning);
   const inFiles = new KeySpool(folder, 'delivered-keys');
   const seen = new KeySpool(folder, 'source-keys');
   const open: SourceSnapshot[] = [];

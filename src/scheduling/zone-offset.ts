@@ -19,8 +19,11 @@ const cellMs = 48 * hourMs;
 /** No zone has ever been further than this from UTC. */
 const maxOffsetMs = 16 * hourMs;
 
-/** Keeps a long-lived process small: about 22 years of one zone. */
-const maxCellsPerZone = 4096;
+/** Of all zones: about 10 MB, 500 years. */
+const maxCells = 100_000;
+
+/** Names may be written in any case, so there are more than the zone database has. luxon keeps about 30 KB for each. */
+const maxZones = 1_000;
 
 interface Cell {
   readonly beforeMs: number;
@@ -30,18 +33,16 @@ interface Cell {
 }
 
 const cellsOfZones = new Map<string, Map<number, Cell>>();
+let cellsInAll = 0;
 
 /** Names known to exist: checking one takes longer than everything else about a cadence. */
 const knownZones = new Set<string>();
-
-/** Names may be written in any case, so there are more than the zone database has. */
-const maxKnownZones = 1000;
 
 /** True for a name of the IANA database; false for fixed offsets such as `+05:00`. */
 export function isTimezone(name: string): boolean {
   if (knownZones.has(name)) return true;
   const exists = /^[A-Za-z]/.test(name) && IANAZone.isValidZone(name);
-  if (exists && knownZones.size < maxKnownZones) knownZones.add(name);
+  if (exists && knownZones.size < maxZones) knownZones.add(name);
   return exists;
 }
 
@@ -70,13 +71,11 @@ export function firstInstantAt(timezone: string, localMs: number): Instant {
 }
 
 function cellAt(timezone: string, index: number): Cell {
-  let cells = cellsOfZones.get(timezone);
-  if (cells === undefined) {
-    cells = new Map();
-    cellsOfZones.set(timezone, cells);
-  }
-  const known = cells.get(index);
+  const known = cellsOfZones.get(timezone)?.get(index);
   if (known !== undefined) return known;
+  if (cellsInAll >= maxCells || cellsOfZones.size >= maxZones) forgetZones();
+  const cells = cellsOfZones.get(timezone) ?? new Map<number, Cell>();
+  cellsOfZones.set(timezone, cells);
 
   const zone = IANAZone.create(timezone);
   if (!zone.isValid) throw new RangeError(`unknown timezone ${timezone}`);
@@ -86,9 +85,15 @@ function cellAt(timezone: string, index: number): Cell {
   const afterMs = cells.get(index + 1)?.beforeMs ?? lookUp(zone, end);
   const changeAt = beforeMs === afterMs ? end : findChange(zone, start, end, beforeMs);
   const cell = { beforeMs, afterMs, changeAt };
-  if (cells.size >= maxCellsPerZone) cells.clear();
   cells.set(index, cell);
+  cellsInAll += 1;
   return cell;
+}
+
+function forgetZones(): void {
+  cellsOfZones.clear();
+  cellsInAll = 0;
+  IANAZone.resetCache();
 }
 
 /** Bisects to the second: zone data changes on whole seconds only. */

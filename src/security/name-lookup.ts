@@ -25,6 +25,9 @@ const perTenant = 4;
 /** Lookups of one tenant that may wait. */
 const maxWaiting = 64;
 
+/** Of a name. An answer has room for thousands. */
+const maxAddresses = 100;
+
 /** Names in the cache. The oldest is dropped first. */
 const maxNames = 2_000;
 
@@ -137,6 +140,9 @@ async function query(
   try {
     const settled = await Promise.allSettled([family(4), family(6)]);
     const records = settled.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
+    if (records.length > maxAddresses) {
+      return { error: failure('EBADRESP', `${name} has too many addresses`), ttlMs: failureTtlMs };
+    }
     if (records.length > 0) {
       const ttlMs = Math.min(...records.map(({ ttl }) => ttl * 1_000), maxTtlMs);
       const addresses = records.map(({ address, family: number }) => ({ address, family: number }));

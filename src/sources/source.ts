@@ -267,7 +267,7 @@ export interface Source {
    * Reads the newest row of a project as a run does, and throws it away.
    *
    * @param ofOthers whether a row of another project will do
-   * @returns why none was read; null if one was, or if there is none
+   * @returns warnings: those of `describe`, and why none was read although there may be one
    * @throws SluiceError as a run does
    */
   tryRow(
@@ -275,7 +275,7 @@ export interface Source {
     teamId: number,
     ofOthers: boolean,
     signal: AbortSignal,
-  ): Promise<string | null>;
+  ): Promise<readonly string[]>;
   inspect(signal: AbortSignal): Promise<SourceState>;
   /** What the source's role may do although no export needs it, as clauses: `is a superuser`. */
   findExcessRights(signal: AbortSignal): Promise<readonly string[]>;

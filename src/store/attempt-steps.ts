@@ -1,5 +1,4 @@
 import type { Sql } from './database.ts';
-import type { Joint } from './joint.ts';
 import type { Lease } from './lease.ts';
 import { prepared } from './prepared.ts';
 import { running } from './run-moves.ts';
@@ -43,30 +42,23 @@ const beginCommitsSql = (free: boolean) =>
      )
      select run_id as "runId", exists (select from begun where begun.run_id = free.run_id) as "isHeld" from free`);
 
-const [beginCommitSql, beginFreeSql] = [beginCommitsSql(false), beginCommitsSql(true)];
+const [beginLockedSql, beginFreeSql] = [beginCommitsSql(false), beginCommitsSql(true)];
 
-/**
- * The last check before anything becomes readable at the destination: from here on the run can no longer be
- * cancelled. Until the receipt names them, the keys are leftovers.
- *
- * @param intent kept for the next attempt, in case this worker dies
- * @returns false if the lease is lost
- */
-export async function beginCommit(
+/** Notes that a commit begins, after the transactions that change its run at this moment. @returns false if the lease is lost */
+export async function beginLockedCommit(
   sql: Sql,
-  { runId, fence }: Lease,
+  request: CommitRequest,
   leaseMs: number,
-  intent: unknown,
-  keys: CommitKeys,
-  joint?: Joint<CommitRequest, boolean>,
 ): Promise<boolean> {
-  const request = { ...keys, runId, fence, intent };
-  const held = await joint?.take(request);
-  return held ?? (await beginAll(sql, beginCommitSql, [request], leaseMs))[0] === true;
+  return (await beginAll(sql, beginLockedSql, [request], leaseMs))[0] === true;
 }
 
-/** The same for several runs by one statement, which waits for no lock. @returns as `Joint.take`, in their order */
-export function beginCommits(
+/**
+ * Notes that commits begin, by one statement, which waits for no lock.
+ *
+ * @returns in the order of the requests: false if the lease is lost; null for a run that is locked at this moment
+ */
+export function beginFreeCommits(
   sql: Sql,
   requests: readonly CommitRequest[],
   leaseMs: number,

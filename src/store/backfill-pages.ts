@@ -2,7 +2,6 @@ import type { Schedule } from '../domain/schedule.ts';
 import { type Instant, toTimestamp, toTimestampOrNull } from '../domain/time.ts';
 import { type Backfill, backfillColumns } from './backfills.ts';
 import type { Sql } from './database.ts';
-import type { Joint } from './joint.ts';
 import { prepared, unflushed } from './prepared.ts';
 import { live } from './run-moves.ts';
 import { makeRuns, type NewRun, valuesOf } from './runs.ts';
@@ -26,7 +25,7 @@ const findSql =
        from backfills b join batch_exports e on e.id = b.export_id where b.id = any ($1::uuid[]) and b.status = 'Running'`);
 
 /**
- * Locks nothing: `planRuns` notices if another worker has advanced a backfill since.
+ * Locks nothing: a page notices if another worker has advanced a backfill since.
  *
  * @returns in the order of the ids; null: the backfill has ended
  */
@@ -69,31 +68,18 @@ const planWaiting = planPages('for no key update of b');
 /** The runs refer to the export. */
 const planFree = planPages('for no key update of b skip locked for key share of e skip locked');
 
-/**
- * Makes the next runs of a backfill, as `insertRuns` does, and notes how far it is planned. Outside of a transaction
- * it does not wait for the disk: if the server crashes in the next moment, all that followed is lost too, claims of
- * these runs first, and they are made again.
- *
- * @param joint default: the page is planned by a statement of its own
- * @returns how many; null if the backfill has ended, or another worker has advanced it since
- */
-export async function planRuns(
-  sql: Sql,
-  page: PlannedPage,
-  joint?: Joint<PlannedPage, number>,
-): Promise<number | null> {
-  const made = (await joint?.take(page)) ?? null;
-  if (made !== null) return made;
-  const [alone] = await plan(sql, planWaiting, [page]);
-  return alone ?? null;
+/** Makes the runs of a page, as `insertRuns` does. Waits for the backfill's row. @returns how many; null as `planFreePages` */
+export async function planLockedPage(sql: Sql, page: PlannedPage): Promise<number | null> {
+  const [made] = await plan(sql, planWaiting, [page]);
+  return made ?? null;
 }
 
 /**
- * The same for several backfills, without waiting for their rows or those of their exports.
+ * Makes the runs of pages of several backfills, without waiting for the rows of these or of their exports.
  *
- * @returns in the order of the pages; null also if such a row is locked
+ * @returns how many, in the order of the pages; null if the backfill has ended, was advanced since, or is locked
  */
-export async function planFreeRuns(
+export async function planFreePages(
   sql: Sql,
   pages: readonly PlannedPage[],
 ): Promise<readonly (number | null)[]> {

@@ -38,8 +38,8 @@ export async function listFormerDestinations(
 }
 
 /**
- * Records that the export is back at an earlier place: its files there are current again. Call it after the
- * move, in the same transaction.
+ * Records that the export is back at an earlier place: its files there are current again, and that place is not a former
+ * one any more. Call it after the move, in the same transaction.
  *
  * @param versions former destinations at the same place
  */
@@ -82,6 +82,11 @@ export async function returnToPlace(
   await tx.query(
     `update leftover_files set destination_version = ${version}
       where export_id = $1 and destination_version = any ($2::int[])`,
+    [exportId, versions],
+  );
+  // The export has not left them any more, so no sweep compares them, and nothing of them is looked for elsewhere.
+  await tx.query(
+    `delete from former_destinations where export_id = $1 and version = any ($2::int[])`,
     [exportId, versions],
   );
 }
@@ -146,8 +151,8 @@ export async function takeUncomparedPlace(
 }
 
 /**
- * Records whether two places are one. If they are, what is at the former one is at the present one, and the export has
- * left no place.
+ * Records whether two places are one. If they are, what is at the former one is at the present one, and the former one is
+ * forgotten.
  *
  * @returns false if the export has moved again, or is deleted: then nothing is recorded
  */
@@ -166,12 +171,7 @@ export async function recordComparison(
       where export_id = $1 and version = $2 and compared_with is distinct from $3 returning version`,
     [exportId, formerVersion, destinationVersion],
   );
-  if (!isSame || compared.length === 0) return true;
-  await returnToPlace(tx, exportId, [formerVersion]);
-  await tx.query(`delete from former_destinations where export_id = $1 and version = $2`, [
-    exportId,
-    formerVersion,
-  ]);
+  if (isSame && compared.length > 0) await returnToPlace(tx, exportId, [formerVersion]);
   return true;
 }
 

@@ -120,10 +120,13 @@ export async function findTransformationConfig(
   return row ?? null;
 }
 
-/** The whole chain in the order of its steps, locked. */
-export async function lockChain(tx: Sql, teamId: number): Promise<TransformationConfig[]> {
-  return tx.query<TransformationConfig>(
-    `select ${columns} from pipeline_transformation_configs c
+/** The place of a step in its chain. */
+export type ChainStepPlace = Pick<TransformationConfig, 'id' | 'teamId' | 'plugin' | 'order'>;
+
+/** The whole chain in the order of its steps, locked. Without the configs: there is no bound for all of them together. */
+export async function lockChain(tx: Sql, teamId: number): Promise<ChainStepPlace[]> {
+  return tx.query<ChainStepPlace>(
+    `select c.id, c.team_id as "teamId", c.plugin, c."order" from pipeline_transformation_configs c
       where c.team_id = $1 and not c.deleted order by c."order", c.id for update of c`,
     [teamId],
   );
@@ -165,19 +168,18 @@ export async function listTransformationConfigs(
   return { count: total?.count ?? 0, results };
 }
 
-/** Moves steps. @returns the whole chain in its new order */
+/** Moves steps that the transaction has locked. */
 export async function moveSteps(
   tx: Sql,
   teamId: number,
   orders: ReadonlyMap<number, number>,
-): Promise<TransformationConfig[]> {
+): Promise<void> {
   await tx.query(
     `update pipeline_transformation_configs c set "order" = moved.place, updated_at = clock_timestamp()
        from unnest($2::int[], $3::int[]) as moved (id, place)
       where c.id = moved.id and c.team_id = $1`,
     [teamId, [...orders.keys()], [...orders.values()]],
   );
-  return lockChain(tx, teamId);
 }
 
 /** Deletes a config permanently. @returns false if there is none */

@@ -180,11 +180,15 @@ function find({ bytes, start, ends }: Source, name: string): number {
 
 const knownNames = new Map<string, Buffer | null>();
 const maxKnownNames = 1_000;
+/** A longer one is made anew each time: a setting may have any length. */
+const maxKnownLength = 200;
+
 /** Null for a name with escapes: no object of these bytes has one. */
 function bytesOf(name: string): Buffer | null {
   const known = knownNames.get(name);
   if (known !== undefined) return known;
   const bytes = quote(name).length > name.length + 2 ? null : Buffer.from(name);
+  if (name.length > maxKnownLength) return bytes;
   if (knownNames.size >= maxKnownNames) knownNames.clear();
   knownNames.set(name, bytes);
   return bytes;

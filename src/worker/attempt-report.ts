@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../domain/errors.ts';
-import type { ClaimedRun } from '../store/leases.ts';
+import type { ClaimedRun } from '../store/claims.ts';
 
 /** How an attempt ended. `skipped`: there was nothing to claim. */
 export type AttemptEnd = 'completed' | 'failed' | 'released' | 'lost' | 'skipped';

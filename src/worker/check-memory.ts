@@ -1,7 +1,7 @@
 import { SluiceError } from '../domain/errors.ts';
 import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
 import { ownStepsOf } from '../domain/recipe.ts';
-import type { ClaimedRun } from '../store/leases.ts';
+import type { ClaimedRun } from '../store/claims.ts';
 
 const mebibyte = 1024 ** 2;
 

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../domain/errors.ts';
-import type { ClaimedRun } from '../store/leases.ts';
+import type { ClaimedRun } from '../store/claims.ts';
 import type { AttemptReport } from './attempt-report.ts';
 
 /** Messages of a worker to the process of a run. `setup` belongs to the composition root. */

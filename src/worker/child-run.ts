@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { SluiceError } from '../domain/errors.ts';
-import type { ClaimedRun } from '../store/leases.ts';
+import type { ClaimedRun } from '../store/claims.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import { aliveEveryMs, type FromChild, type ToChild } from './child-messages.ts';
 

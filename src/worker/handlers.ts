@@ -5,9 +5,10 @@ import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { JobData, JobHandlers } from '../queue/catalogue.ts';
 import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
+import type { ClaimedRun } from '../store/claims.ts';
 import { currentEra } from '../store/eras.ts';
 import { checkFreshness } from '../store/freshness.ts';
-import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
+import { sweepExpiredLeases } from '../store/leases.ts';
 import { expectLarge, removeEndedEntries } from '../store/outbox.ts';
 import { findRunNeeds, type RunNeeds } from '../store/run-needs.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
@@ -25,16 +26,15 @@ import { collectUploads } from './collect-uploads.ts';
 import { comparePlaces } from './compare-places.ts';
 import type { CpuUse } from './cpu-use.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
-import { openJointPages } from './joint-statements.ts';
 import type { NotificationCourier } from './notification-courier.ts';
 import { type OffboardOptions, offboardTenants } from './offboard-tenants.ts';
 import type { Parking, Readiness } from './parking.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { type RunPlaces, runsPerJob } from './run-places.ts';
 import { type SampleOptions, sampleJobs } from './run-sample-jobs.ts';
+import { paced, shareNext, shareNextById, skipWhileBusy } from './shared-work.ts';
 import { SmallRun } from './small-run.ts';
 import { traceProcess, traceSends } from './trace-jobs.ts';
-import { paced, shareNext, shareNextById, skipWhileBusy } from './shared-work.ts';
 import type { WorkClock } from './work-clock.ts';
 
 export interface HandlerOptions
@@ -72,9 +72,8 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
   const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue, crowd)));
   // A tick notices what time brings.
   const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue, crowd)));
-  const jointPages = openJointPages(context.db);
   const advance = shareNextById(async (backfillId) => {
-    options.onRunsMade('backfill', await advanceBackfill(context, backfillId, jointPages));
+    options.onRunsMade('backfill', await advanceBackfill(context, executor.statements, backfillId));
   });
   // A duty that takes long must use one slot of this worker, however often it is enqueued.
   const decide = skipWhileBusy(async () => {

@@ -4,7 +4,7 @@ import { renderKeyTemplate } from '../domain/key-template.ts';
 import { prefixOfManifest } from '../domain/object-keys.ts';
 import type { CommitIntent, Encoding, IntervalJob } from '../pipeline/interval-job.ts';
 import type { ReadRows, WithoutRows } from '../pipeline/read-back.ts';
-import type { ClaimedRun } from '../store/leases.ts';
+import type { ClaimedRun } from '../store/claims.ts';
 import { listFormerManifests } from '../store/leftover-files.ts';
 import type { LineageUpload } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';

@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
-import type { ClaimedRun } from '../store/leases.ts';
+import type { ClaimedRun } from '../store/claims.ts';
 import type { Context } from '../use-cases/context.ts';
 import { recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
 import { recordDeathAlone } from '../use-cases/runs/record-death.ts';

@@ -1,5 +1,5 @@
+import type { ClaimedRun } from '../store/claims.ts';
 import type { Sql } from '../store/database.ts';
-import type { ClaimedRun } from '../store/leases.ts';
 import { appendLogEntries, type LogLevel, type NewLogEntry } from '../store/log-entries.ts';
 
 /** A run that ends within this time writes its lines with its end. */

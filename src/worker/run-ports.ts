@@ -3,10 +3,11 @@ import { inSpan } from '../domain/traces.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import type { RunPorts } from '../pipeline/interval-job.ts';
 import { namedBy } from '../pipeline/leftovers.ts';
-import { beginCommit } from '../store/attempt-steps.ts';
-import { type ClaimedRun, confirmLease, ownsUploads, raiseGeneration } from '../store/leases.ts';
+import type { ClaimedRun } from '../store/claims.ts';
 import { knowsCommit } from '../store/known-commits.ts';
+import { confirmLease, ownsUploads, raiseGeneration } from '../store/leases.ts';
 import { withdrawFiles } from '../store/leftover-files.ts';
+import type { RunStatements } from '../store/run-statements.ts';
 import { type RunProgress, recordProgress } from '../store/runs.ts';
 import { countStoredBytes } from '../store/stored-bytes.ts';
 import { readNow } from '../store/ticks.ts';
@@ -18,7 +19,6 @@ import {
   recordUploadParts,
 } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
-import type { JointStatements } from './joint-statements.ts';
 import { KnownLease } from './known-lease.ts';
 import { PluginLines } from './plugin-lines.ts';
 import type { RunLog } from './run-log.ts';
@@ -43,14 +43,12 @@ export interface OpenPorts {
 /**
  * What the pipeline asks of a run. Progress is for people who look, so it is written by time; a run that ends
  * before costs no write.
- *
- * @param joint shares statements with other runs of this process
  */
 export function openPorts(
   { db, policy, traces }: Pick<Context, 'db' | 'policy' | 'traces'>,
+  statements: RunStatements,
   run: ClaimedRun,
   log: RunLog,
-  joint?: JointStatements,
 ): OpenPorts {
   const lost = () => new SluiceError('run.lease_lost');
   const lease = new KnownLease(policy.leaseMs, () => confirmLease(db, run, policy.leaseMs));
@@ -114,9 +112,7 @@ export function openPorts(
       // Nothing becomes readable. The record checks the fence.
       if (keys.length === 0) return;
       const commit = { generation, destinationVersion, manifestKey, keys };
-      await lease.renewBy(() =>
-        beginCommit(db, run, policy.leaseMs, intent, commit, joint?.commits),
-      );
+      await lease.renewBy(() => statements.beginCommit(run, intent, commit));
     },
     confirmLease: () => lease.confirm(),
     lease,

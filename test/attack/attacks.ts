@@ -5,6 +5,7 @@ import { hostileExpression } from '../security/hostile-queries.ts';
 import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { insertEvents } from '../support/exported-events.ts';
+import { kindsOfAttack } from './kinds.ts';
 import { ownPluginAttacks } from './own-plugins.ts';
 import { strangerAttacks } from './strangers.ts';
 
@@ -163,6 +164,7 @@ export async function attacksOf(target: Target, owner: ApiClient): Promise<reado
           ? client.post(`${made.chained}/backfill`, range)
           : client.get(`${made.chained}/preview`),
     },
+    ...(await kindsOfAttack(target, owner)),
     ...(await ownPluginAttacks(target, owner)),
     ...strangerAttacks,
   ];

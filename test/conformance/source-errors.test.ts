@@ -4,6 +4,7 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SluiceError } from '../../src/domain/errors.ts';
 import type { Model } from '../../src/domain/model.ts';
+import { checkSourceOf } from '../../src/main/checks.ts';
 import {
   caseRequest,
   openSourceCase,
@@ -158,6 +159,97 @@ describe.each(sourceServers)('%s', (_, start) => {
       });
       await shop.run(`alter role ${shop.reader} connection limit -1`);
     });
+
+    test('that a RAISE has chosen the SQLSTATE of is that of its function', async () => {
+      await shop.create(`create function shop.raises(text) returns text language plpgsql stable as
+        $$ begin raise exception 'chosen' using errcode = $1; end $$`);
+      for (const state of [
+        '40001',
+        '57P01',
+        '28P01',
+        '42501',
+        '53300',
+        '08006',
+        'AB123',
+        'XX000',
+      ]) {
+        await shop.create(
+          `create or replace view shop.chosen as select id, team, at, shop.raises('${state}') as v from shop.base`,
+        );
+        const error = await failing(relation('chosen'));
+        expect([state, error?.code, error?.detail]).toEqual([
+          state,
+          'source.function_failed',
+          expect.stringMatching(/^chosen, in PL\/pgSQL function shop\.raises/),
+        ]);
+      }
+    });
+
+    test.each<[string, string, Partial<Model>, RegExp]>([
+      ['a missing table', '', relation('nowhere'), /relation "shop.nowhere" does not exist/],
+      [
+        'a changed type',
+        `alter table shop.one add n int; update shop.one set n = id`,
+        { columns: [plainColumn('n', 'text')] },
+        /column n is integer in the database, but text in the model rows/,
+      ],
+      [
+        'a policy',
+        'alter table shop.one enable row level security; create policy few on shop.one using (id < 9)',
+        {},
+        /the policy few may leave out rows/,
+      ],
+      [
+        'a missing right',
+        'revoke select on shop.one from {reader}',
+        {},
+        /GRANT SELECT ON shop\.one TO reader_/,
+      ],
+      [
+        'a function that raises',
+        `create function shop.no() returns text language plpgsql as $$ begin raise exception 'not today'; end $$;
+         create view shop.of_one as select id, team, at, shop.no() as v from shop.one; grant select on shop.of_one to {reader}`,
+        relation('of_one'),
+        /not today, in PL\/pgSQL function shop\.no\(\)/,
+      ],
+      [
+        'a cast of a view',
+        'create view shop.of_one as select id, team, at, (v::int)::text as v from shop.one; grant select on shop.of_one to {reader}',
+        relation('of_one'),
+        /invalid input syntax for type integer: …/,
+      ],
+      [
+        'a view without data',
+        'create materialized view shop.of_one as select * from shop.one with no data; grant select on shop.of_one to {reader}',
+        relation('of_one'),
+        /"of_one" has not been populated/,
+      ],
+      [
+        'a tenant column of another type',
+        'alter table shop.one add owner uuid',
+        { tenantColumn: 'owner' },
+        /type uuid/,
+      ],
+    ])(
+      'that is %s is found by run, check and test, in the same words',
+      async (_, sql, changes, words) => {
+        await shop.run(`drop table if exists shop.one cascade; drop function if exists shop.no();
+        create table shop.one (like shop.base including all); insert into shop.one select * from shop.base;
+        grant select on shop.one to ${shop.reader}; ${sql.replaceAll('{reader}', shop.reader)}`);
+        const model = { ...relation('one'), ...changes };
+        const error = await failing(model);
+        expect(error?.detail).toMatch(words);
+        const said = error?.detail ?? '';
+        const checked = await shop.check(model);
+        expect(checked).toContainEqual(expect.stringContaining(said));
+        const test = checkSourceOf(() => shop.source(model));
+        const step = await test('rows', 1, caseRequest().interval);
+        expect(step).toMatchObject({
+          passed: false,
+          error: expect.stringContaining(said),
+        });
+      },
+    );
 
     test('of a view without data, or of a limit of the role, says so', async () => {
       await shop.create(

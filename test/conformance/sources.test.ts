@@ -225,6 +225,33 @@ describe.each(sourceServers)('%s', (_, start) => {
     });
   });
 
+  test('rows that no run can wait for, and columns without a right, are warned of', async () => {
+    await shop.create(`create materialized view shop.kept as select * from shop.base;
+      create view shop.of_kept as select * from shop.kept;
+      create table shop.partly (like shop.base including all); insert into shop.partly select * from shop.base`);
+    const refreshed = expect.stringMatching(
+      /shop\.kept is a materialized view: .* LATE_LOOKBACK_HOURS/,
+    );
+    expect(await shop.check(relation('of_kept'))).toContainEqual(refreshed);
+    await shop.run(`revoke all on shop.partly from ${shop.reader};
+      grant select (id, team, at, v) on shop.partly to ${shop.reader}`);
+    const partly = expect.stringMatching(/only some columns of shop\.partly/);
+    expect(await shop.check(relation('partly'))).toContainEqual(partly);
+    const source = shop.source(relation('partly'));
+    const request = caseRequest();
+    expect((await source.describe(request, never)).warnings).toEqual([partly]);
+    // A look at it neither fails nor finds late rows for ever.
+    const snapshot = await source.open(request, never);
+    for (const slice of snapshot.slices) for await (const _ of snapshot.read(slice, never));
+    const { snapshot: taken } = snapshot;
+    const keys = snapshot.keySet() ?? { digest: '', count: 0 };
+    await snapshot.close();
+    await shop.run('delete from shop.partly where id = 1');
+    const look = await source.lookAgain(request, { snapshot: taken, ...keys }, null, never);
+    expect(look.mayHaveLateRows).toBe(true);
+    expect((await source.lookAgain(request, look.now, null, never)).mayHaveLateRows).toBe(false);
+  });
+
   describe('an exporter with a slow destination', () => {
     test('lets go of a table that somebody waits for, and says so', async () => {
       await shop.create(`create table shop.busy (like shop.base including all);

@@ -8,10 +8,10 @@ const store = 'test/integration/store';
 export const jointMutants = [
   {
     name: 'completions: one that had to wait makes those after it wait too',
-    file: 'src/use-cases/runs/complete-run.ts',
-    find: '  await locked.ended(exportId);\n',
+    file: 'src/store/run-statements.ts',
+    find: '    await this.#lockedCompletions.ended(exportId);\n',
     replace: '',
-    test: `${store}/joint-records.test.ts`,
+    test: `${store}/shared-records.test.ts`,
   },
   {
     name: 'pages of backfills: an export that is locked holds up the others',
@@ -44,7 +44,7 @@ export const jointMutants = [
   {
     name: 'joint snapshots: blocks keep the memory that the reader uses again',
     file: 'src/sources/postgres/joint-snapshots.ts',
-    find: 'blocks.push(copyOf(block));',
+    find: 'blocks.push(copyBlock(block));',
     replace: 'blocks.push(block);',
     test: 'test/integration/sources/joint-snapshots.test.ts',
   },

@@ -4,20 +4,18 @@
  */
 
 import { readdirSync, readFileSync } from 'node:fs';
-import { deflateRawSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { readShortXml, readXml } from '../../src/destinations/s3/xml.ts';
 import { parseForeignJson } from '../../src/domain/foreign-json.ts';
 import { decodeManifest } from '../../src/pipeline/manifest.ts';
 import { ReadingBudget } from '../../src/table-formats/iceberg/avro-read.ts';
-import { textOf } from '../../src/table-formats/iceberg/avro-schema.ts';
 import {
   decodeManifestFile,
   decodeManifestList,
-  listSchema,
 } from '../../src/table-formats/iceberg/manifests.ts';
 import { decodeMetadata } from '../../src/table-formats/iceberg/metadata.ts';
 import { countLoopTurns } from '../support/loop-turns.ts';
+import { entry, listOf, long, sync } from '../support/packed-list.ts';
 
 const mebibyte = 1024 ** 2;
 
@@ -83,36 +81,6 @@ describe('the list of readers', () => {
 function withoutComments(source: string): string {
   return source.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, '');
 }
-
-/** Avro's varint of a zigzag number. */
-function long(value: number): Buffer {
-  const out: number[] = [];
-  let rest = value * 2;
-  for (; rest > 0x7f; rest = Math.floor(rest / 0x80)) out.push((rest % 0x80) | 0x80);
-  return Buffer.from([...out, rest]);
-}
-
-function text(value: string): Buffer {
-  return Buffer.concat([long(Buffer.byteLength(value)), Buffer.from(value)]);
-}
-
-const sync = Buffer.alloc(16, 7);
-
-/** A manifest list of these blocks. */
-function listOf(...blocks: readonly { readonly count: number; readonly bytes: Buffer }[]): Buffer {
-  const head = [
-    ...[Buffer.from('Obj\u0001'), long(2), text('avro.schema'), text(textOf(listSchema))],
-    ...[text('avro.codec'), text('deflate'), long(0), sync],
-  ];
-  const parts = blocks.map(({ count, bytes }) => {
-    const packed = deflateRawSync(bytes, { level: 9 });
-    return Buffer.concat([long(count), long(packed.length), packed, sync]);
-  });
-  return Buffer.concat([...head, ...parts]);
-}
-
-const entry = (path: string) =>
-  Buffer.concat([text(path), ...[1, 0, 0, 1, 1, 1, 1, 0, 0, 1, 0, 0].map(long)]);
 
 const budget = () => new ReadingBudget(64 * mebibyte, 100_000);
 

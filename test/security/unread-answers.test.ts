@@ -39,10 +39,10 @@ const memoryOf = (pid: number) =>
   Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1_024;
 const filesOf = (pid: number) => readdirSync(`/proc/${pid}/fd`).length;
 
-function askWithoutReading(port: number, path: string): Socket {
+function askWithoutReading(port: number, request: string): Socket {
   const socket = connect(port, '127.0.0.1', () => {
     socket.pause();
-    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(1_000));
+    socket.write(`${request}\r\n`.repeat(1_000));
   });
   return socket.on('error', () => {});
 }
@@ -61,10 +61,19 @@ test.runIf(isLinux).each([
   ['api', 'api', '/api/projects/1/batch_exports'],
   ['api', 'apiMetrics', '/metrics'],
   ['worker', 'workerMetrics', '/metrics'],
-] as const)('%s: unread answers at the port %s cost little: %s', async (role, portName, asked) => {
+  ['api', 'api', '/nowhere', 'HEAD', ''],
+  ['api', 'api', '/api/openapi.json', 'HEAD', ''],
+  ['api', 'api', '/api/openapi.json', 'OPTIONS', ''],
+  ['api', 'api', '/api/openapi.json', 'GET', 'connection: upgrade\r\nupgrade: websocket\r\n'],
+  ['api', 'api', '/api/openapi.json', 'GET', 'expect: nothing\r\n'],
+  ['api', 'api', '/nowhere', 'POST', 'expect: 100-continue\r\ncontent-length: 5\r\n'],
+  ['api', 'api', '/nowhere', 'POST', 'transfer-encoding: chunked\r\n'],
+] as const)('%s: unread answers at the port %s cost little: %s', async (...row) => {
+  const [role, portName, asked, method = 'GET', headers = ''] = row;
   const { pid } = role === 'api' ? api : worker;
   const port = ports[portName];
   const path = asked === 'asset' ? await findAsset() : asked;
+  const text = `${method} ${path} HTTP/1.1\r\nHost: x\r\n${headers}`;
   const ask = async () => {
     const answer = await fetch(`http://127.0.0.1:${port}${path}`);
     await answer.arrayBuffer();
@@ -72,7 +81,7 @@ test.runIf(isLinux).each([
   };
   const status = await ask();
   const [memory, files] = [memoryOf(pid), filesOf(pid)];
-  const sockets = Array.from({ length: 10 }, () => askWithoutReading(port, path));
+  const sockets = Array.from({ length: 10 }, () => askWithoutReading(port, text));
   let most = 0;
   // While they are open, others are answered, and their memory is bounded.
   for (let turn = 0; turn < 20; turn += 1) {

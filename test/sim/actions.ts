@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import type { Cadence } from '../../src/domain/cadence.ts';
 import type { Settings } from '../../src/scheduling/schedule.ts';
 import type { Outcome } from './faulty-database.ts';
+import type { SourceChange } from './source.ts';
 import type { Action } from './world.ts';
 
 const minuteMs = 60_000;
@@ -32,6 +33,20 @@ const wait = fc
     { weight: 1, arbitrary: fc.integer({ min: -20, max: 0 }) },
   )
   .map((minutes) => ({ kind: 'wait' as const, ms: minutes * minuteMs }));
+
+const sourceChange = fc.record({
+  kind: fc.constant('source_changes' as const),
+  change: fc.constantFrom<SourceChange>(
+    'late',
+    'late',
+    'prune',
+    'prune',
+    'empty',
+    'update',
+    'restart',
+  ),
+  pick,
+});
 
 const action: fc.Arbitrary<Action> = fc.oneof(
   { weight: 8, arbitrary: wait },
@@ -76,7 +91,8 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('beat' as const), worker }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('beat_arrives' as const), pick }) },
-  { weight: 3, arbitrary: fc.constant({ kind: 'source_changes' as const }) },
+  { weight: 6, arbitrary: sourceChange },
+  { weight: 1, arbitrary: fc.constant({ kind: 'look_back' as const }) },
   {
     weight: 2,
     arbitrary: fc.record({
@@ -103,6 +119,10 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       kind: fc.constant('backfill' as const),
       export: whichExport,
       backMs: fc.integer({ min: 1, max: 180 }).map((minutes) => minutes * minuteMs),
+      drops: fc.oneof(
+        { weight: 4, arbitrary: fc.constant(false) },
+        { weight: 1, arbitrary: fc.constant(true) },
+      ),
     }),
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('advance_backfill' as const), pick }) },
@@ -128,7 +148,7 @@ const motif: fc.Arbitrary<readonly Action[]> = fc.oneof(
       { kind: 'ring', slots: 8, outcome: 'done' },
       { kind: 'deliver', pick: 0, twice: false, outcome: 'done' },
       { kind: 'step', worker: frozen, count, outcome: 'done' },
-      { kind: 'source_changes' },
+      { kind: 'source_changes', change: 'late', pick: 0 },
       { kind: 'wait', ms: minutes * minuteMs },
       { kind: 'sweep', outcome: 'done' },
       { kind: 'ring', slots: 8, outcome: 'done' },
@@ -158,8 +178,40 @@ const motif: fc.Arbitrary<readonly Action[]> = fc.oneof(
       { kind: 'wait', ms: days * 24 * 60 * minuteMs },
       { kind: 'plan', outcome: 'done' },
       { kind: 'zone_data', export: one, zone: 'America/Bogota' },
-      { kind: 'backfill', export: one, backMs: days * 24 * 60 * minuteMs },
+      { kind: 'backfill', export: one, backMs: days * 24 * 60 * minuteMs, drops: false },
       { kind: 'advance_backfill', pick: 0 },
+    ]),
+  // Rows come late to an interval that loses others, and look-backs find them while a worker is frozen.
+  fc
+    .record({ worker, pick, count: fc.integer({ min: 1, max: 4 }) })
+    .map(({ worker: frozen, pick: which, count }): readonly Action[] => [
+      { kind: 'source_changes', change: 'late', pick: which },
+      { kind: 'source_changes', change: 'prune', pick: which },
+      { kind: 'wait', ms: 6 * minuteMs },
+      { kind: 'look_back' },
+      { kind: 'ring', slots: 8, outcome: 'done' },
+      { kind: 'deliver', pick: 0, twice: false, outcome: 'done' },
+      { kind: 'step', worker: frozen, count, outcome: 'done' },
+      { kind: 'source_changes', change: 'late', pick: which },
+      { kind: 'wait', ms: 3 * minuteMs },
+      { kind: 'sweep', outcome: 'done' },
+      { kind: 'ring', slots: 8, outcome: 'done' },
+      { kind: 'deliver', pick: 0, twice: false, outcome: 'done' },
+      { kind: 'step', worker: (frozen + 1) % 3, count: 5, outcome: 'done' },
+      { kind: 'step', worker: frozen, count: 3, outcome: 'done' },
+    ]),
+  // Intervals run again whose rows have left the source.
+  fc
+    .record({ export: whichExport, pick })
+    .map(({ export: one, pick: which }): readonly Action[] => [
+      { kind: 'source_changes', change: 'prune', pick: which },
+      { kind: 'backfill', export: one, backMs: 180 * minuteMs, drops: false },
+      { kind: 'advance_backfill', pick: 0 },
+      ...[0, 1, 2].flatMap((worker): readonly Action[] => [
+        { kind: 'ring', slots: 8, outcome: 'done' },
+        { kind: 'deliver', pick: 0, twice: false, outcome: 'done' },
+        { kind: 'step', worker, count: 5, outcome: 'done' },
+      ]),
     ]),
   // A heartbeat is slower than the hand-back after it.
   worker.map((one): readonly Action[] => [

@@ -12,6 +12,8 @@ export class Unheard extends Error {}
 export type Defect =
   | 'ring_once'
   | 'put_unconditionally'
+  | 'drop_missing'
+  | 'forget_delivered'
   | 'plan_from_memory'
   | 'fence_never_rises'
   | 'hand_back_keeps_fence'

@@ -1,14 +1,15 @@
 /** What must hold after every action, and what must have come true once the faults are over. */
 
-import { isTerminal, type RunStatus } from '../../src/domain/run.ts';
+import { isTerminal, type RunPurpose, type RunStatus } from '../../src/domain/run.ts';
 import type { Instant } from '../../src/domain/time.ts';
-import type { Sql } from '../../src/store/database.ts';
 import { listRunningBackfills } from '../../src/store/backfills.ts';
+import type { Sql } from '../../src/store/database.ts';
 import { findGaps, findOverlaps, findTornTicks } from '../../src/store/verify-queries.ts';
-import { advanceBackfill } from '../../src/use-cases/backfills/advance-backfill.ts';
 import { findLostRuns } from '../support/lost-runs.ts';
+import { advanceBackfill } from '../support/run-verbs.ts';
 import { keyOf } from './attempt.ts';
 import { advanceHighWaterMark } from './high-water-mark.ts';
+import { type Rows, rowsOf } from './source.ts';
 import { act, passTime, type World } from './world.ts';
 
 interface Row {
@@ -29,9 +30,16 @@ interface Record {
     fileGeneration: number | null;
     begunGeneration: number | null;
     rows: number | null;
+    dropsMissing: boolean;
+    purpose: RunPurpose;
     hasLeaseWithoutWorker: boolean;
   })[];
-  readonly receipts: readonly (Row & { runId: string; etag: string; rows: number })[];
+  readonly receipts: readonly (Row & {
+    runId: string;
+    etag: string;
+    rows: number;
+    waits: boolean;
+  })[];
   readonly backfills: readonly (Row & { id: string })[];
 }
 
@@ -42,8 +50,8 @@ const all = (fields: string, from: string) =>
 const wholeRecord = `select
   ${all(`'id', id, 'mark', ${ms('high_water_mark')}`, 'batch_exports')} as exports,
   ${all(`${row}, 'tickAt', ${ms('tick_at')}, 'fate', fate, 'runId', run_id`, '(select * from ticks order by export_id, tick_at) t')} as ticks,
-  ${all(`${row}, 'id', id, 'backfillId', backfill_id, 'status', status, 'fence', fence, 'attempt', attempt, 'fileGeneration', file_generation, 'begunGeneration', committing_generation, 'rows', records_completed, 'hasLeaseWithoutWorker', status = 'Running' and lease_holder is null and lease_expires_at is not null`, '(select * from runs order by id) r')} as runs,
-  ${all(`${row}, 'runId', run_id, 'etag', manifest_etag, 'rows', rows`, '(select * from receipts order by export_id, data_interval_start) c')} as receipts,
+  ${all(`${row}, 'id', id, 'backfillId', backfill_id, 'status', status, 'fence', fence, 'attempt', attempt, 'fileGeneration', file_generation, 'begunGeneration', committing_generation, 'rows', records_completed, 'dropsMissing', drops_missing, 'purpose', purpose, 'hasLeaseWithoutWorker', status = 'Running' and lease_holder is null and lease_expires_at is not null`, '(select * from runs order by id) r')} as runs,
+  ${all(`${row}, 'runId', run_id, 'etag', manifest_etag, 'rows', rows, 'waits', late_rows_wait is not null`, '(select * from receipts order by export_id, data_interval_start) c')} as receipts,
   ${all(`'exportId', export_id, 'id', id, 'start', ${ms('start_at')}, 'end', ${ms('end_at')}`, "backfills where status = 'Completed'")} as backfills`;
 
 /** Without the faults of the lane's database. */
@@ -70,6 +78,8 @@ export interface Witness {
   readonly ticks: Map<string, Record['ticks'][number]>;
   /** As they were seen last. */
   readonly runs: Map<string, Record['runs'][number]>;
+  /** By interval: the rows that its manifest has delivered. */
+  readonly delivered: Map<string, Rows>;
 }
 
 export function createWitness(): Witness {
@@ -82,6 +92,7 @@ export function createWitness(): Witness {
     firstRan: new Map(),
     ticks: new Map(),
     runs: new Map(),
+    delivered: new Map(),
   };
 }
 
@@ -120,10 +131,24 @@ export async function checkAlways(world: World, witness: Witness): Promise<void>
   }
   for (const tick of ticks) witness.ticks.set(`${tick.exportId} ${tick.tickAt}`, tick);
   for (const run of runs) witness.runs.set(run.id, run);
+  checkDelivered(world, witness);
   const lost = await findLostRuns(sqlOf(world), null);
   must(lost.length === 0, `run ${lost[0]?.id}: ${lost[0]?.why}`);
   const held = world.workers.flatMap((one) => (one ? [`${one.run.runId}#${one.run.fence}`] : []));
   must(new Set(held).size === held.length, `I5: two workers hold one fence: ${held.join(' ')}`);
+}
+
+/** I9: what a manifest has delivered stays in it, unless a run was asked to drop it. */
+function checkDelivered({ bucket }: World, { delivered, runs }: Witness): void {
+  for (const [key, { rows, runId }] of bucket.manifests) {
+    const gone = (delivered.get(key) ?? []).filter((row) => !rows.includes(row));
+    must(
+      gone.length === 0 || runs.get(runId)?.dropsMissing === true,
+      `I9: ${key} has lost its rows ${gone}`,
+    );
+    must(new Set(rows).size === rows.length, `I3: ${key} has rows twice: ${rows}`);
+    delivered.set(key, rows);
+  }
 }
 
 /** C2: an attempt writes under a number that no commit of the interval has begun with. */
@@ -140,21 +165,39 @@ function checkGeneration(run: Record['runs'][number], { attempts, begun }: Witne
   if (begunGeneration !== null) begun.set(key, ofInterval.add(begunGeneration));
 }
 
+const hourMs = 3_600_000;
+
 /** Longer than any lease, backoff and jitter. */
 const roundMs = 15 * 60_000;
 
-/** Ends all faults and lets every process work, up to the time it is now. */
+/** Ends all faults and lets every process work, up to the time it is now. Then looks back until no run comes of that. */
 export async function settle(world: World): Promise<void> {
-  const { db, context } = world.lane;
+  const { db } = world.lane;
   db.failNext('done');
   await act(world, { kind: 'plan', outcome: 'done' });
+  for (let looks = 0; looks < 8; looks += 1) {
+    if (!(await endRuns(world))) return;
+    await passTime(world, roundMs);
+    await act(world, { kind: 'look_back' });
+    const live = await db.query('select from runs where finished_at is null');
+    if (live.length === 0) return;
+  }
+  const runs = await db.query('select * from runs where finished_at is null or purpose = $1', [
+    'supplement',
+  ]);
+  throw new Error(`look-backs make runs again and again: ${JSON.stringify(runs)}`);
+}
+
+/** @returns whether all have ended */
+async function endRuns(world: World): Promise<boolean> {
+  const { db, context } = world.lane;
   for (let round = 0; round < 60; round += 1) {
     for (const id of await listRunningBackfills(db)) await advanceBackfill(context, id);
     const [left] = await db.query<{ n: number }>(
       `select ((select count(*) from runs where finished_at is null)
              + (select count(*) from backfills where status = 'Running'))::int as n`,
     );
-    if (left?.n === 0) return;
+    if (left?.n === 0) return true;
     await act(world, { kind: 'sweep', outcome: 'done' });
     await act(world, { kind: 'ring', slots: 16, outcome: 'done' });
     while (world.queue.length > 0) {
@@ -165,6 +208,7 @@ export async function settle(world: World): Promise<void> {
     }
     await passTime(world, roundMs);
   }
+  return false;
 }
 
 /** Once settled: every run is over, and bucket and record say the same of every interval. */
@@ -186,7 +230,8 @@ export async function checkSettled(
     must(isRun === (tick.fate === 'ran'), `the tick at ${tick.tickAt} has no run, or a wrong one`);
   }
   const ran = new Set(ticks.filter(({ fate }) => fate === 'ran').map(intervalOf));
-  for (const run of runs.filter(({ backfillId }) => backfillId === null)) {
+  // A look-back makes runs of intervals that a backfill has exported, too.
+  for (const run of runs.filter((one) => one.backfillId === null && one.purpose === 'whole')) {
     must(ran.has(intervalOf(run)), `run ${run.id} has no tick`);
   }
   for (const { id, mark } of record.exports) {
@@ -208,6 +253,12 @@ export async function checkSettled(
     if (author?.status !== 'Completed') continue;
     must(receipt.etag === String(manifest.etag), `I4: ${key} is on record with another manifest`);
     must(author.rows === manifest.snapshot, `I4: ${key} names other rows than its run`);
+    // A look-back needs the run of the receipt, which retention may have deleted.
+    const isRecent = receipt.end > world.now - 2 * hourMs;
+    const isLookedAt =
+      isRecent && !receipt.waits && record.runs.some(({ id }) => id === receipt.runId);
+    const late = rowsOf(world.source, key).filter((row) => !manifest.rows.includes(row));
+    must(!isLookedAt || late.length === 0, `I3: ${key} lacks its rows ${late}`);
   }
   for (const id of world.exportIds) {
     const sql = sqlOf(world);

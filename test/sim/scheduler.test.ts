@@ -52,6 +52,8 @@ describe('the simulator finds what is put in on purpose:', () => {
     ['plan_from_memory', 'a planner that does not read the row it locks', /I1 I2: |has no tick/],
     ['generation_again', 'a claim that resumes what began to commit', /C2: /],
     ['put_unconditionally', 'a commit without a condition', /I4: /],
+    ['forget_delivered', 'a supplement without the files of before', /I9: /],
+    ['drop_missing', 'a re-run of a source that has fewer rows', /I9: /],
     ['hand_back_keeps_fence', 'a heartbeat that outlives a hand-back', /lease without a worker/],
   ];
   test.each(casesOf(byDay, rare))(

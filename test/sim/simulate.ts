@@ -39,7 +39,13 @@ export async function openLane(defect: Defect | null): Promise<Lane & { close():
     context: {
       db,
       // Years are hours here.
-      policy: { ...policy, maxJitterSeconds: 30, retentionDays: 0.1, logRetentionDays: 0.1 },
+      policy: {
+        ...policy,
+        maxJitterSeconds: 30,
+        retentionDays: 0.1,
+        logRetentionDays: 0.1,
+        lateLookbackHours: 4,
+      },
       secrets: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
       doorbell: { runsWaiting() {}, backfillWaiting() {} },
     },
@@ -69,8 +75,7 @@ export async function playHistory(
   defect: Defect | null,
   tally?: Tally,
 ): Promise<void> {
-  const isUnconditional = defect === 'put_unconditionally';
-  const world = await createWorld(lane, history.createdAt, history.settings, isUnconditional);
+  const world = await createWorld(lane, history.createdAt, history.settings, defect);
   const witness = createWitness();
   for (const action of history.actions) {
     await act(world, action);

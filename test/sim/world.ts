@@ -8,15 +8,15 @@ import type { Cadence } from '../../src/domain/cadence.ts';
 import { SluiceError } from '../../src/domain/errors.ts';
 import { Refusal } from '../../src/domain/problem.ts';
 import { type Instant, toTimestamp } from '../../src/domain/time.ts';
+import type { Source } from '../../src/sources/source.ts';
 import { openSchedule, type Settings } from '../../src/scheduling/schedule.ts';
 import { listRunningBackfills } from '../../src/store/backfills.ts';
 import { findBatchExport } from '../../src/store/exports.ts';
 import type { Lease } from '../../src/store/lease.ts';
-import { claimRun, renewLeases, sweepExpiredLeases } from '../../src/store/leases.ts';
+import { renewLeases, sweepExpiredLeases } from '../../src/store/leases.ts';
 import { findRunNeeds } from '../../src/store/run-needs.ts';
 import { findRun } from '../../src/store/runs.ts';
 import { reportWorker } from '../../src/store/workers.ts';
-import { advanceBackfill } from '../../src/use-cases/backfills/advance-backfill.ts';
 import { startBackfill } from '../../src/use-cases/backfills/start-backfill.ts';
 import type { Context } from '../../src/use-cases/context.ts';
 import { pauseExport } from '../../src/use-cases/exports/pause-export.ts';
@@ -28,9 +28,20 @@ import { cancelRun } from '../../src/use-cases/runs/cancel-work.ts';
 import { decideTicks } from '../../src/use-cases/runs/decide-ticks.ts';
 import { dispatchRuns } from '../../src/use-cases/runs/dispatch-runs.ts';
 import { recordFault, releaseRun } from '../../src/use-cases/runs/finish-run.ts';
+import { lookBack } from '../../src/use-cases/runs/look-back.ts';
+import { SlowExports } from '../../src/use-cases/runs/slow-exports.ts';
+import { advanceBackfill, claimRun } from '../support/run-verbs.ts';
+import { WorkGuard } from '../../src/use-cases/work-guard.ts';
 import { storeExport } from '../support/store-export.ts';
-import { type Attempt, type Bucket, begun, takeStep } from './attempt.ts';
-import { type FaultyDatabase, type Outcome, Unheard } from './faulty-database.ts';
+import { type Attempt, type Bucket, begun, keyOf, takeStep } from './attempt.ts';
+import { type Defect, type FaultyDatabase, type Outcome, Unheard } from './faulty-database.ts';
+import {
+  changeSource,
+  createSource,
+  lookingAt,
+  type SimSource,
+  type SourceChange,
+} from './source.ts';
 import type { SimDatabase } from './virtual-time.ts';
 
 /** What all histories of a lane share. */
@@ -52,7 +63,9 @@ export interface World {
   /** Heartbeats in progress: they may arrive when their worker is long gone. */
   readonly beats: Lease[];
   readonly bucket: Bucket;
-  sourceVersion: number;
+  readonly source: SimSource;
+  /** Ends no look-back. */
+  readonly slow: SlowExports;
   claims: number;
 }
 
@@ -77,14 +90,22 @@ export type Action =
   | { readonly kind: 'kill' | 'shut_down' | 'beat'; readonly worker: number }
   | { readonly kind: 'fault'; readonly worker: number; readonly isLasting: boolean }
   | { readonly kind: 'beat_arrives'; readonly pick: number }
-  | { readonly kind: 'source_changes' | 'retention' }
+  | { readonly kind: 'retention' | 'look_back' }
+  | { readonly kind: 'source_changes'; readonly change: SourceChange; readonly pick: number }
   | { readonly kind: 'zone_data'; readonly export: number; readonly zone: string }
   | { readonly kind: 'pause' | 'unpause'; readonly export: number; readonly backfill: boolean }
   | { readonly kind: 'cadence'; readonly export: number; readonly cadence: Cadence }
   | { readonly kind: 'window'; readonly export: number; readonly endsInMs: number | null }
-  | { readonly kind: 'backfill'; readonly export: number; readonly backMs: number }
+  | {
+      readonly kind: 'backfill';
+      readonly export: number;
+      readonly backMs: number;
+      readonly drops: boolean;
+    }
   | { readonly kind: 'advance_backfill'; readonly pick: number }
   | { readonly kind: 'cancel'; readonly pick: number };
+
+const hourMs = 3_600_000;
 
 /** No history changes a destination or a query. */
 const rules: ExportRules = {
@@ -103,7 +124,7 @@ export async function createWorld(
   lane: Lane,
   now: Instant,
   settings: readonly Settings[],
-  isUnconditional: boolean,
+  defect: Defect | null,
 ): Promise<World> {
   await lane.sim.reset(now);
   const schedules = settings.map((one) => openSchedule(one, now));
@@ -141,8 +162,9 @@ export async function createWorld(
     queue: [],
     workers: [null, null, null],
     beats: [],
-    bucket: { manifests: new Map(), lastEtag: 0, isUnconditional },
-    sourceVersion: 1,
+    bucket: { manifests: new Map(), lastEtag: 0, defect },
+    source: createSource(),
+    slow: new SlowExports(),
     claims: 0,
   };
 }
@@ -198,7 +220,7 @@ async function perform(world: World, action: Action): Promise<void> {
           db.failNext(action.outcome);
         // A worker that hears no answer gives up; its lease will run out.
         workers[action.worker] = null;
-        workers[action.worker] = await takeStep(context, bucket, world.sourceVersion, attempt);
+        workers[action.worker] = await takeStep(context, bucket, world.source, attempt);
       }
       return;
     case 'kill':
@@ -224,8 +246,9 @@ async function perform(world: World, action: Action): Promise<void> {
       return;
     }
     case 'source_changes':
-      world.sourceVersion += 1;
-      return;
+      return change(world, action.change, action.pick);
+    case 'look_back':
+      return look(world);
     case 'retention':
       return applyRetention(context);
     case 'zone_data':
@@ -285,11 +308,39 @@ async function edit(world: World, action: Edit): Promise<void> {
         order: 'oldest_first',
         reprocess: 'all',
         concurrency: 2,
+        dropsMissing: action.drops,
       } as const;
       // A range that overlaps a running backfill is refused.
       if (batchExport) await startBackfill(context, batchExport, request).catch(unlessRefused);
     }
   }
+}
+
+/** Of an interval that has files, most often; a restart is of the whole server. */
+function change({ source, bucket, exportIds, now }: World, what: SourceChange, pick: number): void {
+  const keys = [...bucket.manifests.keys()];
+  const hour = now - (now % hourMs);
+  const next = keyOf(exportIds[pick % exportIds.length] ?? '', { start: hour, end: hour + hourMs });
+  changeSource(source, what, keys[pick % keys.length] ?? next);
+}
+
+async function look({ lane, source, exportIds, slow }: World): Promise<void> {
+  const { context, teamIds, db } = lane;
+  db.failNext('done');
+  const errors: unknown[] = [];
+  const looked = lookingAt(source, ({ teamId, interval }) =>
+    keyOf(exportIds[teamIds.indexOf(teamId)] ?? '', interval),
+  );
+  await lookBack(context, {
+    slow,
+    guard: new WorkGuard(db, () => {}),
+    sourceOf: () => looked as Source,
+    keepsFiles: () => true,
+    onError: (error) => void errors.push(error),
+    onMade: () => {},
+    stopping: new AbortController().signal,
+  });
+  if (errors.length > 0) throw errors[0];
 }
 
 async function deliver(

@@ -87,10 +87,13 @@ export async function backfill(
   range: { readonly start: string; readonly end: string } = hour,
   options: Readonly<Record<string, unknown>> = {},
 ): Promise<string> {
-  const answer = await installation.client.post(
-    `${projectPath(installation)}/batch_exports/${exportId}/backfill/`,
-    { start_at: range.start, end_at: range.end, ...options },
-  );
+  const path = `${projectPath(installation)}/batch_exports/${exportId}/backfill/`;
+  const body = { start_at: range.start, end_at: range.end, ...options };
+  // A backfill ends shortly after its last run.
+  const answer = await until(async () => {
+    const sent = await installation.client.post(path, body);
+    return sent.status === 409 ? null : sent;
+  });
   if (answer.status !== 200) throw new Error(`the backfill was not started: ${answer.text}`);
   return String(answer.body.backfill_id);
 }

@@ -1,5 +1,4 @@
 import { SluiceError } from '../../src/domain/errors.ts';
-import { beginCommit } from '../../src/store/attempt-steps.ts';
 import { appendLogEntries } from '../../src/store/log-entries.ts';
 import { recordUpload } from '../../src/store/uploads.ts';
 import {
@@ -13,6 +12,7 @@ import {
   listRuns,
   type RunSide,
 } from './run-side.ts';
+import { beginCommit } from './run-verbs.ts';
 import { createTenant, type Tenant } from './tenants.ts';
 
 /** A tenant with a row in every table that can have rows of tenants. */
@@ -61,6 +61,7 @@ export async function fillTenant(
     `insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs)
      select id, team_id, '2024-01-01', '2024-01-02', 1, 1 from batch_exports where id = $1`,
     `insert into accepted_intervals select id, '2024-01-01', '2024-01-02' from batch_exports where id = $1`,
+    `insert into guarded_work (kind, id, expires_at) select 'look_back', id, now() from batch_exports where id = $1`,
     `insert into former_destinations (export_id, version, destination_config) select id, 7, '{"bucket_name": "former", "region": "eu-west-1"}' from batch_exports where id = $1`,
   ]) {
     await db.query(statement, ofExport);

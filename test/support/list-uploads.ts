@@ -1,5 +1,5 @@
+import type { ClaimedRun } from '../../src/store/claims.ts';
 import type { Database } from '../../src/store/database.ts';
-import type { ClaimedRun } from '../../src/store/leases.ts';
 import { type LineageUpload, openUploadsOf } from '../../src/store/uploads.ts';
 
 /** The uploads that the next attempt of a run would get. */

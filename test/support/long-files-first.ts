@@ -27,6 +27,7 @@ const longest = [
   'test/e2e/faults/s3.test.ts',
   'test/e2e/transformations.test.ts',
   'test/e2e/own-plugins.test.ts',
+  'test/e2e/faults/promoted-copy.test.ts',
   'test/e2e/faults/standby.test.ts',
   'test/e2e/faults/redis-failover.test.ts',
   'test/e2e/form-page.test.ts',

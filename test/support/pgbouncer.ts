@@ -38,7 +38,7 @@ export interface Pooler {
   stop(): Promise<void>;
 }
 
-/** @param databaseUrl with the only user that it knows; every database of the server is served */
+/** @param databaseUrl of a superuser, by whom it asks for other users; every database of the server is served */
 export async function startPgbouncer(
   databaseUrl: string,
   poolMode: 'transaction' | 'session' = 'transaction',
@@ -60,6 +60,8 @@ listen_port = ${port}
 unix_socket_dir =
 auth_type = scram-sha-256
 auth_file = ${path.join(folder, 'users.txt')}
+auth_user = ${user}
+auth_query = SELECT usename, passwd FROM pg_catalog.pg_shadow WHERE usename = $1
 pool_mode = ${poolMode}
 default_pool_size = 8
 max_client_conn = 400

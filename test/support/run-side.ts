@@ -8,15 +8,16 @@ import { policyOf } from '../../src/main/policy.ts';
 import { parseCadence } from '../../src/scheduling/parse-cadence.ts';
 import { openSchedule, type Settings } from '../../src/scheduling/schedule.ts';
 import { createSecretBox } from '../../src/security/secret-box.ts';
+import type { ClaimedRun } from '../../src/store/claims.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import type { NewBatchExport } from '../../src/store/exports.ts';
-import { type ClaimedRun, claimRun } from '../../src/store/leases.ts';
 import { readNow } from '../../src/store/ticks.ts';
 import type { Context } from '../../src/use-cases/context.ts';
 import { decideTicks } from '../../src/use-cases/runs/decide-ticks.ts';
 import { recordFault } from '../../src/use-cases/runs/finish-run.ts';
 import { createTestDatabase } from './database.ts';
 import { recordManifest } from './record-manifest.ts';
+import { claimRun } from './run-verbs.ts';
 import { storeExport } from './store-export.ts';
 import { createTenant, type Tenant } from './tenants.ts';
 

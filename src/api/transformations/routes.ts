@@ -84,7 +84,7 @@ export function transformationConfigRoutes(api: Api): void {
     async (request) => {
       const asked = rearrangement(request.body);
       const teamId = teamOf(request);
-      const { moved } = await rearrangeTransformationConfigs(
+      const moved = await rearrangeTransformationConfigs(
         request.context,
         actorOf(request),
         teamId,

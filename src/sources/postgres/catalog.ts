@@ -8,6 +8,8 @@ export interface Relation {
   readonly oid: number;
   /** A table or materialized view, which can have indexes; not a view. */
   readonly holdsRows: boolean;
+  /** Its columns may be NOT NULL. */
+  readonly isTable: boolean;
   readonly mayUseSchema: boolean;
   readonly columns: ReadonlyMap<string, RelationColumn>;
 }
@@ -55,6 +57,7 @@ export async function findRelation(
   return {
     oid: Number(found.oid),
     holdsRows: ['r', 'p', 'm'].includes(found.kind),
+    isTable: ['r', 'p'].includes(found.kind),
     mayUseSchema: found.usage,
     columns: new Map(
       columns.map(({ name, base, ...column }) => [name, { ...column, baseType: Number(base) }]),

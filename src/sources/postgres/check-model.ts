@@ -94,8 +94,9 @@ export async function checkModel(
     if (isReadable) {
       plan = await checkStatement(connectionString, model, teamId, tell);
     }
-    const untried = await source.tryRow(model.name, teamId, true, signal);
-    if (untried !== null) tell('warning', untried);
+    for (const warning of await source.tryRow(model.name, teamId, true, signal)) {
+      if (!findings.some(({ detail }) => detail === warning)) tell('warning', warning);
+    }
   } catch (error) {
     // What a run says too, in the same words.
     const { detail = null } = toSourceError(error);
@@ -147,7 +148,7 @@ async function checkColumns(
     tell(warning === null ? 'error' : 'warning', warning ?? refused);
   }
   for (const name of new Set([model.tenantColumn, model.intervalColumn])) {
-    if (relation.holdsRows && relation.columns.get(name)?.nullable) {
+    if (relation.isTable && relation.columns.get(name)?.nullable) {
       tell(
         'warning',
         `${name} may be null, and rows with null are never exported. Make it NOT NULL.`,

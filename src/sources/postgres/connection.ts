@@ -63,7 +63,12 @@ function nameAddress(
   }
   // The database accepts no connections for now.
   if (state === '55000') return new SluiceError('source.unavailable', `SQLSTATE ${state}`, error);
-  // A pooler that knows no such user.
+  // A pooler that knows no such user, or no such database.
+  const words = serverErrorOf(error)?.message ?? '';
+  if (state === '08P01' && /SASL|auth|password|no such/i.test(words)) {
+    const detail = `${setting}the pooler refused the user, the password or the database of the address (SQLSTATE ${state})`;
+    return new SluiceError('source.access_refused', detail, error);
+  }
   const isRefused = error.code === 'source.access_refused' || state === 'XX000';
   if (!isRefused) return error;
   return new SluiceError('source.access_refused', `${setting}${error.detail}`, error);
@@ -100,15 +105,18 @@ export function keepsAlive(client: pg.Client, does: boolean): void {
 }
 
 /**
- * Closes the connection at once. A server in the middle of a scan or a sort would not notice before it has
- * a row to send, so it also gets a cancel request, if it can be reached.
+ * Closes the connection. A server in the middle of a scan or a sort would not notice before it has a row to send, so it gets a
+ * cancel request, if it can be reached. A pooler knows a client only as long as it is connected, so the request comes first.
  */
 export function destroyConnection(client: pg.Client): void {
   const { stream } = connectionOf(client);
-  if (stream.destroyed) return;
-  stream.destroy();
+  if (stream.destroyed || cancels.has(client)) return;
   const { processID, secretKey } = client as unknown as BackendKey;
-  if (processID === null || secretKey === null) return;
+  if (processID === null || secretKey === null) {
+    stream.destroy();
+    return;
+  }
+  stream.pause();
   const request = Buffer.alloc(16);
   [request.length, CANCEL_REQUEST, processID, secretKey].forEach((word, index) => {
     request.writeInt32BE(word, index * 4);
@@ -118,9 +126,17 @@ export function destroyConnection(client: pg.Client): void {
     : createConnection(client.port, client.host);
   socket.setTimeout(CANCEL_TIMEOUT_MS, () => socket.destroy());
   socket.on('error', () => {});
-  cancels.set(client, new Promise((resolve) => socket.once('close', () => resolve())));
+  const cut = () => void stream.destroy();
+  const timer = setTimeout(cut, CUT_AFTER_MS);
+  const taken = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  cancels.set(client, taken);
+  void taken.then(() => {
+    clearTimeout(timer);
+    cut();
+  });
   const { ssl, sslNegotiation } = client as unknown as TlsChoice;
-  if (!ssl) socket.end(request);
+  // The other side ends it once it has the request: a pooler that sees an end before drops it.
+  if (!ssl) socket.write(request);
   else if (sslNegotiation === 'direct')
     socket.once('connect', () => encrypt(socket, client, ssl, request));
   else {
@@ -159,7 +175,7 @@ function encrypt(
     ALPNProtocols: ['postgresql'],
   });
   encrypted.on('error', () => socket.destroy());
-  encrypted.once('secureConnect', () => encrypted.end(request));
+  encrypted.once('secureConnect', () => encrypted.write(request));
 }
 
 /** The protocol's SSLRequest. */
@@ -176,6 +192,8 @@ interface BackendKey {
 /** The code of the protocol's CancelRequest, which uses its own connection without login. */
 const CANCEL_REQUEST = 80_877_102;
 const CANCEL_TIMEOUT_MS = 5_000;
+/** A server that takes no cancel request by then may be gone. */
+const CUT_AFTER_MS = 1_000;
 
 /** Closes the connection in good order, or at once if that takes too long. */
 export async function closeConnection(client: pg.Client): Promise<void> {

@@ -47,11 +47,17 @@ export async function nameDeniedRight(
   relation: ReadRelation,
   signal: AbortSignal,
 ): Promise<SluiceError> {
+  // A setting may have changed it. After a failure the transaction answers nothing more.
+  const [{ role = client.user ?? 'the role' } = {}] = await query<{ role: string }>(
+    client,
+    'SELECT current_user AS role',
+    signal,
+  );
   const found = await findDeniedRights(client, relation, signal).catch(() => []);
   const [first] = found;
   const words = error.detail ?? '';
   if (first === undefined) {
-    const grant = grantFor(serverErrorOf(error)?.message ?? '', client.user ?? 'the role');
+    const grant = grantFor(serverErrorOf(error)?.message ?? '', role);
     const detail = grant === null ? words : `${words}. ${grant}`;
     return new SluiceError(error.code, detail, error);
   }

@@ -87,6 +87,8 @@ export function meaningOf(sqlState: string): ErrorCode | null {
 export interface ServerError extends Error {
   readonly code: string;
   readonly severity: string;
+  /** The server's own function: `exec_stmt_raise` is that of RAISE. */
+  readonly routine?: string;
   /** The function that raised it, and the functions that called that. */
   readonly where?: string;
   readonly detail?: string;
@@ -117,6 +119,8 @@ export function toSourceError(error: unknown): SluiceError {
   const found = serverErrorOf(error);
   if (found === null) return ofConnection(error);
   const { code: state, message } = found;
+  // Whatever SQLSTATE the author of the function chose.
+  if (found.routine === 'exec_stmt_raise') return ofFunction(found, error);
   // A standby that replays; on a primary 40001 is a conflict of writers, which a reader does not have.
   if (state === '40001') {
     return new SluiceError('source.recovery_conflict', `SQLSTATE ${state}: ${message}`, error);
@@ -131,7 +135,7 @@ export function toSourceError(error: unknown): SluiceError {
   }
   const code = meaningOf(state) ?? 'source.failed';
   if (isRaised(found) && raisedCodes.has(code)) {
-    return new SluiceError('source.function_failed', `${message}, ${placeOf(found)}`, error);
+    return ofFunction(found, error);
   }
   return new SluiceError(code, detailOf(code, found), error);
 }
@@ -154,8 +158,11 @@ function isRaised({ where = '' }: ServerError): boolean {
   return !functions.has(builtIn) && !/^JSON\b/.test(where) && /\w\(|function|PL\//i.test(where);
 }
 
-/** The innermost function. */
-const placeOf = ({ where = '' }: ServerError): string => `in ${where.split('\n')[0]}`;
+/** With the innermost function. */
+function ofFunction({ message, where }: ServerError, cause: unknown): SluiceError {
+  const place = where === undefined ? '' : `, in ${where.split('\n')[0]}`;
+  return new SluiceError('source.function_failed', `${message}${place}`, cause);
+}
 
 /** A network failure (`ECONNREFUSED`), one of TLS, or pg's own error about a connection. */
 function ofConnection(error: Error): SluiceError {
@@ -226,7 +233,7 @@ const limits: Readonly<Record<string, string>> = {
 function describeRefusal(state: string, message: string): string {
   switch (state) {
     case '28P01':
-      return 'the server refused the password of the role (SQLSTATE 28P01)';
+      return 'the server refused the password of the role, or it has expired (VALID UNTIL; SQLSTATE 28P01)';
     case '28000':
       return /no encryption|SSL off/.test(message)
         ? 'pg_hba.conf of the server lets the role in only with TLS (SQLSTATE 28000). Add sslmode=verify-full to the address'

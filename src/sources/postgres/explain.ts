@@ -2,6 +2,7 @@ import { type Description, refusePartOfDay, type SourceRequest } from '../source
 import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, describeColumns, query, serverVersionOf } from './connection.ts';
 import { findHidden } from './hidden-rows.ts';
+import { findLimits } from './relation-limits.ts';
 import { describeIntervalColumn } from './interval-column.ts';
 import type { PlanSelect } from './plan.ts';
 import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
@@ -32,7 +33,11 @@ export async function explain(
     const ofMoment = describeIntervalColumn({ ...moment, name: model.intervalColumn });
     return {
       columns: shown,
-      warnings: [...changes.map(describeTypeChange), ...(ofMoment === null ? [] : [ofMoment])],
+      warnings: [
+        ...changes.map(describeTypeChange),
+        ...(ofMoment === null ? [] : [ofMoment]),
+        ...(await findLimits(client, relation, signal)),
+      ],
     };
   } finally {
     await closeConnection(client);

@@ -7,7 +7,7 @@ import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect } from './plan.ts';
 import { openSnapshot } from './snapshot.ts';
 
-/** After a conflict, runs of the model read in short snapshots for so long. */
+/** How long runs of a model read in short snapshots after a conflict. */
 const rememberedMs = 3_600_000;
 /** Bytes of rows that are held until their snapshot has ended: part of the memory that each run has. */
 const heldBytes = 2 * 2 ** 20;

@@ -19,7 +19,7 @@ const searchSeconds = 8;
  * Reads the newest row of a project as a run does: functions behind a view are called. Without a row, the statement is only planned.
  *
  * @param ofOthers whether a row of another project is read if the project has none
- * @returns why no row was read; null if one was, or if there is none
+ * @returns warnings: those of `describe`, and why no row was read although there may be one
  * @throws SluiceError as a run does
  */
 export async function tryRow(
@@ -29,18 +29,19 @@ export async function tryRow(
   teamId: number,
   ofOthers: boolean,
   signal: AbortSignal,
-): Promise<string | null> {
+): Promise<readonly string[]> {
   const asked = { model: model.name, dslQuery: null, includeEvents: null, excludeEvents: null };
-  await source.describe({ ...asked, teamId, interval: anyInterval }, signal);
+  const { warnings } = await source.describe({ ...asked, teamId, interval: anyInterval }, signal);
   const found = await findNewestRow(options, model, teamId, ofOthers, signal);
-  if (found === null || typeof found === 'string') return found;
+  if (found === null) return warnings;
+  if (typeof found === 'string') return [...warnings, found];
   const interval = { start: found.at, end: found.at + 1 };
   const snapshot = await source.open({ ...asked, teamId: found.teamId, interval }, signal);
   try {
     for (const slice of snapshot.slices) {
-      for await (const _ of snapshot.read(slice, signal)) return null;
+      for await (const _ of snapshot.read(slice, signal)) return warnings;
     }
-    return null;
+    return warnings;
   } finally {
     await snapshot.close();
   }

@@ -22,10 +22,13 @@ export const maskProperties = defineTransform({
     const last = readNumber(config, 'keep_last', shown);
     const mask = (value: Json): Json => {
       if (value === jsonNull) return value;
-      const characters = kindOf(value) === 'object' ? [] : [...plainOf(value)];
-      const isShort = characters.length <= first + last;
-      const start = isShort ? [] : characters.slice(0, first);
-      const end = isShort ? [] : characters.slice(characters.length - last);
+      const text = kindOf(value) === 'object' ? '' : plainOf(value);
+      // A character has one or two units. Of a long text only its ends are looked at.
+      const isLong = text.length > 2 * (first + last);
+      const isShort = !isLong && [...text].length <= first + last;
+      if (isShort) return toJson('***');
+      const start = [...text.slice(0, 2 * first)].slice(0, first);
+      const end = last === 0 ? [] : [...text.slice(-2 * last - 1)].slice(-last);
       return toJson(`${start.join('')}***${end.join('')}`);
     };
     return (row) => properties.update(row, (value) => listOf(value)?.map(mask) ?? mask(value));

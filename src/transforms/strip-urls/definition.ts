@@ -1,8 +1,12 @@
+import { spendPassed } from '../effort.ts';
 import { type JsonText, mapScalars, stringOf, toJson } from '../json.ts';
 import { chooseProperties } from '../properties.ts';
 import { anyColumnField, propertiesField, readNames } from '../settings.ts';
 import { defineTransform, field } from '../transform.ts';
 import { stripUrl } from './strip-url.ts';
+
+/** Times as long as to pass over a character of JSON: a URL is split into its parts. */
+const stripCost = 10;
 
 export const stripUrls = defineTransform({
   id: 12,
@@ -32,6 +36,7 @@ export const stripUrls = defineTransform({
     const strip = (value: JsonText): JsonText => {
       const text = stringOf(value);
       if (text === null) return value;
+      spendPassed(stripCost * text.length);
       const stripped = stripUrl(text, keptParameters, keepsFragment);
       return stripped === text ? value : toJson(stripped);
     };

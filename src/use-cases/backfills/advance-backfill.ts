@@ -1,58 +1,42 @@
 import { type DataInterval, describeInterval, type Instant } from '../../domain/time.ts';
 import { pageOfIntervals } from '../../scheduling/backfill-range.ts';
 import { withRange } from '../../scheduling/timeline.ts';
-import {
-  type AdvancingBackfill,
-  findAdvancing,
-  type PlannedPage,
-  planRuns,
-} from '../../store/backfill-pages.ts';
 import { type Backfill, findPassedOver, finishBackfill } from '../../store/backfills.ts';
 import type { Sql } from '../../store/database.ts';
-import type { Joint } from '../../store/joint.ts';
 import { appendLogEntries } from '../../store/log-entries.ts';
+import type { RunStatements } from '../../store/run-statements.ts';
 import type { Context } from '../context.ts';
 import { readTimeline } from '../exports/timeline.ts';
 
 /** Intervals checked at a time. */
 const pageSize = 500;
 
-/** What backfills that are advanced at the same moment ask for together. */
-export interface JointPages {
-  /** As `findAdvancing`. */
-  readonly backfills: Joint<string, AdvancingBackfill>;
-  /** As `planFreeRuns`. */
-  readonly pages: Joint<PlannedPage, number>;
-}
-
 /**
  * Creates the next runs of a backfill, up to its concurrency, and ends it when all have finished. If it runs all
  * intervals, it waits at one whose live run began before it was asked for: that run may lack newer rows.
  * Any number of workers may call it at any time, for any backfill.
  *
- * @param joint default: each statement is about this backfill only
  * @returns how many runs were created
  */
 export async function advanceBackfill(
-  context: Context,
+  context: Pick<Context, 'db'>,
+  statements: RunStatements,
   backfillId: string,
-  joint?: JointPages,
 ): Promise<number> {
   let made = 0;
   for (;;) {
-    const step = await advancePage(context, backfillId, joint);
+    const step = await advancePage(context, statements, backfillId);
     made += step.made;
     if (!step.more) return made;
   }
 }
 
 async function advancePage(
-  { db }: Context,
+  { db }: Pick<Context, 'db'>,
+  statements: RunStatements,
   backfillId: string,
-  joint?: JointPages,
 ): Promise<{ readonly made: number; readonly more: boolean }> {
-  const found = await joint?.backfills.take(backfillId);
-  const backfill = found ?? (await findAdvancing(db, [backfillId]))[0];
+  const backfill = await statements.findAdvancing(backfillId);
   if (!backfill) return { made: 0, more: false };
   const { exportId, teamId, schedule, liveRuns, plannedTo: after } = backfill;
   // If one of them ends after this was read, its end advances the backfill again.
@@ -98,7 +82,7 @@ async function advancePage(
     intervals: page.indexOf(last) + 1,
     runs: taken.map((interval) => ({ exportId, teamId, interval, backfillId })),
   };
-  const made = await planRuns(db, planned, joint?.pages);
+  const made = await statements.planPage(planned);
   // Another worker was faster: look again.
   if (made === null) return { made: 0, more: true };
   // Without a live run nothing else would end the backfill.

@@ -1,8 +1,8 @@
 import type { ErasedValue } from '../../domain/erased-value.ts';
 import { notFound } from '../../domain/problem.ts';
 import type { DataInterval } from '../../domain/time.ts';
+import type { ClaimedRun } from '../../store/claims.ts';
 import { lockExport } from '../../store/exports.ts';
-import type { ClaimedRun } from '../../store/leases.ts';
 import { appendLogEntries } from '../../store/log-entries.ts';
 import { insertRuns, sealErased } from '../../store/runs.ts';
 import type { Context } from '../context.ts';

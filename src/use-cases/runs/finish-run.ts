@@ -1,9 +1,9 @@
 import { describeError, isErrorCode, SluiceError } from '../../domain/errors.ts';
 import { decideAttempt, type FailureHistory } from '../../domain/retry-policy.ts';
 import { pause } from '../../scheduling/schedule.ts';
+import type { ClaimedRun } from '../../store/claims.ts';
 import type { Sql } from '../../store/database.ts';
 import { lockExport, recordFailure } from '../../store/exports.ts';
-import type { ClaimedRun } from '../../store/leases.ts';
 import { appendLogEntries, type LogLevel } from '../../store/log-entries.ts';
 import { noteLateRowsWait } from '../../store/look-backs.ts';
 import { hasReceiptAt } from '../../store/receipts.ts';

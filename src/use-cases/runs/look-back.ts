@@ -127,15 +127,17 @@ async function serve(
   const shortMs = options.turnMs ?? turnMs;
   const startedAt = performance.now();
   for (const item of items) {
-    const beganAt = performance.now();
+    let beganAt = performance.now();
     if (stopping.aborted || beganAt - startedAt > shortMs) break;
     const stamp = () => stampLookBack(db, item).catch((cause) => onError(cause, item));
     const stamping = setInterval(() => void stamp(), stampMs).unref();
-    const limit = AbortSignal.timeout(isLong ? longestMs : shortMs);
+    const limitMs = isLong ? longestMs : shortMs;
+    let limit = stopping;
     try {
-      const signal = AbortSignal.any([stopping, limit]);
-      const what = { kind: 'look_back', id: item.exportId } as const;
-      await guard.do(what, isLong ? longestMs : shortMs, async () => {
+      await guard.do({ kind: 'look_back', id: item.exportId }, limitMs, async () => {
+        beganAt = performance.now();
+        limit = AbortSignal.timeout(limitMs);
+        const signal = AbortSignal.any([stopping, limit]);
         if (await lookAt(db, options, item, signal)) onMade();
       });
     } catch (error) {

@@ -1,5 +1,6 @@
 import { SluiceError } from '../../domain/errors.ts';
-import { type ClaimedRun, countDeathAlone } from '../../store/leases.ts';
+import type { ClaimedRun } from '../../store/claims.ts';
+import { countDeathAlone } from '../../store/leases.ts';
 import type { Context } from '../context.ts';
 import { quarantineRun, recordFault } from './finish-run.ts';
 

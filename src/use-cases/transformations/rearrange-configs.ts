@@ -1,6 +1,8 @@
 import { type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
 import type { Sql } from '../../store/database.ts';
 import {
+  type ChainStepPlace,
+  findTransformationConfig,
   lockChain,
   moveSteps,
   type TransformationConfig,
@@ -13,35 +15,32 @@ export type Rearrangement =
   | { readonly orders: ReadonlyMap<number, number> }
   | { readonly plugin: number; readonly order: number };
 
-export interface RearrangedChain {
-  /** The moved step; if there are several, the first of the request. */
-  readonly moved: TransformationConfig;
-  /** In its new order. */
-  readonly chain: readonly TransformationConfig[];
-}
-
-/** Moves steps of a project's chain: all of them, or none if one is refused. */
+/**
+ * Moves steps of a project's chain: all of them, or none if one is refused.
+ *
+ * @returns the moved step; if there are several, the first of the request
+ */
 export async function rearrangeTransformationConfigs(
   context: Context,
   actor: Actor,
   teamId: number,
   asked: Rearrangement,
-): Promise<RearrangedChain> {
+): Promise<TransformationConfig> {
   return context.db.transaction(async (tx) => {
     const chain = await lockChain(tx, teamId);
     const wanted =
       'orders' in asked ? ordersById(chain, asked.orders) : orderOfPlugin(chain, asked);
-    const rearranged = await moveSteps(tx, teamId, wanted);
-    const [first] = wanted.keys();
-    const moved = rearranged.find(({ id }) => id === first);
+    await moveSteps(tx, teamId, wanted);
+    const [first = 0] = wanted.keys();
+    const moved = await findTransformationConfig(tx, teamId, first);
     if (!moved) throw new Error('a locked step is missing');
     await recordMoves(tx, actor, chain, wanted);
-    return { moved, chain: rearranged };
+    return moved;
   });
 }
 
 function ordersById(
-  chain: readonly TransformationConfig[],
+  chain: readonly ChainStepPlace[],
   orders: ReadonlyMap<number, number>,
 ): ReadonlyMap<number, number> {
   const own = new Set(chain.map(({ id }) => id));
@@ -56,7 +55,7 @@ function ordersById(
 }
 
 function orderOfPlugin(
-  chain: readonly TransformationConfig[],
+  chain: readonly ChainStepPlace[],
   { plugin, order }: { readonly plugin: number; readonly order: number },
 ): ReadonlyMap<number, number> {
   const [step, ...others] = chain.filter((candidate) => candidate.plugin === plugin);
@@ -74,7 +73,7 @@ function orderOfPlugin(
 async function recordMoves(
   tx: Sql,
   actor: Actor,
-  chain: readonly TransformationConfig[],
+  chain: readonly ChainStepPlace[],
   orders: ReadonlyMap<number, number>,
 ): Promise<void> {
   for (const { id, teamId, order } of chain) {

@@ -1,7 +1,7 @@
 import { backfill, projectPath } from '../../support/exported-events.ts';
 import type { Installation } from '../../support/installation.ts';
 import { randomOf } from './random.ts';
-import { act, past, type StormExport, type World } from './world.ts';
+import { act, past, persistently, type StormExport, type World } from './world.ts';
 
 const formats = [
   { file_format: 'JSONLines', compression: null },
@@ -21,7 +21,7 @@ export async function operate(world: World, signal: AbortSignal): Promise<void> 
   const [first, ...others] = exports;
   if (!first) return;
   // A short storm may end before chance has chosen a backfill.
-  for (const target of exports) await backfillIfIdle(installation, target);
+  for (const target of exports) await persistently(() => backfillIfIdle(installation, target));
   await act(
     signal,
     () => random.between(300, 1_500),

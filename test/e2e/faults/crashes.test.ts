@@ -233,18 +233,19 @@ test('an answer of a store that ends the process of each sweep ends three, and t
       await child.waitForExit(60_000);
       return child.output();
     };
-    expect(await sluice('doctor')).toContain(`abort_uploads of ${exportId}`);
+    // The doctor asks the store too.
     isDeadly = false;
+    expect(await sluice('doctor')).toContain(`abort_uploads of ${exportId}`);
     expect(await sluice('work', 'retry', exportId)).toContain('abort_uploads');
     await until(async () => (await pool.query('select from uploads')).rowCount === 0, {
       timeoutMs: 60_000,
-      message: 'the upload is aborted',
+      message: () => `the upload is aborted: ${store.requests}\n${worker.output().slice(-3_000)}`,
     });
     expect(worker.hasExited()).toBe(false);
   } finally {
     await store.close();
   }
-});
+}, 300_000);
 
 test('a worker that ends while the process of a run starts: the process ends too', async () => {
   const child = fork(`${projectRoot}/dist/main/child-run.js`, { stdio: 'ignore' });

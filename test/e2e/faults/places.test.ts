@@ -53,6 +53,11 @@ describe('an interval that was exported at another place', () => {
     expect(await currentIn(bucket, exportId)).toEqual({ old: rows });
     expect(await currentIn(elsewhere, exportId)).toEqual({ old: rows });
     await change(exportId, { bucket_name: bucket, ...prefixOf('new') });
+    const { rows: left } = await installation.pool.query(
+      `select destination_config ->> 'bucket_name' as bucket from former_destinations where export_id = $1`,
+      [exportId],
+    );
+    expect(left).toEqual([{ bucket: elsewhere }]);
     expect(await runAgain(exportId, 2)).toMatchObject({ status: 'Completed', rows });
     await until(async () => !('old' in (await currentIn(bucket, exportId))));
     expect(await currentIn(bucket, exportId)).toEqual({ new: rows });

@@ -15,6 +15,7 @@ import { bucket, type Installation, startInstallation } from '../../support/inst
 import { expectInvariants } from '../../support/invariants.ts';
 import { startBundled, type TestProcess } from '../../support/processes.ts';
 import { type Replication, startReplication } from '../../support/standby.ts';
+import { until } from '../../support/until.ts';
 
 const secondHour = { start: hour.end, end: '2024-03-01T02:00:00Z' };
 const thirdHour = { start: secondHour.end, end: '2024-03-01T03:00:00Z' };
@@ -100,6 +101,11 @@ test('a promoted copy of the database and the original never replace what the ot
     const runs = await untilEnded(installation, id, { count: 3 });
     expect(outcomes(runs)).toEqual(['Completed 10', 'Completed 15', 'Completed 9']);
   }
+  const replaced = () =>
+    installation.pool.query(
+      'select from leftover_files l join receipts c using (export_id, data_interval_start) where l.generation < c.generation and l.deleted_at is null',
+    );
+  await until(async () => (await replaced()).rowCount === 0, { timeoutMs: 60_000 });
   second.kill('SIGTERM');
   await second.waitForExit();
 

@@ -41,6 +41,8 @@ const models: readonly Model[] = [
   { ...orders, name: 'changed', columns: columnsOf({ id: 'integer', kind: 'text' }) },
   { ...orders, name: 'unordered', keyColumns: ['note'] },
   { ...orders, name: 'wrong_tenant', tenantColumn: 'owner' },
+  { ...orders, name: 'dated', intervalColumn: 'day' },
+  { ...orders, name: 'local', intervalColumn: 'seen' },
   { ...orders, name: 'missing', relation: { schema: 'public', name: 'nowhere' } },
 ];
 
@@ -55,7 +57,8 @@ beforeAll(async () => {
   await api.db.query(`create type mood as enum ('calm', 'cross')`);
   await api.db.query(
     `create table orders (id int primary key, team_id int not null, owner uuid, kind mood, word text,
-       total numeric, "Word" text, note json, at timestamptz not null)`,
+       total numeric, "Word" text, note json, at timestamptz not null,
+       day date, seen timestamp)`,
   );
   const sourced = models.map(
     (model): SourcedModel => ({ model, sourceUrl: null, primaryUrl: null }),
@@ -130,6 +133,30 @@ describe('a new export', () => {
       expect(body.detail).toContain(`${code}: `);
       expect(body.detail).toMatch(detail);
     }
+  });
+
+  test('of a date is refused if its intervals end within a day, and else warned', async () => {
+    const dated = (changes: object) => create({ model: 'dated', ...changes });
+    for (const times of [
+      { interval: 'hour' },
+      { interval: 'day', timezone: 'Asia/Kolkata' },
+      { interval: 'day', timezone: 'Europe/London' },
+      { interval: 'week', offset_hour: 5 },
+    ]) {
+      const { status, body } = await dated(times);
+      expect([times, status, body.attr]).toEqual([times, 400, 'model']);
+      expect(body.detail).toMatch(/source\.model_invalid: .*the interval column is a date, .* UTC/);
+    }
+    const { status, body, headers } = await dated({ interval: 'day' });
+    expect(status).toBe(201);
+    expect(headers.get('sluice-warning')).toMatch(/day is date, .* midnight in UTC/);
+    const hourly = await client.patch(`${api.project}/batch_exports/${body.id}`, {
+      interval: 'hour',
+    });
+    expect([hourly.status, hourly.body.attr]).toEqual([400, 'model']);
+    const local = await create({ model: 'local' });
+    expect(local.status).toBe(201);
+    expect(local.headers.get('sluice-warning')).toMatch(/seen is timestamp without time zone/);
   });
 
   test('with filters on a model without events gets the refusal of each filter', async () => {

@@ -34,6 +34,7 @@ test('an installation that is well', async () => {
     ['migrations', 'ok'],
     ['queue', 'ok'],
     ['clock', 'ok'],
+    ['work', 'ok'],
     // This database has no table of events, and no export needs it.
     ['model events', 'warning'],
   ]);

@@ -1,11 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import type { NotificationSender } from '../../../src/domain/notification.ts';
-import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
+import { findBatchExport } from '../../../src/store/exports.ts';
 import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
 import { deleteExport } from '../../../src/use-cases/exports/delete-export.ts';
 import { pauseExport } from '../../../src/use-cases/exports/pause-export.ts';
-import { findBatchExport } from '../../../src/store/exports.ts';
 import {
   createWebhook,
   deliveriesOf,
@@ -22,6 +21,7 @@ import {
   openRunSide,
   type RunSide,
 } from '../../support/run-side.ts';
+import { advanceBackfill } from '../../support/run-verbs.ts';
 import { createTenant } from '../../support/tenants.ts';
 
 const denied = new SluiceError('destination.access_denied');

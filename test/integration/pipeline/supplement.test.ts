@@ -1,9 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Destination } from '../../../src/destinations/destination.ts';
+import { eventsModel } from '../../../src/domain/events-model.ts';
 import type { IntervalJob, PinnedChain } from '../../../src/pipeline/interval-job.ts';
 import { findTransform } from '../../../src/transforms/index.ts';
 import { compileStep } from '../../../src/transforms/step.ts';
 import { readAll } from '../../conformance/destination-suite.ts';
+import { createPostgresSource, planModels } from '../../../src/sources/index.ts';
 import { readByIcebird, snapshotsOf } from '../../support/icebird.ts';
 import {
   attempt,
@@ -139,6 +141,36 @@ describe('a supplement', () => {
       expect(await readableKeys(destination)).toEqual(keys);
     },
   );
+
+  it('is refused, like a whole run, if the interval column is a date and the interval ends within a day', async () => {
+    await bench.addEvents(rows);
+    const destination = await openPlain();
+    const job = firstJob();
+    const first = await attempt(bench, destination, job).exported;
+    const keys = await readableKeys(destination);
+    await bench.database.pool.query(
+      `alter table events add day date generated always as ((inserted_at at time zone 'UTC')::date) stored`,
+    );
+    const source = createPostgresSource({
+      connectionString: bench.database.url,
+      plan: planModels([{ ...eventsModel, intervalColumn: 'day' }]),
+    });
+    const refused = {
+      code: 'source.model_invalid',
+      detail: expect.stringMatching(/^the interval column is a date, .* end at midnight in UTC/),
+    };
+    for (const purpose of ['whole', 'supplement'] as const) {
+      const again = jobAfter(job, first, { purpose });
+      await expect(attempt({ source }, destination, again).exported).rejects.toMatchObject(refused);
+    }
+    expect(await readableKeys(destination)).toEqual(keys);
+    const [start, end] = ['2024-03-01T00:00:00Z', '2024-03-02T00:00:00Z'].map(Date.parse);
+    const interval = { start: start ?? 0, end: end ?? 0 };
+    const request = { ...job.request, interval };
+    const ofDay = await attempt({ source }, destination, firstJob({ interval, request })).exported;
+    expect(ofDay.result.rows).toBe(rows);
+    await bench.database.pool.query('alter table events drop day');
+  });
 
   it('adds nothing if rows only left, and says so', async () => {
     await bench.addEvents(rows);

@@ -2,7 +2,6 @@ import { expect, test } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import type { Reprocess } from '../../../src/store/backfills.ts';
 import { insertRuns } from '../../../src/store/runs.ts';
-import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
 import {
   type BackfillRequest,
   previewBackfill,
@@ -16,6 +15,7 @@ import {
   hourMs,
   listRuns,
 } from '../../support/run-side.ts';
+import { advanceBackfill } from '../../support/run-verbs.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { BatchExport } from '../../../src/domain/batch-export.ts';
 import { SluiceError } from '../../../src/domain/errors.ts';
-import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
 import {
   type BackfillRequest,
   startBackfill,
@@ -17,6 +16,7 @@ import {
   listRuns,
   type RunRow,
 } from '../../support/run-side.ts';
+import { advanceBackfill } from '../../support/run-verbs.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();

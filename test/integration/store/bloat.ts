@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { reportWorker } from '../../../src/store/workers.ts';
-import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
 import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
 import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
 import {
@@ -11,6 +10,7 @@ import {
   openRunSide,
   type RunSide,
 } from '../../support/run-side.ts';
+import { advanceBackfill } from '../../support/run-verbs.ts';
 
 /**
  * What 100,000 runs leave in the tables, beside autovacuum as the migrations set it. Nightly only:

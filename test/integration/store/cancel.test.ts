@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { Refusal } from '../../../src/domain/problem.ts';
-import { beginCommit } from '../../../src/store/attempt-steps.ts';
-import { claimRun, renewLeases, sweepExpiredLeases } from '../../../src/store/leases.ts';
+import { renewLeases, sweepExpiredLeases } from '../../../src/store/leases.ts';
 import { findRun, insertRuns } from '../../../src/store/runs.ts';
 import { deleteExport } from '../../../src/use-cases/exports/delete-export.ts';
 import { cancelRun, retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
@@ -18,6 +17,7 @@ import {
   hourMs,
   listRuns,
 } from '../../support/run-side.ts';
+import { beginCommit, claimRun } from '../../support/run-verbs.ts';
 import { until } from '../../support/until.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 

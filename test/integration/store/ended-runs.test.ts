@@ -1,18 +1,17 @@
 import { Client } from 'pg';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
-import { beginCommit } from '../../../src/store/attempt-steps.ts';
-import type { ClaimedRun } from '../../../src/store/leases.ts';
+import type { ClaimedRun } from '../../../src/store/claims.ts';
 import { sweepExpiredLeases } from '../../../src/store/leases.ts';
 import { findStalledDispatch, removeEndedEntries } from '../../../src/store/outbox.ts';
 import { findRun } from '../../../src/store/runs.ts';
 import { endSilentCommits } from '../../../src/store/tenant-rows.ts';
-import { findLostRuns } from '../../support/lost-runs.ts';
 import { reportWorker } from '../../../src/store/workers.ts';
 import { deleteExport } from '../../../src/use-cases/exports/delete-export.ts';
 import { cancelRun } from '../../../src/use-cases/runs/cancel-work.ts';
 import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
 import { quarantineRun, recordFault } from '../../../src/use-cases/runs/finish-run.ts';
+import { findLostRuns } from '../../support/lost-runs.ts';
 import {
   claim,
   complete,
@@ -22,6 +21,7 @@ import {
   expireLease,
   firstRun,
 } from '../../support/run-side.ts';
+import { beginCommit } from '../../support/run-verbs.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
-import { beginCommit } from '../../../src/store/attempt-steps.ts';
+import type { ClaimedRun } from '../../../src/store/claims.ts';
 import { listStillUnderWay, listUnderWay } from '../../../src/store/interval-runs.ts';
-import type { ClaimedRun } from '../../../src/store/leases.ts';
 import { findRun } from '../../../src/store/runs.ts';
 import { listUnfinishedCommits } from '../../../src/store/unfinished-commits.ts';
 import { cancelRun } from '../../../src/use-cases/runs/cancel-work.ts';
@@ -11,6 +10,7 @@ import { eraseIntervals, openErased } from '../../../src/use-cases/runs/erase-in
 import { quarantineRun, recordFault, releaseRun } from '../../../src/use-cases/runs/finish-run.ts';
 import { recordManifest } from '../../support/record-manifest.ts';
 import { claim, createExportOfThePast, hourMs } from '../../support/run-side.ts';
+import { beginCommit } from '../../support/run-verbs.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();

@@ -2,10 +2,11 @@ import { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Timestamp } from '../../../src/domain/time.ts';
 import { listActivity } from '../../../src/store/activity.ts';
-import { beginCommits } from '../../../src/store/attempt-steps.ts';
-import { findAdvancing, planFreeRuns } from '../../../src/store/backfill-pages.ts';
+import { beginFreeCommits } from '../../../src/store/attempt-steps.ts';
+import { findAdvancing, planFreePages } from '../../../src/store/backfill-pages.ts';
 import { averageRows, insertBackfill } from '../../../src/store/backfills.ts';
-import { completeRuns } from '../../../src/store/completions.ts';
+import { claimFree } from '../../../src/store/claims.ts';
+import { completeFree } from '../../../src/store/completions.ts';
 import {
   findCoverage,
   findFirstTick,
@@ -19,7 +20,7 @@ import {
   findBatchExports,
   listProjectOverviews,
 } from '../../../src/store/export-lists.ts';
-import { claimFree, renewLeases, sweepExpiredLeases } from '../../../src/store/leases.ts';
+import { renewLeases, sweepExpiredLeases } from '../../../src/store/leases.ts';
 import { findTeamsWithRemovals } from '../../../src/store/leftover-files.ts';
 import { type LogListRequest, listLogEntries } from '../../../src/store/log-entries.ts';
 import { findLogTail } from '../../../src/store/log-tail.ts';
@@ -171,8 +172,8 @@ const hotPaths: readonly HotPath[] = [
         ...{ runId, fence, generation, intent: null, destinationVersion: 0 },
         ...{ manifestKey: `${runId}.json`, keys: [`${runId}.jsonl`, `${runId}.json`] },
       }));
-      expect(new Set(await beginCommits(db, commits, 60_000))).toEqual(new Set([true]));
-      const completed = await completeRuns(
+      expect(new Set(await beginFreeCommits(db, commits, 60_000))).toEqual(new Set([true]));
+      const completed = await completeFree(
         db,
         runs.map((run) => completedRun(run)),
       );
@@ -199,7 +200,7 @@ const hotPaths: readonly HotPath[] = [
       }));
       const plannedTo = range.start + 49 * hourMs;
       const planned = { backfillId, after: null, plannedTo, intervals: 50, runs };
-      expect(await planFreeRuns(db, [planned])).toEqual([50]);
+      expect(await planFreePages(db, [planned])).toEqual([50]);
     },
     // Fifty runs with their entries; each is compared with its neighbours.
     most: 2_500,

@@ -1,11 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { beginCommit } from '../../../src/store/attempt-steps.ts';
 import type { Database } from '../../../src/store/database.ts';
 import { findExportDetails } from '../../../src/store/export-details.ts';
 import { lockExportNow } from '../../../src/store/exports.ts';
 import { confirmLease } from '../../../src/store/leases.ts';
 import { recordProgress } from '../../../src/store/runs.ts';
-import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
 import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
 import { changeExport } from '../../../src/use-cases/exports/activity.ts';
 import {
@@ -20,6 +18,7 @@ import {
   openTestPool,
   type RunSide,
 } from '../../support/run-side.ts';
+import { advanceBackfill, beginCommit } from '../../support/run-verbs.ts';
 
 const runs = 200;
 const progress = {

@@ -1,15 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
-import { beginCommit } from '../../../src/store/attempt-steps.ts';
+import type { ClaimedRun } from '../../../src/store/claims.ts';
 import { retireDestination, returnToPlace } from '../../../src/store/former-destinations.ts';
-import {
-  type ClaimedRun,
-  claimRun,
-  countDeathAlone,
-  renewLeases,
-  sweepExpiredLeases,
-} from '../../../src/store/leases.ts';
+import { countDeathAlone, renewLeases, sweepExpiredLeases } from '../../../src/store/leases.ts';
 import { handBackRun, recordProgress } from '../../../src/store/runs.ts';
 import {
   findLiveUploads,
@@ -32,6 +26,7 @@ import {
   firstRun,
   type RunRow,
 } from '../../support/run-side.ts';
+import { beginCommit, claimRun } from '../../support/run-verbs.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { beginCommit } from '../../../src/store/attempt-steps.ts';
-import type { ClaimedRun } from '../../../src/store/leases.ts';
+import type { ClaimedRun } from '../../../src/store/claims.ts';
 import {
   endRemoval,
   findTeamsWithRemovals,
@@ -17,6 +16,7 @@ import {
   firstRun,
   listRuns,
 } from '../../support/run-side.ts';
+import { beginCommit } from '../../support/run-verbs.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();

@@ -1,5 +1,4 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { beginCommit } from '../../../src/store/attempt-steps.ts';
 import { renewLeases } from '../../../src/store/leases.ts';
 import { appendLogEntries } from '../../../src/store/log-entries.ts';
 import {
@@ -30,6 +29,7 @@ import {
   exportOfThePast,
   firstRun,
 } from '../../support/run-side.ts';
+import { beginCommit } from '../../support/run-verbs.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { createKey } from '../../support/tenants.ts';
 import { useRunSide } from '../../support/use-run-side.ts';

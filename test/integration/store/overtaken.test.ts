@@ -1,17 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { beginCommit } from '../../../src/store/attempt-steps.ts';
+import { beginLockedCommit } from '../../../src/store/attempt-steps.ts';
 import {
   findAdvancing,
   type PlannedPage,
-  planFreeRuns,
-  planRuns,
+  planFreePages,
+  planLockedPage,
 } from '../../../src/store/backfill-pages.ts';
 import type { Sql } from '../../../src/store/database.ts';
 import { lockExport, lockExportNow } from '../../../src/store/exports.ts';
 import { advanceHighWaterMark } from '../../../src/store/high-water-mark.ts';
 import { dispatch, readDispatchState } from '../../../src/store/outbox.ts';
 import { readNow } from '../../../src/store/ticks.ts';
-import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
 import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
 import {
   claim,
@@ -22,6 +21,7 @@ import {
   hourMs,
   listRuns,
 } from '../../support/run-side.ts';
+import { advanceBackfill } from '../../support/run-verbs.ts';
 import { until } from '../../support/until.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
@@ -77,7 +77,7 @@ describe('a claim that waits for the last holder', () => {
     const intent = { begunManifests: ['digest'] };
     const next = await overtake(
       // It extends the lease, which is over before the claim gets the row.
-      (tx) => beginCommit(tx, before, leaseMs, intent, keys),
+      (tx) => beginLockedCommit(tx, { ...keys, ...before, generation: 1, intent }, leaseMs),
       () => claim(side, runId),
       (tx) =>
         tx.query(`update runs set lease_expires_at = now() - interval '1 s' where id = $1`, [
@@ -157,10 +157,10 @@ describe('a page of a backfill', () => {
       intervals: 1,
       runs: [{ exportId, teamId, interval, backfillId }],
     };
-    expect(await planRuns(side.db, stale)).toBeNull();
-    expect(await planFreeRuns(side.db, [stale])).toEqual([null]);
+    expect(await planLockedPage(side.db, stale)).toBeNull();
+    expect(await planFreePages(side.db, [stale])).toEqual([null]);
     expect(await listRuns(side.db, exportId)).toHaveLength(2);
-    expect(await planRuns(side.db, { ...stale, after: startAt + hourMs })).toBe(1);
+    expect(await planLockedPage(side.db, { ...stale, after: startAt + hourMs })).toBe(1);
   });
 
   it('is planned with those of others, without waiting for a backfill or an export that is locked', async () => {
@@ -187,7 +187,7 @@ describe('a page of a backfill', () => {
       const [backfill, batchExport] = [locked?.backfillId, ofLocked?.runs[0]?.exportId];
       await tx.query('select from backfills where id = $1 for update', [backfill]);
       await tx.query('select from batch_exports where id = $1 for update', [batchExport]);
-      return planFreeRuns(side.db, pages);
+      return planFreePages(side.db, pages);
     });
     expect(planned).toEqual([2, 1, null, null]);
     const found = await findAdvancing(
@@ -202,7 +202,7 @@ describe('a page of a backfill', () => {
       [0, 4, null],
       [0, 4, null],
     ]);
-    expect(await planFreeRuns(side.db, pages.slice(2))).toEqual([2, 2]);
+    expect(await planFreePages(side.db, pages.slice(2))).toEqual([2, 2]);
   });
 });
 

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { beginCommit } from '../../../src/store/attempt-steps.ts';
+import type { ClaimedRun } from '../../../src/store/claims.ts';
 import { currentEra } from '../../../src/store/eras.ts';
 import { retireDestination } from '../../../src/store/former-destinations.ts';
 import { knowsCommit, type SeenCommit } from '../../../src/store/known-commits.ts';
-import type { ClaimedRun } from '../../../src/store/leases.ts';
 import { listLeftoverFiles } from '../../../src/store/leftover-files.ts';
 import { findRun } from '../../../src/store/runs.ts';
 import { readNow } from '../../../src/store/ticks.ts';
@@ -18,6 +17,7 @@ import {
   decide,
   firstRun,
 } from '../../support/run-side.ts';
+import { beginCommit } from '../../support/run-verbs.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();

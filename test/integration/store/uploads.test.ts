@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { beginCommit } from '../../../src/store/attempt-steps.ts';
 import { retireDestination, returnToPlace } from '../../../src/store/former-destinations.ts';
 import { ownsUploads } from '../../../src/store/leases.ts';
 import { cancelRuns, findRun } from '../../../src/store/runs.ts';
@@ -14,6 +13,7 @@ import {
   expireLease,
   firstRun,
 } from '../../support/run-side.ts';
+import { beginCommit } from '../../support/run-verbs.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();

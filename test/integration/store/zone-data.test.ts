@@ -1,19 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
 import type { BatchExport } from '../../../src/domain/batch-export.ts';
+import { SluiceError } from '../../../src/domain/errors.ts';
 import type { DataInterval } from '../../../src/domain/time.ts';
 import { toTimestamp } from '../../../src/domain/time.ts';
 import { openSchedule } from '../../../src/scheduling/schedule.ts';
 import { insertRuns } from '../../../src/store/runs.ts';
 import { readNow } from '../../../src/store/ticks.ts';
 import { findOverlaps } from '../../../src/store/verify-queries.ts';
-import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
 import { previewBackfill, startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
 import { acceptCoverage } from '../../../src/use-cases/exports/accept-coverage.ts';
 import { readCoverage } from '../../../src/use-cases/exports/read-coverage.ts';
 import { recordFault } from '../../../src/use-cases/runs/finish-run.ts';
 import { claim, complete, exportOfThePast, listRuns } from '../../support/run-side.ts';
+import { advanceBackfill } from '../../support/run-verbs.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
-import { beginCommit } from '../../../src/store/attempt-steps.ts';
-import type { ClaimedRun } from '../../../src/store/leases.ts';
+import type { ClaimedRun } from '../../../src/store/claims.ts';
 import {
   endRemoval,
   findTeamsWithRemovals,
@@ -22,6 +21,7 @@ import {
   firstRun,
   listRuns,
 } from '../../support/run-side.ts';
+import { beginCommit } from '../../support/run-verbs.ts';
 import { type OpenedStore, openStore } from '../../support/s3-destination.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
-import { type ClaimedRun, claimRun } from '../../../src/store/leases.ts';
+import type { ClaimedRun } from '../../../src/store/claims.ts';
 import { findRun } from '../../../src/store/runs.ts';
 import { cancelRun } from '../../../src/use-cases/runs/cancel-work.ts';
 import { LeaseKeeper } from '../../../src/worker/lease-keeper.ts';
@@ -14,6 +14,7 @@ import {
   openTestPool,
   type RunSide,
 } from '../../support/run-side.ts';
+import { claimRun } from '../../support/run-verbs.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
 

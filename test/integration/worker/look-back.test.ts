@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { readConfig } from '../../../src/config/config.ts';
+import { SluiceError } from '../../../src/domain/errors.ts';
 import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
 import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
@@ -16,6 +17,7 @@ import { SlowExports } from '../../../src/use-cases/runs/slow-exports.ts';
 import { WorkGuard } from '../../../src/use-cases/work-guard.ts';
 import {
   createExportOfThePast,
+  failAttempt,
   hourMs,
   listRuns,
   openRunSide,
@@ -182,6 +184,61 @@ describe('rows that come late', () => {
       `update runs set finished_at = now() - interval '16 minutes' where status = 'Failed'`,
     );
     expect(await take()).toHaveLength(1);
+  });
+
+  it('that cannot be looked for, or added, are looked for again each hour; the interval says why, the log once', async () => {
+    const { id } = await createExportOfThePast(side, { createdMsAgo: 2 * hourMs });
+    await start({ LATE_LOOKBACK_HOURS: '6' });
+    await untilRuns(id, 2);
+    await worker?.close();
+    const waits = async () => {
+      const rows = await side.db.query<{ why: string | null }>(
+        'select late_rows_wait as why from receipts order by data_interval_start',
+      );
+      return rows.map(({ why }) => why);
+    };
+    const take = () =>
+      takeLookBacks(side.db, 6, { limit: 4, without: [], slow: [], isLong: false });
+    const letMinutesPass = (minutes: number) =>
+      side.db.query(
+        `update receipts set pending_checked_at = pending_checked_at - $1 * interval '1 minute'`,
+        [minutes],
+      );
+    const context = side.withPolicy({ lateLookbackHours: 6 });
+    const look = (lookAgain: Source['lookAgain']) => {
+      const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
+      return lookBack(context, lookingAt(sourceOf, { onError: () => {} }));
+    };
+    const revoked = async () => {
+      throw new SluiceError('source.permission_denied', 'events');
+    };
+    await side.db.query(`update batch_exports set last_updated_at = now() - interval '1 day'`);
+    await letTimePass();
+    await look(revoked);
+    const why = expect.stringMatching(/^source\.permission_denied: /);
+    expect(await waits()).toEqual([why, why]);
+    await letMinutesPass(50);
+    expect(await take()).toEqual([]);
+    await letMinutesPass(20);
+    await look(revoked);
+    const logged = await side.db.query(
+      `select from log_entries where export_id = $1 and message like 'Sluice cannot look for late rows%'`,
+      [id],
+    );
+    expect(logged).toHaveLength(1);
+
+    await letMinutesPass(70);
+    await look(async () => ({ now: nothing, mayHaveLateRows: true }));
+    const live = (await listRuns(side.db, id)).filter(({ status }) => status === 'Starting');
+    expect(live).toHaveLength(2);
+    const gone = new SluiceError('transformation.invalid', 'its plugin is gone');
+    for (const { id: runId } of live) await failAttempt(side, context, runId, gone);
+    const invalid = expect.stringMatching(/^transformation\.invalid: /);
+    expect(await waits()).toEqual([invalid, invalid]);
+    await letMinutesPass(70);
+    await side.db.query(`update runs set finished_at = finished_at - interval '70 minutes'`);
+    await look(async () => ({ now: nothing, mayHaveLateRows: false }));
+    expect(await waits()).toEqual([null, null]);
   });
 
   it('of an export that is deleted while they are searched make no run', async () => {

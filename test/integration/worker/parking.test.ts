@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Settlement, Source } from '../../../src/sources/source.ts';
 import type { Sql } from '../../../src/store/database.ts';
+import { findRun } from '../../../src/store/runs.ts';
 import { findRunNeeds, type RunNeeds } from '../../../src/store/run-needs.ts';
 import { reportWorker } from '../../../src/store/workers.ts';
 import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
@@ -30,11 +31,12 @@ function startSource(isLost = false, server = 'a server') {
     reject(error: Error): void;
     readonly signal: AbortSignal;
     readonly waitedMs: number | undefined;
+    readonly waitsFor: (blockers: readonly string[]) => void;
   }[] = [];
-  const settle: Source['settle'] = (_, signal, waitedMs) =>
+  const settle: Source['settle'] = (_, signal, waitedMs, __, waitsFor = () => {}) =>
     new Promise((resolve, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason));
-      waits.push({ resolve, reject, signal, waitedMs });
+      waits.push({ resolve, reject, signal, waitedMs, waitsFor });
     });
   let looks = 0;
   const recheck: Source['recheck'] = async () => {
@@ -109,6 +111,31 @@ async function dispatchedRuns(count: number, { agoMs = 0 } = {}): Promise<string
 
 /** As if the worker that parked the runs were dead for long enough. */
 const lapse = () => side.db.query(`update outbox set available_at = now() where not ready`);
+
+test('a parked run says what it waits for, in its log and its status', async () => {
+  const { parking, settle, waits } = openParking('one', side.db, false, undefined, 500);
+  const [runId = ''] = await dispatchedRuns(1);
+  const settling = settle(runId);
+  await until(() => waits.length === 1, { message: 'it waits' });
+  waits[0]?.waitsFor(['process 17 (role app)']);
+  expect(await settling).toBe('parked');
+  const [{ exportId = '' } = {}] = await side.db.query<{ exportId: string }>(
+    'select export_id as "exportId" from runs where id = $1',
+    [runId],
+  );
+  const waitsFor = async () => (await findRun(side.db, exportId, runId))?.waitsFor;
+  expect(await waitsFor()).toEqual(['process 17 (role app)']);
+  const [line] = await side.db.query<{ message: string }>(
+    'select message from log_entries where run_id = $1',
+    [runId],
+  );
+  expect(line?.message).toMatch(/^The run waits .* Now open: process 17 \(role app\)\.$/);
+  waits[0]?.waitsFor(['process 18 (role app)']);
+  await parking.keep();
+  expect(await waitsFor()).toEqual(['process 18 (role app)']);
+  waits[0]?.resolve(settled);
+  await until(async () => (await waitsFor()) === null, { message: 'it waits no longer' });
+});
 
 test('a run that does not settle soon is parked, and begins where it settled', async () => {
   const { settle, waits, awakened } = openParking();

@@ -35,6 +35,14 @@ test.each([
     /names \/no\/such\.crt as sslrootcert/,
   ],
   ['postgres://u:s3cret@a/db?sslrootcert=system', /has sslrootcert=system/],
+  [
+    'postgres://u:s3cret@a/db?ssl_mode=verify-full',
+    /has ssl_mode, which is unknown: write sslmode/,
+  ],
+  ['postgres://u:s3cret@a/db?SSLMODE=verify-full', /has SSLMODE, which is unknown: write sslmode/],
+  ['postgres://u:s3cret@a/db?ssl_root_cert=x', /has ssl_root_cert, which .* write sslrootcert/],
+  ['postgres://u:s3cret@a/db?sslmode=verify-full&sslmode=disable', /has sslmode more than once/],
+  ['postgres://u:s3cret@a/db?replication=database', /has replication, which is not supported/],
   ['postgres://u:s3cret@a/db?sslnegotiation=late', /has an sslnegotiation/],
   [
     `postgres://u:s3cret@a/db?sslcert=${encodeURIComponent(import.meta.filename)}`,

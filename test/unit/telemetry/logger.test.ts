@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { logAttempt } from '../../../src/main/log-attempt.ts';
-import type { ClaimedRun } from '../../../src/store/leases.ts';
+import type { ClaimedRun } from '../../../src/store/claims.ts';
 import { createLogger } from '../../../src/telemetry/logger.ts';
 
 /** A logger, and its lines as objects. */

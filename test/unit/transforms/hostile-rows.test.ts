@@ -96,6 +96,7 @@ describe('a row with too much JSON for a step is an error of that row', () => {
     /^The row has (?:more JSON than a step may read|too many values for the names of this step)\.$/;
   const flatten = transforms.find(({ name }) => name === 'Flatten properties');
   const change = transforms.find(({ name }) => name === 'Change case');
+  const strip = transforms.find(({ name }) => name === 'Strip URLs');
   const mask = transforms.find(({ name }) => name === 'Mask properties');
   const members = (count: number) => Array.from({ length: count }, (_, n) => `"p${n}": 1`).join();
   const nested = (inner: string, levels: number) =>
@@ -107,8 +108,10 @@ describe('a row with too much JSON for a step is an error of that row', () => {
     ['elements', `{"a": [${'1,'.repeat(250_000)}1]}`],
     ['objects', `{"a": [${'{"b": {"c": 1}},'.repeat(100_000)}1]}`],
     ['text that is passed over again and again', nested(`[${'1,'.repeat(250_000)}1]`, 60)],
+    ['a URL of millions of parts', `{"a": "${'x/'.repeat(1_500_000)}"}`],
   ])('%s', (_, properties) => {
     for (const [transform, config] of [
+      [strip, { properties: 'a' }],
       [change, {}],
       [flatten, {}],
       [mask, { properties: 'a.b, a' }],

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type ClaimedRun, claimFree, claimRun } from '../../../src/store/leases.ts';
+import { type ClaimedRun, claimFree } from '../../../src/store/claims.ts';
 import {
   claim,
   complete,
@@ -8,6 +8,7 @@ import {
   expireLease,
   firstRun,
 } from '../../support/run-side.ts';
+import { claimRun } from '../../support/run-verbs.ts';
 import { until } from '../../support/until.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 

@@ -1,13 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { beginCommit, beginCommits, type CommitRequest } from '../../../src/store/attempt-steps.ts';
-import { type CompletionOutcome, completeRuns } from '../../../src/store/completions.ts';
-import type { Sql } from '../../../src/store/database.ts';
-import type { ClaimedRun } from '../../../src/store/leases.ts';
-import {
-  type JointCompletions,
-  recordCompletion,
-} from '../../../src/use-cases/runs/complete-run.ts';
-import { openJointStatements } from '../../../src/worker/joint-statements.ts';
+import { beginFreeCommits, type CommitRequest } from '../../../src/store/attempt-steps.ts';
+import type { ClaimedRun } from '../../../src/store/claims.ts';
+import { type CompletionOutcome, completeFree } from '../../../src/store/completions.ts';
+import type { Sql, Transactor } from '../../../src/store/database.ts';
+import { RunStatements } from '../../../src/store/run-statements.ts';
+import { recordCompletion } from '../../../src/use-cases/runs/complete-run.ts';
 import { RunLog } from '../../../src/worker/run-log.ts';
 import { openPorts } from '../../../src/worker/run-ports.ts';
 import { completedRun } from '../../support/completed-run.ts';
@@ -19,6 +16,7 @@ import {
   hourMs,
   listRuns,
 } from '../../support/run-side.ts';
+import { beginCommit } from '../../support/run-verbs.ts';
 import { until } from '../../support/until.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
@@ -75,7 +73,7 @@ const commitOf = ({ runId, fence, fileGeneration }: ClaimedRun): CommitRequest =
 
 describe('runs that complete together', () => {
   const record = (runs: readonly ClaimedRun[], sql: Sql = side.db) =>
-    completeRuns(
+    completeFree(
       sql,
       runs.map((run) => completedRun(run)),
     );
@@ -127,13 +125,8 @@ describe('runs that complete together', () => {
 
 describe('completions of an export that another transaction has locked', () => {
   const lock = `select from batch_exports where id = $1 for no key update`;
-  const complete = (runs: readonly ClaimedRun[], joint: JointCompletions) =>
-    Promise.all(
-      runs.map((run) => {
-        const { result, receipt } = completedRun(run);
-        return recordCompletion(side.context, run, result, receipt, [], [], joint);
-      }),
-    );
+  const complete = (runs: readonly ClaimedRun[], statements: RunStatements) =>
+    Promise.all(runs.map((run) => recordCompletion(statements, run, completedRun(run))));
   /** Sessions of ours that wait for a lock. */
   async function countWaiting(): Promise<number> {
     const [row] = await side.db.query<{ count: number }>(
@@ -145,12 +138,12 @@ describe('completions of an export that another transaction has locked', () => {
 
   it('wait for it together, and hold up no other export', async () => {
     const [held, others] = [await claimedRuns(5), await claimedRuns(2)];
-    const joint = openJointStatements(side.db, leaseMs).completions;
+    const statements = new RunStatements(side.db, leaseMs);
     const [first] = held as [ClaimedRun];
     const [done] = await whileLocked(lock, first.exportId, async () => {
-      const waiting = complete(held, joint);
+      const waiting = complete(held, statements);
       await until(async () => (await countWaiting()) > 0);
-      expect(await complete(others, joint)).not.toContain(null);
+      expect(await complete(others, statements)).not.toContain(null);
       expect(await countWaiting()).toBe(1);
       return [waiting];
     });
@@ -162,30 +155,31 @@ describe('completions of an export that another transaction has locked', () => {
 
   it('no longer lock it when they come after those that had to', async () => {
     const [first, ...others] = (await claimedRuns(6)) as [ClaimedRun, ...ClaimedRun[]];
-    const opened = openJointStatements(side.db, leaseMs).completions;
-    const inLine: string[] = [];
-    const take: JointCompletions['locked']['take'] = (exportId, completed) => {
-      inLine.push(completed.lease.runId);
-      return opened.locked.take(exportId, completed);
+    let transactions = 0;
+    const counted: Transactor = {
+      query: (sql, values) => side.db.query(sql, values),
+      transaction: (work) => {
+        transactions += 1;
+        return side.db.transaction(work);
+      },
     };
-    const ended: JointCompletions['locked']['ended'] = (id) => opened.locked.ended(id);
-    const joint = { free: opened.free, locked: { take, ended } };
+    const statements = new RunStatements(counted, leaseMs);
     const [waiting] = await whileLocked(lock, first.exportId, async () => {
-      const all = [complete([first], joint)];
+      const all = [complete([first], statements)];
       await until(async () => (await countWaiting()) > 0);
-      all.push(complete(others, joint));
+      all.push(complete(others, statements));
       return [Promise.all(all)];
     });
     expect((await waiting)?.flat()).not.toContain(null);
-    expect(inLine).toEqual([first.runId]);
+    expect(transactions).toBe(1);
   });
 
   it('count a run whose lease is lost as not recorded', async () => {
     const [run, lost] = (await claimedRuns(2)) as [ClaimedRun, ClaimedRun];
     await takeOver(lost);
-    const joint = openJointStatements(side.db, leaseMs).completions;
+    const statements = new RunStatements(side.db, leaseMs);
     const [waiting] = await whileLocked(lock, run.exportId, async () => {
-      const all = complete([run, lost], joint);
+      const all = complete([run, lost], statements);
       await until(async () => (await countWaiting()) > 0);
       return [all];
     });
@@ -212,19 +206,19 @@ it('a completion is left out if its export changed after the statement began', a
     await tx.query(`select pg_advisory_xact_lock(${lock})`);
     const waiting = side.db.transaction(async (own) => {
       await own.query(`set local role ${role}`);
-      return completeRuns(own, [completedRun(second)]);
+      return completeFree(own, [completedRun(second)]);
     });
     await until(async () => {
       const waits = await tx.query(`select from pg_locks where objid = ${lock} and not granted`);
       return waits.length > 0;
     });
-    expect(await completeRuns(side.db, [completedRun(first)])).toMatchObject([
+    expect(await completeFree(side.db, [completedRun(first)])).toMatchObject([
       { isCompleted: true },
     ]);
     return { completing: waiting };
   });
   expect(await completing).toEqual([null]);
-  await completeRuns(side.db, [completedRun(second)]);
+  await completeFree(side.db, [completedRun(second)]);
   expect(await markOf(first)).toBe(second.interval.end);
   await side.db.query(
     `drop policy wait on batch_exports; drop owned by ${role}; drop role ${role}`,
@@ -235,7 +229,10 @@ describe('commits that begin together', () => {
   it('begin each under its own lease, and note the keys of those that begin', async () => {
     const [held, lost] = (await claimedRuns(2)) as [ClaimedRun, ClaimedRun];
     await takeOver(lost);
-    expect(await beginCommits(side.db, [held, lost].map(commitOf), leaseMs)).toEqual([true, false]);
+    expect(await beginFreeCommits(side.db, [held, lost].map(commitOf), leaseMs)).toEqual([
+      true,
+      false,
+    ]);
     expect(await stateOf(held)).toMatchObject({ committing: 1, leftovers: 2 });
     expect(await stateOf(lost)).toMatchObject({ committing: null, leftovers: 0 });
   });
@@ -243,18 +240,18 @@ describe('commits that begin together', () => {
   it('do not wait for a run that another transaction has locked, which begins alone', async () => {
     const [locked, free] = (await claimedRuns(2)) as [ClaimedRun, ClaimedRun];
     const begun = await whileLocked(runLock, locked.runId, () =>
-      beginCommits(side.db, [locked, free].map(commitOf), leaseMs),
+      beginFreeCommits(side.db, [locked, free].map(commitOf), leaseMs),
     );
     expect(begun).toEqual([null, true]);
     const { intent, ...keys } = commitOf(locked);
-    const joint = { take: async () => null };
-    expect(await beginCommit(side.db, locked, leaseMs, intent, keys, joint)).toBe(true);
+    expect(await beginCommit(side.db, locked, leaseMs, intent, keys)).toBe(true);
     expect(await stateOf(locked)).toMatchObject({ committing: 1, leftovers: 2 });
   });
 
   it('write nothing for a run without keys: nothing becomes readable', async () => {
     const [run] = (await claimedRuns(1)) as [ClaimedRun];
-    const { ports } = openPorts(side.context, run, new RunLog(side.db, run, () => {}));
+    const statements = new RunStatements(side.db, leaseMs);
+    const { ports } = openPorts(side.context, statements, run, new RunLog(side.db, run, () => {}));
     const intent = { files: [], rejectedFiles: [], manifestKey: null, generation: 1 };
     await ports.confirmCommit(intent as unknown as Parameters<typeof ports.confirmCommit>[0]);
     expect(await stateOf(run)).toMatchObject({ committing: null, leftovers: 0 });

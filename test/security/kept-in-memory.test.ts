@@ -1,0 +1,99 @@
+/**
+ * Each collection that lives as long as its process, or as an object of it. Its size has a bound, also in bytes, that no
+ * tenant can exceed. A collection without a row here fails, so a new one cannot be forgotten.
+ */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { IANAZone } from 'luxon';
+import { expect, it } from 'vitest';
+import { offsetAt } from '../../src/scheduling/zone-offset.ts';
+
+/** What bounds it. */
+const collections: Readonly<Record<string, string>> = {
+  // In every process.
+  'domain/keyed-groups.ts #groups': 'work in progress',
+  'query/bounded-map.ts #entries': 'the weight that its owner gives',
+  'query/select.ts checked': '4,000,000 characters',
+  'scheduling/zone-offset.ts cellsOfZones':
+    '100,000 cells, 1,000 zones; luxon forgets its zones with them',
+  'scheduling/zone-offset.ts knownZones': '1,000 names of the zone database',
+  'security/name-lookup.ts #names': 'the hosts file',
+  'security/name-lookup.ts #tenants': 'lookups in progress: 4 and 64 that wait for each tenant',
+  'sources/postgres/connection.ts typeNames': '1,000 names of built-in types',
+  'store/prepared.ts names': 'statements of the code',
+  'transforms/jsonb-object.ts knownNames': '1,000 names of up to 200 characters',
+  'use-cases/work-guard.ts #inProgress': 'work in progress',
+  'destinations/shared-probes.ts #kept': 'maxKept',
+  'destinations/shared-probes.ts #running': 'probes in progress',
+  // In the API.
+  'api/connections.ts #open': 'MAX_CONNECTIONS of the service',
+  'api/connections.ts #perAddress': 'open connections',
+  'api/hooks/failed-keys.ts #buckets': 'maxRemembered addresses',
+  'api/hooks/failed-keys.ts #valid': 'maxRemembered keys',
+  'api/insights/preview-slots.ts #savings':
+    'organizations that used previews in the last two minutes',
+  // In a worker: numbers per organization or project that has runs.
+  'pipeline/reading-turns.ts #last': 'organizations with runs',
+  'pipeline/reading-turns.ts #restEnds': 'organizations with runs',
+  'sources/postgres/joint-snapshots.ts #aloneUntil': 'projects, for some minutes',
+  'sources/postgres/kept-connections.ts #idle': 'connections, for seconds',
+  'sources/postgres/settle-memory.ts #late': 'mostLate names of transactions',
+  'sources/postgres/snapshot.ts #pids': 'connections of a run',
+  'use-cases/runs/crowd.ts #seen': 'organizations with runs in the last 10 seconds',
+  'use-cases/runs/slow-exports.ts #until': '1,000 exports',
+  'worker/cpu-use.ts #executing': 'runs in progress',
+  'worker/cpu-use.ts #used': 'organizations with runs lately',
+  'worker/lease-keeper.ts #held': 'runs in progress',
+  'worker/notification-courier.ts #sending': 'two kinds; 64 and 8 deliveries',
+  'worker/parking.ts #waking': 'promises in progress',
+  'worker/parking.ts #watches': 'intervals of parked runs',
+  'worker/run-ports.ts #byUpload': 'uploads of a run',
+  'worker/run-places.ts #running': 'WORKER_SMALL_RUNS',
+  'worker/work-clock.ts #spent': 'projects with runs in the last three seconds',
+  'worker/work-clock.ts #underWay': 'runs in progress',
+  // In a run, a query or a file.
+  'chain-thread/thread-transformer.ts #errors': 'maxReasons of a step',
+  'destinations/s3/writer.ts #early': 'parts in flight',
+  'destinations/s3/writer.ts #inFlight': 'parts in flight',
+  'encoders/parquet/byte-arrays.ts #spares': 'columns of a file',
+  'pipeline/erased-files.ts #metrics': 'columns of the files of an interval',
+  'pipeline/file-set.ts #columnMetrics': 'columns of the files of a run',
+  'pipeline/key-tally.ts #due': 'the sample of a check',
+  'pipeline/rejection-tally.ts #found': 'maxReasons',
+  'query/bounds.ts #limits': 'expressions of a query of 100,000 characters',
+  'query/bounds.ts #sizes': 'expressions of a query of 100,000 characters',
+  'transforms/chain-step.ts #errors': 'maxReasons of a step',
+  // In `sluice verify`.
+  'verify/places.ts #owners': 'exports of the installation',
+  'verify/sums.ts #skipped': 'reasons of the code',
+};
+
+const declared =
+  /^(?: {2}(?:readonly )?|(?:export )?(?:const|let) )(#?\w+)(?:: [^=\n]+)? = new (?:Map|Set|BoundedMap)(?:<[^\n]*>)?\(\w*\);/gm;
+/** Pages, commands, and programs whose process is a tenant's own. */
+const elsewhere = /^(?:cli|console|quickstart)\/|^sandbox\/(?:child|realm|program)/;
+
+it('every collection that stays has a bound', () => {
+  const found = readdirSync('src', { recursive: true, encoding: 'utf8' })
+    .filter((file) => /\.ts$/.test(file) && !elsewhere.test(file))
+    .flatMap((file) =>
+      [...readFileSync(`src/${file}`, 'utf8').matchAll(declared)]
+        // What nothing is added to.
+        .filter(([, name = '']) => !/^no(?:ne$|[A-Z])/.test(name))
+        // A variable of a function.
+        .filter(([text, name = '']) => !text.startsWith('  ') || name.startsWith('#'))
+        .map(([, name]) => `${file} ${name}`),
+    );
+  expect(found.toSorted()).toEqual(Object.keys(collections).toSorted());
+});
+
+it('spellings of a time zone are forgotten', () => {
+  const name = 'America/Argentina/Buenos_Aires';
+  const spelling = (bits: number) =>
+    [...name].map((c, at) => ((bits >> at) & 1 ? c.toUpperCase() : c.toLowerCase())).join('');
+  const kept = IANAZone.create(name);
+  for (let bits = 0; bits < 2 ** 11 && IANAZone.create(name) === kept; bits += 1) {
+    expect(offsetAt(spelling(bits), 0)).toBe(-3 * 3_600_000);
+  }
+  expect(IANAZone.create(name)).not.toBe(kept);
+});

@@ -1,0 +1,26 @@
+import type { CommitKeys } from '../../src/store/attempt-steps.ts';
+import type { ClaimedRun } from '../../src/store/claims.ts';
+import type { Transactor } from '../../src/store/database.ts';
+import type { Lease } from '../../src/store/lease.ts';
+import { RunStatements } from '../../src/store/run-statements.ts';
+import { advanceBackfill as advance } from '../../src/use-cases/backfills/advance-backfill.ts';
+import type { Context } from '../../src/use-cases/context.ts';
+
+/** A claim that shares its statement with no other. */
+export const claimRun = (
+  db: Transactor,
+  runId: string,
+  holder: string,
+  leaseMs: number,
+): Promise<ClaimedRun | null> => new RunStatements(db, leaseMs).claim({ runId, holder });
+
+export const beginCommit = (
+  db: Transactor,
+  lease: Lease,
+  leaseMs: number,
+  intent: unknown,
+  keys: CommitKeys,
+): Promise<boolean> => new RunStatements(db, leaseMs).beginCommit(lease, intent, keys);
+
+export const advanceBackfill = (context: Context, backfillId: string): Promise<number> =>
+  advance(context, new RunStatements(context.db, context.policy.leaseMs), backfillId);
