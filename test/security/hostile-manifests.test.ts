@@ -12,7 +12,12 @@ const result = { files: [], rejectedFiles: [], manifestKey } as unknown as Inter
 
 const manifestOf = (content: object) =>
   decodeManifest(
-    Buffer.from(JSON.stringify({ batch_export_id: job.exportId, run_id: job.runId, ...content })),
+    Buffer.from(
+      JSON.stringify({
+        ...{ batch_export_id: job.exportId, run_id: job.runId, generation: 1, era: job.era },
+        ...{ rejected_files: [], ...content },
+      }),
+    ),
   );
 
 it.each([
