@@ -220,8 +220,9 @@ const maxFaultAnswer = 256 * 1024;
 
 test('what is wrong with a large body is said in few bytes', async () => {
   const { operations } = await readDocument(api.client);
+  // Those of an organization are the same.
   for (const operation of operations.filter(
-    (one) => one.body !== undefined && one.scope !== null,
+    ({ id, body, scope }) => body !== undefined && scope !== null && !/OfOrganization$/.test(id),
   )) {
     for (const [turn, raw] of faulty.entries()) {
       const { status, text } = await send(operation, raw);
