@@ -2,6 +2,7 @@ import type { Sql } from './database.ts';
 import type { Lease } from './lease.ts';
 import { prepared } from './prepared.ts';
 import { running } from './run-moves.ts';
+import { unheard } from './uploads.ts';
 
 /** The keys that a commit may make readable. */
 export interface CommitKeys {
@@ -31,8 +32,9 @@ const beginCommitsSql = (free: boolean) =>
          from free where runs.id = free.run_id and runs.fence = free.fence and status = ${running}
        returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end, runs.file_generation
      ), uploaded as (
+       -- A note is of no upload that could be completed.
        update uploads u set commit_begun_at = now(), fence = begun.fence from begun
-        where u.run_id = begun.run_id and u.file_generation = begun.file_generation
+        where u.run_id = begun.run_id and u.file_generation = begun.file_generation and u.upload_id <> '${unheard}'
      ), noted as (
        insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
        select export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, true

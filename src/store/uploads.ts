@@ -23,7 +23,7 @@ export interface LineageUpload extends OpenUpload {
  * Replaces an upload id while a store is asked for one: a note. It is removed when the answer comes. A note
  * that stays means that there may be uploads of its key with unknown ids.
  */
-const unheard = '';
+export const unheard = '';
 
 /**
  * Must be durable before the store is asked for an upload.
