@@ -38,6 +38,7 @@ const collections: Readonly<Record<string, string>> = {
   'sources/postgres/joint-snapshots.ts #aloneUntil': 'projects, for some minutes',
   'sources/postgres/kept-connections.ts #idle': 'connections, for seconds',
   'sources/postgres/settle-memory.ts #late': 'mostLate names of transactions',
+  'sources/postgres/short-reads.ts #until': 'models of the installation',
   'sources/postgres/snapshot.ts #pids': 'connections of a run',
   'use-cases/runs/crowd.ts #seen': 'organizations with runs in the last 10 seconds',
   'use-cases/runs/slow-exports.ts #until': '1,000 exports',
