@@ -38,7 +38,10 @@ test('the quickstart counts the files that manifests name, not a replaced one be
   const manifest = {
     batch_export_id: 'x',
     run_id: 'y',
+    era: 'z',
+    generation: 2,
     files: [{ key: 'an export/hour.v2.parquet' }],
+    rejected_files: [],
   };
   await put('an export/hour_manifest.json', JSON.stringify(manifest));
   const s3 = { endpoint, bucket, ...keys, kept: true, stop: async () => {} };

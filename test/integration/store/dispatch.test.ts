@@ -192,26 +192,6 @@ describe('the dispatcher', () => {
     expect(new Set(rings).size).toBe(4);
   });
 
-  it('counts how often a run is enqueued together with a worker of the build before', async () => {
-    const { id } = await createExportOfThePast(side);
-    await addWaiting(id, 1);
-    await reportWorker(side.db, 'one', 4);
-    await dispatch();
-    const counts = `returning told as "before", times_enqueued as now`;
-    // As that build enqueues a run again, and as it lets it wait for a retry.
-    expect(await side.db.query(`update outbox set told = told + 1 ${counts}`)).toEqual([
-      { before: 2, now: 2 },
-    ]);
-    await age(6);
-    expect(await dispatch()).toHaveLength(1);
-    expect(await side.db.query(`update outbox set ready = true ${counts}`)).toEqual([
-      { before: 3, now: 3 },
-    ]);
-    expect(await side.db.query(`update outbox set told = 0 ${counts}`)).toEqual([
-      { before: 0, now: 0 },
-    ]);
-  });
-
   it('re-enqueues what was dispatched at a later time than now, after a clock went back', async () => {
     const { id } = await createExportOfThePast(side);
     await addWaiting(id, 1);
