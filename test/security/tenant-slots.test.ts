@@ -7,6 +7,7 @@ import { createHandlers, type HandlerOptions } from '../../src/worker/handlers.t
 import { MemoryGate } from '../../src/worker/memory-gate.ts';
 import { RunPlaces } from '../../src/worker/run-places.ts';
 import { WorkClock } from '../../src/worker/work-clock.ts';
+import { RunStatements } from '../../src/store/run-statements.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../support/run-side.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 
@@ -201,6 +202,7 @@ it("small runs wait for their organization's turn, and every run counts as its u
     },
     executor: {
       context: side.context,
+      statements: new RunStatements(side.db, 60_000),
       workerId: 'one',
       memoryBytes: 2 ** 30,
       stopping: new AbortController().signal,
