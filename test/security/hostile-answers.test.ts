@@ -52,7 +52,10 @@ async function drain(list: AsyncIterable<unknown> | Iterable<unknown>): Promise<
   for await (const _ of list);
 }
 
-const upload = { key: 'a', uploadId: '00000000-0000-0000-0000-000000000000+plain+36a9e7f1c95b82ff.id' };
+const upload = {
+  key: 'a',
+  uploadId: '00000000-0000-0000-0000-000000000000+plain+36a9e7f1c95b82ff.id',
+};
 const part = { number: 1, bytes: 5, tag: '"tag"' };
 const { journal } = recordingJournal();
 
