@@ -1,6 +1,5 @@
 /** What a standby does to a long read, and what Sluice says about it. */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Source, SourceSnapshot } from '../../src/sources/source.ts';
@@ -87,11 +86,14 @@ describe.each(casesOf([embedded], debian))('a standby of %s', (_, start) => {
       isOver = true;
     };
     work.then(end, end);
-    while (!isOver) {
-      await admin.query(`update shop.base set v = v || 'x' where id = 1`);
-      await admin.query('vacuum shop.base');
-      await delay(100);
-    }
+    await until(
+      async () => {
+        await admin.query(`update shop.base set v = v || 'x' where id = 1`);
+        await admin.query('vacuum shop.base');
+        return isOver;
+      },
+      { timeoutMs: 120_000, everyMs: 100 },
+    );
     return work;
   }
 

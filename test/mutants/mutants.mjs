@@ -78,7 +78,7 @@ export const mutants = [
   {
     name: 'commit: the manifest of another generation is adopted',
     file: 'src/pipeline/commit.ts',
-    find: '  if (generationOf(manifest) !== intent.generation) return null;\n',
+    find: '  if (manifest.generation !== intent.generation) return null;\n',
     replace: '',
     test: `${pipeline}/commit.test.ts`,
   },
