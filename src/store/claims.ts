@@ -12,7 +12,7 @@ import { anyNumber, prepared } from './prepared.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
 import { move, running } from './run-moves.ts';
 import { currentTraits } from './store-traits.ts';
-import { intervalOf } from './times.ts';
+import { intervalOf, isSameInterval } from './times.ts';
 import { type LineageUpload, openUploadsOf } from './uploads.ts';
 
 /** A claimed run with everything needed to execute it. Its secrets are still encrypted. */
@@ -74,11 +74,6 @@ export interface ClaimRequest {
   readonly holder: string;
 }
 
-/** SQL: whether a row is about the interval of a run. */
-const ofInterval = (row: string, run: string) =>
-  `${row}.export_id = ${run}.export_id and ${row}.data_interval_start = ${run}.data_interval_start
-      and ${row}.data_interval_end = ${run}.data_interval_end`;
-
 /** A table `asked`: id, holder. */
 const asked = `asked as materialized (
   select * from unnest($1::uuid[], $2::text[]) as a (id, holder) ${anyNumber})`;
@@ -105,13 +100,13 @@ const mayBeClaimed = `locked.is_fresh and (status = 'Starting'
  * with a number above all that the interval ever had.
  */
 const nextGeneration = `case when file_generation is not null and committing_generation is distinct from file_generation then file_generation else 1 + greatest(0,
-  (select max(o.file_generation) from runs o where ${ofInterval('o', 'runs')}),
-  (select c.generation from receipts c where ${ofInterval('c', 'runs')}),
-  (select max(l.generation) from leftover_files l where ${ofInterval('l', 'runs')})) end`;
+  (select max(o.file_generation) from runs o where ${isSameInterval('o', 'runs')}),
+  (select c.generation from receipts c where ${isSameInterval('c', 'runs')}),
+  (select max(l.generation) from leftover_files l where ${isSameInterval('l', 'runs')})) end`;
 
 /** What is added to files, or taken from them, is made by the chain that made them. */
 const chainOf = `case when purpose = 'whole' then ${pinnedChainOf('runs')} else coalesce(runs.chain,
-  (select c.recipe->'chain' from receipts c where ${ofInterval('c', 'runs')}), '[]') end`;
+  (select c.recipe->'chain' from receipts c where ${isSameInterval('c', 'runs')}), '[]') end`;
 
 /**
  * A table `claimed` of the runs as their attempts have them. A hand-back clears the holder, and so does every statement
@@ -132,8 +127,8 @@ const taken = `taken as (delete from outbox o using claimed where o.run_id = cla
 
 /** SQL: digests of the manifests whose commits were begun for the interval of `c` and are not recorded. */
 const begunManifests = `array(select distinct d.digest from runs r, jsonb_array_elements_text(r.commit_intent->'begunManifests') as d (digest)
-    where ${ofInterval('r', 'c')}
-      and r.committing_generation > coalesce((select o.generation from receipts o where ${ofInterval('o', 'r')}), 0))`;
+    where ${isSameInterval('r', 'c')}
+      and r.committing_generation > coalesce((select o.generation from receipts o where ${isSameInterval('o', 'r')}), 0))`;
 
 /** What an attempt needs to know, of its export and its project. No other commit of the interval can begin under its lease. */
 const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
@@ -146,7 +141,7 @@ const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.expo
        (select to_jsonb(found) from (select ${receiptColumns} from receipts where export_id = c.export_id
            and data_interval_start = c.data_interval_start and data_interval_end = c.data_interval_end) found) as receipt,
        ${openUploadsOf('c.id', 'e.destination_version')} as uploads,
-       exists (select from leftover_files l where ${ofInterval('l', 'c')} and l.uncommitted) as "mayBeOvertaken",
+       exists (select from leftover_files l where ${isSameInterval('l', 'c')} and l.uncommitted) as "mayBeOvertaken",
        ${begunManifests} as "begunManifests"
   from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`;
 

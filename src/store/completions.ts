@@ -10,7 +10,7 @@ import { prepared } from './prepared.ts';
 import type { Receipt } from './receipts.ts';
 import { canMove, move } from './run-moves.ts';
 import type { RunResult } from './runs.ts';
-import { boundsOf } from './times.ts';
+import { boundsOf, isSameInterval } from './times.ts';
 
 /** A run that has made its manifest current. */
 export interface CompletedRun {
@@ -31,10 +31,9 @@ export interface CompletionOutcome {
   readonly leavesFiles: boolean;
 }
 
-const ofInterval = (
-  run: string,
-) => `l.export_id = ${run}.export_id and l.data_interval_start = ${run}.data_interval_start
-  and l.data_interval_end = ${run}.data_interval_end and l.destination_version = ${run}.destination_version`;
+/** SQL: whether a leftover `l` is of the interval and the place of a run. */
+const isLeftOf = (run: string) =>
+  `${isSameInterval('l', run)} and l.destination_version = ${run}.destination_version`;
 
 /** SQL: whether rows of the source were exported. What only changes the files says nothing of the source. */
 const isOfSchedule = `exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase')`;
@@ -97,7 +96,7 @@ const received = `received as (
 
 /** What the manifest names is no leftover. */
 const forgotten = `forgotten as (
-  delete from leftover_files l using completed c where ${ofInterval('c')} and l.key = any (c.named)
+  delete from leftover_files l using completed c where ${isLeftOf('c')} and l.key = any (c.named)
 )`;
 
 /** Files that the commit has replaced are leftovers. */
@@ -137,7 +136,7 @@ const logged = `logged as (
 const outcomes = `select free.run_id as "runId", exists (select from completed c where c.run_id = free.run_id) as "isCompleted",
        jsonb_array_length(free.replaced) > 0
          or exists (select from uploads u where u.run_id = free.run_id)
-         or exists (select from leftover_files l where ${ofInterval('free')} and l.key <> all (free.named)) as "leavesFiles"
+         or exists (select from leftover_files l where ${isLeftOf('free')} and l.key <> all (free.named)) as "leavesFiles"
   from free`;
 
 /** The walk of the high-water mark sees the receipts before this statement, and what completes with it. */

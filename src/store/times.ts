@@ -13,6 +13,11 @@ const pairOf = (start: string, end: string): string =>
 export const intervalOf = (table: string): string =>
   pairOf(`${table}.data_interval_start`, `${table}.data_interval_end`);
 
+/** SQL: whether two rows are about one interval of one export. */
+export const isSameInterval = (one: string, other: string): string =>
+  `${one}.export_id = ${other}.export_id and ${one}.data_interval_start = ${other}.data_interval_start
+      and ${one}.data_interval_end = ${other}.data_interval_end`;
+
 /** SQL of the range of a backfill in `table`. */
 export const rangeOf = (table: string): string => pairOf(`${table}.start_at`, `${table}.end_at`);
 
