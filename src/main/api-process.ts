@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { buildApi } from '../api/build-api.ts';
 import { applyFilters } from '../query/property-filters.ts';
 import { createDashboard } from '../queue/dashboard.ts';
+import { findTenantKey } from '../store/tenants.ts';
 import { checkQueryOf, checkSourceOf } from './checks.ts';
 import { destinationContextOf, registry } from './connectors.ts';
 import { describeQueryOf } from './describe-query.ts';
@@ -27,6 +28,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   watchService(metrics, context.db);
   const sources = watchSources(foundation);
   const readiness = readinessOf(foundation, sources.fault, true);
+  const tenantKeyOf = (teamId: number) => findTenantKey(context.db, teamId);
   const previews = previewsOf(config, foundation.models, databases.sourceUrl, context);
   const destinationContext = destinationContextOf(config);
   const api = await buildApi({
@@ -41,7 +43,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     previewRows: previews.previewRows,
     compareRows: previews.compareRows,
     sampleRows: previews.sampleRows,
-    describeQuery: describeQueryOf(previews.sourceOf),
+    describeQuery: describeQueryOf(previews.sourceOf, tenantKeyOf),
     findTable: findTableOf(registry, destinationContext, context),
     metrics: metrics.registry,
     logger,
@@ -51,7 +53,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     storedBytesPerDay: config.MAX_STORED_MIB_PER_DAY * 2 ** 20,
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
     readiness,
-    checkSource: checkSourceOf(foundation.sourceOf),
+    checkSource: checkSourceOf(foundation.sourceOf, tenantKeyOf),
     notifications: openNotifications(config),
     queueBoard: createDashboard(producer, '/admin/queues'),
     consoleDir: findConsole(),

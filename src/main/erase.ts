@@ -12,6 +12,7 @@ import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
 import { findValue, type SearchedExport, type SearchedInterval } from '../verify/find-value.ts';
 import type { Connectors } from '../worker/connectors.ts';
+import { findTenantKey } from '../store/tenants.ts';
 import {
   destinationContextOf,
   destinationOf,
@@ -109,7 +110,7 @@ async function countNow(
   try {
     const chain = await openChain({ db, secrets }, teamId, receipt?.recipe?.chain ?? []);
     const request = sourceRequestOf(
-      { model, teamId, ...files, dslQuery: asked.dslQuery },
+      { model, tenantKey: await findTenantKey(db, teamId), ...files, dslQuery: asked.dslQuery },
       interval,
     );
     const encoding = connectors.encodingOf(files);

@@ -8,6 +8,7 @@ import { findRefusal } from '../store/unavailable.ts';
 import { listWorkSetAside } from '../store/guarded-work.ts';
 import { listVerifiedExports, type VerifiedExport } from '../store/verify-queries.ts';
 import { isModelExported } from '../store/exports.ts';
+import { listTenantKeys } from '../store/tenants.ts';
 import { checkModels } from './check-models.ts';
 import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
@@ -186,9 +187,6 @@ async function examineSetAside(db: Database): Promise<Examined> {
   }
 }
 
-/** Any project gives a plan. */
-const anyProject = 1;
-
 /** What `sluice models check` finds. A fault of a model that no export uses is a warning. */
 async function examineModels(
   config: Config,
@@ -198,7 +196,7 @@ async function examineModels(
   try {
     const isExported = (model: string) => isModelExported(db, model);
     const source = async () => config.SOURCE_DATABASE_URL ?? config.DATABASE_DIRECT_URL ?? url;
-    const checked = await checkModels(config, source, anyProject, isExported);
+    const checked = await checkModels(config, source, await listTenantKeys(db), isExported);
     return await Promise.all(
       checked.map(async ({ model, findings }): Promise<Examined> => {
         const check = `model ${model}`;

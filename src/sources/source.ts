@@ -5,7 +5,7 @@ import type { DataInterval, Moment } from '../domain/time.ts';
 /** What a run asks of a source. */
 export interface SourceRequest {
   readonly model: string;
-  readonly teamId: number;
+  readonly tenantKey: string;
   /** Rows whose interval column is in this half-open interval. */
   readonly interval: DataInterval;
   readonly dslQuery: string | null;
@@ -272,7 +272,7 @@ export interface Source {
    */
   tryRow(
     model: string,
-    teamId: number,
+    tenantKey: string,
     ofOthers: boolean,
     signal: AbortSignal,
   ): Promise<readonly string[]>;

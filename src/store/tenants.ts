@@ -1,3 +1,5 @@
+import { Refusal } from '../domain/problem.ts';
+import { tenantIdentityOf } from '../domain/tenant-key.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { prepared } from './prepared.ts';
@@ -42,6 +44,8 @@ export async function listOrganizations(sql: Sql): Promise<Organization[]> {
 export interface Project {
   /** The team_id of everything it owns. */
   readonly id: number;
+  /** What the tenant column of a model has for its rows. */
+  readonly tenantKey: string;
   readonly organizationId: string;
   readonly name: string;
   /** Trusted by a customer's role when we assume it. */
@@ -49,18 +53,56 @@ export interface Project {
   readonly createdAt: Timestamp;
 }
 
-const projectColumns = `id, organization_id as "organizationId", name, external_id as "externalId", created_at as "createdAt"`;
+/** SQL: what the tenant column of a model has for the project `table`. */
+export const tenantKeyOf = (table: string): string =>
+  `coalesce(${table}.tenant_key, ${table}.id::text) as "tenantKey"`;
 
-export async function insertProject(
-  sql: Sql,
-  project: { readonly organizationId: string; readonly name: string },
-): Promise<Project> {
-  const [row] = await sql.query<Project>(
-    `insert into projects (organization_id, name) values ($1, $2) returning ${projectColumns}`,
-    [project.organizationId, project.name],
+/** @throws Error if there is no such project */
+export async function findTenantKey(sql: Sql, teamId: number): Promise<string> {
+  const [row] = await sql.query<{ tenantKey: string }>(
+    prepared(`select ${tenantKeyOf('p')} from projects p where p.id = $1`),
+    [teamId],
   );
-  if (!row) throw new Error('an insert returned no row');
-  return row;
+  if (!row) throw new Error(`there is no project ${teamId}`);
+  return row.tenantKey;
+}
+
+/** Tenant keys that a check of the models looks at. */
+const checkedKeys = 10_000;
+
+/** Of the projects that are not being deleted, oldest first. */
+export async function listTenantKeys(sql: Sql): Promise<readonly string[]> {
+  const rows = await sql.query<{ tenantKey: string }>(
+    `select ${tenantKeyOf('p')} from projects p where p.closed_at is null order by p.id limit $1`,
+    [checkedKeys],
+  );
+  return rows.map(({ tenantKey }) => tenantKey);
+}
+
+const projectColumns = `id, ${tenantKeyOf('projects')}, organization_id as "organizationId", name, external_id as "externalId", created_at as "createdAt"`;
+
+export interface NewProject {
+  readonly organizationId: string;
+  readonly name: string;
+  /** Default: the project's id. */
+  readonly tenantKey?: string | null;
+}
+
+/** @throws Refusal if another project has the same tenant key */
+export async function insertProject(sql: Sql, project: NewProject): Promise<Project> {
+  const key = project.tenantKey ?? null;
+  const [row] = await sql.query<Project>(
+    `insert into projects (organization_id, name, tenant_key, tenant_identity) values ($1, $2, $3, $4)
+     on conflict (coalesce(tenant_identity, id::text)) do nothing returning ${projectColumns}`,
+    [project.organizationId, project.name, key, key === null ? null : tenantIdentityOf(key)],
+  );
+  if (row) return row;
+  const what = key === null ? 'the id of the new project as its tenant_key' : 'this tenant_key';
+  throw new Refusal({
+    code: 'conflict',
+    detail: `Another project has ${what}. Enter the value that the tenant column has for this project's rows.`,
+    attr: 'tenant_key',
+  });
 }
 
 /** @param evenClosed also one that is being deleted */
