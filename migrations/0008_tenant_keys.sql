@@ -9,6 +9,10 @@ alter table projects
   add column tenant_identity text;
 create unique index projects_by_tenant_identity on projects ((coalesce(tenant_identity, id::text)));
 
+-- Since when an operator has disabled it: its keys are refused, and its exports are paused.
+alter table organizations add column disabled_at timestamptz;
+alter table projects add column disabled_at timestamptz;
+
 -- An operator's key belongs to no organization.
 alter table api_keys alter column organization_id drop not null;
 create index api_keys_of_operators on api_keys (created_at) where organization_id is null;

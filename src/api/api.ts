@@ -9,7 +9,7 @@ import type {
 } from 'fastify';
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { Scope } from '../security/scopes.ts';
-import type { PresentedKey } from '../store/api-keys.ts';
+import type { PresentedKey, TenantKey } from '../store/api-keys.ts';
 import type { NotificationTarget } from '../store/notification-targets.ts';
 import type { Reach } from '../store/tenants.ts';
 import type { Actor, Context } from '../use-cases/context.ts';
@@ -55,9 +55,19 @@ export function callerOf(request: FastifyRequest): PresentedKey {
   return present(request.caller, 'caller');
 }
 
+/** The key of the request, which is an organization's. Only on routes with a scope for tenants. */
+export function tenantCallerOf(request: FastifyRequest): TenantKey {
+  const caller = callerOf(request);
+  const { organizationId } = caller;
+  return {
+    ...caller,
+    organizationId: present(organizationId ?? undefined, 'caller.organizationId'),
+  };
+}
+
 /** Who acts by this request. */
 export function actorOf(request: FastifyRequest): Actor {
-  const { id, organizationId } = callerOf(request);
+  const { id, organizationId } = tenantCallerOf(request);
   return { keyId: id, organizationId };
 }
 

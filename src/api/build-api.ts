@@ -3,6 +3,8 @@ import fastify, { type FastifyHttpOptions, LogController, type RawServerDefault 
 import { notFound } from '../domain/problem.ts';
 import { findKnownHashes } from '../store/api-keys.ts';
 import type { Context } from '../use-cases/context.ts';
+import { causeRoutes } from './admin/causes.ts';
+import { keyRoutes, tenantRoutes } from './admin/tenants.ts';
 import type { Api, Reply, Request } from './api.ts';
 import { backfillRoutes } from './backfills/routes.ts';
 import { destinationRules } from './batch-exports/destination-rules.ts';
@@ -116,6 +118,14 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     requireOperator(scope, operators);
     offboardingRoutes(scope);
   });
+  api.register(
+    async (scope: Api) => {
+      tenantRoutes(scope);
+      keyRoutes(scope);
+      causeRoutes(scope);
+    },
+    { prefix: '/api/admin' },
+  );
   if (queueBoard) mountQueueBoard(api, operators, queueBoard);
   for (const family of [organizationFamily, projectFamily]) {
     const exports = `${family.prefix}/batch_exports`;

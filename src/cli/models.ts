@@ -39,7 +39,9 @@ export function register(program: Command, deps: CliDeps): void {
       const isExported = (model: string) =>
         deps.withDatabase((db) => isModelExported(db, model)).catch(() => false);
       const tenantKeys = await deps
-        .withDatabase((db) => (project ? findTenantKey(db, project).then((key) => [key]) : listTenantKeys(db)))
+        .withDatabase((db) =>
+          project ? findTenantKey(db, project).then((key) => [key]) : listTenantKeys(db),
+        )
         .catch((error: unknown) => {
           if (project === undefined) return [];
           throw error;

@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { registerCauses } from './api/causes.ts';
 import { registerExports } from './api/exports.ts';
 import { registerRuns } from './api/runs.ts';
 import { registerTasks } from './api/tasks.ts';
@@ -35,7 +36,8 @@ export function createProgram(deps: CliDeps, version: string): Command {
       writeErr: (text) => deps.terminal.err(text),
     });
   program.commandsGroup(groups.api);
-  for (const register of [registerTasks, registerExports, registerRuns]) register(program, deps);
+  for (const register of [registerTasks, registerExports, registerRuns, registerCauses])
+    register(program, deps);
   program.commandsGroup(groups.here);
   for (const register of [
     registerDoctor,

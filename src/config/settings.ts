@@ -58,7 +58,7 @@ export const settings = {
     true,
   ),
   METRICS_PORT: optionalText(
-    'A second port of the API process, for /livez, /readyz and /metrics. It needs no key, so keep it private. The main port serves /metrics only to admin keys.',
+    'A second port of the API process, for /livez, /readyz and /metrics. It needs no key, so keep it private. The main port serves /metrics only to the keys of operators.',
     { matches: /^\d{1,5}$/, mustBe: 'a port number' },
   ),
   PUBLIC_URL: optionalText(

@@ -38,6 +38,11 @@ export type CheckStep = Schemas['DestinationTest']['steps'][number];
 export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
 /** What the key of the session may do. */
 export type Me = Schemas['Me'];
+/** What keeps exports of all customers from their data. */
+export type Cause = Schemas['Cause'];
+export type OperatorExport = Schemas['OperatorExport'];
+export type OperatorTask = Schemas['OperatorTask'];
+export type OperatorTaskPreview = Schemas['OperatorTaskPreview'];
 /** What exports can use in this installation. */
 export type Capabilities = Schemas['Capabilities'];
 /** What one exported interval has, and how long its run took. */

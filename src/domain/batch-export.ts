@@ -41,6 +41,12 @@ export interface BatchExport {
   readonly lastSuccessAt: Timestamp | null;
 }
 
+/** Why an export is paused whose tenant is disabled. Only enabling the tenant ends such a pause. */
+export const disabledReasons = {
+  organization: 'An operator has disabled the organization.',
+  project: 'An operator has disabled the project.',
+} as const;
+
 /** What an export needs, the most urgent first. An export has exactly one. */
 export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine'] as const;
 

@@ -6,7 +6,8 @@ import { cutText } from './one-line.ts';
  * says whether an error is transient; the retry policy reads it.
  */
 
-export type Fault = 'customer' | 'destination' | 'source' | 'internal';
+export const faults = ['internal', 'source', 'destination', 'customer'] as const;
+export type Fault = (typeof faults)[number];
 
 export interface ErrorSpec {
   readonly fault: Fault;
@@ -15,6 +16,24 @@ export interface ErrorSpec {
   readonly means: string;
   readonly remedy: string;
 }
+
+/** Who must act: the operator of this service, the owner of the source, or the customer. */
+export const turns = ['ours', 'source', 'customer'] as const;
+export type Turn = (typeof turns)[number];
+
+const turnOfFault: Readonly<Record<Fault, Turn>> = {
+  internal: 'ours',
+  source: 'source',
+  destination: 'customer',
+  customer: 'customer',
+};
+
+/** Whose fault a stored code is; one that this build does not know is ours. */
+export function faultOf(code: string): Fault {
+  return isErrorCode(code) ? errorCatalogue[code].fault : 'internal';
+}
+
+export const turnOf = (code: string): Turn => turnOfFault[faultOf(code)];
 
 const customer = (means: string, remedy: string): ErrorSpec => ({
   fault: 'customer',

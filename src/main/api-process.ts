@@ -25,7 +25,7 @@ export interface ApiProcess {
 export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   const { config, context, databases, logger, metrics, producer } = foundation;
   const models = foundation.models.map(({ model }) => model);
-  watchService(metrics, context.db);
+  watchService(metrics, context.db, foundation.outages);
   const sources = watchSources(foundation);
   const readiness = readinessOf(foundation, sources.fault, true);
   const tenantKeyOf = (teamId: number) => findTenantKey(context.db, teamId);

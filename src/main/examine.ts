@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../domain/clock.ts';
-import { describeError, toSluiceError } from '../domain/errors.ts';
+import { describeError, toSluiceError, turnOf } from '../domain/errors.ts';
 import { connectQueues, within } from '../queue/connection.ts';
 import { type Database, openDatabase, openQueuePool } from '../store/database.ts';
 import { checkSchema, SchemaError } from '../store/migrate.ts';
@@ -26,10 +26,15 @@ const testPatienceMs = 25_000;
 /** Places of destinations that are tried; each one is tried once. */
 const triedPlaces = 10;
 
-/** Examines the database, its schema, the queue, the clocks and the destinations. Never throws. */
+/**
+ * Examines the database, its schema, the queue, the clocks and the destinations. Never throws.
+ *
+ * @param onlyInstallation whether a fault that a customer must fix is a warning
+ */
 export async function examineInstallation(
   config: Config,
   url: string,
+  onlyInstallation: boolean,
 ): Promise<readonly Examined[]> {
   const db = openDatabase({
     connectionString: url,
@@ -50,7 +55,7 @@ export async function examineInstallation(
       ? [
           ...found,
           await examineSetAside(db),
-          ...(await examineDestinations(config, db)),
+          ...(await examineDestinations(config, db, onlyInstallation)),
           ...(await examineModels(config, db, url)),
         ]
       : found;
@@ -211,7 +216,11 @@ async function examineModels(
   }
 }
 
-async function examineDestinations(config: Config, db: Database): Promise<readonly Examined[]> {
+async function examineDestinations(
+  config: Config,
+  db: Database,
+  onlyInstallation: boolean,
+): Promise<readonly Examined[]> {
   const places = new Map<string, VerifiedExport>();
   for (const one of await listVerifiedExports(db, null)) {
     const { type, config: own } = one.destination;
@@ -220,6 +229,10 @@ async function examineDestinations(config: Config, db: Database): Promise<readon
   }
   if (places.size === 0) return [];
   const context = destinationContextOf(config);
+  const faulty = (check: string, detail: string, code: string): Examined =>
+    onlyInstallation && turnOf(code) === 'customer'
+      ? { check, result: 'warning', detail }
+      : failed(check, detail);
   try {
     const secrets = await openSecretBox(config);
     const noSource = () => {
@@ -237,9 +250,14 @@ async function examineDestinations(config: Config, db: Database): Promise<readon
           .test(AbortSignal.timeout(testPatienceMs))
           .finally(() => destination.close());
         const fault = steps.find(({ passed }) => !passed);
-        return fault ? failed(check, `${which}: ${fault.step}: ${fault.error}`) : ok(check, which);
+        // A step's error begins with its code.
+        const code = fault?.error?.split(':', 1)[0] ?? '';
+        return fault
+          ? faulty(check, `${which}: ${fault.step}: ${fault.error}`, code)
+          : ok(check, which);
       } catch (error) {
-        return failed(check, `${which}: ${describeError(toSluiceError(error))}`);
+        const found = toSluiceError(error);
+        return faulty(check, `${which}: ${describeError(found)}`, found.code);
       }
     });
     return await Promise.all(tried);

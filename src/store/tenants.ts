@@ -2,15 +2,18 @@ import { Refusal } from '../domain/problem.ts';
 import { tenantIdentityOf } from '../domain/tenant-key.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import type { OffsetPage, PageRequest } from './lists.ts';
 import { prepared } from './prepared.ts';
 
 export interface Organization {
   readonly id: string;
   readonly name: string;
   readonly createdAt: Timestamp;
+  /** Since when an operator has disabled it; null: it is not. */
+  readonly disabledAt: Timestamp | null;
 }
 
-const organizationColumns = `id, name, created_at as "createdAt"`;
+const organizationColumns = `id, name, created_at as "createdAt", disabled_at as "disabledAt"`;
 
 export async function insertOrganization(sql: Sql, name: string): Promise<Organization> {
   const [row] = await sql.query<Organization>(
@@ -51,6 +54,7 @@ export interface Project {
   /** Trusted by a customer's role when we assume it. */
   readonly externalId: string;
   readonly createdAt: Timestamp;
+  readonly disabledAt: Timestamp | null;
 }
 
 /** SQL: what the tenant column of a model has for the project `table`. */
@@ -79,7 +83,7 @@ export async function listTenantKeys(sql: Sql): Promise<readonly string[]> {
   return rows.map(({ tenantKey }) => tenantKey);
 }
 
-const projectColumns = `id, ${tenantKeyOf('projects')}, organization_id as "organizationId", name, external_id as "externalId", created_at as "createdAt"`;
+const projectColumns = `id, ${tenantKeyOf('projects')}, organization_id as "organizationId", name, external_id as "externalId", created_at as "createdAt", disabled_at as "disabledAt"`;
 
 export interface NewProject {
   readonly organizationId: string;
@@ -147,4 +151,38 @@ export function byReach(make: (reach: Reach) => string): (reach: Reach) => strin
 
 export function reachValue(reach: Reach): string | number {
   return reach.teamId ?? reach.organizationId;
+}
+
+/** An organization or one of its projects. */
+export interface TenantId {
+  readonly organizationId: string;
+  /** Null: the whole organization. */
+  readonly teamId: number | null;
+}
+
+/** Disables or enables a tenant. @returns false if there is none */
+export async function setDisabled(sql: Sql, tenant: TenantId, disabled: boolean): Promise<boolean> {
+  const [table, id] =
+    tenant.teamId === null ? ['organizations', tenant.organizationId] : ['projects', tenant.teamId];
+  const changed = await sql.query(
+    `update ${table} set disabled_at = case when $2 then coalesce(disabled_at, now()) end
+      where id = $1 and closed_at is null returning id`,
+    [id, disabled],
+  );
+  return changed.length > 0;
+}
+
+/** A page of the organizations that are not being deleted, by name. @param search part of a name, or an id */
+export async function pageOrganizations(
+  sql: Sql,
+  search: string | null,
+  { limit, offset }: PageRequest,
+): Promise<OffsetPage<Organization>> {
+  const rows = await sql.query<Organization & { count: number }>(
+    `select ${organizationColumns}, count(*) over () as count from organizations
+      where closed_at is null and ($1::text is null or name ilike '%' || $1 || '%' or id::text = lower($1))
+      order by lower(name), id limit $2 offset $3`,
+    [search?.replace(/[\\%_]/g, '\\$&') ?? null, limit, offset],
+  );
+  return { count: rows[0]?.count ?? 0, results: rows };
 }

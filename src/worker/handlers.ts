@@ -18,6 +18,7 @@ import { applyRetention } from '../use-cases/installation/apply-retention.ts';
 import type { Crowd } from '../use-cases/runs/crowd.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
 import { dispatchRuns, dispatchWaiting, type QueueEntry } from '../use-cases/runs/dispatch-runs.ts';
+import { advanceTasks } from '../use-cases/operators/tasks.ts';
 import { lookBack } from '../use-cases/runs/look-back.ts';
 import { SlowExports } from '../use-cases/runs/slow-exports.ts';
 import type { AttemptReport } from './attempt-report.ts';
@@ -164,6 +165,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       const ended = await removeEndedEntries(context.db);
       if (ended > 0) options.onRunError(new Error(`the outbox held ${ended} runs that had ended`));
       await sweepWorkers(context.db);
+      await advanceTasks(context);
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
       await dispatch();
       await collect();

@@ -4,6 +4,7 @@ import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { failFirstTicks, failNextTick, insertFile, insertRetrying } from '../support/page-rows.ts';
 import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
 import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
+import { testCauses } from './operators-page/causes.ts';
 import { testKeysAndChanges } from './operators-page/keys-and-changes.ts';
 import { testLargeLists } from './operators-page/large-lists.ts';
 
@@ -225,4 +226,5 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
 
   describe('with 5,000 exports and 10,000 runs', () => testLargeLists(() => site));
   describe('with keys that end', () => testKeysAndChanges(() => ({ site, id })));
+  describe('over all customers', () => testCauses(() => site));
 });

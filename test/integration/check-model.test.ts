@@ -70,7 +70,11 @@ it.each<[string, Partial<Model>, RegExp]>([
   ],
   ['type by its name', { columns: [column('id', 'big int')] }, /^id: there is no type big int/],
   ['expression', { columns: [column('x', 'text', 'nothing + 1')] }, /column "nothing" does not/],
-  ['project', { tenantColumn: 'owner' }, /owner is uuid, so the tenant_key of a project must be a UUID. These are not: "1"/],
+  [
+    'project',
+    { tenantColumn: 'owner' },
+    /owner is uuid, so the tenant_key of a project must be a UUID. These are not: "1"/,
+  ],
   ['interval', { intervalColumn: 'note' }, /note is text, not timestamp with time zone\. Name/],
 ])('an error names the %s that is not there or not right', async (_, changes, expected) => {
   const { findings } = await check(changes);

@@ -58,7 +58,10 @@ async function eventsBefore(end: number): Promise<string[]> {
   const source = sourceOf(1000);
   const interval = { start: end - 3_600_000, end };
   const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
-  const snapshot = await source.open({ model: 'events', tenantKey: '1', interval, ...filters }, never);
+  const snapshot = await source.open(
+    { model: 'events', tenantKey: '1', interval, ...filters },
+    never,
+  );
   const blocks = await readAll(snapshot, never);
   await snapshot.close();
   return columnBytes(blocks, 'event').map(String).sort();

@@ -1,4 +1,6 @@
 import swagger from '@fastify/swagger';
+import { Cause, OperatorExport, Task, TaskPreview } from '../admin/causes.ts';
+import { ApiKey, IssuedApiKey, Organization, Project } from '../admin/schema.ts';
 import { Me } from '../me/routes.ts';
 import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../backfills/schema.ts';
@@ -55,6 +57,14 @@ const components = [
   CreatedNotificationTarget,
   NotificationDelivery,
   NotificationTest,
+  Organization,
+  Project,
+  ApiKey,
+  IssuedApiKey,
+  Cause,
+  OperatorExport,
+  Task,
+  TaskPreview,
 ];
 
 /** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */

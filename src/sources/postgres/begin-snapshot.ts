@@ -90,17 +90,30 @@ export async function begin(
   const { server } = view;
   if (kept) {
     const { connectTimeoutMs } = options;
-    const begun = await beginOn(kept, options, tenantKey, view, more, signal, connectTimeoutMs).catch(
-      (error) => {
-        if (toSourceError(error).code !== 'source.unavailable' || signal.aborted) throw error;
-        return null;
-      },
-    );
+    const begun = await beginOn(
+      kept,
+      options,
+      tenantKey,
+      view,
+      more,
+      signal,
+      connectTimeoutMs,
+    ).catch((error) => {
+      if (toSourceError(error).code !== 'source.unavailable' || signal.aborted) throw error;
+      return null;
+    });
     const last = server ?? options.settledAt?.() ?? null;
     if (begun && (last === null || begun.serverStart === last)) return begun;
     destroyConnection(kept);
   }
-  const begun = await beginOn(await connect(options, signal), options, tenantKey, view, more, signal);
+  const begun = await beginOn(
+    await connect(options, signal),
+    options,
+    tenantKey,
+    view,
+    more,
+    signal,
+  );
   if (server === null || begun.serverStart === server) return begun;
   destroyConnection(begun.client);
   throw new SluiceError('source.unavailable', 'another server answers than the one that settled');

@@ -13,7 +13,11 @@ interface Timeouts {
  *
  * @param serverVersion major; null if it is not known
  */
-export function setUpSql(options: Timeouts, tenantKey: string, serverVersion: number | null): string {
+export function setUpSql(
+  options: Timeouts,
+  tenantKey: string,
+  serverVersion: number | null,
+): string {
   const limits = Object.entries({
     statement_timeout: options.statementTimeoutMs,
     idle_in_transaction_session_timeout: options.idleTimeoutMs,

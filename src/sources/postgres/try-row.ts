@@ -31,7 +31,10 @@ export async function tryRow(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const asked = { model: model.name, dslQuery: null, includeEvents: null, excludeEvents: null };
-  const { warnings } = await source.describe({ ...asked, tenantKey, interval: anyInterval }, signal);
+  const { warnings } = await source.describe(
+    { ...asked, tenantKey, interval: anyInterval },
+    signal,
+  );
   const found = await findNewestRow(options, model, tenantKey, ofOthers, signal);
   if (found === null) return warnings;
   if (typeof found === 'string') return [...warnings, found];

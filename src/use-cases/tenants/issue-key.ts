@@ -1,19 +1,19 @@
 import { type Problem, refuseIfAny } from '../../domain/problem.ts';
 import type { Timestamp } from '../../domain/time.ts';
 import { hashApiKey, mintApiKey } from '../../security/api-keys.ts';
-import { type GrantedScope, isGrantableScope, scopes } from '../../security/scopes.ts';
+import { operatorScopes, scopes } from '../../security/scopes.ts';
 import { recordActivity } from '../../store/activity.ts';
 import { type ApiKey, insertApiKey } from '../../store/api-keys.ts';
-import type { Database, Sql } from '../../store/database.ts';
+import type { Sql, Transactor } from '../../store/database.ts';
 import { findOrganization, listProjects } from '../../store/tenants.ts';
 
 export interface IssueKeyInput {
-  readonly organizationId: string;
+  /** Null: an operator's key. */
+  readonly organizationId: string | null;
   /** Null: all projects of the organization. */
   readonly projectIds: readonly number[] | null;
   readonly name: string;
   readonly scopes: readonly string[];
-  readonly isAdmin: boolean;
   readonly expiresAt: Timestamp | null;
 }
 
@@ -24,12 +24,25 @@ export interface IssuedKey {
   readonly key: string;
 }
 
-/** Issues a key of an organization. */
-export async function issueKey(db: Database, input: IssueKeyInput): Promise<IssuedKey> {
-  const problems = [...checkName(input.name), ...checkScopes(input.scopes)];
-  const organization = await findOrganization(db, input.organizationId);
-  if (!organization) {
-    problems.push(missing('organization', `There is no organization ${input.organizationId}.`));
+/**
+ * Issues a key of an organization, or of an operator.
+ *
+ * @param keyId the operator's key that asks; null: the command line
+ */
+export async function issueKey(
+  db: Transactor,
+  input: IssueKeyInput,
+  keyId: string | null = null,
+): Promise<IssuedKey> {
+  const { organizationId } = input;
+  const known = organizationId === null ? operatorScopes : scopes;
+  const problems = [...checkName(input.name), ...checkScopes(input.scopes, known)];
+  const organization = organizationId && (await findOrganization(db, organizationId));
+  if (organizationId === null) {
+    if (input.projectIds !== null)
+      problems.push(missing('project', 'The key of an operator has no projects.'));
+  } else if (!organization) {
+    problems.push(missing('organization', `There is no organization ${organizationId}.`));
   } else {
     const own = (await listProjects(db, organization.id)).map(({ id }) => id);
     for (const id of input.projectIds ?? []) {
@@ -38,7 +51,7 @@ export async function issueKey(db: Database, input: IssueKeyInput): Promise<Issu
     }
   }
   refuseIfAny(problems);
-  return db.transaction((tx) => storeNewKey(tx, input, 'created'));
+  return db.transaction((tx) => storeNewKey(tx, input, 'created', keyId));
 }
 
 /** Mints and stores a key within a transaction. */
@@ -46,6 +59,7 @@ export async function storeNewKey(
   tx: Sql,
   input: IssueKeyInput,
   action: string,
+  keyId: string | null = null,
 ): Promise<IssuedKey> {
   const key = mintApiKey();
   const apiKey = await insertApiKey(tx, { ...input, hash: hashApiKey(key) });
@@ -55,7 +69,7 @@ export async function storeNewKey(
     subjectType: 'api_key',
     subjectId: apiKey.id,
     action,
-    keyId: null,
+    keyId,
     changes: [{ field: 'scopes', before: null, after: apiKey.scopes }],
   });
   return { apiKey, key };
@@ -74,14 +88,14 @@ export function checkName(name: string): Problem[] {
   return [];
 }
 
-function checkScopes(asked: readonly string[]): Problem[] {
-  const known: readonly GrantedScope[] = [...scopes, '*'];
+function checkScopes(asked: readonly string[], scopesOfKind: readonly string[]): Problem[] {
+  const known = [...scopesOfKind, '*'];
   if (asked.length === 0) {
     const detail = `Name at least one scope. The scopes are ${known.join(', ')}.`;
     return [{ code: 'required', detail, attr: 'scopes' }];
   }
   return asked
-    .filter((scope) => !isGrantableScope(scope))
+    .filter((scope) => !known.includes(scope))
     .map((scope) => ({
       code: 'invalid_choice',
       detail: `Unknown scope "${scope}". The scopes are ${known.join(', ')}.`,

@@ -73,7 +73,7 @@ test.each(types)('a project whose tenant key is %s reads its own rows only', asy
       never,
     );
     const blocks = await readAll(snapshot, never).finally(() => snapshot.close());
-    expect(blocks.reduce((sum, { rows }) => sum + rows, 0)).toBe(n + 1);
+    expect(blocks.reduce((sum, block) => sum + block.rowCount, 0)).toBe(n + 1);
   }
 });
 
@@ -136,7 +136,8 @@ test('models check says which type the column wants, and which projects have ano
     (await checkModel(side.url, modelOf(name), keys)).findings.map(
       ({ severity, detail }) => `${severity}: ${detail}`,
     );
-  const wanted = /customer is uuid, so the tenant_key of a project must be a UUID. These are not: "7"/;
+  const wanted =
+    /customer is uuid, so the tenant_key of a project must be a UUID. These are not: "7"/;
   expect(await check('rows_uuid', [customers.uuid[0], '7'])).toContainEqual(
     expect.stringMatching(new RegExp(`warning: ${wanted.source}`)),
   );
@@ -145,6 +146,8 @@ test('models check says which type the column wants, and which projects have ano
   );
   expect((await check('rows_bigint', ['9223372036854775808'])).join()).toContain('a whole number');
   expect((await check('rows_text', ['7', 'Acme'])).join()).not.toContain('tenant_key');
-  await side.db.query('create table rows_real (id bigint, customer float8 not null, at timestamptz)');
+  await side.db.query(
+    'create table rows_real (id bigint, customer float8 not null, at timestamptz)',
+  );
   expect((await check('rows_real', ['7'])).join()).toContain('must be text, uuid or an integer');
 });
