@@ -1,13 +1,13 @@
-import { faultOf, faults } from '../domain/errors.ts';
-import type { Sql } from '../store/database.ts';
+import { faultOf, faults } from '../foundation/domain/errors.ts';
+import type { Sql } from '../state/store/database.ts';
 import {
   type ExportHealth,
   readExportHealth,
   type TroubledExports,
-} from '../store/export-health.ts';
-import { readServiceState } from '../store/service-state.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
-import type { Outages } from '../telemetry/outages.ts';
+} from '../state/store/export-health.ts';
+import { readServiceState } from '../state/store/service-state.ts';
+import type { Metrics } from '../foundation/telemetry/metrics.ts';
+import type { Outages } from '../foundation/telemetry/outages.ts';
 
 /** Shows at each scrape which services this process reaches. */
 export function watchDependencies({ dependencyUp }: Metrics, outages: Pick<Outages, 'look'>): void {

@@ -1,13 +1,13 @@
 /** What an operator does over HTTP: organizations, projects, keys. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { disabledReasons } from '../../../src/domain/batch-export.ts';
+import { disabledReasons } from '../../../src/foundation/domain/batch-export.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
 import { createKey } from '../../support/tenants.ts';
-import { advanceTasks } from '../../../src/use-cases/operators/tasks.ts';
+import { advanceTasks } from '../../../src/service/use-cases/operators/tasks.ts';
 
 let api: ApiUnderTest;
 let operator: ApiClient;

@@ -1,11 +1,11 @@
 /** Projects are known to the source by their tenant keys, of any type. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Model } from '../../../src/domain/model.ts';
-import { tenantIdentityOf } from '../../../src/domain/tenant-key.ts';
-import { checkModel, createPostgresSource, planModels } from '../../../src/sources/index.ts';
-import { listVerifiedExports } from '../../../src/store/verify-queries.ts';
-import { createProject } from '../../../src/use-cases/tenants/create-project.ts';
+import type { Model } from '../../../src/foundation/domain/model.ts';
+import { tenantIdentityOf } from '../../../src/foundation/domain/tenant-key.ts';
+import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
+import { listVerifiedExports } from '../../../src/state/store/verify-queries.ts';
+import { createProject } from '../../../src/service/use-cases/tenants/create-project.ts';
 import {
   claim,
   createExportOfThePast,

@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import { createLogger, screenLines } from '../../../src/telemetry/logger.ts';
-import { type Dependency, isBrokenConnection, Outages } from '../../../src/telemetry/outages.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { createLogger, screenLines } from '../../../src/foundation/telemetry/logger.ts';
+import {
+  type Dependency,
+  isBrokenConnection,
+  Outages,
+} from '../../../src/foundation/telemetry/outages.ts';
 import { until } from '../../support/until.ts';
 
 const refused = Object.assign(new Error('connect ECONNREFUSED 10.1.2.3:6379'), {
