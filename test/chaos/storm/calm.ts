@@ -76,6 +76,14 @@ export async function retryFailed(world: World): Promise<void> {
 }
 
 /**
+ * The storm has killed workers at their other work too, which is set aside then, or waits until its time is over. An operator
+ * lets it go on.
+ */
+export async function retrySetAsideWork({ installation }: World): Promise<void> {
+  await installation.pool.query('delete from guarded_work');
+}
+
+/**
  * Waits until every interval is settled, or waits for the leaked transaction alone, and was looked at
  * since. The pauses between two looks, and before what failed is removed again, are not waited for.
  */
@@ -85,6 +93,7 @@ export async function untilLookedBack(world: World): Promise<void> {
     `select transaction::text as leaked from pg_prepared_xacts where gid = 'leaked'`,
   );
   const leaked = rows[0]?.leaked ?? null;
+  await retrySetAsideWork(world);
   // Twice: a look in hand may have begun before the last transaction ended.
   for (let round = 0; round < 2; round += 1) {
     const { rows: times } = await pool.query<{ now: string }>(

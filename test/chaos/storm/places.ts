@@ -1,7 +1,7 @@
 import { projectPath } from '../../support/exported-events.ts';
 import { bucket } from '../../support/installation.ts';
 import { until } from '../../support/until.ts';
-import { untilIdle } from './calm.ts';
+import { retrySetAsideWork, untilIdle } from './calm.ts';
 import { randomOf } from './random.ts';
 import { act, elsewhere, persistently, type StormExport, type World } from './world.ts';
 
@@ -52,6 +52,7 @@ export async function comeHome(world: World): Promise<void> {
   const target = moving(world);
   if (!target) return;
   await persistently(() => moveTo(world, target, moves[0]));
+  await retrySetAsideWork(world);
   const { pool, client } = installation;
   await until(
     async () => {
