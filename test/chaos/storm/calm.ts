@@ -70,7 +70,7 @@ export async function retryFailed(world: World): Promise<void> {
   for (const { id, exportId, status } of rows) {
     if (status === 'Completed') continue;
     const path = `${projectPath(installation)}/batch_exports/${exportId}/runs/${id}/retry/`;
-    await installation.client.post(path);
+    await persistently(() => installation.client.post(path));
   }
   await untilIdle(world);
 }

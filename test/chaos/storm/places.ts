@@ -72,7 +72,7 @@ export async function comeHome(world: World): Promise<void> {
   );
   for (const { id } of rows) {
     const path = `${projectPath(installation)}/batch_exports/${target.id}/runs/${id}/retry/`;
-    await client.post(path, { missing_rows: 'drop' });
+    await persistently(() => client.post(path, { missing_rows: 'drop' }));
   }
   await untilIdle(world);
   await until(

@@ -10,6 +10,9 @@ import { act, type World } from './world.ts';
 export async function verifyBeside(world: World, signal: AbortSignal): Promise<void> {
   const { installation, exports, alarms, counts, seed } = world;
   const random = randomOf(seed, 'verify');
+  // The models file names variables of the process, and the command runs in this one.
+  const { STANDBY_URL, PRIMARY_URL } = installation.env;
+  Object.assign(process.env, { STANDBY_URL, PRIMARY_URL });
   await act(
     signal,
     () => random.between(2_000, 8_000),
