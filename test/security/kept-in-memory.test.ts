@@ -6,73 +6,74 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { IANAZone } from 'luxon';
 import { expect, it } from 'vitest';
-import { offsetAt } from '../../src/scheduling/zone-offset.ts';
+import { offsetAt } from '../../src/service/scheduling/zone-offset.ts';
 
 /** What bounds it. */
 const collections: Readonly<Record<string, string>> = {
   // In every process.
-  'domain/keyed-groups.ts #groups': 'work in progress',
-  'query/bounded-map.ts #entries': 'the weight that its owner gives',
-  'query/select.ts checked': '4,000,000 characters',
-  'scheduling/zone-offset.ts cellsOfZones':
+  'foundation/domain/keyed-groups.ts #groups': 'work in progress',
+  'rows/query/bounded-map.ts #entries': 'the weight that its owner gives',
+  'rows/query/select.ts checked': '4,000,000 characters',
+  'service/scheduling/zone-offset.ts cellsOfZones':
     '100,000 cells, 1,000 zones; luxon forgets its zones with them',
-  'scheduling/zone-offset.ts knownZones': '1,000 names of the zone database',
-  'security/name-lookup.ts #names': 'the hosts file',
-  'security/name-lookup.ts #tenants': 'lookups in progress: 4 and 64 that wait for each tenant',
-  'sources/postgres/connection.ts typeNames': '1,000 names of built-in types',
-  'store/prepared.ts names': 'statements of the code',
-  'transforms/jsonb-object.ts knownNames': '1,000 names of up to 200 characters',
-  'use-cases/work-guard.ts #inProgress': 'work in progress',
-  'destinations/shared-probes.ts #kept': 'maxKept',
-  'destinations/shared-probes.ts #running': 'probes in progress',
+  'service/scheduling/zone-offset.ts knownZones': '1,000 names of the zone database',
+  'foundation/security/name-lookup.ts #names': 'the hosts file',
+  'foundation/security/name-lookup.ts #tenants':
+    'lookups in progress: 4 and 64 that wait for each tenant',
+  'rows/sources/postgres/connection.ts typeNames': '1,000 names of built-in types',
+  'state/store/prepared.ts names': 'statements of the code',
+  'rows/transforms/jsonb-object.ts knownNames': '1,000 names of up to 200 characters',
+  'service/use-cases/work-guard.ts #inProgress': 'work in progress',
+  'rows/destinations/shared-probes.ts #kept': 'maxKept',
+  'rows/destinations/shared-probes.ts #running': 'probes in progress',
   // In the API.
-  'api/connections.ts #open': 'MAX_CONNECTIONS of the service',
-  'api/connections.ts #perAddress': 'open connections',
-  'api/hooks/failed-keys.ts #buckets': 'maxRemembered addresses',
-  'api/hooks/failed-keys.ts #valid': 'maxRemembered keys',
-  'api/insights/preview-slots.ts #savings':
+  'service/api/connections.ts #open': 'MAX_CONNECTIONS of the service',
+  'service/api/connections.ts #perAddress': 'open connections',
+  'service/api/hooks/failed-keys.ts #buckets': 'maxRemembered addresses',
+  'service/api/hooks/failed-keys.ts #valid': 'maxRemembered keys',
+  'service/api/insights/preview-slots.ts #savings':
     'organizations that used previews in the last two minutes',
   // In a worker: numbers per organization or project that has runs.
-  'pipeline/reading-turns.ts #last': 'organizations with runs',
-  'pipeline/reading-turns.ts #restEnds': 'organizations with runs',
-  'sources/postgres/joint-snapshots.ts #aloneUntil': 'projects, for some minutes',
-  'sources/postgres/kept-connections.ts #idle': 'connections, for seconds',
-  'sources/postgres/settle-memory.ts #late': 'mostLate names of transactions',
-  'sources/postgres/short-reads.ts #until': 'models of the installation',
-  'sources/postgres/snapshot.ts #pids': 'connections of a run',
-  'use-cases/runs/crowd.ts #seen': 'organizations with runs in the last 10 seconds',
-  'use-cases/runs/slow-exports.ts #until': '1,000 exports',
-  'worker/cpu-use.ts #executing': 'runs in progress',
-  'worker/cpu-use.ts #used': 'organizations with runs lately',
-  'worker/lease-keeper.ts #held': 'runs in progress',
-  'worker/notification-courier.ts #sending': 'two kinds; 64 and 8 deliveries',
-  'worker/parking.ts #waking': 'promises in progress',
-  'worker/parking.ts #watches': 'intervals of parked runs',
-  'worker/run-ports.ts #byUpload': 'uploads of a run',
-  'worker/run-places.ts #running': 'WORKER_SMALL_RUNS',
-  'worker/work-clock.ts #spent': 'projects with runs in the last three seconds',
-  'worker/work-clock.ts #underWay': 'runs in progress',
+  'rows/pipeline/reading-turns.ts #last': 'organizations with runs',
+  'rows/pipeline/reading-turns.ts #restEnds': 'organizations with runs',
+  'rows/sources/postgres/joint-snapshots.ts #aloneUntil': 'projects, for some minutes',
+  'rows/sources/postgres/kept-connections.ts #idle': 'connections, for seconds',
+  'rows/sources/postgres/settle-memory.ts #late': 'mostLate names of transactions',
+  'rows/sources/postgres/short-reads.ts #until': 'models of the installation',
+  'rows/sources/postgres/snapshot.ts #pids': 'connections of a run',
+  'service/use-cases/runs/crowd.ts #seen': 'organizations with runs in the last 10 seconds',
+  'service/use-cases/runs/slow-exports.ts #until': '1,000 exports',
+  'service/worker/cpu-use.ts #executing': 'runs in progress',
+  'service/worker/cpu-use.ts #used': 'organizations with runs lately',
+  'service/worker/lease-keeper.ts #held': 'runs in progress',
+  'service/worker/notification-courier.ts #sending': 'two kinds; 64 and 8 deliveries',
+  'service/worker/parking.ts #waking': 'promises in progress',
+  'service/worker/parking.ts #watches': 'intervals of parked runs',
+  'service/worker/run-ports.ts #byUpload': 'uploads of a run',
+  'service/worker/run-places.ts #running': 'WORKER_SMALL_RUNS',
+  'service/worker/work-clock.ts #spent': 'projects with runs in the last three seconds',
+  'service/worker/work-clock.ts #underWay': 'runs in progress',
   // In a run, a query or a file.
-  'chain-thread/thread-transformer.ts #errors': 'maxReasons of a step',
-  'destinations/s3/writer.ts #early': 'parts in flight',
-  'destinations/s3/writer.ts #inFlight': 'parts in flight',
-  'encoders/parquet/byte-arrays.ts #spares': 'columns of a file',
-  'pipeline/erased-files.ts #metrics': 'columns of the files of an interval',
-  'pipeline/file-set.ts #columnMetrics': 'columns of the files of a run',
-  'pipeline/key-tally.ts #due': 'the sample of a check',
-  'pipeline/rejection-tally.ts #found': 'maxReasons',
-  'query/bounds.ts #limits': 'expressions of a query of 100,000 characters',
-  'query/bounds.ts #sizes': 'expressions of a query of 100,000 characters',
-  'transforms/chain-step.ts #errors': 'maxReasons of a step',
+  'rows/chain-thread/thread-transformer.ts #errors': 'maxReasons of a step',
+  'rows/destinations/s3/writer.ts #early': 'parts in flight',
+  'rows/destinations/s3/writer.ts #inFlight': 'parts in flight',
+  'rows/encoders/parquet/byte-arrays.ts #spares': 'columns of a file',
+  'rows/pipeline/erased-files.ts #metrics': 'columns of the files of an interval',
+  'rows/pipeline/file-set.ts #columnMetrics': 'columns of the files of a run',
+  'rows/pipeline/key-tally.ts #due': 'the sample of a check',
+  'rows/pipeline/rejection-tally.ts #found': 'maxReasons',
+  'rows/query/bounds.ts #limits': 'expressions of a query of 100,000 characters',
+  'rows/query/bounds.ts #sizes': 'expressions of a query of 100,000 characters',
+  'rows/transforms/chain-step.ts #errors': 'maxReasons of a step',
   // In `sluice verify`.
-  'verify/places.ts #owners': 'exports of the installation',
-  'verify/sums.ts #skipped': 'reasons of the code',
+  'service/verify/places.ts #owners': 'exports of the installation',
+  'service/verify/sums.ts #skipped': 'reasons of the code',
 };
 
 const declared =
   /^(?: {2}(?:readonly )?|(?:export )?(?:const|let) )(#?\w+)(?:: [^=\n]+)? = new (?:Map|Set|BoundedMap)(?:<[^\n]*>)?\(\w*\);/gm;
 /** Pages, commands, and programs whose process is a tenant's own. */
-const elsewhere = /^(?:cli|console|quickstart)\/|^sandbox\/(?:child|realm|program)/;
+const elsewhere = /^clients\/(?:cli|console|quickstart)\/|^rows\/sandbox\/(?:child|realm|program)/;
 
 it('every collection that stays has a bound', () => {
   const found = readdirSync('src', { recursive: true, encoding: 'utf8' })
