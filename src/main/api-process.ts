@@ -14,6 +14,7 @@ import { previewsOf } from './preview-rows.ts';
 import { readinessOf } from './readiness.ts';
 import { watchService } from './service-metrics.ts';
 import { watchSources } from './watch-sources.ts';
+import { watchWorkers } from './watch-workers.ts';
 import { serveWorkerHealth } from './worker-health.ts';
 
 export interface ApiProcess {
@@ -27,6 +28,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   const models = foundation.models.map(({ model }) => model);
   watchService(metrics, context.db, foundation.outages);
   const sources = watchSources(foundation);
+  const notifications = openNotifications(config);
   const readiness = readinessOf(foundation, sources.fault, true);
   const tenantKeyOf = (teamId: number) => findTenantKey(context.db, teamId);
   const previews = previewsOf(config, foundation.models, databases.sourceUrl, context);
@@ -54,7 +56,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
     readiness,
     checkSource: checkSourceOf(foundation.sourceOf, tenantKeyOf),
-    notifications: openNotifications(config),
+    notifications,
     queueBoard: createDashboard(producer, '/admin/queues'),
     consoleDir: findConsole(),
   });
@@ -67,10 +69,12 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
           metrics: metrics.registry,
           readiness,
         });
+  const workers = watchWorkers(foundation, notifications);
   const address = await api.listen({ port: config.PORT, host: config.HOST });
   return {
     address,
     async close() {
+      await workers.close();
       await api.close();
       await metricsPort?.close();
       await sources.close();

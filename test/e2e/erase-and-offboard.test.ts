@@ -281,7 +281,6 @@ test.each(frozenAt)(
     // Its other intervals wait.
     await backfill(own, exportId, { start: hour.end, end: '2024-03-02T00:00:00Z' });
 
-    const operator = await installation.addTenant();
     const { key } = await createKey(db, { organizationId: null });
     const admin = client.withKey(key);
     const body = { organization_id: tenant.organizationId, confirm_name: 'Acme' };

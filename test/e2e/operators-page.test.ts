@@ -186,7 +186,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
 
   test('switches between projects by name; the address and a new tab keep the project', async () => {
     await site.query(
-      `insert into projects (organization_id, name) select id, 'App' from organizations`,
+      `insert into projects (organization_id, name) select id, 'App' from organizations where name = 'Acme'`,
     );
     await page.goto(`${site.address}/console/#/`);
     await page.reload();

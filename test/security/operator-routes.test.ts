@@ -40,7 +40,6 @@ beforeAll(async () => {
     queueBoard: createDashboard(producer, '/admin/queues'),
     readiness: readinessOf(foundation, () => null),
   });
-  const { organizationId } = api.tenant;
   const { key } = await createKey(api.db, { organizationId: null });
   admin = api.client.withKey(key);
   basic = { authorization: `Basic ${Buffer.from(`admin:${key}`).toString('base64')}` };
@@ -99,7 +98,6 @@ describe('the queue board', () => {
       rateLimit: { ...plenty, perMinute: 3 },
     });
     try {
-      const { organizationId } = limited.tenant;
       const { key } = await createKey(limited.db, { organizationId: null });
       const client = limited.client.withKey(key);
       for (let n = 0; n < 3; n += 1) expect((await client.get(path)).status).toBe(200);

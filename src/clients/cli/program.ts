@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { registerCauses } from './api/causes.ts';
 import { registerExports } from './api/exports.ts';
+import { registerNotifications } from './api/notifications.ts';
 import { registerRuns } from './api/runs.ts';
 import { registerTasks } from './api/tasks.ts';
 import { registerCompletion } from './completion.ts';
@@ -36,8 +37,15 @@ export function createProgram(deps: CliDeps, version: string): Command {
       writeErr: (text) => deps.terminal.err(text),
     });
   program.commandsGroup(groups.api);
-  for (const register of [registerTasks, registerExports, registerRuns, registerCauses])
+  for (const register of [
+    registerTasks,
+    registerExports,
+    registerRuns,
+    registerCauses,
+    registerNotifications,
+  ]) {
     register(program, deps);
+  }
   program.commandsGroup(groups.here);
   for (const register of [
     registerDoctor,

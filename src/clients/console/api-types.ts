@@ -72,6 +72,10 @@ type BodyOf<Operation> = Operation extends {
 }
   ? Body
   : never;
+type Targets = '/api/projects/{project_id}/notification_targets';
+/** What a request says of a target. */
+export type TargetBody = BodyOf<paths[Targets]['post']>;
+export type CreatedTarget = Schemas['CreatedNotificationTarget'];
 export type LabRequest = BodyOf<paths[`${Steps}/lab`]['post']>;
 export type NewStep = BodyOf<paths[Steps]['post']>;
 export type StepChange = BodyOf<paths[`${Steps}/{id}`]['patch']>;

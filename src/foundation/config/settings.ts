@@ -235,6 +235,11 @@ export const settings = {
     200,
     [10, 10_000],
   ),
+  FRESHNESS_MINUTES: wholeNumber(
+    'Maximum age of the data of an export that has no `freshness_minutes`, nor its project. Older data is late, which is an event and a metric. 0: two intervals and six minutes.',
+    0,
+    [0, 525_600],
+  ),
   FILE_DESTINATION_ROOT: optionalText(
     'Folder to which File destinations write. Without it, the API refuses File destinations.',
   ),

@@ -9,9 +9,9 @@ import type {
 } from 'fastify';
 import type { BatchExport } from '../../foundation/domain/batch-export.ts';
 import type { Scope } from '../../foundation/security/scopes.ts';
-import type { PresentedKey, TenantKey } from '../../state/store/api-keys.ts';
+import type { PresentedKey } from '../../state/store/api-keys.ts';
 import type { NotificationTarget } from '../../state/store/notification-targets.ts';
-import type { Reach } from '../../state/store/tenants.ts';
+import { installationId, type Reach } from '../../state/store/tenants.ts';
 import type { Actor, Context } from '../use-cases/context.ts';
 
 /** The server, with request types from the schemas. */
@@ -55,20 +55,10 @@ export function callerOf(request: FastifyRequest): PresentedKey {
   return present(request.caller, 'caller');
 }
 
-/** The key of the request, which is an organization's. Only on routes with a scope for tenants. */
-export function tenantCallerOf(request: FastifyRequest): TenantKey {
-  const caller = callerOf(request);
-  const { organizationId } = caller;
-  return {
-    ...caller,
-    organizationId: present(organizationId ?? undefined, 'caller.organizationId'),
-  };
-}
-
 /** Who acts by this request. */
 export function actorOf(request: FastifyRequest): Actor {
-  const { id, organizationId } = tenantCallerOf(request);
-  return { keyId: id, organizationId };
+  const { id, organizationId } = callerOf(request);
+  return { keyId: id, organizationId: organizationId ?? installationId };
 }
 
 /** The project or organization of the path. Only on routes with a scope. */

@@ -41,7 +41,12 @@ import { logTailRoutes } from './logs/tail.ts';
 import { meRoutes } from './me/routes.ts';
 import { confirmationRoutes } from './notifications/confirm-page.ts';
 import { notificationRoutes } from './notifications/routes.ts';
-import { type Family, organizationFamily, projectFamily } from './operations.ts';
+import {
+  type Family,
+  installationFamily,
+  organizationFamily,
+  projectFamily,
+} from './operations.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { offboardingRoutes } from './offboardings/routes.ts';
 import { pluginRoutes } from './plugins/routes.ts';
@@ -123,6 +128,9 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
       tenantRoutes(scope);
       keyRoutes(scope);
       causeRoutes(scope);
+      scope.register(async (inner: Api) => notificationRoutes(inner, installationFamily, deps), {
+        prefix: '/notification_targets',
+      });
     },
     { prefix: '/api/admin' },
   );

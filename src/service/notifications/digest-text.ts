@@ -31,6 +31,10 @@ const titles: Readonly<Record<NotificationType, (count: number) => string>> = {
   'export.late': (count) => `${count} exports are late`,
   'export.on_time': (count) => `${count} exports are on time again`,
   'backfill.completed': (count) => `Backfills of ${count} exports have ended`,
+  'export.incomplete': (count) => `${count} exports have intervals without data`,
+  'export.complete': (count) => `${count} exports are complete again`,
+  'installation.no_workers': () => 'No worker is alive',
+  'installation.no_workers_over': () => 'Workers are alive again',
 };
 
 /** The health that the page shows the exports by. What Sluice pauses has failed, and failing is more urgent. */
@@ -39,6 +43,7 @@ const healths: Partial<Record<NotificationType, string>> = {
   'export.retries_exhausted': 'failing',
   'export.paused': 'failing',
   'export.late': 'late',
+  'export.incomplete': 'incomplete',
 };
 
 /**

@@ -35,7 +35,7 @@ export function createSender(options: SenderOptions): NotificationSender {
     const { eventId, organizationId } = notification;
     if (address.kind === 'webhook') {
       const isSlack = address.format === 'slack';
-      const body = isSlack ? slackBody(notification, publicUrl) : jsonBody(notification);
+      const body = isSlack ? slackBody(notification, publicUrl) : jsonBody(notification, publicUrl);
       const signed = { id: eventId, timestamp: signedAt, body };
       const headers = signatureHeaders(signed, address.secrets);
       const url = new URL(address.url);

@@ -11,7 +11,7 @@ import type { Producer } from '../../state/queue/producer.ts';
 import { listRunningBackfills } from '../../state/store/backfills.ts';
 import type { ClaimedRun } from '../../state/store/claims.ts';
 import { currentEra } from '../../state/store/eras.ts';
-import { checkFreshness } from '../../state/store/freshness.ts';
+import { checkCompleteness, checkFreshness } from '../../state/store/freshness.ts';
 import { sweepExpiredLeases } from '../../state/store/leases.ts';
 import { expectLarge, removeEndedEntries } from '../../state/store/outbox.ts';
 import { findRunNeeds, type RunNeeds } from '../../state/store/run-needs.ts';
@@ -104,6 +104,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       stopping: executor.stopping,
     }),
   );
+  let sweeps = 0;
   const sample = sampleJobs(options);
   const offboard = skipWhileBusy(() => offboardTenants(options));
   const retain = skipWhileBusy(() => applyRetention(context));
@@ -163,7 +164,11 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await dispatch();
     }),
     sweep: unlessHeld(async () => {
-      await checkFreshness(context.db);
+      // Exports without an objective of their own have no index: one look per minute.
+      const usual = { minutes: context.policy.freshnessMinutes };
+      await checkFreshness(context.db, sweeps % 12 === 0 ? usual : undefined);
+      if (sweeps % 12 === 0) await checkCompleteness(context.db);
+      sweeps += 1;
       await options.courier.collect();
       await sweepExpiredLeases(context.db);
       const ended = await removeEndedEntries(context.db);

@@ -13,6 +13,10 @@ export interface Organization {
   readonly disabledAt: Timestamp | null;
 }
 
+/** The installation itself: its notification targets hear of all organizations. No list has it. */
+export const installationId = '00000000-0000-0000-0000-000000000000';
+const isTenant = `id <> '${installationId}'`;
+
 const organizationColumns = `id, name, created_at as "createdAt", disabled_at as "disabledAt"`;
 
 export async function insertOrganization(sql: Sql, name: string): Promise<Organization> {
@@ -31,7 +35,7 @@ export async function findOrganization(
   { evenClosed = false } = {},
 ): Promise<Organization | null> {
   const [row] = await sql.query<Organization>(
-    `select ${organizationColumns} from organizations where id = $1 and ($2 or closed_at is null)`,
+    `select ${organizationColumns} from organizations where id = $1 and ${isTenant} and ($2 or closed_at is null)`,
     [id, evenClosed],
   );
   return row ?? null;
@@ -40,7 +44,7 @@ export async function findOrganization(
 /** Those that are not being deleted. */
 export async function listOrganizations(sql: Sql): Promise<Organization[]> {
   return sql.query<Organization>(
-    `select ${organizationColumns} from organizations where closed_at is null order by created_at, id`,
+    `select ${organizationColumns} from organizations where closed_at is null and ${isTenant} order by created_at, id`,
   );
 }
 
@@ -53,6 +57,8 @@ export interface Project {
   readonly name: string;
   /** Trusted by a customer's role when we assume it. */
   readonly externalId: string;
+  /** Of its exports without one; null: that of the installation. */
+  readonly freshnessMinutes: number | null;
   readonly createdAt: Timestamp;
   readonly disabledAt: Timestamp | null;
 }
@@ -83,7 +89,7 @@ export async function listTenantKeys(sql: Sql): Promise<readonly string[]> {
   return rows.map(({ tenantKey }) => tenantKey);
 }
 
-const projectColumns = `id, ${tenantKeyOf('projects')}, organization_id as "organizationId", name, external_id as "externalId", created_at as "createdAt", disabled_at as "disabledAt"`;
+const projectColumns = `id, ${tenantKeyOf('projects')}, organization_id as "organizationId", name, external_id as "externalId", freshness_minutes as "freshnessMinutes", created_at as "createdAt", disabled_at as "disabledAt"`;
 
 export interface NewProject {
   readonly organizationId: string;
@@ -172,6 +178,15 @@ export async function setDisabled(sql: Sql, tenant: TenantId, disabled: boolean)
   return changed.length > 0;
 }
 
+/** @param minutes null: the objective of the installation */
+export async function setProjectFreshness(
+  sql: Sql,
+  teamId: number,
+  minutes: number | null,
+): Promise<void> {
+  await sql.query('update projects set freshness_minutes = $2 where id = $1', [teamId, minutes]);
+}
+
 /** A page of the organizations that are not being deleted, by name. @param search part of a name, or an id */
 export async function pageOrganizations(
   sql: Sql,
@@ -180,7 +195,7 @@ export async function pageOrganizations(
 ): Promise<OffsetPage<Organization>> {
   const rows = await sql.query<Organization & { count: number }>(
     `select ${organizationColumns}, count(*) over () as count from organizations
-      where closed_at is null and ($1::text is null or name ilike '%' || $1 || '%' or id::text = lower($1))
+      where closed_at is null and ${isTenant} and ($1::text is null or name ilike '%' || $1 || '%' or id::text = lower($1))
       order by lower(name), id limit $2 offset $3`,
     [search?.replace(/[\\%_]/g, '\\$&') ?? null, limit, offset],
   );

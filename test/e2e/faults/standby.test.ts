@@ -48,7 +48,6 @@ async function insertHidden(rows: number): Promise<void> {
 
 /** While an interval is unsettled and rows are hidden: the API looks at the source now and then. */
 async function expectMetrics(): Promise<void> {
-  const { organizationId } = installation.tenant;
   const { key } = await createKey(installation.db, { organizationId: null });
   const admin = installation.client.withKey(key);
   let text = '';

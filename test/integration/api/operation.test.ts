@@ -61,7 +61,6 @@ describe('probes', () => {
 
   test('metrics count requests by route, never by path', async () => {
     await api.client.get(`${api.project}/batch_exports`);
-    const { organizationId } = api.tenant;
     const { key } = await createKey(api.db, { organizationId: null });
     const { status, text } = await api.client.withKey(key).get('/metrics');
     expect(status).toBe(200);

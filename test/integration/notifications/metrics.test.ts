@@ -153,7 +153,6 @@ test('operators see the ten tenants that workers spend most on; others see nothi
     [second?.projectIds[0]],
   );
   await addWorkerSeconds(api.db, new Map([[2_000_000_000, 1]]));
-  const { organizationId } = api.tenant;
   const { key } = await createKey(api.db, { organizationId: null });
   const admin = api.client.withKey(key);
   const { results } = (await admin.get('/admin/tenants?hours=1')).body;

@@ -20,7 +20,7 @@ const failing: Notification = {
 };
 
 test('a JSON body names event, owner and facts', () => {
-  expect(JSON.parse(jsonBody(failing))).toEqual({
+  expect(JSON.parse(jsonBody(failing, null))).toEqual({
     id: failing.eventId,
     type: 'export.failing',
     timestamp: failing.happenedAt,

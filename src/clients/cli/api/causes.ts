@@ -76,14 +76,23 @@ const descriptions: Readonly<Record<Action, string>> = {
   pause: 'pause all exports of the cause',
 };
 
+const searchOf = ({ customer, turn }: SearchOptions) => ({
+  ...(customer && { search: customer }),
+  ...(turn && { turn }),
+});
+
 async function listCauses(deps: CliDeps, options: SearchOptions): Promise<void> {
-  const query = { limit: listed, search: options.customer, turn: options.turn };
+  const query = { limit: listed, ...searchOf(options) };
   const found = await openApi(deps, options).callAdmin('get', '/causes', { query });
   print(deps, options, found.results, () => causeLines(deps, found.results, found.count));
 }
 
 /** @param count of all causes */
-export function causeLines(deps: CliDeps, causes: readonly Cause[], count: number): string[] {
+export function causeLines(
+  deps: CliDeps,
+  causes: readonly Cause[],
+  count: number,
+): readonly string[] {
   if (causes.length === 0) return ['Nothing is wrong: no export has a cause.'];
   const rows = causes.map((cause) => [
     cause.id,
@@ -107,7 +116,7 @@ async function listExports(
   cause: string | undefined,
   options: SearchOptions,
 ): Promise<void> {
-  const query = { limit: listed, search: options.customer, turn: options.turn, cause_id: cause };
+  const query = { limit: listed, ...searchOf(options), ...(cause && { cause_id: cause }) };
   const found = await openApi(deps, options).callAdmin('get', '/exports', { query });
   print(deps, options, found.results, () => exportLines(deps, found.results, found.count));
 }
@@ -116,7 +125,7 @@ export function exportLines(
   deps: CliDeps,
   exports: readonly OperatorExport[],
   count: number,
-): string[] {
+): readonly string[] {
   if (exports.length === 0) return ['none'];
   const rows = exports.map((one) => [
     one.health,
@@ -169,7 +178,7 @@ async function act(
   ]);
 }
 
-function taskLines(deps: CliDeps, tasks: readonly OperatorTask[]): string[] {
+function taskLines(deps: CliDeps, tasks: readonly OperatorTask[]): readonly string[] {
   if (tasks.length === 0) return ['none'];
   const rows = tasks.map((task) => [
     task.id,

@@ -71,6 +71,7 @@ export type AdminAnswerOf<M extends Method, Path extends string> =
 export type AdminQueryOf<M extends Method, Path extends string> =
   AdminOperationOf<M, Path> extends { parameters: { query?: infer Query } } ? Query : never;
 
+export type NotificationTarget = Schemas['NotificationTarget'];
 export type Cause = Schemas['Cause'];
 export type OperatorTask = Schemas['OperatorTask'];
 export type OperatorExport = Schemas['OperatorExport'];

@@ -61,7 +61,11 @@ export const OperatorExport = named(
     health: Type.Enum([...exportHealths]),
     cause_id: Nullable(Type.String({ description: 'Null: nothing is wrong with it.' })),
     code: Nullable(Type.String()),
-    turn: Nullable(Turn),
+    turn: Type.Unsafe<Static<typeof Turn> | null>({
+      type: ['string', 'null'],
+      enum: [...turns, null],
+      description: 'Who must act; null: nothing is wrong with it.',
+    }),
     since: Nullable(Time),
     missing_intervals: Count,
     paused: Type.Boolean(),

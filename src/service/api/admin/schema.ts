@@ -30,6 +30,12 @@ export const Project = named(
     external_id: Type.String({
       description: 'The external ID that Sluice sends when it assumes a role for this project.',
     }),
+    freshness_minutes: Nullable(
+      Type.Integer({
+        description:
+          'Maximum age of the data of its exports that have no freshness_minutes; null: that of the installation.',
+      }),
+    ),
     created_at: Time,
     disabled_at: DisabledAt,
   }),
@@ -64,6 +70,9 @@ export const IssuedApiKey = named(
   }),
 );
 
+const disabling =
+  'true: its keys are refused and its exports are paused; live runs finish. false: the exports that this has paused continue with the next interval.';
+
 const strict = { additionalProperties: false };
 
 export const CreateOrganization = Type.Object({ name: Name }, strict);
@@ -83,12 +92,24 @@ export const CreateProject = Type.Object(
   strict,
 );
 
+const freshness = {
+  minimum: 1,
+  maximum: 525_600,
+  description:
+    'Maximum age of the data of its exports that have no freshness_minutes, in minutes; null: that of the installation.',
+};
+
+export const ChangeProject = Type.Object(
+  {
+    disabled: Type.Optional(Type.Boolean({ description: disabling })),
+    freshness_minutes: Type.Optional(Nullable(Type.Integer(freshness))),
+  },
+  strict,
+);
+
 export const ChangeTenant = Type.Object(
   {
-    disabled: Type.Boolean({
-      description:
-        'true: its keys are refused and its exports are paused; live runs finish. false: the exports that this has paused continue with the next interval.',
-    }),
+    disabled: Type.Boolean({ description: disabling }),
   },
   strict,
 );

@@ -14,6 +14,7 @@ import {
   type Organization as StoredOrganization,
   pageOrganizations,
   type Project as StoredProject,
+  setProjectFreshness,
 } from '../../../state/store/tenants.ts';
 import { createOrganization } from '../../use-cases/tenants/create-organization.ts';
 import { createProject } from '../../use-cases/tenants/create-project.ts';
@@ -27,6 +28,7 @@ import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import {
   ApiKey,
+  ChangeProject,
   ChangeTenant,
   CreateKey,
   CreateOperatorKey,
@@ -142,9 +144,9 @@ export function tenantRoutes(api: Api): void {
 
   api.patch(
     '/projects/:project_id',
-    write('changeProject', 'Disable or enable a project', {
+    write('changeProject', 'Disable or enable a project, or set the objective of its exports', {
       params: OfProject,
-      body: ChangeTenant,
+      body: ChangeProject,
       response: { 200: Ref(Project), ...errors(409, 413, 415) },
     }),
     async (request) => {
@@ -153,8 +155,11 @@ export function tenantRoutes(api: Api): void {
       const found = await findProject(db, teamId);
       if (!found) throw notFound();
       const tenant = { organizationId: found.organizationId, teamId };
-      const { disabled } = request.body;
-      await disableTenant(request.context, tenant, disabled, callerOf(request).id);
+      const { disabled, freshness_minutes: minutes } = request.body;
+      if (minutes !== undefined) await setProjectFreshness(db, teamId, minutes);
+      if (disabled !== undefined) {
+        await disableTenant(request.context, tenant, disabled, callerOf(request).id);
+      }
       const changed = await findProject(db, teamId);
       if (!changed) throw notFound();
       return projectView(changed);
@@ -290,6 +295,7 @@ const projectView = (project: StoredProject) => ({
   name: project.name,
   tenant_key: project.tenantKey,
   external_id: project.externalId,
+  freshness_minutes: project.freshnessMinutes,
   created_at: project.createdAt,
   disabled_at: project.disabledAt,
 });

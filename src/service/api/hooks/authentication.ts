@@ -8,7 +8,7 @@ import {
 } from '../../../state/store/api-keys.ts';
 import type { Sql } from '../../../state/store/database.ts';
 import type { Reach } from '../../../state/store/tenants.ts';
-import { listProjects } from '../../../state/store/tenants.ts';
+import { installationId, listProjects } from '../../../state/store/tenants.ts';
 import type { Api, Request } from '../api.ts';
 import { authenticationFailed, notAuthenticated, permissionDenied } from '../api-error.ts';
 import type { FailedKeys } from './failed-keys.ts';
@@ -47,7 +47,9 @@ export function requireAccess(api: Api, db: Sql): void {
     if (!allows(caller.scopes, scope)) {
       throw permissionDenied(`The API key lacks the scope ${scope}.`);
     }
-    if (!isOperatorScope(scope)) {
+    if (isOperatorScope(scope)) {
+      request.reach = { organizationId: installationId, teamId: null };
+    } else {
       request.reach = await decideReach(db, tenantOf(caller), request.params as PathOwner);
     }
   });
