@@ -103,9 +103,9 @@ const tlsFaults = new Set([
  * whole: a status alone may come from a proxy. A host name that does not resolve counts as transient,
  * because a resolver's outage looks the same; the destination's test shows it at once.
  *
- * @param secrets that no message may show, including the access key id
+ * @param hidden what no message may show
  */
-export function toDestinationError(error: unknown, secrets: readonly string[]): SluiceError {
+export function toDestinationError(error: unknown, hidden: Hidden = nothingHidden): SluiceError {
   if (error instanceof SluiceError) return error;
   if (error instanceof StalledError)
     return new SluiceError('destination.stalled', undefined, error);
@@ -113,13 +113,13 @@ export function toDestinationError(error: unknown, secrets: readonly string[]): 
   const facts = readFacts(error);
   if (facts === null) return new SluiceError('internal.unexpected', undefined, error);
   const code = findCode(facts);
-  const detail = describe(code, facts, secrets);
-  return new SluiceError(code, detail, new StoreError(facts, clean(facts.message, secrets)));
+  const detail = withKey(code, describe(code, facts, hidden), hidden);
+  return new SluiceError(code, detail, new StoreError(facts, clean(facts.message, hidden)));
 }
 
 /** A refused condition is not final, so it needs no error document. */
 function unreadError({ status, whole, message: said }: UnreadAnswer): SluiceError {
-  const message = clean(said, []);
+  const message = clean(said, nothingHidden);
   const code =
     status === 429
       ? 'destination.throttled'
@@ -234,17 +234,17 @@ function findCode({ name, systemCode, status, message, region }: Facts): ErrorCo
     : 'destination.unavailable';
 }
 
-function describe(code: ErrorCode, facts: Facts, secrets: readonly string[]): string {
+function describe(code: ErrorCode, facts: Facts, hidden: Hidden): string {
   const { name, systemCode, status, message, region, saidByStore } = facts;
   if (code === 'destination.wrong_region' && region !== undefined) {
-    return clean(`the bucket is in ${region}`, secrets);
+    return clean(`the bucket is in ${region}`, hidden);
   }
   // A failed connection: the code is enough, and the message may name addresses.
-  if (systemCode !== undefined) return clean(systemCode, secrets);
+  if (systemCode !== undefined) return clean(systemCode, hidden);
   if (!saidByStore) return unreadWords(code, status);
   const answered = status === undefined ? '' : `, HTTP ${status}`;
   const said = /unknown/i.test(message) || message === name ? '' : `: ${message}`;
-  return clean(`${name}${answered}${said}`, secrets);
+  return clean(`${name}${answered}${said}`, hidden);
 }
 
 /** For errors of the SDK itself: its words are about its own code. */
@@ -263,14 +263,43 @@ export function isUnreached(error: SluiceError): boolean {
   return isUnavailable && cause instanceof StoreError && cause.status === undefined;
 }
 
+/** Credentials that no message may show. */
+export interface Hidden {
+  /** Of the access key; null: none. Its end is shown. */
+  readonly keyId: string | null;
+  /** The secret of the key, and those that are issued for a role. */
+  readonly secrets: readonly string[];
+}
+
+const nothingHidden: Hidden = { keyId: null, secrets: [] };
+
+/** A shorter value would also hide ordinary words. No store issues such keys. */
+const shortestHidden = 8;
+
+const isHidden = (text: string): boolean => text.length >= shortestHidden;
+
+/** `…MPLE`: enough to see which of a person's keys it is. */
+const endOf = (keyId: string): string => `…${keyId.slice(-4)}`;
+
+const aboutKeys: ReadonlySet<ErrorCode> = new Set([
+  'destination.access_denied',
+  'destination.expired_credentials',
+  'destination.invalid_credentials',
+]);
+
+/** Says which key was used, if the store refused it. */
+function withKey(code: ErrorCode, detail: string, { keyId }: Hidden): string {
+  if (!aboutKeys.has(code) || keyId === null || !isHidden(keyId)) return detail;
+  const end = endOf(keyId);
+  return detail.includes(end) ? detail : `${detail}; access key ${end}`;
+}
+
 /** A store's text is not trusted: one line, limited in length, without credentials. */
-function clean(text: string, secrets: readonly string[]): string {
+function clean(text: string, { keyId, secrets }: Hidden): string {
   let result = text;
   for (const secret of secrets) {
-    if (secret !== '') result = result.replaceAll(secret, '[hidden]');
+    if (isHidden(secret)) result = result.replaceAll(secret, '[hidden]');
   }
-  return oneLine(
-    result.replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, '[hidden]'),
-    300,
-  ).trim();
+  if (keyId !== null && isHidden(keyId)) result = result.replaceAll(keyId, endOf(keyId));
+  return oneLine(result.replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, endOf), 300).trim();
 }

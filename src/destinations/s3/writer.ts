@@ -220,7 +220,7 @@ export class S3Writer implements FileWriter {
     try {
       return await this.#demandWithout().begin();
     } catch (error) {
-      this.#fail(toDestinationError(error, []));
+      this.#fail(toDestinationError(error));
       throw error;
     }
   }
@@ -255,7 +255,7 @@ export class S3Writer implements FileWriter {
       this.#spare.push(buffer);
       await this.#record(upload, part);
     } catch (error) {
-      this.#fail(toDestinationError(error, []));
+      this.#fail(toDestinationError(error));
     }
   }
 
