@@ -27,6 +27,7 @@ import {
   signOutOthers,
   storeSession,
 } from './session.ts';
+import { useAction } from './use-action.ts';
 import { useResource } from './use-resource.ts';
 import { useRoute } from './use-route.ts';
 
@@ -71,7 +72,10 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
   }, [key, project, session.project, onChange]);
   useFocusOnPage(route);
   const [message, setMessage] = useState<Message>({ id: 0, text: '' });
-  const say = useCallback((text: string) => setMessage(({ id }) => ({ id: id + 1, text })), []);
+  const say = useCallback<ConsoleContext['say']>(
+    (text, cancel) => setMessage(({ id }) => ({ id: id + 1, text, cancel })),
+    [],
+  );
   const client = useMemo(
     () => createClient(key, project, () => onSignOut('The API key is no longer accepted.')),
     [key, project, onSignOut],
@@ -127,7 +131,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
         <Failure failure={me.failure} onRetry={me.reload} />
         <Page key={project} route={route} />
       </main>
-      <Toast message={message} />
+      <Toast message={message} say={say} />
     </ConsoleContext>
   );
 }
@@ -222,17 +226,39 @@ function Page({ route }: { route: Route }) {
 interface Message {
   readonly id: number;
   readonly text: string;
+  readonly cancel?: (() => Promise<void>) | undefined;
+}
+
+interface ToastProps {
+  readonly message: Message;
+  readonly say: ConsoleContext['say'];
 }
 
 /** The newest message; an animation hides it after a while. */
-function Toast({ message: { id, text } }: { message: Message }) {
+function Toast({ message: { id, text, cancel }, say }: ToastProps) {
   return (
     <div className="toasts" role="status" aria-live="polite">
       {text !== '' && (
-        <p className="toast" key={id}>
+        <p className={cancel ? 'toast has-button' : 'toast'} key={id}>
           {text}
+          {cancel && <CancelButton cancel={cancel} say={say} />}
         </p>
       )}
     </div>
+  );
+}
+
+function CancelButton({ cancel, say }: { cancel: () => Promise<void>; say: ToastProps['say'] }) {
+  const act = useAction(async () => {
+    await cancel();
+    say('Cancelled.');
+  });
+  return (
+    <>
+      <button type="button" className="small" disabled={act.busy} onClick={() => void act.run()}>
+        Cancel
+      </button>
+      {act.failure && <span> {act.failure.message}</span>}
+    </>
   );
 }

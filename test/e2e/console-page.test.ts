@@ -180,6 +180,31 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByRole('link', { name: 'Exports' }).first().click();
   });
 
+  test('an unpause offers what has no data, in numbers, and says what it leaves out', async () => {
+    await page.getByRole('button', { name: 'Unpause Events to acme' }).click();
+    const dialog = page.getByRole('dialog');
+    const without = dialog.getByLabel(/^Export 4 intervals without data/);
+    await without.waitFor();
+    await dialog.getByText('All of them are exported again now').waitFor();
+    await without.uncheck();
+    await dialog.getByText('4 intervals will stay without data until you export them.').waitFor();
+    await without.check();
+    await dialog.getByRole('button', { name: 'Unpause' }).click();
+    await page.getByText('Events to acme is unpaused. 4 runs started.').waitFor();
+    // Without rows in these hours, the backfill says what that means.
+    await page.getByRole('link', { name: 'Events to acme' }).click();
+    await page.getByRole('link', { name: 'Backfills' }).click();
+    await page.getByText(/4 of 4 runs.* · the source has no rows in these intervals/).waitFor();
+    await expect.poll(() => page.getByText('without data').count(), { timeout: 20_000 }).toBe(0);
+    await page.getByRole('link', { name: 'Charts' }).click();
+    await page.getByText('Delivery delay', { exact: true }).first().waitFor();
+    await page
+      .getByText(/waited [\d.]+ s, ran [\d.]+ s/)
+      .first()
+      .waitFor();
+    await page.getByRole('link', { name: 'Exports' }).first().click();
+  });
+
   test('says so if the key is refused later on', async () => {
     const session = await page.evaluate("sessionStorage.getItem('sluice-session')");
     const revoked = String(session).replace(key, 'slc_revoked');

@@ -33,9 +33,7 @@ function specOf(stored: BatchExport, fields: ExportFields, prefix: string): Json
     ([name, value]) =>
       value !== null && known?.names.includes(name) && value !== known.defaults[name],
   );
-  // The service does not say whether there are secrets. With a role there are none, as a rule.
-  const hasRole = typeof destination.config.role_arn === 'string';
-  const secrets = hasRole ? [] : [...(known?.secrets ?? [])];
+  const secrets = stored.secrets.map(({ name }) => name);
   const spec = fields.names.flatMap((name): [string, unknown][] => {
     if (name === 'destination') {
       const own = Object.fromEntries(

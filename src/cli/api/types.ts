@@ -39,6 +39,8 @@ export type QueryOf<M extends Method, Path extends string> =
   OperationOf<M, Path> extends { parameters: { query?: infer Query } } ? Query : never;
 
 export type BatchExport = Schemas['BatchExport'];
+/** What an export needs; each has one. The service decides it. */
+export type Health = BatchExport['health'];
 export type Run = Schemas['BatchExportRun'];
 export type Backfill = Schemas['Backfill'];
 export type LogEntry = Schemas['BatchExportLog'];

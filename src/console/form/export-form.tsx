@@ -8,6 +8,7 @@ import { sortProblems } from '../problems.ts';
 import { hrefOf } from '../route.ts';
 import { useAction } from '../use-action.ts';
 import { useKeptDraft } from '../use-kept-draft.ts';
+import { useResource } from '../use-resource.ts';
 import { goTo } from '../use-route.ts';
 import { checkDraft, withIncomplete } from './check-draft.ts';
 import { DestinationFields } from './destination-fields.tsx';
@@ -35,7 +36,7 @@ const none: ReadonlyMap<string, string> = new Map();
  * those that the API names. The destination and the rows can be tried before anything is saved.
  */
 export function ExportForm({ description, batchExport }: Props) {
-  const { client, say } = useConsole();
+  const { client, say, may } = useConsole();
   const { draft, setDraft, kept, forget } = useKeptDraft(description, batchExport, () =>
     draftOf(description, batchExport, times),
   );
@@ -45,10 +46,21 @@ export function ExportForm({ description, batchExport }: Props) {
   const id = batchExport?.id ?? null;
   const bodyNow = (): ExportInput => bodyOf(description, draft, batchExport, times);
 
+  const chain = useResource({
+    key: 'chain',
+    load: async (signal) => (may('plugin:read') ? client.listSteps(signal) : null),
+  });
+  const enabledSteps = (chain.data?.results ?? [])
+    .filter(({ enabled }) => enabled)
+    .map(({ id: step, name }) => name ?? `step ${step}`);
+
   const save = useAction(async () => {
     const incomplete = findIncomplete(form.current);
-    setFound(checkDraft(description, draft, incomplete));
+    const problems = checkDraft(description, draft, incomplete, enabledSteps.length > 0);
+    setFound(problems);
     const body = withIncomplete(bodyNow(), incomplete);
+    // The API takes an export that does not say it.
+    if (problems.has('transformations') && problems.size === 1) return;
     const saved = batchExport
       ? await client.updateExport(batchExport.id, body)
       : await client.createExport(body);
@@ -104,7 +116,7 @@ export function ExportForm({ description, batchExport }: Props) {
       </DestinationFields>
       <FileFields {...parts} />
       <ScheduleFields {...parts} />
-      <WhatFields {...parts}>
+      <WhatFields {...parts} steps={enabledSteps}>
         <TryRows busy={preview.busy} rows={rows.result} onTry={() => run(preview)} />
       </WhatFields>
       <div className="row end">

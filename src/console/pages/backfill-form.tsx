@@ -48,6 +48,7 @@ const blank: Draft = {
 const reprocessing = [
   ['all', 'All, also those already exported'],
   ['failed', 'Only those without data'],
+  ['missing', 'Only those without data that were asked for'],
   ['none', 'Only those that never ran'],
 ] as const;
 const missingRowsChoices = [

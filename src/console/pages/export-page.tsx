@@ -1,7 +1,7 @@
 import { lazy, Suspense } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
-import { describeDestination, describeInterval, hasEnded, isBusy } from '../export-health.ts';
+import { describeDestination, describeInterval, failureOf, isBusy } from '../export-health.ts';
 import { Blocker } from '../parts/blocker.tsx';
 import { DeleteExportButton, PauseButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
@@ -68,7 +68,7 @@ interface PartProps {
 function Head({ batchExport, onChanged }: PartProps) {
   const { may } = useConsole();
   const { id, name, paused, paused_reason, last_paused_at, last_success_at } = batchExport;
-  const lastEnded = batchExport.latest_runs.find(hasEnded);
+  const failed = failureOf(batchExport);
   return (
     <>
       <div className="row heading">
@@ -101,7 +101,7 @@ function Head({ batchExport, onChanged }: PartProps) {
           </p>
         </div>
       )}
-      {lastEnded?.latest_error && <RunProblem run={lastEnded} onRetried={onChanged} />}
+      {failed && <RunProblem run={failed} onRetried={onChanged} />}
       <Blocker batchExport={batchExport} onChanged={onChanged} />
       <Facts>
         <Fact name="Destination">{describeDestination(batchExport)}</Fact>

@@ -27,7 +27,7 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
           {inOrder(form, destination.config).map((name) => (
             <Fact key={name} name={labelOf(name)}>
               {secrets.includes(name) ? (
-                <span className="muted">hidden</span>
+                <SecretValue stored={batchExport.secrets.find((one) => one.name === name)} />
               ) : (
                 <ConfigValue value={destination.config[name]} />
               )}
@@ -90,6 +90,13 @@ function ScheduleFacts({ batchExport }: { batchExport: BatchExport }) {
       </Fact>
     </Facts>
   );
+}
+
+/** Whether a secret is set; of the id of a key, its end. */
+function SecretValue({ stored }: { stored: BatchExport['secrets'][number] | undefined }) {
+  if (stored === undefined) return <span className="muted">not set</span>;
+  if (stored.ends_with === null) return <span className="muted">hidden</span>;
+  return <code>…{stored.ends_with}</code>;
 }
 
 function ConfigValue({ value }: { value: Config[string] }) {

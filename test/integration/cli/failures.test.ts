@@ -168,12 +168,45 @@ describe('one line says what is wrong and what to do', () => {
       code: 2,
       err: "error: option '--limit <n>' argument 'ten' is invalid. It must be a whole number.\n",
     });
-    expect(
-      await sluice(['backfill', id, '--from', '2024-03-01', '--to', '2024-03-02']),
-    ).toMatchObject({
-      code: 1,
-      err: expect.stringMatching(/^--from: Must have an offset from UTC.*\n--to: .*\n$/),
+    const backfill = (...range: string[]) => sluice(['backfill', id, ...range]);
+    for (const [range, err] of [
+      [[], /^Name the range: --from <time>, or --last <span>\.\n$/],
+      [['--from', 'yesterday'], /^--from: yesterday is not a time\. /],
+      [['--last', '6 hours'], /^--last: 6 hours is not a span\. /],
+      [['--last', '6h', '--to', '2024-03-01'], /^Use --last, or --from and --to, not both\.\n$/],
+    ] as const) {
+      const refused = await backfill(...range);
+      expect([refused.code, refused.err]).toEqual([2, expect.stringMatching(err)]);
+    }
+  });
+
+  test('a range is a span that ends now, or plain times, which are UTC', async () => {
+    const id = await create({ name: 'Plain times' });
+    const plan = async (...range: string[]) =>
+      JSON.parse((await sluice(['backfill', id, ...range, '--dry-run', '--json'])).out);
+    expect(await plan('--from', '2024-03-01', '--to', '2024-03-01T06:00')).toMatchObject({
+      start_at: '2024-03-01T00:00:00.000000Z',
+      end_at: '2024-03-01T06:00:00.000000Z',
+      total_runs: 6,
     });
+    const { start_at: start, end_at: end, total_runs: runs } = await plan('--last', '6h');
+    expect(runs).toBeGreaterThanOrEqual(6);
+    expect(Date.parse(end) - Date.parse(start)).toBe(runs * 3_600_000);
+    // A log since a span or a time, and with a text.
+    const log = (message: string, minutes: number) =>
+      api.db.query(
+        `insert into log_entries (team_id, export_id, level, message, timestamp)
+         values ($1, $2, 'INFO', $3, now() - $4 * interval '1 minute')`,
+        [api.tenant.projectIds[0], id, message, minutes],
+      );
+    await log('an old one', 200);
+    await log('a new one', 50);
+    const logs = async (...filter: string[]) => (await sluice(['logs', id, ...filter])).out;
+    expect(await logs('--since', '90m')).toMatch(/^.*a new one\n$/);
+    expect(await logs('--since', '2024-03-01', '--search', 'OLD')).toMatch(/^.*an old one\n$/);
+    expect((await sluice(['logs', id, '--since', 'soon'])).err).toMatch(
+      /^--since: soon is not a time\./,
+    );
   });
 
   test.each([

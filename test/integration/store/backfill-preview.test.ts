@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
-import type { Reprocess } from '../../../src/store/backfills.ts';
+import type { Reprocess } from '../../../src/domain/backfill.ts';
 import { insertRuns } from '../../../src/store/runs.ts';
 import {
   type BackfillRequest,
