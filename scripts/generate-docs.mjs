@@ -21,10 +21,26 @@ const code = (text) => (text === '' ? '' : `\`${text}\``);
 const row = (cells) => `| ${cells.join(' | ')} |`;
 const table = (head, rows) => [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n');
 
-function settingsTable() {
+/** The settings that people set first: the README shows no others. */
+const firstSettings = [
+  'DATABASE_URL',
+  'SOURCE_DATABASE_URL',
+  'MODELS_FILE',
+  'REDIS_URL',
+  'ENCRYPTION_KEYS',
+  'HOST',
+  'PORT',
+  'PUBLIC_URL',
+  'TRUST_PROXY',
+  'WORKER_CONCURRENCY',
+  'WORKER_MEMORY_MB',
+  'ALLOWED_PRIVATE_ENDPOINTS',
+];
+
+function settingsTable(names = Object.keys(settings)) {
   return table(
     ['Variable', 'Default', 'Meaning'],
-    Object.entries(settings).map(([name, { about, accepts, defaultText, secret }]) => [
+    names.map((name) => [name, settings[name]]).map(([name, { about, accepts, defaultText, secret }]) => [
       code(name),
       code(defaultText),
       cell(`${about}${accepts === 'text' ? '' : ` (${accepts})`}${secret ? ' *Secret.*' : ''}`),
@@ -245,7 +261,7 @@ function between(path, what, generated) {
   return `${text.slice(0, start + startMark.length)}\n\n${generated}\n\n${text.slice(end)}`;
 }
 
-const readme = () => between('README.md', 'settings', settingsTable());
+const readme = () => between('README.md', 'settings', settingsTable(firstSettings));
 
 const modelsPage = () =>
   between(

@@ -18,6 +18,7 @@ import { Logo } from './parts/logo.tsx';
 import { Failure } from './parts/notice.tsx';
 import { ProjectSwitch } from './parts/project-switch.tsx';
 import { ServiceBanner } from './parts/service-banner.tsx';
+import { ClockSwitch } from './parts/time-text.tsx';
 import { hrefOf, type Route } from './route.ts';
 import {
   askForSession,
@@ -80,16 +81,20 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
     () => createClient(key, project, () => onSignOut('The API key is no longer accepted.')),
     [key, project, onSignOut],
   );
-  const description = useResource({
-    key: 'description',
+  const [needsDescription, setNeedsDescription] = useState(false);
+  const loadDescription = useCallback(() => setNeedsDescription(true), []);
+  const described = useResource({
+    key: `description ${needsDescription}`,
+    // Hundreds of kilobytes that only forms need.
     load: async (signal) => {
+      if (!needsDescription) return null;
       const [document, installation] = await Promise.all([
         client.describe(signal),
         client.getCapabilities(signal),
       ]);
       return readDescription(document, installation);
     },
-    pollMs: (data) => (data ? null : 10_000),
+    pollMs: (data) => (data || !needsDescription ? null : 10_000),
   });
   const me = useResource({
     key: 'me',
@@ -99,8 +104,8 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
   const granted = me.data?.scopes ?? null;
   const may = useCallback((scope: Scope) => granted?.includes(scope) ?? false, [granted]);
   const context = useMemo(
-    () => ({ client, description, me: me.data, granted, may, say }),
-    [client, description, me.data, granted, may, say],
+    () => ({ client, described, loadDescription, me: me.data, granted, may, say }),
+    [client, described, loadDescription, me.data, granted, may, say],
   );
   return (
     <ConsoleContext value={context}>
@@ -113,6 +118,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
           Sluice
         </a>
         <Places route={route} may={may} me={me.data} />
+        <ClockSwitch />
         <ProjectSwitch me={me.data} project={project} />
         <button
           type="button"

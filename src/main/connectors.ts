@@ -62,7 +62,8 @@ export function destinationContextOf(config: Config): DestinationContext {
     fileDestinationRoot: config.FILE_DESTINATION_ROOT,
     partBytes: config.UPLOAD_PART_MIB * 1024 * 1024,
     partsInFlight: config.UPLOAD_PARTS_IN_FLIGHT,
-    maxParts: config.UPLOAD_MAX_PARTS,
+    // What S3 allows. Later parts are larger, so that every file fits.
+    maxParts: 10_000,
     connectTimeoutMs: 10_000,
     stallTimeoutMs: config.UPLOAD_STALL_SECONDS * 1_000,
     minBytesPerSecond: config.UPLOAD_MIN_KIB_PER_SECOND * 1_024,

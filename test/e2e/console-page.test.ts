@@ -195,7 +195,9 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByRole('link', { name: 'Events to acme' }).click();
     await page.getByRole('link', { name: 'Backfills' }).click();
     await page.getByText(/4 of 4 runs.* · the source has no rows in these intervals/).waitFor();
-    await expect.poll(() => page.getByText('without data').count(), { timeout: 20_000 }).toBe(0);
+    await expect
+      .poll(() => page.getByText(/intervals? without data/).count(), { timeout: 20_000 })
+      .toBe(0);
     await page.getByRole('link', { name: 'Charts' }).click();
     await page.getByText('Delivery delay', { exact: true }).first().waitFor();
     await page

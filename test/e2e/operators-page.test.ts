@@ -138,7 +138,8 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
       .getByText(`${count} ${count === 1 ? 'interval' : 'intervals'} without data`)
       .last()
       .waitFor();
-    await page.getByRole('button', { name: /^Export (\d+ intervals )?again$/ }).click();
+    const coverage = page.getByRole('region', { name: 'Coverage of the export' });
+    await coverage.getByRole('button', { name: /^Export (\d+ intervals )?again$/ }).click();
     await page.getByText(/(is|are) exported again\.$/).waitFor();
     await expectToBeAccessible(page);
     const [begun] = (await client.get(`${exportsPath}/${id}/backfills`)).body.results;

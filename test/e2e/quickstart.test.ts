@@ -49,7 +49,6 @@ beforeAll(async () => {
     DATABASE_URL: undefined,
     SOURCE_DATABASE_URL: undefined,
     REDIS_URL: undefined,
-    QUICKSTART_S3_ENDPOINT: undefined,
     ALLOWED_PRIVATE_ENDPOINTS: undefined,
   };
 });

@@ -270,7 +270,7 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     await asked.waitFor();
     expect(await asked.inputValue()).toBe('');
     await button('Create export').click();
-    await page.getByText('Choose whether the steps apply.').waitFor();
+    await page.getByText('Choose whether the steps apply.').first().waitFor();
     await page.getByRole('link', { name: 'Discard' }).click();
     await place('Transformations').click();
   });

@@ -27,7 +27,9 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
   ],
   'CONTRIBUTING.md': ['reason: .ci/run is this block'],
   'client/README.md': ['test/integration/client-package.test.ts'],
-  'deploy/README.md': ['reason: needs Docker; test/unit/deploy/deployment.test.ts checks the files'],
+  'deploy/README.md': [
+    'reason: needs Docker; test/unit/deploy/deployment.test.ts checks the files',
+  ],
   'docs/aws.md': Array<string>(2).fill('test/unit/destinations/aws-policy.test.ts'),
   'docs/backups.md': Array<string>(5).fill('test/e2e/faults/restored-backup.test.ts'),
   'docs/cli.md': Array<string>(16).fill('test/integration/cli/docs.test.ts'),
@@ -37,6 +39,7 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
     ...Array<string>(4).fill('test/integration/notifications/documentation.test.ts'),
   ],
   'docs/offboarding.md': Array<string>(2).fill('test/e2e/erase-and-offboard.test.ts'),
+  'docs/production.md': Array<string>(12).fill('test/e2e/production-page.test.ts'),
   'docs/security.md': ['test/security/source-role.test.ts'],
   'docs/traces.md': ['reason: settings; test/integration/traces.test.ts has a collector'],
   'docs/transformations.md': [

@@ -48,7 +48,7 @@ export function draftOf(
     endAt: local(batchExport?.end_at),
     backfill: false,
     freshnessMinutes: String(batchExport?.freshness_minutes ?? ''),
-    model: batchExport?.model ?? description.models[0] ?? 'events',
+    model: batchExport?.model ?? here?.models[0]?.name ?? description.models[0] ?? 'events',
     dslQuery: batchExport?.dsl_query ?? '',
     transformations: batchExport === null ? '' : batchExport.transformations ? 'yes' : 'no',
   };

@@ -2,8 +2,9 @@ import { type FormEvent, useRef, useState } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import { ApiFailure, type ExportInput } from '../client.ts';
 import { useConsole } from '../console-context.ts';
+import { ConfirmDialog } from '../parts/dialog.tsx';
 import { KeptDraftNotice } from '../parts/kept-draft-notice.tsx';
-import { times } from '../parts/time-text.tsx';
+import { localTimes } from '../parts/time-text.tsx';
 import { sortProblems } from '../problems.ts';
 import { hrefOf } from '../route.ts';
 import { useAction } from '../use-action.ts';
@@ -38,13 +39,13 @@ const none: ReadonlyMap<string, string> = new Map();
 export function ExportForm({ description, batchExport }: Props) {
   const { client, say, may } = useConsole();
   const { draft, setDraft, kept, forget } = useKeptDraft(description, batchExport, () =>
-    draftOf(description, batchExport, times),
+    draftOf(description, batchExport, localTimes),
   );
   /** Of the last attempt to save. */
   const [found, setFound] = useState(none);
   const form = useRef<HTMLFormElement>(null);
   const id = batchExport?.id ?? null;
-  const bodyNow = (): ExportInput => bodyOf(description, draft, batchExport, times);
+  const bodyNow = (): ExportInput => bodyOf(description, draft, batchExport, localTimes);
 
   const chain = useResource({
     key: 'chain',
@@ -90,13 +91,22 @@ export function ExportForm({ description, batchExport }: Props) {
   const rest =
     failure && others.length > 0 ? new ApiFailure(failure.status, others, failure.requestId) : null;
 
-  const change = (part: Partial<Draft>) => setDraft((last) => ({ ...last, ...part }));
+  const change = (part: Partial<Draft>) => {
+    // A test says nothing about other settings.
+    if (part.values !== undefined || part.type !== undefined) steps.clear();
+    setDraft((last) => ({ ...last, ...part }));
+  };
+  const [asking, setAsking] = useState(false);
+  const hasFailed = steps.result?.some(({ passed }) => !passed) ?? false;
   const parts: PartProps = { description, draft, batchExport, errors, onChange: change };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    run(save);
+    if (hasFailed) setAsking(true);
+    else run(save);
   };
+  const verb = batchExport ? 'Save changes' : 'Create export';
   return (
+    <>
     <form ref={form} className="export-form" onSubmit={submit} noValidate>
       <KeptDraftNotice kept={kept} />
       <ProblemSummary byField={errors} labels={labels} rest={rest} attempt={failure} />
@@ -111,14 +121,14 @@ export function ExportForm({ description, batchExport }: Props) {
           input={{ 'aria-required': true }}
         />
       </section>
+      <WhatFields {...parts} steps={enabledSteps}>
+        <TryRows busy={preview.busy} rows={rows.result} onTry={() => run(preview)} />
+      </WhatFields>
       <DestinationFields {...parts}>
         <TryDestination busy={test.busy} steps={steps.result} onTry={() => run(test)} />
       </DestinationFields>
       <FileFields {...parts} />
       <ScheduleFields {...parts} />
-      <WhatFields {...parts} steps={enabledSteps}>
-        <TryRows busy={preview.busy} rows={rows.result} onTry={() => run(preview)} />
-      </WhatFields>
       <div className="row end">
         <a
           className="button"
@@ -132,9 +142,27 @@ export function ExportForm({ description, batchExport }: Props) {
           Discard
         </a>
         <button type="submit" className="primary" disabled={save.busy}>
-          {batchExport ? 'Save changes' : 'Create export'}
+          {verb}
         </button>
       </div>
     </form>
+    {asking && (
+      <ConfirmDialog
+        title="The test of the destination failed"
+        verb={`${verb} anyway`}
+        danger
+        action={{
+          ...save,
+          run: async () => {
+            setAsking(false);
+            run(save);
+          },
+        }}
+        onClose={() => setAsking(false)}
+      >
+        <p>Its runs will fail too until that is fixed. Correct the destination first, or go on.</p>
+      </ConfirmDialog>
+    )}
+    </>
   );
 }
