@@ -115,6 +115,7 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
             <IntervalText start={run.data_interval_start} end={run.data_interval_end} />
           </a>
           {run.backfill_id !== null && <small className="muted"> backfill</small>}
+          {run.superseded && <small className="good-text"> exported later</small>}
           {run.purpose === 'supplement' && <small className="muted"> adds late rows</small>}
         </th>
         <td>

@@ -32,6 +32,11 @@ export function RunProblem({ run, onRetried }: Props) {
           {code !== null && <code>{code}</code>}
         </p>
         <p>{text}</p>
+        {run.superseded && (
+          <p className="good-text">
+            The interval was exported later: nothing is left to do about this run.
+          </p>
+        )}
         {lacksRows && (
           <p>
             To keep the files as they are, there is nothing to do. Only a person can decide to

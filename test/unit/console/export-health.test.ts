@@ -20,6 +20,7 @@ function run(status: RunStatus): Run {
     records_dropped: 0,
     records_rejected: 0,
     latest_error: null,
+    superseded: false,
     data_interval_start: '2024-03-12T16:00:00Z',
     data_interval_end: '2024-03-12T17:00:00Z',
     cursor: null,
