@@ -40,11 +40,13 @@ const firstSettings = [
 function settingsTable(names = Object.keys(settings)) {
   return table(
     ['Variable', 'Default', 'Meaning'],
-    names.map((name) => [name, settings[name]]).map(([name, { about, accepts, defaultText, secret }]) => [
-      code(name),
-      code(defaultText),
-      cell(`${about}${accepts === 'text' ? '' : ` (${accepts})`}${secret ? ' *Secret.*' : ''}`),
-    ]),
+    names
+      .map((name) => [name, settings[name]])
+      .map(([name, { about, accepts, defaultText, secret }]) => [
+        code(name),
+        code(defaultText),
+        cell(`${about}${accepts === 'text' ? '' : ` (${accepts})`}${secret ? ' *Secret.*' : ''}`),
+      ]),
   );
 }
 
@@ -231,6 +233,8 @@ ENCRYPTION_KEYS=
 # ── Settings of docker-compose.yml itself ──
 # Tag of the image that is built.
 # SLUICE_VERSION=local
+# Your models.yaml on this machine: every container gets it, and the migration lets the source role read its tables.
+# MODELS_PATH=./models.yaml
 # Memory of a worker's container: twice WORKER_MEMORY_MB (at least WORKER_MEMORY_MB + 512 MiB), and some spare.
 # WORKER_MEMORY_LIMIT=1280m
 

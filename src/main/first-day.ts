@@ -32,11 +32,7 @@ export async function findOpenSteps(config: Config, db: Sql): Promise<readonly O
       'TLS proxy',
       'PUBLIC_URL is not an https:// address: keys would cross the network in plain text, and notifications have no links.',
     ],
-    [
-      state.operatorKeys === 0,
-      "The operator's key",
-      'No valid operator key exists. Create one.',
-    ],
+    [state.operatorKeys === 0, "The operator's key", 'No valid operator key exists. Create one.'],
     [
       state.organizations === 0 || state.projects === 0,
       'The first organization',

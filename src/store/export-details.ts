@@ -12,11 +12,11 @@ export interface ExportDetails {
   readonly failure: string | null;
 }
 
-/** Newest first. Each status has its own scan of an index, which ends at its first row. */
+/** Each status has its own scan of an index, which ends at its first row; an export that does not fail has none. */
 const newestFailure = ['Failed', 'FailedRetryable']
   .map(
     (status) => `(select r.created_at, r.latest_error from runs r
-       where r.export_id = e.id and r.status = '${status}' order by r.created_at desc, r.id desc limit 1)`,
+       where e.failing_since is not null and r.export_id = e.id and r.status = '${status}' order by r.created_at desc, r.id desc limit 1)`,
   )
   .join(' union all ');
 
@@ -24,10 +24,10 @@ const newestFailure = ['Failed', 'FailedRetryable']
 // takes several times as long as the statement itself.
 const details = prepared(`select ${holesColumns}, failed.latest_error as failure, newest.*
   from ${holesFrom}
+  left join lateral (select f.latest_error from (${newestFailure}) as f
+                      order by f.created_at desc limit 1) as failed on true
   left join lateral (select ${ownRunColumns} from runs r where r.export_id = e.id
                       order by r.created_at desc, r.id desc limit 10) as newest on true
-  left join lateral (select f.latest_error from (${newestFailure}) as f
-                      order by f.created_at desc limit 1) as failed on e.failing_since is not null
  where e.id = any ((select $1)::uuid[])`);
 
 /** Of each of these exports: one statement for a whole page. Each run's row repeats the holes of its export. */

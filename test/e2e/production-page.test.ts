@@ -68,7 +68,11 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
       REDIS_URL: redis.url,
       SLUICE_DATA_DIR: path.join(folder, 'data'),
     };
-    const { code, output } = await runCommands(`${before}\n${text}`, { cwd: folder, env, bin: folder });
+    const { code, output } = await runCommands(`${before}\n${text}`, {
+      cwd: folder,
+      env,
+      bin: folder,
+    });
     expect(code, `${text}\n${output}`).toBe(0);
     return output;
   }
@@ -82,7 +86,9 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
       }
     }
     await admin.end();
-    const rows = new pg.Client({ connectionString: `postgres://${superuser()}@${server()}/sluice` });
+    const rows = new pg.Client({
+      connectionString: `postgres://${superuser()}@${server()}/sluice`,
+    });
     await rows.connect();
     await rows.query(
       `create table orders (id bigint primary key, account_id int not null, received_at timestamptz not null, net numeric(12,2));
@@ -92,7 +98,9 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
     for (const { text } of blocksOf('Keys', 'Settings')) await run(text);
     const [yaml, commands] = blocksOf('Models');
     await writeFile(path.join(folder, 'models.yaml'), yaml?.text ?? '');
-    expect(await run(commands?.text ?? '')).toMatch(/source role: sluice_source[\s\S]*orders: good/);
+    expect(await run(commands?.text ?? '')).toMatch(
+      /source role: sluice_source[\s\S]*orders: good/,
+    );
     before = 'set -a && . ./sluice.env && set +a';
   }, 120_000);
 
@@ -101,7 +109,13 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
     const settings = Object.fromEntries(
       lines.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
     );
-    const env = { ...settings, METRICS_PORT: '0', WORKER_PORT: '0', PORT: '0', SLUICE_DATA_DIR: folder };
+    const env = {
+      ...settings,
+      METRICS_PORT: '0',
+      WORKER_PORT: '0',
+      PORT: '0',
+      SLUICE_DATA_DIR: folder,
+    };
     const api = startBundled('main/api.js', [], { env });
     const worker = startBundled('main/worker.js', [], { env });
     processes.push(api, worker);
@@ -118,7 +132,10 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
       'A nightly proof',
       'Stop a worker and watch',
     );
-    const script = rest.map(({ text }) => text).join('\n').replaceAll('http://127.0.0.1:8000', address);
+    const script = rest
+      .map(({ text }) => text)
+      .join('\n')
+      .replaceAll('http://127.0.0.1:8000', address);
     await run(`${script}\nsluice doctor > doctor.txt`);
     expect(readFileSync(path.join(folder, 'doctor.txt'), 'utf8')).not.toContain('Not done yet');
   }, 180_000);

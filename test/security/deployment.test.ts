@@ -47,6 +47,7 @@ describe('docker compose', () => {
         'AUTO_MIGRATE',
         'DATABASE_DIRECT_URL',
         'DATABASE_URL',
+        'MODELS_FILE',
         'REDIS_URL',
         'SOURCE_DATABASE_URL',
       ].toSorted(),

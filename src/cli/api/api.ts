@@ -3,8 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError, exitCodes } from '../deps.ts';
 import { plain } from '../text.ts';
 import { type Answer, explainAnswer, explainSilence } from './explain.ts';
-import type { AnswerOf, Me, Method, PathOf,
-  Plugin, QueryOf, Readiness } from './types.ts';
+import type { AnswerOf, Me, Method, PathOf, Plugin, QueryOf, Readiness } from './types.ts';
 
 export interface CallOptions<M extends Method, Path extends PathOf<M>> {
   /** Values of the path's parameters, besides the project. */

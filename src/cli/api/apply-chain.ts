@@ -121,7 +121,9 @@ function changeOf(
   ) as Json;
   const before = stored?.details.config ?? {};
   const isSame = (key: string) =>
-    secret.has(key) ? !resendsSecrets : isDeepStrictEqual(String(before[key] ?? ''), String(expanded[key] ?? ''));
+    secret.has(key)
+      ? !resendsSecrets
+      : isDeepStrictEqual(String(before[key] ?? ''), String(expanded[key] ?? ''));
   const changed = Object.keys(expanded).filter((key) => stored === undefined || !isSame(key));
   const others = { enabled, order };
   const differing = stored
@@ -139,7 +141,13 @@ function changeOf(
     const action = named.length === 0 ? 'unchanged' : 'update';
     return { action, name, id: stored.id, fields: named, body };
   }
-  return { action: 'create', name, id: null, fields: [], body: { ...body, name, plugin: plugin?.id } };
+  return {
+    action: 'create',
+    name,
+    id: null,
+    fields: [],
+    body: { ...body, name, plugin: plugin?.id },
+  };
 }
 
 const marks = { create: '+', update: '~', delete: '-', unchanged: '=' } as const;

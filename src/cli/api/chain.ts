@@ -29,7 +29,8 @@ export async function list(deps: CliDeps, options: ApiOptions): Promise<void> {
       step.error ?? '',
     ]);
     const head = ['ID', 'NAME', 'PLUGIN', 'STATE', 'ERROR'];
-    const steps = rows.length === 0 ? ['No steps.'] : tableLines(head, rows, paintFor(deps.terminal));
+    const steps =
+      rows.length === 0 ? ['No steps.'] : tableLines(head, rows, paintFor(deps.terminal));
     return [...steps, appliedBy(chain)];
   });
 }
@@ -78,7 +79,9 @@ export async function create(deps: CliDeps, plugin: string, options: StepOptions
   const last = Math.max(0, ...chain.results.map(({ order }) => order));
   const body = { plugin: pluginId, order: last + 1, ...bodyOf(deps, options) };
   const step = await api.call('post', path, { body });
-  print(deps, options, step, () => [`Created step ${step.id}, ${stateOf(step)}. ${appliedBy(chain)}`]);
+  print(deps, options, step, () => [
+    `Created step ${step.id}, ${stateOf(step)}. ${appliedBy(chain)}`,
+  ]);
 }
 
 /** A key of some projects may not list the plugins of its organization: it names the id. */

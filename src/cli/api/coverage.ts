@@ -109,11 +109,17 @@ export async function listChanges(
   print(deps, options, results, () => {
     if (results.length === 0) return ['No changes.'];
     const rows = results.flatMap((one) => {
-      const head = [shortTime(one.happened_at), one.key_name ?? 'command line or Sluice', one.action];
+      const head = [
+        shortTime(one.happened_at),
+        one.key_name ?? 'command line or Sluice',
+        one.action,
+      ];
       const changes = one.changes.length === 0 ? [null] : one.changes;
       return changes.map((change, at) => [
         ...(at === 0 ? head : ['', '', '']),
-        change === null ? '' : `${change.field}: ${shorten(change.before)} → ${shorten(change.after)}`,
+        change === null
+          ? ''
+          : `${change.field}: ${shorten(change.before)} → ${shorten(change.after)}`,
       ]);
     });
     return tableLines(['TIME', 'BY', 'ACTION', 'CHANGE'], rows, paintFor(deps.terminal));

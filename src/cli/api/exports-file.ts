@@ -65,7 +65,10 @@ export async function readExportsFile(
     return [{ name: String((spec as Json).name), spec: spec as Json, missingSecrets }];
   });
   if (problems.length > 0) throw new CliError(problems.join('\n'));
-  return { exports: wanted, transformations: Array.isArray(transformations) ? transformations : null };
+  return {
+    exports: wanted,
+    transformations: Array.isArray(transformations) ? transformations : null,
+  };
 }
 
 function secretsOf({ destination }: Json, fields: ExportFields): ReadonlySet<string> {

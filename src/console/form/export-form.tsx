@@ -107,62 +107,64 @@ export function ExportForm({ description, batchExport }: Props) {
   const verb = batchExport ? 'Save changes' : 'Create export';
   return (
     <>
-    <form ref={form} className="export-form" onSubmit={submit} noValidate>
-      <KeptDraftNotice kept={kept} />
-      <ProblemSummary byField={errors} labels={labels} rest={rest} attempt={failure} />
-      <section className="card panel">
-        <TextField
-          attr="name"
-          label="Name"
-          value={draft.name}
-          error={errors.get('name')}
-          onChange={(name) => change({ name })}
-          help="Shown in lists and alerts."
-          input={{ 'aria-required': true }}
-        />
-      </section>
-      <WhatFields {...parts} steps={enabledSteps}>
-        <TryRows busy={preview.busy} rows={rows.result} onTry={() => run(preview)} />
-      </WhatFields>
-      <DestinationFields {...parts}>
-        <TryDestination busy={test.busy} steps={steps.result} onTry={() => run(test)} />
-      </DestinationFields>
-      <FileFields {...parts} />
-      <ScheduleFields {...parts} />
-      <div className="row end">
-        <a
-          className="button"
-          onClick={forget}
-          href={hrefOf(
-            batchExport
-              ? { page: 'export', exportId: batchExport.id, tab: 'settings' }
-              : { page: 'exports' },
-          )}
+      <form ref={form} className="export-form" onSubmit={submit} noValidate>
+        <KeptDraftNotice kept={kept} />
+        <ProblemSummary byField={errors} labels={labels} rest={rest} attempt={failure} />
+        <section className="card panel">
+          <TextField
+            attr="name"
+            label="Name"
+            value={draft.name}
+            error={errors.get('name')}
+            onChange={(name) => change({ name })}
+            help="Shown in lists and alerts."
+            input={{ 'aria-required': true }}
+          />
+        </section>
+        <WhatFields {...parts} steps={enabledSteps}>
+          <TryRows busy={preview.busy} rows={rows.result} onTry={() => run(preview)} />
+        </WhatFields>
+        <DestinationFields {...parts}>
+          <TryDestination busy={test.busy} steps={steps.result} onTry={() => run(test)} />
+        </DestinationFields>
+        <FileFields {...parts} />
+        <ScheduleFields {...parts} />
+        <div className="row end">
+          <a
+            className="button"
+            onClick={forget}
+            href={hrefOf(
+              batchExport
+                ? { page: 'export', exportId: batchExport.id, tab: 'settings' }
+                : { page: 'exports' },
+            )}
+          >
+            Discard
+          </a>
+          <button type="submit" className="primary" disabled={save.busy}>
+            {verb}
+          </button>
+        </div>
+      </form>
+      {asking && (
+        <ConfirmDialog
+          title="The test of the destination failed"
+          verb={`${verb} anyway`}
+          danger
+          action={{
+            ...save,
+            run: async () => {
+              setAsking(false);
+              run(save);
+            },
+          }}
+          onClose={() => setAsking(false)}
         >
-          Discard
-        </a>
-        <button type="submit" className="primary" disabled={save.busy}>
-          {verb}
-        </button>
-      </div>
-    </form>
-    {asking && (
-      <ConfirmDialog
-        title="The test of the destination failed"
-        verb={`${verb} anyway`}
-        danger
-        action={{
-          ...save,
-          run: async () => {
-            setAsking(false);
-            run(save);
-          },
-        }}
-        onClose={() => setAsking(false)}
-      >
-        <p>Its runs will fail too until that is fixed. Correct the destination first, or go on.</p>
-      </ConfirmDialog>
-    )}
+          <p>
+            Its runs will fail too until that is fixed. Correct the destination first, or go on.
+          </p>
+        </ConfirmDialog>
+      )}
     </>
   );
 }

@@ -211,7 +211,12 @@ function Preview({ preview, missingRows }: PreviewProps) {
 }
 
 function draftOf({ start, end, reprocess }: BackfillStart): Draft {
-  return { ...blank, start: localTimes.inputValue(start), end: localTimes.inputValue(end), reprocess };
+  return {
+    ...blank,
+    start: localTimes.inputValue(start),
+    end: localTimes.inputValue(end),
+    reprocess,
+  };
 }
 
 function requestOf({

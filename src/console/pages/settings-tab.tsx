@@ -73,7 +73,11 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
 }
 
 /** Whether a setting has the value that it has if it is not set. */
-function isDefault(form: DestinationForm | undefined, name: string, value: Config[string]): boolean {
+function isDefault(
+  form: DestinationForm | undefined,
+  name: string,
+  value: Config[string],
+): boolean {
   const field = form?.fields.find((one) => one.name === name);
   if (!field || field.required) return false;
   return JSON.stringify(value ?? null) === JSON.stringify(field.default ?? null);

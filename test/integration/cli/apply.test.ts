@@ -263,9 +263,15 @@ test('the chain of the project is part of the file, and is applied before the ex
     );
   const third = await applyChain([drop, { ...hash, enabled: false }], '--dry-run');
   expect(third.out).toMatch(/^~ update +step Drop \(\d+\): order$/m);
-  expect(await chain()).toEqual([['Hash', true, 1], ['Drop', true, 2]]);
+  expect(await chain()).toEqual([
+    ['Hash', true, 1],
+    ['Drop', true, 2],
+  ]);
   await applyChain([drop, { ...hash, enabled: false }]);
-  expect(await chain()).toEqual([['Drop', true, 1], ['Hash', false, 2]]);
+  expect(await chain()).toEqual([
+    ['Drop', true, 1],
+    ['Hash', false, 2],
+  ]);
   const exported = await runCli(['export'], { env });
   expect(exported.out).toContain('plugin: Hash properties');
   expect(exported.out).toContain(`\${HASH_SALT}`);
@@ -273,5 +279,8 @@ test('the chain of the project is part of the file, and is applied before the ex
   await applyChain([drop], '--prune', '--yes');
   expect(await chain()).toEqual([['Drop', true, 1]]);
   const refused = await applyChain([{ ...drop, plugin: 'No such' }]);
-  expect([refused.code, refused.err]).toEqual([1, 'transformations[0]: there is no plugin No such.\n']);
+  expect([refused.code, refused.err]).toEqual([
+    1,
+    'transformations[0]: there is no plugin No such.\n',
+  ]);
 });

@@ -44,7 +44,10 @@ test('an installation that is well', async () => {
   const { out } = await runCli(['doctor'], { env: { DATABASE_URL: api.databaseUrl } });
   const page = await readFile(path.join(projectRoot, 'docs/production.md'), 'utf8');
   const [, open = ''] = out.split('Not done yet of docs/production.md:\n');
-  const steps = open.trimEnd().split('\n').map((line) => /^- ([^:]+): /.exec(line)?.[1]);
+  const steps = open
+    .trimEnd()
+    .split('\n')
+    .map((line) => /^- ([^:]+): /.exec(line)?.[1]);
   // The tenant of this test has an organization with projects.
   expect(steps).not.toContain('The first organization');
   for (const step of steps) expect(page).toMatch(new RegExp(`^## \\d+\\. ${step}$`, 'm'));

@@ -250,9 +250,14 @@ test('transformations are listed, made, changed and deleted; a new one says whet
   expect((await transformations('plugins')).out).toMatch(/ Hash properties +properties\*?, /);
   const settings = ['Hash properties', '--set', 'properties=email', '--set', 'salt=${SALT}'];
   const unsaid = await transformations('create', ...settings);
-  expect([unsaid.code, unsaid.err]).toEqual([2, expect.stringContaining('--enabled or --disabled')]);
+  expect([unsaid.code, unsaid.err]).toEqual([
+    2,
+    expect.stringContaining('--enabled or --disabled'),
+  ]);
   const named = [...settings, '--name', 'Mask', '--enabled'];
-  expect((await transformations('create', ...named)).err).toContain('the environment variable SALT is not set');
+  expect((await transformations('create', ...named)).err).toContain(
+    'the environment variable SALT is not set',
+  );
   const made = await sluice(['transformations', 'create', ...named], {
     env: { ...env, SALT: 'canary-salt' },
   });
