@@ -147,7 +147,8 @@ export async function preview(
     : isSaved(options)
       ? api.call('get', '/batch_exports/{id}/preview', { path: { id }, patienceMs })
       : api.call('post', '/batch_exports/{id}/preview', { path: { id }, body, patienceMs }));
-  const shown = rows.slice(0, options.limit);
+  // In the order of a run: the newest rows are the last.
+  const shown = options.limit === 0 ? [] : rows.slice(-options.limit);
   print(deps, options, { columns, rows: shown }, () =>
     shown.length === 0
       ? ['No rows.']

@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { readConfig } from '../../../src/config/config.ts';
+import { destinationContextOf } from '../../../src/main/connectors.ts';
 import type { WireBody } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
@@ -13,8 +15,9 @@ let env: Record<string, string>;
 let folder: string;
 
 beforeAll(async () => {
-  api = await startApiUnderTest();
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-apply-'));
+  const destinationContext = destinationContextOf(readConfig({ FILE_DESTINATION_ROOT: folder }));
+  api = await startApiUnderTest({ destinationContext });
   env = {
     ...cliEnv(api),
     KEY_ID: 'AKIAIOSFODNN7EXAMPLE',
