@@ -53,7 +53,7 @@ export function RunsTab({ exportId, onChanged }: Props) {
         <Empty title={statuses.length > 0 ? 'No runs with this status' : 'No runs yet'}>
           {statuses.length === 0 && (
             <p>
-              The first run starts at the end of the current interval.
+              Each interval gets a run after its end, from the start of the export on.
               {may('batch_export:write') && (
                 <>
                   {' '}
