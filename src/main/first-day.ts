@@ -1,6 +1,6 @@
-import type { Config } from '../config/config.ts';
-import { readInstallationState } from '../store/first-day.ts';
-import type { Sql } from '../store/database.ts';
+import type { Config } from '../foundation/config/config.ts';
+import { readInstallationState } from '../state/store/first-day.ts';
+import type { Sql } from '../state/store/database.ts';
 
 /** A step of docs/production.md, by its heading, and what to do. */
 export interface OpenStep {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { readConfig } from '../../../src/config/config.ts';
+import { readConfig } from '../../../src/foundation/config/config.ts';
 import { destinationContextOf } from '../../../src/main/connectors.ts';
 import type { WireBody } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
