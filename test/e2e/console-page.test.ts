@@ -111,6 +111,18 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByRole('cell', { name: 'Completed' }).first().waitFor();
   });
 
+  test('shows all times by one clock, with its zone', async () => {
+    const clock = page.getByLabel('Time zone of the page');
+    const interval = page.getByRole('rowheader').first();
+    expect(await interval.textContent()).toMatch(/:30 GMT\+5:30/);
+    await clock.selectOption('utc');
+    await expect.poll(() => interval.textContent()).toMatch(/:00 UTC/);
+    await page.reload();
+    await expect.poll(() => interval.textContent()).toMatch(/:00 UTC/);
+    await clock.selectOption('local');
+    await expect.poll(() => interval.textContent()).toMatch(/:30 GMT\+5:30/);
+  });
+
   test('shows the logs of a run, and only the levels asked for', async () => {
     await page.getByRole('rowheader').first().getByRole('link').click();
     const lines = page.getByRole('region', { name: 'Logs' }).getByRole('listitem');
