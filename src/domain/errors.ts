@@ -117,6 +117,11 @@ export const errorCatalogue = {
     'The destination refused the number or the size of the parts of an upload.',
     'Sluice retries with other parts. If it persists, set max_file_size_mb of the export, so that each file has fewer parts.',
   ),
+  'destination.proxy_refused': transient(
+    'destination',
+    'The proxy of this installation refused the connection.',
+    'Ask your operator to check HTTP_PROXY, HTTPS_PROXY and NO_PROXY, and what the proxy allows. Sluice retries automatically.',
+  ),
   'query.invalid': customer(
     'The query is not valid.',
     'Correct dsl_query of the export, then retry the run.',
