@@ -1,11 +1,11 @@
 import { isIP } from 'node:net';
-import type { Config } from '../config/config.ts';
-import type { NotificationSender } from '../domain/notification.ts';
-import { createSender } from '../notifications/sender.ts';
-import type { MailServer } from '../notifications/mail.ts';
-import { createOutboundAgents } from '../security/outbound-filter.ts';
-import { isPublicAddress } from '../security/public-address.ts';
-import { type ProxySettings, proxyFor } from '../security/proxy.ts';
+import type { Config } from '../foundation/config/config.ts';
+import type { NotificationSender } from '../foundation/domain/notification.ts';
+import { createSender } from '../service/notifications/sender.ts';
+import type { MailServer } from '../service/notifications/mail.ts';
+import { createOutboundAgents } from '../foundation/security/outbound-filter.ts';
+import { isPublicAddress } from '../foundation/security/public-address.ts';
+import { type ProxySettings, proxyFor } from '../foundation/security/proxy.ts';
 import { proxiesOf } from './connectors.ts';
 import { StartError } from './wait-for-database.ts';
 

@@ -1,31 +1,31 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { hostname } from 'node:os';
-import { describeInterval } from '../domain/time.ts';
+import { describeInterval } from '../foundation/domain/time.ts';
 import {
   idleWorkerBytes,
   largeRowCopies,
   smallPlaces,
   smallRunBytes,
-} from '../pipeline/memory-budget.ts';
-import { ReadingTurns } from '../pipeline/reading-turns.ts';
-import { openConsumer } from '../queue/consumer.ts';
-import { RunStatements } from '../store/run-statements.ts';
-import { addWorkerSeconds } from '../store/worker-seconds.ts';
-import { removeWorker, reportWorker } from '../store/workers.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
-import { Crowd } from '../use-cases/runs/crowd.ts';
-import { WorkGuard } from '../use-cases/work-guard.ts';
-import type { AttemptReport } from '../worker/attempt-report.ts';
-import { CpuUse, processCpuMs } from '../worker/cpu-use.ts';
-import type { ExecutorOptions } from '../worker/execute-run.ts';
-import { createHandlers } from '../worker/handlers.ts';
-import { LeaseKeeper } from '../worker/lease-keeper.ts';
-import { MemoryGate } from '../worker/memory-gate.ts';
-import { NotificationCourier } from '../worker/notification-courier.ts';
-import { Parking } from '../worker/parking.ts';
-import { RunPlaces } from '../worker/run-places.ts';
-import { WorkClock } from '../worker/work-clock.ts';
+} from '../rows/pipeline/memory-budget.ts';
+import { ReadingTurns } from '../rows/pipeline/reading-turns.ts';
+import { openConsumer } from '../state/queue/consumer.ts';
+import { RunStatements } from '../state/store/run-statements.ts';
+import { addWorkerSeconds } from '../state/store/worker-seconds.ts';
+import { removeWorker, reportWorker } from '../state/store/workers.ts';
+import type { Metrics } from '../foundation/telemetry/metrics.ts';
+import { Crowd } from '../service/use-cases/runs/crowd.ts';
+import { WorkGuard } from '../service/use-cases/work-guard.ts';
+import type { AttemptReport } from '../service/worker/attempt-report.ts';
+import { CpuUse, processCpuMs } from '../service/worker/cpu-use.ts';
+import type { ExecutorOptions } from '../service/worker/execute-run.ts';
+import { createHandlers } from '../service/worker/handlers.ts';
+import { LeaseKeeper } from '../service/worker/lease-keeper.ts';
+import { MemoryGate } from '../service/worker/memory-gate.ts';
+import { NotificationCourier } from '../service/worker/notification-courier.ts';
+import { Parking } from '../service/worker/parking.ts';
+import { RunPlaces } from '../service/worker/run-places.ts';
+import { WorkClock } from '../service/worker/work-clock.ts';
 import { watchBuffers } from './buffer-watch.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';

@@ -4,9 +4,9 @@ import {
   allTraits,
   type Destination,
   type StoreTraits,
-} from '../../src/destinations/destination.ts';
-import { permissions } from '../../src/destinations/s3/refusals.ts';
-import { describeError, SluiceError } from '../../src/domain/errors.ts';
+} from '../../src/rows/destinations/destination.ts';
+import { permissions } from '../../src/rows/destinations/s3/refusals.ts';
+import { describeError, SluiceError } from '../../src/foundation/domain/errors.ts';
 import {
   codeOf,
   keysUnder,

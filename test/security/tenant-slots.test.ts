@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { reportWorker } from '../../src/store/workers.ts';
-import { Crowd } from '../../src/use-cases/runs/crowd.ts';
-import { dispatchRuns } from '../../src/use-cases/runs/dispatch-runs.ts';
-import { createHandlers, type HandlerOptions } from '../../src/worker/handlers.ts';
-import { MemoryGate } from '../../src/worker/memory-gate.ts';
-import { RunPlaces } from '../../src/worker/run-places.ts';
-import { WorkClock } from '../../src/worker/work-clock.ts';
-import { RunStatements } from '../../src/store/run-statements.ts';
+import { reportWorker } from '../../src/state/store/workers.ts';
+import { Crowd } from '../../src/service/use-cases/runs/crowd.ts';
+import { dispatchRuns } from '../../src/service/use-cases/runs/dispatch-runs.ts';
+import { createHandlers, type HandlerOptions } from '../../src/service/worker/handlers.ts';
+import { MemoryGate } from '../../src/service/worker/memory-gate.ts';
+import { RunPlaces } from '../../src/service/worker/run-places.ts';
+import { WorkClock } from '../../src/service/worker/work-clock.ts';
+import { RunStatements } from '../../src/state/store/run-statements.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../support/run-side.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 

@@ -16,7 +16,7 @@ const program = `
   };
   tuneGarbageCollection();
   look();
-  await import('./dist/query/parser.js');
+  await import('./dist/rows/query/parser.js');
   // Takes back what V8 can do without, as it does after idle times.
   v8.getHeapSnapshot().destroy();
   look();

@@ -4,8 +4,8 @@ import {
   type PartPlan,
   partSize,
   planParts,
-} from '../../../src/destinations/s3/part-sizes.ts';
-import { usualParts } from '../../../src/domain/store-traits.ts';
+} from '../../../src/rows/destinations/s3/part-sizes.ts';
+import { usualParts } from '../../../src/foundation/domain/store-traits.ts';
 
 const mebibyte = 1024 ** 2;
 const gibibyte = 1024 ** 3;

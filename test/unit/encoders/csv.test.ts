@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { FormatSettings } from '../../../src/domain/format-settings.ts';
-import { csv } from '../../../src/encoders/csv/definition.ts';
-import { byteOrderMark, delimiterOf } from '../../../src/encoders/csv/encode.ts';
-import { readCsv } from '../../../src/encoders/csv/read.ts';
-import { openEncoder } from '../../../src/encoders/index.ts';
+import type { FormatSettings } from '../../../src/foundation/domain/format-settings.ts';
+import { csv } from '../../../src/rows/encoders/csv/definition.ts';
+import { byteOrderMark, delimiterOf } from '../../../src/rows/encoders/csv/encode.ts';
+import { readCsv } from '../../../src/rows/encoders/csv/read.ts';
+import { openEncoder } from '../../../src/rows/encoders/index.ts';
 import { encodeAll } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 

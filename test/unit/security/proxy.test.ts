@@ -3,9 +3,12 @@ import { createServer, request, type Server } from 'node:http';
 import { createServer as createHttpsServer, request as httpsRequest } from 'node:https';
 import { type AddressInfo, connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import { createOutboundAgents, type Lookup } from '../../../src/security/outbound-filter.ts';
-import { type ProxySettings, proxyFor } from '../../../src/security/proxy.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import {
+  createOutboundAgents,
+  type Lookup,
+} from '../../../src/foundation/security/outbound-filter.ts';
+import { type ProxySettings, proxyFor } from '../../../src/foundation/security/proxy.ts';
 import { tlsFiles } from '../../support/tls-certificates.ts';
 
 const portOf = (server: Server): number => (server.address() as AddressInfo).port;

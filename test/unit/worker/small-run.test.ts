@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { ReadingBudget } from '../../../src/table-formats/iceberg/avro-read.ts';
-import { MemoryGate } from '../../../src/worker/memory-gate.ts';
-import { SmallRun } from '../../../src/worker/small-run.ts';
+import { ReadingBudget } from '../../../src/rows/table-formats/iceberg/avro-read.ts';
+import { MemoryGate } from '../../../src/service/worker/memory-gate.ts';
+import { SmallRun } from '../../../src/service/worker/small-run.ts';
 
 const mebibyte = 2 ** 20;
 
