@@ -61,7 +61,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   checkRowLimit(config);
   const memoryBytes = config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes;
   const places = smallPlaces(memoryBytes, config.WORKER_SMALL_RUNS);
-  const memory = new MemoryGate(memoryBytes, places * smallRunBytes);
+  const memory = new MemoryGate(memoryBytes, places * smallRunBytes, config.WORKER_CONCURRENCY);
   const limits = {
     keepConnectionMs,
     holdRow: async (bytes: number, signal: AbortSignal) => {

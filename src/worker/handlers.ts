@@ -194,13 +194,12 @@ async function admitAndExecute(
     () => needsOf.take(runId),
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
-  // An entry may be older than what is expected of the run now.
-  if (!needs || needs.isHeld || (small && !needs.small)) return null;
+  if (!needs || needs.isHeld) return null;
   const { organizationId, ownSteps } = needs;
   crowd.see([organizationId]);
   const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
-  if (small && (ownSteps > 0 || isAlone)) {
-    // A process of its own needs memory from the start.
+  if (small && (!needs.small || ownSteps > 0 || isAlone)) {
+    // Its neighbours may have ended since it was enqueued. A process of its own needs memory from the start.
     await expectLarge(context.db, runId);
     return null;
   }

@@ -33,6 +33,7 @@ type Holder = 'large' | 'small' | 'growth';
 export class MemoryGate {
   readonly #totalBytes: number;
   readonly #smallShareBytes: number;
+  readonly #slots: number;
   readonly #waiting: Waiting[] = [];
   readonly #waitingSmall: WaitingSmall[] = [];
   #growing: Growing[] = [];
@@ -40,10 +41,14 @@ export class MemoryGate {
   readonly #used = { large: 0, small: 0, growth: 0 };
   #closed = false;
 
-  /** @param smallShareBytes of the total, what only small runs may use; but a run that needs it too gets it */
-  constructor(totalBytes: number, smallShareBytes = 0) {
+  /**
+   * @param smallShareBytes of the total, what only small runs may use; but a run that needs it too gets it
+   * @param slots maximum large runs inside, those that came as small ones too
+   */
+  constructor(totalBytes: number, smallShareBytes = 0, slots = Number.POSITIVE_INFINITY) {
     this.#totalBytes = totalBytes;
     this.#smallShareBytes = smallShareBytes;
+    this.#slots = slots;
   }
 
   /** What all runs inside may need together. */
@@ -130,7 +135,7 @@ export class MemoryGate {
 
   /** Whether a large run may enter now. */
   #hasRoom(bytes: number): boolean {
-    if (this.#growing.length > 0) return false;
+    if (this.#growing.length > 0 || this.#runs.large >= this.#slots) return false;
     if (this.usedBytes === 0) return true;
     if (this.usedBytes + bytes > this.#totalBytes) return false;
     const ordinary = this.#totalBytes - this.#smallShareBytes;

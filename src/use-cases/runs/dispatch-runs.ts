@@ -166,9 +166,13 @@ function inOrderOf(
   return runIds.flatMap((runId) => byRun.get(runId) ?? []);
 }
 
+/** Small runs of one project that have a turn together, so that they share their snapshot. */
+const smallRunsPerTurn = 6;
+
 /** What the workers have for runs of one kind. */
 interface Places {
   readonly capacity: number;
+  readonly perTurn: number;
   /** For how many more there is room in the queue. */
   readonly slots: number;
   readonly isFor: (run: QueuedRun) => boolean;
@@ -176,14 +180,14 @@ interface Places {
 
 /** Without places for small runs, they use slots. */
 function placesOf({ capacity, smallCapacity, queued }: DispatchState): readonly Places[] {
-  const places = (of: number, isFor: Places['isFor']): Places => ({
-    ...{ capacity: of, isFor },
+  const places = (of: number, isFor: Places['isFor'], perTurn = 1): Places => ({
+    ...{ capacity: of, isFor, perTurn },
     slots: 2 * of - queued.filter(isFor).length,
   });
   if (smallCapacity === 0) return [places(capacity, () => true)];
   return [
     places(capacity, ({ small }) => !small),
-    places(smallCapacity, ({ small }) => small === true),
+    places(smallCapacity, ({ small }) => small === true, smallRunsPerTurn),
   ];
 }
 
@@ -205,7 +209,7 @@ async function choose(
         ];
   const inFlight = [...queued, ...executing];
   const chosen: QueuedRun[] = [];
-  for (const { capacity, slots, isFor } of kinds) {
+  for (const { capacity, slots, isFor, perTurn } of kinds) {
     const limits: DispatchLimits = {
       perOrganization: (id) =>
         crowd?.isCrowding(id) ? crowdedShare(capacity) : organizationShare(capacity),
@@ -213,6 +217,7 @@ async function choose(
       perExport: maxRunsPerExport,
       // A backfill never creates more live runs than its concurrency.
       perBackfill: () => Number.POSITIVE_INFINITY,
+      perTurn,
     };
     const beside = [...inFlight.filter((run) => !isFor(run)), ...chosen];
     const own = inFlight.filter(isFor);
