@@ -16,7 +16,7 @@ import {
   openEncoder,
   readRejectedRows,
 } from '../encoders/index.ts';
-import { memoryBudget } from '../pipeline/memory-budget.ts';
+import { memoryBudget } from '../admission/memory-budget.ts';
 import { createOutboundAgents } from '../security/outbound-filter.ts';
 import type { SecretBox } from '../security/secret-box.ts';
 import { openDestinationConfig } from '../use-cases/exports/destination.ts';

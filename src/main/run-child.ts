@@ -1,4 +1,4 @@
-import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
+import { idleWorkerBytes } from '../admission/memory-budget.ts';
 import type { ClaimedRun } from '../store/claims.ts';
 import { openDatabase } from '../store/database.ts';
 import { RunStatements } from '../store/run-statements.ts';
@@ -11,7 +11,7 @@ import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels } from './models.ts';
 import { policyOf } from './policy.ts';
-import { growYoungGeneration } from './tune-garbage-collection.ts';
+import { growYoungGeneration } from '../admission/tune-garbage-collection.ts';
 
 /** One run needs few: its writes and its log. Its worker sends the heartbeat. */
 const maxConnections = 4;

@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { QueuedRun } from '../../src/domain/run.ts';
-import { pickFair } from '../../src/scheduling/fairness.ts';
+import { pickFair } from '../../src/admission/fairness.ts';
 
 const runs = { numRuns: 300 };
 

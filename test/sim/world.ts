@@ -26,7 +26,7 @@ import { updateExport } from '../../src/use-cases/exports/update-export.ts';
 import { applyRetention } from '../../src/use-cases/installation/apply-retention.ts';
 import { cancelRun } from '../../src/use-cases/runs/cancel-work.ts';
 import { decideTicks } from '../../src/use-cases/runs/decide-ticks.ts';
-import { dispatchRuns } from '../../src/use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns } from '../../src/admission/dispatch-runs.ts';
 import { recordFault, releaseRun } from '../../src/use-cases/runs/finish-run.ts';
 import { lookBack } from '../../src/use-cases/runs/look-back.ts';
 import { SlowExports } from '../../src/use-cases/runs/slow-exports.ts';

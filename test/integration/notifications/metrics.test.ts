@@ -4,7 +4,7 @@ import { checkFreshness } from '../../../src/store/freshness.ts';
 import { addWorkerSeconds } from '../../../src/store/worker-seconds.ts';
 import { createMetrics } from '../../../src/telemetry/metrics.ts';
 import { applyRetention } from '../../../src/use-cases/installation/apply-retention.ts';
-import { WorkClock } from '../../../src/worker/work-clock.ts';
+import { WorkClock } from '../../../src/admission/work-clock.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { createWebhook, exportWithRuns, senderTo } from '../../support/notified.ts';
 import { startReceiver } from '../../support/receiver.ts';

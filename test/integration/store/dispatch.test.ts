@@ -2,7 +2,7 @@ import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { readServiceState } from '../../../src/store/service-state.ts';
 import { insertProject } from '../../../src/store/tenants.ts';
 import { reportWorker } from '../../../src/store/workers.ts';
-import { dispatchRuns, type QueueEntry } from '../../../src/use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns, type QueueEntry } from '../../../src/admission/dispatch-runs.ts';
 import {
   claim,
   complete,

@@ -9,7 +9,7 @@ import { endSilentCommits } from '../../../src/store/tenant-rows.ts';
 import { reportWorker } from '../../../src/store/workers.ts';
 import { deleteExport } from '../../../src/use-cases/exports/delete-export.ts';
 import { cancelRun } from '../../../src/use-cases/runs/cancel-work.ts';
-import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns } from '../../../src/admission/dispatch-runs.ts';
 import { quarantineRun, recordFault } from '../../../src/use-cases/runs/finish-run.ts';
 import { findLostRuns } from '../../support/lost-runs.ts';
 import {

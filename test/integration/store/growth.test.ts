@@ -32,7 +32,7 @@ import { readServiceState } from '../../../src/store/service-state.ts';
 import { readNow } from '../../../src/store/ticks.ts';
 import { applyRetention } from '../../../src/use-cases/installation/apply-retention.ts';
 import { decideTicks } from '../../../src/use-cases/runs/decide-ticks.ts';
-import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns } from '../../../src/admission/dispatch-runs.ts';
 import { completedRun } from '../../support/completed-run.ts';
 import { fillHistory } from '../../support/history.ts';
 import { isNightly } from '../../support/nightly.ts';

@@ -3,7 +3,7 @@ import type { BatchExport } from '../../../src/domain/batch-export.ts';
 import { expectLarge } from '../../../src/store/outbox.ts';
 import { insertRuns } from '../../../src/store/runs.ts';
 import { reportWorker } from '../../../src/store/workers.ts';
-import { dispatchRuns, type QueueEntry } from '../../../src/use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns, type QueueEntry } from '../../../src/admission/dispatch-runs.ts';
 import { releaseOutgrown } from '../../../src/use-cases/runs/finish-run.ts';
 import {
   claim,

@@ -6,7 +6,7 @@ import type { Sql } from '../../../src/store/database.ts';
 import { findRun } from '../../../src/store/runs.ts';
 import { findRunNeeds, type RunNeeds } from '../../../src/store/run-needs.ts';
 import { reportWorker } from '../../../src/store/workers.ts';
-import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns } from '../../../src/admission/dispatch-runs.ts';
 import { Parking } from '../../../src/worker/parking.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';

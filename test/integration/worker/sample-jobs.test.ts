@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { WorkGuard } from '../../../src/use-cases/work-guard.ts';
-import type { MemoryGate } from '../../../src/worker/memory-gate.ts';
+import type { MemoryGate } from '../../../src/admission/memory-gate.ts';
 import { sampleJobs } from '../../../src/worker/run-sample-jobs.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { createTenant } from '../../support/tenants.ts';

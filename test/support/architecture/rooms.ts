@@ -136,9 +136,22 @@ export const rooms: Readonly<Record<string, Room>> = {
         /^(find|list|count|average|is)[A-Z]|^logLevels$|^touchApiKey$|^reserve(Requests|StoredBytes)$|IdempotencyKey$|^keepResponse$/,
     },
   },
+  // Of a run's memory what plugins need. Of timers the turns and rests of organizations.
+  admission: {
+    from: [
+      'domain',
+      'store',
+      'use-cases',
+      'chain-thread/thread-transformer.ts',
+      'sandbox/open-steps.ts',
+    ],
+    types: [...interfaces, 'pipeline/interval-attempt.ts'],
+    packages: ['node:fs/promises', 'node:timers/promises', 'node:v8', 'node:vm'],
+  },
   worker: {
     from: [
       'domain',
+      'admission',
       'failpoints',
       'use-cases',
       'store',

@@ -43,7 +43,7 @@ export class MemoryGate {
 
   /**
    * @param smallShareBytes of the total, what only small runs may use; but a run that needs it too gets it
-   * @param slots maximum large runs inside, those that came as small ones too
+   * @param slots with so many large runs inside, no small one becomes large
    */
   constructor(totalBytes: number, smallShareBytes = 0, slots = Number.POSITIVE_INFINITY) {
     this.#totalBytes = totalBytes;
@@ -135,7 +135,7 @@ export class MemoryGate {
 
   /** Whether a large run may enter now. */
   #hasRoom(bytes: number): boolean {
-    if (this.#growing.length > 0 || this.#runs.large >= this.#slots) return false;
+    if (this.#growing.length > 0) return false;
     if (this.usedBytes === 0) return true;
     if (this.usedBytes + bytes > this.#totalBytes) return false;
     const ordinary = this.#totalBytes - this.#smallShareBytes;
@@ -163,7 +163,8 @@ export class MemoryGate {
       outgrow: (more) => {
         if (!isSmall) return true;
         this.#used.small -= bytes;
-        const fits = !this.#closed && this.#waiting.length === 0 && this.#hasRoom(more);
+        const hasSlot = this.#runs.large < this.#slots && this.#waiting.length === 0;
+        const fits = !this.#closed && hasSlot && this.#hasRoom(more);
         this.#used.small += bytes;
         if (!fits) return false;
         isSmall = false;

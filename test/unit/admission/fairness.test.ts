@@ -5,7 +5,7 @@ import {
   type DispatchLimits,
   organizationShare,
   pickFair,
-} from '../../../src/scheduling/fairness.ts';
+} from '../../../src/admission/fairness.ts';
 
 const limits: DispatchLimits = {
   perOrganization: () => 10,

@@ -1,11 +1,6 @@
-import type { QueuedRun } from '../../domain/run.ts';
-import {
-  crowdedShare,
-  type DispatchLimits,
-  organizationShare,
-  pickFair,
-} from '../../scheduling/fairness.ts';
-import type { Sql } from '../../store/database.ts';
+import type { QueuedRun } from '../domain/run.ts';
+import { crowdedShare, type DispatchLimits, organizationShare, pickFair } from './fairness.ts';
+import type { Sql } from '../store/database.ts';
 import {
   type DispatchState,
   dispatch,
@@ -17,8 +12,8 @@ import {
   markReady,
   readDispatchState,
   unmarkDispatched,
-} from '../../store/outbox.ts';
-import type { Context } from '../context.ts';
+} from '../store/outbox.ts';
+import type { Context } from '../use-cases/context.ts';
 import type { Crowd } from './crowd.ts';
 
 /** A run that is unclaimed after this time is enqueued again: the queue may have lost it. */
