@@ -162,7 +162,7 @@ function inOrderOf(
 }
 
 /** Small runs of one project that have a turn together, so that they share their snapshot. */
-const smallRunsPerTurn = 6;
+const smallRunsPerTurn = 4;
 
 /** What the workers have for runs of one kind. */
 interface Places {
@@ -207,7 +207,7 @@ async function choose(
   for (const { capacity, slots, isFor, perTurn } of kinds) {
     const limits: DispatchLimits = {
       perOrganization: (id) =>
-        crowd?.isCrowding(id) ? crowdedShare(capacity) : organizationShare(capacity),
+        crowd?.isCrowding(id) ? crowdedShare(capacity, perTurn) : organizationShare(capacity),
       perProject: maxRunsPerTenant,
       perExport: maxRunsPerExport,
       // A backfill never creates more live runs than its concurrency.

@@ -37,9 +37,10 @@ const crowdedPart = 8;
  * and other organizations are active. Each slot more would slow them down.
  *
  * @param capacity slots of all workers
+ * @param perTurn runs that have a turn together: fewer would only make each of them dearer
  */
-export function crowdedShare(capacity: number): number {
-  return Math.max(1, Math.floor(capacity / crowdedPart));
+export function crowdedShare(capacity: number, perTurn = 1): number {
+  return Math.max(perTurn, Math.floor(capacity / crowdedPart));
 }
 
 /**
