@@ -4,6 +4,7 @@ import type { ClaimedRun } from '../store/claims.ts';
 import type { Context } from '../use-cases/context.ts';
 import { recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
 import { recordDeathAlone } from '../use-cases/runs/record-death.ts';
+import type { AloneTurns } from './alone-turns.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import type { ToChild } from './child-messages.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
@@ -17,6 +18,7 @@ export interface ChildProgram {
   readonly setup: unknown;
   /** Of the whole process. */
   readonly memoryMib: number;
+  readonly turns: AloneTurns;
 }
 
 /** The heap's share of the process's memory; a run's data is outside the heap. */
@@ -37,7 +39,7 @@ export async function runAlone(
   run: ClaimedRun,
   signal: AbortSignal,
 ): Promise<AttemptReport> {
-  const end = signal.aborted ? null : await execute(context, program, run, signal);
+  const end = await program.turns.do(signal, () => execute(context, program, run, signal));
   if (end && 'report' in end) return { ...end.report, run };
   const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   if (signal.aborted) {
