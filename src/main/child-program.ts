@@ -1,8 +1,8 @@
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Config } from '../config/config.ts';
-import { AloneTurns } from '../worker/alone-turns.ts';
-import type { ChildProgram } from '../worker/run-alone.ts';
+import type { Config } from '../foundation/config/config.ts';
+import { AloneTurns } from '../service/worker/alone-turns.ts';
+import type { ChildProgram } from '../service/worker/run-alone.ts';
 import type { Foundation } from './foundation.ts';
 
 /**

@@ -1,12 +1,15 @@
 import { fileURLToPath } from 'node:url';
-import type { Config } from '../config/config.ts';
-import type { DestinationContext, DestinationDefinition } from '../destinations/destination.ts';
-import { joinDestinations, ownDefinitions } from '../destinations/index.ts';
-import { SharedProbes } from '../destinations/shared-probes.ts';
-import { SluiceError } from '../domain/errors.ts';
-import { readFileSettings } from '../domain/file-settings.ts';
-import { settingsOfRecipe } from '../domain/format-settings.ts';
-import type { EncoderDefinition } from '../encoders/encoder.ts';
+import type { Config } from '../foundation/config/config.ts';
+import type {
+  DestinationContext,
+  DestinationDefinition,
+} from '../rows/destinations/destination.ts';
+import { joinDestinations, ownDefinitions } from '../rows/destinations/index.ts';
+import { SharedProbes } from '../rows/destinations/shared-probes.ts';
+import { SluiceError } from '../foundation/domain/errors.ts';
+import { readFileSettings } from '../foundation/domain/file-settings.ts';
+import { settingsOfRecipe } from '../foundation/domain/format-settings.ts';
+import type { EncoderDefinition } from '../rows/encoders/encoder.ts';
 import {
   encoderMemory,
   encoders,
@@ -15,13 +18,13 @@ import {
   jsonOfField,
   openEncoder,
   readRejectedRows,
-} from '../encoders/index.ts';
-import { memoryBudget } from '../admission/memory-budget.ts';
-import { createOutboundAgents } from '../security/outbound-filter.ts';
-import type { SecretBox } from '../security/secret-box.ts';
-import { openDestinationConfig } from '../use-cases/exports/destination.ts';
-import type { ReadRows, WithoutRows } from '../pipeline/read-back.ts';
-import type { Connectors } from '../worker/connectors.ts';
+} from '../rows/encoders/index.ts';
+import { memoryBudget } from '../service/admission/memory-budget.ts';
+import { createOutboundAgents } from '../foundation/security/outbound-filter.ts';
+import type { SecretBox } from '../foundation/security/secret-box.ts';
+import { openDestinationConfig } from '../service/use-cases/exports/destination.ts';
+import type { ReadRows, WithoutRows } from '../rows/pipeline/read-back.ts';
+import type { Connectors } from '../service/worker/connectors.ts';
 import type { SourceOf } from './models.ts';
 
 /** The encoders and destinations of an installation. */
@@ -74,7 +77,7 @@ export function destinationContextOf(config: Config): DestinationContext {
 /** The program of the threads of chains. Only a build has it: a thread cannot run TypeScript. */
 const threadEntry = import.meta.url.endsWith('.ts')
   ? null
-  : fileURLToPath(new URL('../chain-thread/thread.js', import.meta.url));
+  : fileURLToPath(new URL('../rows/chain-thread/thread.js', import.meta.url));
 
 /** Joins sources, encoders and destinations for the worker. */
 export function joinConnectors(

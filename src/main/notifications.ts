@@ -1,7 +1,7 @@
-import type { Config } from '../config/config.ts';
-import type { NotificationSender } from '../domain/notification.ts';
-import { createSender } from '../notifications/sender.ts';
-import { createOutboundAgents } from '../security/outbound-filter.ts';
+import type { Config } from '../foundation/config/config.ts';
+import type { NotificationSender } from '../foundation/domain/notification.ts';
+import { createSender } from '../service/notifications/sender.ts';
+import { createOutboundAgents } from '../foundation/security/outbound-filter.ts';
 import { StartError } from './wait-for-database.ts';
 
 /** For one attempt in all; a third of the lease of a delivery at most. */

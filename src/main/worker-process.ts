@@ -1,21 +1,25 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { hostname } from 'node:os';
-import { Admission } from '../admission/admission.ts';
-import { watchBuffers } from '../admission/buffer-watch.ts';
-import { idleWorkerBytes } from '../admission/memory-budget.ts';
-import { describeInterval } from '../domain/time.ts';
-import { openConsumer } from '../queue/consumer.ts';
-import { RunStatements } from '../store/run-statements.ts';
-import { addWorkerSeconds } from '../store/worker-seconds.ts';
-import { removeWorker, reportWorker } from '../store/workers.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
-import { WorkGuard } from '../use-cases/work-guard.ts';
-import type { AttemptReport } from '../worker/attempt-report.ts';
-import { createHandlers, type HandlerOptions, type WorkerReports } from '../worker/handlers.ts';
-import { LeaseKeeper } from '../worker/lease-keeper.ts';
-import { NotificationCourier } from '../worker/notification-courier.ts';
-import { Parking } from '../worker/parking.ts';
+import { Admission } from '../service/admission/admission.ts';
+import { watchBuffers } from '../service/admission/buffer-watch.ts';
+import { idleWorkerBytes } from '../service/admission/memory-budget.ts';
+import { describeInterval } from '../foundation/domain/time.ts';
+import { openConsumer } from '../state/queue/consumer.ts';
+import { RunStatements } from '../state/store/run-statements.ts';
+import { addWorkerSeconds } from '../state/store/worker-seconds.ts';
+import { removeWorker, reportWorker } from '../state/store/workers.ts';
+import type { Metrics } from '../foundation/telemetry/metrics.ts';
+import { WorkGuard } from '../service/use-cases/work-guard.ts';
+import type { AttemptReport } from '../service/worker/attempt-report.ts';
+import {
+  createHandlers,
+  type HandlerOptions,
+  type WorkerReports,
+} from '../service/worker/handlers.ts';
+import { LeaseKeeper } from '../service/worker/lease-keeper.ts';
+import { NotificationCourier } from '../service/worker/notification-courier.ts';
+import { Parking } from '../service/worker/parking.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';

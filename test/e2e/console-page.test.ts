@@ -1,8 +1,8 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createTimeFormat } from '../../src/console/times.ts';
-import { systemClock } from '../../src/domain/clock.ts';
-import { toTimestamp } from '../../src/domain/time.ts';
+import { createTimeFormat } from '../../src/clients/console/times.ts';
+import { systemClock } from '../../src/foundation/domain/clock.ts';
+import { toTimestamp } from '../../src/foundation/domain/time.ts';
 import {
   pageCredentials as credentials,
   hasBrowser,

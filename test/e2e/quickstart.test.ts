@@ -86,7 +86,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
   test.runIf(terminal)(
     'the first shows its progress on a terminal and proves its rows',
     async () => {
-      const program = path.join(projectRoot, 'dist/cli/sluice.js');
+      const program = path.join(projectRoot, 'dist/clients/cli/sluice.js');
       const command = [process.execPath, program, ...quickstart].join(' ');
       const child = startProcess('script', ['-qec', command, '/dev/null'], { env });
       const { code } = await child.waitForExit(150_000);
@@ -100,7 +100,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
   );
 
   test.skipIf(terminal)('the first proves its rows', async () => {
-    const child = startSluice('cli/sluice.js', quickstart, { env });
+    const child = startSluice('clients/cli/sluice.js', quickstart, { env });
     expect((await child.waitForExit(150_000)).code, child.output()).toBe(0);
     printedS3 = s3In(child.output());
   });
@@ -115,7 +115,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
     const ready = await service.waitForLine(/^ready /, 60_000);
     const others = [
       startSluice('main/all-in-one.js', [], { env }),
-      startSluice('cli/sluice.js', quickstart, { env }),
+      startSluice('clients/cli/sluice.js', quickstart, { env }),
     ];
     for (const other of others) {
       expect((await other.waitForExit(60_000)).code, other.output()).toBe(1);
@@ -162,12 +162,12 @@ describe('a quickstart, then the service, then the quickstart again, on one data
       const counts = runs.map(({ records_completed: rows }) => Number(rows));
       expect(Math.max(...counts)).toBeGreaterThan(0);
     }
-    const verify = startSluice('cli/sluice.js', ['verify'], { env });
+    const verify = startSluice('clients/cli/sluice.js', ['verify'], { env });
     expect((await verify.waitForExit(60_000)).code, verify.output()).toBe(0);
   });
 
   test('the quickstart proves its rows again, though the service was killed', async () => {
-    const child = startSluice('cli/sluice.js', quickstart, { env });
+    const child = startSluice('clients/cli/sluice.js', quickstart, { env });
     expect((await child.waitForExit(150_000)).code, child.output()).toBe(0);
     expect(child.output()).toMatch(/proven: 20,000 rows/);
     expect(child.output()).not.toMatch(/Creating an|Backfilling/);

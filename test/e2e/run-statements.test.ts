@@ -97,15 +97,12 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
   async function createNoOpExport(
     owner: Pick<Installation, 'client' | 'tenant'> = installation,
   ): Promise<string> {
-    const { status, text, body } = await owner.client.post(
-      `${projectPath(owner)}/batch_exports/`,
-      {
-        name: 'Events to nowhere',
-        interval: 'hour',
-        end_at: '2024-12-31T00:00:00Z',
-        destination: { type: 'NoOp', config: {} },
-      },
-    );
+    const { status, text, body } = await owner.client.post(`${projectPath(owner)}/batch_exports/`, {
+      name: 'Events to nowhere',
+      interval: 'hour',
+      end_at: '2024-12-31T00:00:00Z',
+      destination: { type: 'NoOp', config: {} },
+    });
     expect(status, text).toBe(201);
     return body.id;
   }

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { systemClock } from '../../src/domain/clock.ts';
-import { toTimestamp } from '../../src/domain/time.ts';
+import { systemClock } from '../../src/foundation/domain/clock.ts';
+import { toTimestamp } from '../../src/foundation/domain/time.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
 import {

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, vi } from 'vitest';
-import type { DestinationContext } from '../../src/destinations/destination.ts';
-import { s3Definition } from '../../src/destinations/s3/definition.ts';
-import { createOutboundAgents } from '../../src/security/outbound-filter.ts';
+import type { DestinationContext } from '../../src/rows/destinations/destination.ts';
+import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
+import { createOutboundAgents } from '../../src/foundation/security/outbound-filter.ts';
 import {
   codeOf,
   contextWith,

@@ -5,8 +5,8 @@ import {
   allTraits,
   type StoreTraits,
   type UploadProgress,
-} from '../../src/destinations/destination.ts';
-import { SluiceError } from '../../src/domain/errors.ts';
+} from '../../src/rows/destinations/destination.ts';
+import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import {
   codeOf,
   keysUnder,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
-import { settings } from '../../src/config/settings.ts';
+import { settings } from '../../src/foundation/config/settings.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 const read = (name: string) => readFileSync(path.join(root, name), 'utf8');
@@ -108,7 +108,7 @@ const withoutFauxqs = `data:text/javascript,${encodeURIComponent(`
 test('without its S3 server the quickstart says what to install', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'sluice-s3-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  const built = JSON.stringify(path.join(root, 'dist/quickstart/local-s3.js'));
+  const built = JSON.stringify(path.join(root, 'dist/clients/quickstart/local-s3.js'));
   const at = JSON.stringify(folder);
   const program = `import { placeLocalS3, startLocalS3 } from ${built};
     await placeLocalS3(${at});

@@ -1,4 +1,4 @@
-import type { VerifyReport } from '../../../src/verify/verify-exports.ts';
+import type { VerifyReport } from '../../../src/service/verify/verify-exports.ts';
 import { runCli } from '../../support/cli.ts';
 import { randomOf } from './random.ts';
 import { act, type World } from './world.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { exportHealths } from '../../../src/domain/batch-export.ts';
-import { checkFreshness } from '../../../src/store/freshness.ts';
+import { exportHealths } from '../../../src/foundation/domain/batch-export.ts';
+import { checkFreshness } from '../../../src/state/store/freshness.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { filledCounts, filledName, fillProject } from '../../support/many-exports.ts';

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { buildApi } from '../../../src/api/build-api.ts';
-import { readConfig } from '../../../src/config/config.ts';
+import { buildApi } from '../../../src/service/api/build-api.ts';
+import { readConfig } from '../../../src/foundation/config/config.ts';
 import { loadModels } from '../../../src/main/models.ts';
 import { previewsOf } from '../../../src/main/preview-rows.ts';
-import { ensureEventsTable } from '../../../src/sources/index.ts';
+import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';

@@ -89,7 +89,7 @@ describe.skipIf(!ownRedisAvailable())('with the queue in Redis', () => {
 
 test('a machine whose clock is wrong', async () => {
   const preload = `--import=${path.join(projectRoot, 'test/support/shifted-clock.mjs')}`;
-  const child = startSluice('cli/sluice.js', ['doctor'], {
+  const child = startSluice('clients/cli/sluice.js', ['doctor'], {
     env: { DATABASE_URL: api.databaseUrl, CLOCK_SHIFT_MS: '120000', NODE_OPTIONS: preload },
   });
   expect((await child.waitForExit()).code).toBe(1);

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import { listReceipts } from '../../../src/store/receipts.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { readNow } from '../../../src/store/ticks.ts';
-import { unpauseExport } from '../../../src/use-cases/exports/unpause-export.ts';
-import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { listReceipts } from '../../../src/state/store/receipts.ts';
+import { findRun } from '../../../src/state/store/runs.ts';
+import { readNow } from '../../../src/state/store/ticks.ts';
+import { unpauseExport } from '../../../src/service/use-cases/exports/unpause-export.ts';
+import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import {
   claim,
   complete,

@@ -1,10 +1,10 @@
 import { afterAll, beforeEach, expect, it } from 'vitest';
-import type { BatchExport } from '../../../src/domain/batch-export.ts';
-import { expectLarge } from '../../../src/store/outbox.ts';
-import { insertRuns } from '../../../src/store/runs.ts';
-import { reportWorker } from '../../../src/store/workers.ts';
-import { dispatchRuns, type QueueEntry } from '../../../src/admission/dispatch-runs.ts';
-import { releaseOutgrown } from '../../../src/use-cases/runs/finish-run.ts';
+import type { BatchExport } from '../../../src/foundation/domain/batch-export.ts';
+import { expectLarge } from '../../../src/state/store/outbox.ts';
+import { insertRuns } from '../../../src/state/store/runs.ts';
+import { reportWorker } from '../../../src/state/store/workers.ts';
+import { dispatchRuns, type QueueEntry } from '../../../src/service/admission/dispatch-runs.ts';
+import { releaseOutgrown } from '../../../src/service/use-cases/runs/finish-run.ts';
 import {
   claim,
   complete,

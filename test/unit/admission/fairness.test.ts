@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import type { QueuedRun } from '../../../src/domain/run.ts';
+import type { QueuedRun } from '../../../src/foundation/domain/run.ts';
 import {
   crowdedShare,
   type DispatchLimits,
   organizationShare,
   pickFair,
-} from '../../../src/admission/fairness.ts';
+} from '../../../src/service/admission/fairness.ts';
 
 const limits: DispatchLimits = {
   perOrganization: () => 10,

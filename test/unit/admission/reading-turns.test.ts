@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { ReadingTurns } from '../../../src/admission/reading-turns.ts';
-import type { Source } from '../../../src/sources/source.ts';
+import { ReadingTurns } from '../../../src/service/admission/reading-turns.ts';
+import type { Source } from '../../../src/rows/sources/source.ts';
 
 const large = 5 * 2 ** 20;
 

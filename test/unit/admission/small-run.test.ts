@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import type { Destination } from '../../../src/destinations/destination.ts';
-import { ReadingBudget } from '../../../src/table-formats/iceberg/avro-read.ts';
-import { MemoryGate } from '../../../src/admission/memory-gate.ts';
-import { SmallRun } from '../../../src/admission/small-run.ts';
+import type { Destination } from '../../../src/rows/destinations/destination.ts';
+import { ReadingBudget } from '../../../src/rows/table-formats/iceberg/avro-read.ts';
+import { MemoryGate } from '../../../src/service/admission/memory-gate.ts';
+import { SmallRun } from '../../../src/service/admission/small-run.ts';
 
 const mebibyte = 2 ** 20;
 

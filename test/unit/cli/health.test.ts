@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { reasonOf } from '../../../src/cli/api/health.ts';
-import type { BatchExport } from '../../../src/cli/api/types.ts';
+import { reasonOf } from '../../../src/clients/cli/api/health.ts';
+import type { BatchExport } from '../../../src/clients/cli/api/types.ts';
 
 test('the reason of a failing export says that it is paused: a retry alone does not help', () => {
   const run = { latest_error: 'destination.access_denied: Refused.' };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { BatchExport, Run, RunStatus } from '../../../src/console/api-types.ts';
+import type { BatchExport, Run, RunStatus } from '../../../src/clients/console/api-types.ts';
 import {
   describeDestination,
   describeLag,
@@ -7,7 +7,7 @@ import {
   failureOf,
   intervalMs,
   intervalsBehind,
-} from '../../../src/console/export-health.ts';
+} from '../../../src/clients/console/export-health.ts';
 
 const now = Date.parse('2024-03-12T18:00:00Z');
 

@@ -1,5 +1,10 @@
 import { expect, test } from 'vitest';
-import { columnsOf, describePoint, measures, summarise } from '../../../src/console/throughput.ts';
+import {
+  columnsOf,
+  describePoint,
+  measures,
+  summarise,
+} from '../../../src/clients/console/throughput.ts';
 
 const point = (hour: number, rows: number, duration_seconds: number | null) => ({
   data_interval_start: `2024-03-01T0${hour}:00:00.000000Z`,

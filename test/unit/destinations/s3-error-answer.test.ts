@@ -3,9 +3,14 @@ import {
   AnsweredError,
   findErrorCode,
   UnreadAnswer,
-} from '../../../src/destinations/s3/error-answer.ts';
-import { isNotImplemented, toDestinationError } from '../../../src/destinations/s3/errors.ts';
-import { printXml, readShortXml, readXml, textsBelow } from '../../../src/destinations/s3/xml.ts';
+} from '../../../src/rows/destinations/s3/error-answer.ts';
+import { isNotImplemented, toDestinationError } from '../../../src/rows/destinations/s3/errors.ts';
+import {
+  printXml,
+  readShortXml,
+  readXml,
+  textsBelow,
+} from '../../../src/rows/destinations/s3/xml.ts';
 import { countLoopTurns } from '../../support/loop-turns.ts';
 
 const document =

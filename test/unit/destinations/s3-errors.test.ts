@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { isNotImplemented, toDestinationError } from '../../../src/destinations/s3/errors.ts';
-import { StalledError } from '../../../src/destinations/s3/stall-watch.ts';
-import { SluiceError } from '../../../src/domain/errors.ts';
+import { isNotImplemented, toDestinationError } from '../../../src/rows/destinations/s3/errors.ts';
+import { StalledError } from '../../../src/rows/destinations/s3/stall-watch.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 
 /** An error as the SDK throws it for an answer of the store. */
 function answer(name: string, status: number, extra: Record<string, unknown> = {}): Error {

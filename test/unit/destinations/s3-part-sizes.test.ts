@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { partSize } from '../../../src/destinations/s3/part-sizes.ts';
+import { partSize } from '../../../src/rows/destinations/s3/part-sizes.ts';
 
 const mebibyte = 1024 ** 2;
 const tebibyte = 1024 ** 4;

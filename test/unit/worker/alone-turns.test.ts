@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { AloneTurns } from '../../../src/worker/alone-turns.ts';
+import { AloneTurns } from '../../../src/service/worker/alone-turns.ts';
 
 /** Work that says when it begins, and ends when it is asked to. */
 function workOf(begun: string[], name: string) {
