@@ -63,7 +63,7 @@ const readers: Readonly<Record<string, string>> = {
 };
 
 /** They talk to the operator's own service, or are its page. */
-const clients = /^(?:cli|console|quickstart)\//;
+const clients = /^clients\/(?:cli|console|quickstart)\//;
 
 const parsing =
   /JSON\.parse\(|parseForeignJson\(|[iI]nflate|[gG]unzip|[dD]ecompress|from 'sax'|import\('hyparquet|brotli|collectBody\(|from 'yaml'/;
