@@ -19,7 +19,7 @@ import {
   openEncoder,
   readRejectedRows,
 } from '../rows/encoders/index.ts';
-import { memoryBudget } from '../rows/pipeline/memory-budget.ts';
+import { memoryBudget } from '../service/admission/memory-budget.ts';
 import { createOutboundAgents } from '../foundation/security/outbound-filter.ts';
 import type { ProxySettings } from '../foundation/security/proxy.ts';
 import type { SecretBox } from '../foundation/security/secret-box.ts';
