@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { registerCauses } from './api/causes.ts';
 import { registerExports } from './api/exports.ts';
 import { registerNotifications } from './api/notifications.ts';
+import { registerRecords } from './api/records.ts';
 import { registerRuns } from './api/runs.ts';
 import { registerTasks } from './api/tasks.ts';
 import { registerCompletion } from './completion.ts';
@@ -41,6 +42,7 @@ export function createProgram(deps: CliDeps, version: string): Command {
     registerTasks,
     registerExports,
     registerRuns,
+    registerRecords,
     registerCauses,
     registerNotifications,
   ]) {

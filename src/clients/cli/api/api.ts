@@ -11,6 +11,7 @@ import type {
   Me,
   Method,
   PathOf,
+  Plugin,
   QueryOf,
   Readiness,
 } from './types.ts';
@@ -46,6 +47,8 @@ export interface Api {
   ): Promise<AdminAnswerOf<M, Path>>;
   /** What the key may do, and where. */
   readMe(): Promise<Me>;
+  /** The plugins that steps of the key's organization can use. */
+  readPlugins(): Promise<readonly Plugin[]>;
   /** What the service's probe says of itself; needs no key. */
   readReadiness(): Promise<Readiness>;
   /** The OpenAPI document. */
@@ -137,6 +140,10 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
         (status) => status === 200 || status === 503,
       ) as Promise<Readiness>,
     readMe: () => read('GET', '/api/me') as Promise<Me>,
+    async readPlugins() {
+      const page = await read('GET', '/api/organizations/@current/plugins?limit=1000');
+      return (page as { readonly results: readonly Plugin[] }).results;
+    },
     readDocument: () => read('GET', '/api/openapi.json'),
     serviceTime: () => serviceTime,
   };

@@ -76,10 +76,13 @@ export type Cause = Schemas['Cause'];
 export type OperatorTask = Schemas['OperatorTask'];
 export type OperatorExport = Schemas['OperatorExport'];
 export type BatchExport = Schemas['BatchExport'];
+/** What an export needs; each has one. The service decides it. */
+export type Health = BatchExport['health'];
 export type Run = Schemas['BatchExportRun'];
 export type Backfill = Schemas['Backfill'];
 export type LogEntry = Schemas['BatchExportLog'];
 export type DestinationTest = Schemas['DestinationTest'];
+export type Plugin = Schemas['Plugin'];
 /** What the key may do, and its projects. */
 export type Me = Schemas['Me'];
 export type Readiness = paths['/readyz']['get']['responses'][200]['content']['application/json'];

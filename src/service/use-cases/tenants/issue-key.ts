@@ -6,6 +6,7 @@ import { recordActivity } from '../../../state/store/activity.ts';
 import { type ApiKey, insertApiKey } from '../../../state/store/api-keys.ts';
 import type { Sql, Transactor } from '../../../state/store/database.ts';
 import { findOrganization, listProjects } from '../../../state/store/tenants.ts';
+import { readNow } from '../../../state/store/ticks.ts';
 
 export interface IssueKeyInput {
   /** Null: an operator's key. */
@@ -49,6 +50,10 @@ export async function issueKey(
       if (!own.includes(id))
         problems.push(missing('project', `The organization has no project ${id}.`));
     }
+  }
+  if (input.expiresAt !== null && Date.parse(input.expiresAt) <= (await readNow(db))) {
+    const detail = `${input.expiresAt} is in the past: the key would never be valid. Choose a later time.`;
+    problems.push({ code: 'invalid_input', detail, attr: 'expires_at' });
   }
   refuseIfAny(problems);
   return db.transaction((tx) => storeNewKey(tx, input, 'created', keyId));
