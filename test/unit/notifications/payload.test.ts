@@ -26,7 +26,12 @@ test('a JSON body names event, owner and facts', () => {
     timestamp: failing.happenedAt,
     organization_id: failing.organizationId,
     project_id: 7,
-    data: failing.facts,
+    data: {
+      ...failing.facts,
+      turn: 'customer',
+      remedy: expect.stringContaining('Grant the credentials'),
+      link: null,
+    },
   });
 });
 
