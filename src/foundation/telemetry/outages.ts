@@ -25,8 +25,8 @@ type Line = () => void;
 const sayEveryMs = 30_000;
 const probeEveryMs = 1_000;
 const probePatienceMs = 3_000;
-/** Lines that wait for the first probe. */
-const heldLines = 100;
+/** Lines that wait for the first probe, which takes milliseconds. More are counted only. */
+const heldLines = 1_000;
 
 /**
  * Turns the errors of a dependency that is unreachable into one line per 30 seconds, and one when it is reachable again. Every
@@ -39,6 +39,7 @@ export class Outages {
   readonly #now: () => number;
   readonly #states = new Map<Dependency, State>();
   #held: Line[] = [];
+  #dropped = 0;
   #probing: Promise<void> | null = null;
   #closed = false;
 
@@ -61,8 +62,8 @@ export class Outages {
     const down = [...this.#states.values()].filter(({ downSince }) => downSince !== null);
     for (const state of down) state.errors += 1;
     if (down.length > 0) return;
-    if (this.#held.length >= heldLines) write();
-    else this.#held.push(write);
+    if (this.#held.length < heldLines) this.#held.push(write);
+    else this.#dropped += 1;
     this.#probing ??= this.#probe().finally(() => {
       this.#probing = null;
     });
@@ -99,9 +100,15 @@ export class Outages {
   /** Lines of before it was known that a dependency is unreachable are about that. */
   #release(isUp: boolean): void {
     const held = this.#held;
+    const dropped = this.#dropped;
     this.#held = [];
-    if (isUp) for (const write of held) write();
-    else for (const state of this.#states.values()) state.errors += held.length;
+    this.#dropped = 0;
+    if (!isUp) {
+      for (const state of this.#states.values()) state.errors += held.length + dropped;
+      return;
+    }
+    for (const write of held) write();
+    if (dropped > 0) this.#logger.warn(`${dropped} more lines about broken connections`);
   }
 
   async #check(dependency: Dependency): Promise<boolean> {

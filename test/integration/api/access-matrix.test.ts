@@ -167,7 +167,7 @@ test('a key narrowed to another project: 403 there and on organization paths', a
 test('a key narrowed to the project is as good as any there', async () => {
   const { organizationId, projectIds } = api.tenant;
   const client = await withKey({ organizationId, projectIds: [projectIds[0]] });
-  for (const operation of guarded.filter(({ path }) => path.includes('{project_id}'))) {
+  for (const operation of scoped.filter(({ path }) => path.includes('{project_id}'))) {
     const { status } = await call(client, operation);
     expect([401, 403], operation.id).not.toContain(status);
   }

@@ -186,10 +186,8 @@ describe('causes', () => {
     expect((await reader.get('/api/admin/causes?turn=ours')).body.count).toBe(0);
     const cause = body.results[0]?.id;
     const exports = await reader.get(`/api/admin/exports?cause_id=${cause}`);
-    expect(exports.body).toMatchObject({
-      count: 3,
-      results: [{ health: 'failing', turn: 'customer' }],
-    });
+    expect(exports.body.count).toBe(3);
+    expect(exports.body.results[0]).toMatchObject({ health: 'failing', turn: 'customer' });
     const all = await reader.get('/api/admin/exports?limit=1000');
     expect(all.body.results.some((one: { code: unknown }) => one.code === null)).toBe(true);
   });

@@ -75,7 +75,7 @@ test('a target of the installation hears of every organization, with all that a 
     turn: 'customer',
     since: expect.stringMatching(/Z$/),
     missing_intervals: 1,
-    remedy: expect.stringContaining('Grant the credentials permission'),
+    remedy: expect.stringContaining('Grant what is named above'),
     link: expect.stringMatching(/^https:\/\/sluice\.example\.com\/console\/#\/\d+\/exports\//),
   });
 });

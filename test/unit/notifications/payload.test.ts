@@ -29,7 +29,7 @@ test('a JSON body names event, owner and facts', () => {
     data: {
       ...failing.facts,
       turn: 'customer',
-      remedy: expect.stringContaining('Grant the credentials'),
+      remedy: expect.stringContaining('Grant what is named above'),
       link: null,
     },
   });

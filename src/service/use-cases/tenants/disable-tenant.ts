@@ -42,6 +42,6 @@ export async function disableTenant(
   const actor = { organizationId, keyId };
   for (const id of await listPausableExports(context.db, tenant, disabled ? null : reason)) {
     if (disabled) await pauseExport(context, actor, id, reason);
-    else await unpauseExport(context, actor, id, { backfill: false });
+    else await unpauseExport(context, actor, id, { backfill: false, retryMissing: false });
   }
 }
