@@ -66,6 +66,7 @@ test('pause, with a dry run and a question, tasks and cancel', async () => {
   // There is no person to ask.
   expect((await operator('causes', 'retry', id)).code).toBe(2);
   const started = await operator('causes', 'pause', id, '--yes', '--json');
+  expect(started.err).toBe('');
   const task = JSON.parse(started.out) as { id: string };
   expect((await operator('causes', 'tasks')).out).toMatch(/pause +Running +0\/3/);
   expect((await operator('causes', 'cancel', task.id)).out).toContain('Cancelled');
