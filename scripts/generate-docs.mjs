@@ -98,7 +98,7 @@ Each connection to \`DATABASE_URL\` prepares the statements that most API reques
 `;
 }
 
-/** What src/rows/pipeline/memory-budget.ts and the encoders reserve. */
+/** What src/service/admission/memory-budget.ts and the encoders reserve. */
 const memory = [
   ['The worker itself', '150'],
   ['A small run, whatever its format is', '3'],

@@ -19,8 +19,9 @@ import {
   openEncoder,
   readRejectedRows,
 } from '../rows/encoders/index.ts';
-import { memoryBudget } from '../rows/pipeline/memory-budget.ts';
+import { memoryBudget } from '../service/admission/memory-budget.ts';
 import { createOutboundAgents } from '../foundation/security/outbound-filter.ts';
+import type { ProxySettings } from '../foundation/security/proxy.ts';
 import type { SecretBox } from '../foundation/security/secret-box.ts';
 import { openDestinationConfig } from '../service/use-cases/exports/destination.ts';
 import type { ReadRows, WithoutRows } from '../rows/pipeline/read-back.ts';
@@ -56,10 +57,23 @@ export function destinationOf({ destinations }: Registry, type: string): Destina
   throw new SluiceError('destination.invalid_config', `unknown destination type ${type}`);
 }
 
+/** The proxies of an installation. */
+export function proxiesOf(
+  config: Pick<Config, 'HTTP_PROXY' | 'HTTPS_PROXY' | 'NO_PROXY'>,
+): ProxySettings {
+  const { HTTP_PROXY: http, HTTPS_PROXY: https, NO_PROXY: exceptions } = config;
+  return { http, https, exceptions };
+}
+
 /** What this installation gives to destinations. */
 export function destinationContextOf(config: Config): DestinationContext {
   return {
-    ...createOutboundAgents(config.ALLOWED_PRIVATE_ENDPOINTS),
+    ...createOutboundAgents(
+      config.ALLOWED_PRIVATE_ENDPOINTS,
+      undefined,
+      undefined,
+      proxiesOf(config),
+    ),
     allowAmbientCredentials: config.ALLOW_AMBIENT_CREDENTIALS,
     stsEndpoint: config.STS_ENDPOINT,
     fileDestinationRoot: config.FILE_DESTINATION_ROOT,

@@ -34,25 +34,25 @@ const collections: Readonly<Record<string, string>> = {
   'service/api/insights/preview-slots.ts #savings':
     'organizations that used previews in the last two minutes',
   // In a worker: numbers per organization or project that has runs.
-  'rows/pipeline/reading-turns.ts #last': 'organizations with runs',
-  'rows/pipeline/reading-turns.ts #restEnds': 'organizations with runs',
+  'service/admission/reading-turns.ts #last': 'organizations with runs',
+  'service/admission/reading-turns.ts #restEnds': 'organizations with runs',
   'rows/sources/postgres/joint-snapshots.ts #aloneUntil': 'projects, for some minutes',
   'rows/sources/postgres/kept-connections.ts #idle': 'connections, for seconds',
   'rows/sources/postgres/settle-memory.ts #late': 'mostLate names of transactions',
   'rows/sources/postgres/short-reads.ts #until': 'models of the installation',
   'rows/sources/postgres/snapshot.ts #pids': 'connections of a run',
-  'service/use-cases/runs/crowd.ts #seen': 'organizations with runs in the last 10 seconds',
+  'service/admission/crowd.ts #seen': 'organizations with runs in the last 10 seconds',
   'service/use-cases/runs/slow-exports.ts #until': '1,000 exports',
-  'service/worker/cpu-use.ts #executing': 'runs in progress',
-  'service/worker/cpu-use.ts #used': 'organizations with runs lately',
+  'service/admission/cpu-use.ts #executing': 'runs in progress',
+  'service/admission/cpu-use.ts #used': 'organizations with runs lately',
   'service/worker/lease-keeper.ts #held': 'runs in progress',
   'service/worker/notification-courier.ts #sending': 'two kinds; 64 and 8 deliveries',
   'service/worker/parking.ts #waking': 'promises in progress',
   'service/worker/parking.ts #watches': 'intervals of parked runs',
   'service/worker/run-ports.ts #byUpload': 'uploads of a run',
-  'service/worker/run-places.ts #running': 'WORKER_SMALL_RUNS',
-  'service/worker/work-clock.ts #spent': 'projects with runs in the last three seconds',
-  'service/worker/work-clock.ts #underWay': 'runs in progress',
+  'service/admission/run-places.ts #running': 'WORKER_SMALL_RUNS',
+  'service/admission/work-clock.ts #spent': 'projects with runs in the last three seconds',
+  'service/admission/work-clock.ts #underWay': 'runs in progress',
   // In a run, a query or a file.
   'rows/chain-thread/thread-transformer.ts #errors': 'maxReasons of a step',
   'rows/destinations/s3/writer.ts #early': 'parts in flight',
@@ -73,7 +73,7 @@ const collections: Readonly<Record<string, string>> = {
 const declared =
   /^(?: {2}(?:readonly )?|(?:export )?(?:const|let) )(#?\w+)(?:: [^=\n]+)? = new (?:Map|Set|BoundedMap)(?:<[^\n]*>)?\(\w*\);/gm;
 /** Pages, commands, and programs whose process is a tenant's own. */
-const elsewhere = /^clients\/(?:cli|console|quickstart)\/|^rows\/sandbox\/(?:child|realm|program)/;
+const elsewhere = /^(?:cli|console|quickstart)\/|^sandbox\/(?:child|realm|program)/;
 
 it('every collection that stays has a bound', () => {
   const found = readdirSync('src', { recursive: true, encoding: 'utf8' })

@@ -248,6 +248,17 @@ export const settings = {
     2,
     [1, 32],
   ),
+  HTTP_PROXY: optionalText(
+    'HTTP proxy for connections to `http://` addresses of destinations and webhooks, for example `http://user:password@proxy:3128`. Sluice also reads `http_proxy`.',
+    { secret: true, matches: /^https?:\/\//, mustBe: 'an http:// or https:// address' },
+  ),
+  HTTPS_PROXY: optionalText(
+    'HTTP proxy for connections to `https://` addresses of destinations, STS and webhooks, and to the mail server. The proxy must refuse private addresses. Sluice also reads `https_proxy`.',
+    { secret: true, matches: /^https?:\/\//, mustBe: 'an http:// or https:// address' },
+  ),
+  NO_PROXY: list(
+    'Hosts that Sluice reaches without a proxy: `host`, `.domain`, `host:port`, or `*`. Hosts in ALLOWED_PRIVATE_ENDPOINTS never use a proxy. Sluice also reads `no_proxy`.',
+  ),
   STS_ENDPOINT: optionalText(
     'STS endpoint for exports that use a role. Without it, Sluice uses the AWS endpoint of the region.',
   ),

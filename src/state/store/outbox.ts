@@ -16,17 +16,18 @@ const largeFor = `interval '1 day'`;
 
 /**
  * SQL that says whether a run is expected to be small: what the intervals just before it, and the one after, had. If
- * none has completed, it is not known, so no. A run that reads files is not. Reads at most four receipts.
+ * none has completed, it is: a run that turns out to be large needs only one round trip to find out. A run that reads
+ * files is not. Reads at most four receipts.
  */
-const isSmall = (run: string): string =>
-  `${run}.purpose = 'whole' and coalesce((select max(near.bytes) <= ${smallBytes} and max(near.rows) <= ${smallRows}
-      from batch_exports e, lateral (
-        (select c.bytes, c.rows from receipts c where c.export_id = e.id and c.data_interval_start < ${run}.data_interval_start
+export const isSmall = (run: string): string =>
+  `(${run}.purpose = 'whole'
+    and not exists (select from batch_exports e where e.id = ${run}.export_id and e.outgrew_at >= now() - ${largeFor})
+    and coalesce((select max(near.bytes) <= ${smallBytes} and max(near.rows) <= ${smallRows} from (
+        (select c.bytes, c.rows from receipts c where c.export_id = ${run}.export_id and c.data_interval_start < ${run}.data_interval_start
           order by c.data_interval_start desc limit 3)
         union all
-        (select c.bytes, c.rows from receipts c where c.export_id = e.id and c.data_interval_start >= ${run}.data_interval_start
-          order by c.data_interval_start limit 1)) near
-     where e.id = ${run}.export_id and (e.outgrew_at is null or e.outgrew_at < now() - ${largeFor})), false)`;
+        (select c.bytes, c.rows from receipts c where c.export_id = ${run}.export_id and c.data_interval_start >= ${run}.data_interval_start
+          order by c.data_interval_start limit 1)) near), true))`;
 
 /**
  * SQL that adds runs to the outbox; the only way to do so.

@@ -118,7 +118,7 @@ describe('an answer in XML', () => {
     const facts = toDestinationError(error);
     expect(facts).toMatchObject({
       code: 'destination.wrong_region',
-      detail: 'the bucket is in eu-central-1',
+      detail: expect.stringMatching(/The bucket is in eu-central-1\. Set region to it/),
       cause: { name: 'PermanentRedirect', status: 301, requestId: 'r1', message: 'Use "b".' },
     });
   });

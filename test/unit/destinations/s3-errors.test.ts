@@ -44,7 +44,7 @@ describe('what an answer of the store means', () => {
     ['RequestTimeout', 400, 'unavailable'],
     ['RequestTimeTooSkewed', 403, 'unavailable'],
     ['OperationAborted', 409, 'unavailable'],
-    ['TemporaryRedirect', 307, 'unavailable'],
+    ['TemporaryRedirect', 307, 'wrong_region'],
     ['BadDigest', 400, 'unavailable'],
     ['XAmzContentSHA256Mismatch', 400, 'unavailable'],
     ['SyntaxError', 502, 'unavailable'],
@@ -80,7 +80,7 @@ describe('what an answer of the store means', () => {
   ])('names the right region', (error) => {
     const found = toDestinationError(error);
     expect(found.code).toBe('destination.wrong_region');
-    expect(found.detail).toBe('the bucket is in eu-west-1');
+    expect(found.detail).toMatch(/\. The bucket is in eu-west-1\. Set region to it\.$/);
   });
 
   it('is about the credentials if a malformed header names no region', () => {
@@ -107,7 +107,10 @@ describe('what a failed connection means', () => {
   ])('%s is %s, and no address is shown', (code, expected) => {
     const error = toDestinationError(system(code));
     expect(error.code).toBe(`destination.${expected}`);
-    expect(error.detail).toBe(code);
+    const advice = /SELF_SIGNED/.test(code) ? / NODE_EXTRA_CA_CERTS\.$/ : /_[A-Z]+$|^[A-Z]+$/;
+    expect(error.detail).toMatch(advice);
+    expect(error.detail).toMatch(new RegExp(`^${code}`));
+    expect(error.detail).not.toContain('10.1.2.3');
   });
 
   it('knows a stall, keeps what is known, and takes a bug for a bug', () => {
@@ -158,9 +161,8 @@ it('keeps nothing of the request and its headers, and what the support of the st
   });
   const { cause } = toDestinationError(error);
   expect(cause).toMatchObject({ name: 'InternalError', status: 500, requestId: 'REQ1' });
-  expect(Object.values({ ...(cause as object) })).toEqual(
-    expect.not.arrayContaining([expect.any(Object)]),
-  );
+  const kept = Object.values({ ...(cause as object) });
+  expect(kept.filter((value) => typeof value === 'object' && value !== null)).toEqual([]);
 });
 
 it('knows a store that does not know a request', () => {

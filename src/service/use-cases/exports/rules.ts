@@ -95,6 +95,9 @@ export function checkTableStays(
   if (!isDeepStrictEqual(was.decimalColumns, is.decimalColumns)) {
     return [fixed('decimal_columns', 'Columns of an Iceberg table keep their types.')];
   }
+  if (was.timeAs !== is.timeAs) {
+    return [fixed('time_as', 'Columns of an Iceberg table keep their types.')];
+  }
   const moved = 'An Iceberg table cannot move to another';
   return [
     ...(was.prefix === is.prefix ? [] : [fixed('prefix', `${moved} prefix.`)]),

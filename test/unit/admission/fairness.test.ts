@@ -5,7 +5,7 @@ import {
   type DispatchLimits,
   organizationShare,
   pickFair,
-} from '../../../src/service/scheduling/fairness.ts';
+} from '../../../src/service/admission/fairness.ts';
 
 const limits: DispatchLimits = {
   perOrganization: () => 10,

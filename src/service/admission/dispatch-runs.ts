@@ -1,11 +1,6 @@
-import type { QueuedRun } from '../../../foundation/domain/run.ts';
-import {
-  crowdedShare,
-  type DispatchLimits,
-  organizationShare,
-  pickFair,
-} from '../../scheduling/fairness.ts';
-import type { Sql } from '../../../state/store/database.ts';
+import type { QueuedRun } from '../../foundation/domain/run.ts';
+import { crowdedShare, type DispatchLimits, organizationShare, pickFair } from './fairness.ts';
+import type { Sql } from '../../state/store/database.ts';
 import {
   type DispatchState,
   dispatch,
@@ -17,8 +12,8 @@ import {
   markReady,
   readDispatchState,
   unmarkDispatched,
-} from '../../../state/store/outbox.ts';
-import type { Context } from '../context.ts';
+} from '../../state/store/outbox.ts';
+import type { Context } from '../use-cases/context.ts';
 import type { Crowd } from './crowd.ts';
 
 /** A run that is unclaimed after this time is enqueued again: the queue may have lost it. */
@@ -166,9 +161,13 @@ function inOrderOf(
   return runIds.flatMap((runId) => byRun.get(runId) ?? []);
 }
 
+/** Small runs of one project that have a turn together, so that they share their snapshot. */
+const smallRunsPerTurn = 4;
+
 /** What the workers have for runs of one kind. */
 interface Places {
   readonly capacity: number;
+  readonly perTurn: number;
   /** For how many more there is room in the queue. */
   readonly slots: number;
   readonly isFor: (run: QueuedRun) => boolean;
@@ -176,14 +175,14 @@ interface Places {
 
 /** Without places for small runs, they use slots. */
 function placesOf({ capacity, smallCapacity, queued }: DispatchState): readonly Places[] {
-  const places = (of: number, isFor: Places['isFor']): Places => ({
-    ...{ capacity: of, isFor },
+  const places = (of: number, isFor: Places['isFor'], perTurn = 1): Places => ({
+    ...{ capacity: of, isFor, perTurn },
     slots: 2 * of - queued.filter(isFor).length,
   });
   if (smallCapacity === 0) return [places(capacity, () => true)];
   return [
     places(capacity, ({ small }) => !small),
-    places(smallCapacity, ({ small }) => small === true),
+    places(smallCapacity, ({ small }) => small === true, smallRunsPerTurn),
   ];
 }
 
@@ -205,14 +204,15 @@ async function choose(
         ];
   const inFlight = [...queued, ...executing];
   const chosen: QueuedRun[] = [];
-  for (const { capacity, slots, isFor } of kinds) {
+  for (const { capacity, slots, isFor, perTurn } of kinds) {
     const limits: DispatchLimits = {
       perOrganization: (id) =>
-        crowd?.isCrowding(id) ? crowdedShare(capacity) : organizationShare(capacity),
+        crowd?.isCrowding(id) ? crowdedShare(capacity, perTurn) : organizationShare(capacity),
       perProject: maxRunsPerTenant,
       perExport: maxRunsPerExport,
       // A backfill never creates more live runs than its concurrency.
       perBackfill: () => Number.POSITIVE_INFINITY,
+      perTurn,
     };
     const beside = [...inFlight.filter((run) => !isFor(run)), ...chosen];
     const own = inFlight.filter(isFor);

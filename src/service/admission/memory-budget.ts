@@ -1,5 +1,5 @@
-import { threadMemoryBytes } from '../chain-thread/thread-transformer.ts';
-import { stepMemoryBytes } from '../sandbox/open-steps.ts';
+import { threadMemoryBytes } from '../../rows/chain-thread/thread-transformer.ts';
+import { stepMemoryBytes } from '../../rows/sandbox/open-steps.ts';
 
 const mebibyte = 1024 ** 2;
 

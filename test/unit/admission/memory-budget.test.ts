@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { settings } from '../../../src/foundation/config/settings.ts';
 import { encoderMemory } from '../../../src/rows/encoders/index.ts';
 import { encoderOf, registry } from '../../../src/main/connectors.ts';
-import { idleWorkerBytes, memoryBudget } from '../../../src/rows/pipeline/memory-budget.ts';
+import { idleWorkerBytes, memoryBudget } from '../../../src/service/admission/memory-budget.ts';
 
 const mebibyte = 1024 ** 2;
 const upload = { partBytes: 8 * mebibyte, partsInFlight: 2 };

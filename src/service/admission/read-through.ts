@@ -1,4 +1,4 @@
-import type { SourceSnapshot } from '../sources/source.ts';
+import type { SourceSnapshot } from '../../rows/sources/source.ts';
 
 /** The same snapshot, whose rows are read by what `reads` makes of it. */
 export function readThrough(

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Source, SourceSnapshot } from '../sources/source.ts';
+import type { SourceSnapshot } from '../../rows/sources/source.ts';
 import { readThrough } from './read-through.ts';
 
 /** So many bytes of a run are read without a turn: a small run never waits. */
@@ -52,40 +52,28 @@ export class ReadingTurns {
     };
   }
 
-  /** The same source, whose snapshots read in turns. */
-  of(organizationId: string, source: Source): Source {
-    return {
-      ...source,
-      open: async (...asked) => {
-        const snapshot = await source.open(...asked);
-        return this.#inTurns(organizationId, snapshot);
-      },
-    };
-  }
-
   /**
-   * Executes a small run; if the organization must rest, after its small runs before it.
+   * Waits until a small run may begin; if the organization must rest, until its small runs before it have ended.
    *
+   * @returns call it when the run has ended
    * @throws the signal's reason if it aborts during the wait
    */
-  execute<T>(organizationId: string, signal: AbortSignal, run: () => Promise<T>): Promise<T> {
+  async enter(organizationId: string, signal: AbortSignal): Promise<() => void> {
     const { isCrowding, mustRest, cpuMs } = this.#options;
-    const work = async () => {
-      const before = cpuMs();
-      this.#executing += 1;
-      try {
-        return await run();
-      } finally {
-        // The others took their part of it.
-        this.#noteWork(organizationId, (cpuMs() - before) / this.#executing);
-        this.#executing -= 1;
-      }
-    };
     const inTurn = isCrowding(organizationId) && mustRest(organizationId);
-    return inTurn ? this.#take(organizationId, 'run', signal, work) : work();
+    const end = inTurn ? await this.#begin(organizationId, 'run', signal) : () => {};
+    const before = cpuMs();
+    this.#executing += 1;
+    return () => {
+      // The others took their part of it.
+      this.#noteWork(organizationId, (cpuMs() - before) / this.#executing);
+      this.#executing -= 1;
+      end();
+    };
   }
 
-  #inTurns(organizationId: string, snapshot: SourceSnapshot): SourceSnapshot {
+  /** The same snapshot, whose blocks are read in turns. */
+  readIn(organizationId: string, snapshot: SourceSnapshot): SourceSnapshot {
     let bytes = 0;
     const turns = this;
     const { cpuMs } = this.#options;
@@ -94,15 +82,10 @@ export class ReadingTurns {
         const blocks = inner.read(slice, signal)[Symbol.asyncIterator]();
         try {
           for (;;) {
-            let before = 0;
-            const take = () => {
-              before = cpuMs();
-              return blocks.next();
-            };
             const isFree = bytes < freeBytes;
-            const next = await (isFree
-              ? take()
-              : turns.#take(organizationId, 'read', signal, take));
+            const end = isFree ? () => {} : await turns.#begin(organizationId, 'read', signal);
+            const before = cpuMs();
+            const next = await blocks.next().finally(end);
             if (next.done) return;
             bytes += next.value.bytes.length;
             yield next.value;
@@ -124,23 +107,26 @@ export class ReadingTurns {
     if (end > now) this.#restEnds.set(organizationId, end);
   }
 
-  /** Does `work` after the turns that others took in the same lane before, if the organization crowds others now. */
-  async #take<T>(
+  /** Waits for the turns that others took in the same lane before, if the organization crowds others now. @returns ends it */
+  async #begin(
     organizationId: string,
     kind: 'read' | 'run',
     signal: AbortSignal,
-    work: () => Promise<T>,
-  ): Promise<T> {
+  ): Promise<() => void> {
     const { isCrowding, mustRest, wait, now } = this.#options;
-    if (!isCrowding(organizationId)) return work();
+    if (!isCrowding(organizationId)) return () => {};
     const lane = `${kind} ${organizationId}`;
     const before = this.#last.get(lane);
-    let end = () => {};
+    let resolveTurn = () => {};
     const turn = new Promise<void>((resolve) => {
-      end = resolve;
+      resolveTurn = resolve;
     });
     const own = Promise.all([before, turn]).then(() => {});
     this.#last.set(lane, own);
+    const end = () => {
+      resolveTurn();
+      if (this.#last.get(lane) === own) this.#last.delete(lane);
+    };
     try {
       if (before) await this.#waitFor(before, signal);
       const restMs = (this.#restEnds.get(organizationId) ?? 0) - now();
@@ -148,10 +134,10 @@ export class ReadingTurns {
         await wait(restMs, signal);
         signal.throwIfAborted();
       }
-      return await work();
-    } finally {
+      return end;
+    } catch (error) {
       end();
-      if (this.#last.get(lane) === own) this.#last.delete(lane);
+      throw error;
     }
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryGate, type SmallPlace } from '../../../src/service/worker/memory-gate.ts';
+import { MemoryGate, type SmallPlace } from '../../../src/service/admission/memory-gate.ts';
 
 /** Enters runs of these sizes; says which are inside. */
 function enterAll(gate: MemoryGate, sizes: readonly number[]) {

@@ -11,6 +11,8 @@ export interface DispatchLimits {
   readonly perExport: number;
   /** Runs of one backfill in flight; they take nothing from the live runs of their export. */
   readonly perBackfill: (backfillId: string) => number;
+  /** Runs of one project that have a turn together: small runs share a snapshot of the source; default: 1. */
+  readonly perTurn?: number;
 }
 
 /** From this number of slots on, one is left to other tenants. */
@@ -35,9 +37,10 @@ const crowdedPart = 8;
  * and other organizations are active. Each slot more would slow them down.
  *
  * @param capacity slots of all workers
+ * @param perTurn runs that have a turn together: fewer would only make each of them dearer
  */
-export function crowdedShare(capacity: number): number {
-  return Math.max(1, Math.floor(capacity / crowdedPart));
+export function crowdedShare(capacity: number, perTurn = 1): number {
+  return Math.max(perTurn, Math.floor(capacity / crowdedPart));
 }
 
 /**
@@ -45,8 +48,8 @@ export function crowdedShare(capacity: number): number {
  *
  * Organizations take turns: the one with the fewest runs in flight goes first, counting those chosen here.
  * The projects of an organization share its turns in the same way. Within a project live runs go before
- * backfills, then the oldest interval. Those with the same number are ordered like this too. The result does
- * not depend on the order of `candidates`. O(n log n).
+ * backfills, then the oldest interval. Those with the same number are ordered like this too. If several runs have a turn
+ * together, all of them are live, or none. The result does not depend on the order of `candidates`. O(n log n).
  *
  * Small tenants get in at once only while `perOrganization` is below the number of the workers' slots.
  *
@@ -71,13 +74,14 @@ export function pickFair<Run extends QueuedRun>(
   };
   const projects = countBy(inFlight, ({ projectId }) => projectId);
   const organizations = countBy(inFlight, ({ organizationId }) => organizationId);
-  const { perProject, perOrganization } = limits;
+  const { perProject, perOrganization, perTurn = 1 } = limits;
   const ordered = candidates.toSorted(compareRuns);
   const ofProjects = takeTurns(
     ordered,
     projects,
     ({ projectId }) => projectId,
     () => perProject,
+    perTurn,
     fits,
   );
   const inTurn = takeTurns(
@@ -85,8 +89,17 @@ export function pickFair<Run extends QueuedRun>(
     organizations,
     ({ organizationId }) => organizationId,
     perOrganization,
+    perTurn,
   );
   return inTurn.slice(0, Math.max(slots, 0));
+}
+
+/** The turn that a key has now. */
+interface Turn<Run> {
+  readonly number: number;
+  /** What goes first in it; null: what has gone before. */
+  readonly first: Run | null;
+  readonly left: number;
 }
 
 /** Keeps the order within each key, and lets the keys take turns. @param taken counts, which it changes */
@@ -95,17 +108,45 @@ function takeTurns<Run extends QueuedRun, Key>(
   taken: Map<Key, number>,
   keyOf: (run: Run) => Key,
   limitOf: (key: Key) => number,
+  perTurn: number,
   fits: (run: Run) => boolean = () => true,
 ): readonly Run[] {
-  const turns: { readonly run: Run; readonly turn: number }[] = [];
+  const turns = new Map<Key, Turn<Run>>();
+  const chosen: { readonly run: Run; readonly turn: number; readonly first: Run }[] = [];
   for (const run of runs) {
     const key = keyOf(run);
-    const turn = taken.get(key) ?? 0;
-    if (turn >= limitOf(key) || !fits(run)) continue;
-    taken.set(key, turn + 1);
-    turns.push({ run, turn });
+    const count = taken.get(key) ?? 0;
+    if (count >= limitOf(key) || !fits(run)) continue;
+    taken.set(key, count + 1);
+    const { number, first, left } = turnOf(
+      turns.get(key) ?? afterTurns(count, perTurn),
+      run,
+      perTurn,
+    );
+    turns.set(key, { number, first, left: left - 1 });
+    chosen.push({ run, turn: number, first });
   }
-  return turns.sort((a, b) => a.turn - b.turn || compareRuns(a.run, b.run)).map(({ run }) => run);
+  return chosen
+    .sort((a, b) => a.turn - b.turn || compareRuns(a.first, b.first))
+    .map(({ run }) => run);
+}
+
+const afterTurns = (taken: number, perTurn: number): Turn<never> => ({
+  number: Math.floor(taken / perTurn),
+  first: null,
+  left: perTurn - (taken % perTurn),
+});
+
+/** The turn of the next run: the same if it has room for one of its kind. */
+function turnOf<Run extends QueuedRun>(
+  { number, first, left }: Turn<Run>,
+  run: Run,
+  perTurn: number,
+): Turn<Run> & { readonly first: Run } {
+  if (first === null) return { number, first: run, left };
+  const isSameKind = (first.backfillId === null) === (run.backfillId === null);
+  if (left > 0 && isSameKind) return { number, first, left };
+  return { number: number + 1, first: run, left: perTurn };
 }
 
 function countBy<Key>(

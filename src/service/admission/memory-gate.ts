@@ -33,6 +33,7 @@ type Holder = 'large' | 'small' | 'growth';
 export class MemoryGate {
   readonly #totalBytes: number;
   readonly #smallShareBytes: number;
+  readonly #slots: number;
   readonly #waiting: Waiting[] = [];
   readonly #waitingSmall: WaitingSmall[] = [];
   #growing: Growing[] = [];
@@ -40,10 +41,14 @@ export class MemoryGate {
   readonly #used = { large: 0, small: 0, growth: 0 };
   #closed = false;
 
-  /** @param smallShareBytes of the total, what only small runs may use; but a run that needs it too gets it */
-  constructor(totalBytes: number, smallShareBytes = 0) {
+  /**
+   * @param smallShareBytes of the total, what only small runs may use; but a run that needs it too gets it
+   * @param slots with so many large runs inside, no small one becomes large
+   */
+  constructor(totalBytes: number, smallShareBytes = 0, slots = Number.POSITIVE_INFINITY) {
     this.#totalBytes = totalBytes;
     this.#smallShareBytes = smallShareBytes;
+    this.#slots = slots;
   }
 
   /** What all runs inside may need together. */
@@ -158,7 +163,8 @@ export class MemoryGate {
       outgrow: (more) => {
         if (!isSmall) return true;
         this.#used.small -= bytes;
-        const fits = !this.#closed && this.#waiting.length === 0 && this.#hasRoom(more);
+        const hasSlot = this.#runs.large < this.#slots && this.#waiting.length === 0;
+        const fits = !this.#closed && hasSlot && this.#hasRoom(more);
         this.#used.small += bytes;
         if (!fits) return false;
         isSmall = false;

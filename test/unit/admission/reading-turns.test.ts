@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ReadingTurns } from '../../../src/rows/pipeline/reading-turns.ts';
+import { ReadingTurns } from '../../../src/service/admission/reading-turns.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
 
 const large = 5 * 2 ** 20;
@@ -28,9 +28,19 @@ function startSource() {
 
 async function openRun(turns: ReadingTurns, organizationId: string, signal: AbortSignal) {
   const { source, waiting } = startSource();
-  const snapshot = await turns.of(organizationId, source).open({} as never, signal);
+  const snapshot = turns.readIn(organizationId, await source.open({} as never, signal));
   const blocks = snapshot.read({ start: 0, end: 1 }, signal)[Symbol.asyncIterator]();
   return { blocks, waiting };
+}
+
+async function executeIn<T>(
+  turns: ReadingTurns,
+  organizationId: string,
+  signal: AbortSignal,
+  run: () => Promise<T>,
+): Promise<T> {
+  const end = await turns.enter(organizationId, signal);
+  return run().finally(end);
 }
 
 const untilNow = () => new Promise((resolve) => setImmediate(resolve));
@@ -130,52 +140,53 @@ test('small runs of an organization that must rest execute one at a time', async
   const { turns } = startRests((id) => id === 'a');
   const begun: string[] = [];
   let end = () => {};
-  const first = turns.execute('a', never, () => {
+  const first = executeIn(turns, 'a', never, () => {
     begun.push('first');
     return new Promise<void>((resolve) => {
       end = resolve;
     });
   });
-  const second = turns.execute('a', never, async () => void begun.push('second'));
-  await turns.execute('b', never, async () => void begun.push('of another'));
-  expect(begun).toEqual(['first', 'of another']);
+  const second = executeIn(turns, 'a', never, async () => void begun.push('second'));
+  await executeIn(turns, 'b', never, async () => void begun.push('of another'));
+  expect(new Set(begun)).toEqual(new Set(['first', 'of another']));
   end();
   await Promise.all([first, second]);
   expect(begun).toEqual(['first', 'of another', 'second']);
   // One that used less than others does not wait.
-  void turns.execute('b', never, () => new Promise<void>(() => {}));
-  void turns.execute('b', never, async () => void begun.push('at once'));
+  void executeIn(turns, 'b', never, () => new Promise<void>(() => {}));
+  void executeIn(turns, 'b', never, async () => void begun.push('at once'));
   await untilNow();
   expect(begun.at(-1)).toBe('at once');
 });
 
 test('an organization that must rest does so before its next run, for a share of its work, and not too long', async () => {
   const { clock, rests, turns, work } = startRests((id) => id === 'a');
-  await turns.execute('a', never, work(40));
-  await turns.execute('b', never, work(40));
+  await executeIn(turns, 'a', never, work(40));
+  await executeIn(turns, 'b', never, work(40));
   clock.now += 20;
-  const next = turns.execute('a', never, work(10_000));
-  await turns.execute('b', never, work(40));
+  const next = executeIn(turns, 'a', never, work(10_000));
+  await executeIn(turns, 'b', never, work(40));
   await untilNow();
   expect(rests.map(({ ms }) => ms)).toEqual([100]);
   rests[0]?.end();
   await next;
   // However much it was, the rest has an end.
-  const last = turns.execute('a', never, work(1));
+  const last = executeIn(turns, 'a', never, work(1));
   await untilNow();
   expect(rests[1]?.ms).toBe(1_000);
   clock.now += 1_000;
   rests[1]?.end();
   await last;
   clock.now += 3;
-  await turns.execute('a', never, work(1));
+  await executeIn(turns, 'a', never, work(1));
   expect(rests).toHaveLength(2);
 });
 
 test('of what the processors did during a small run, it rests for its own part only', async () => {
   const { clock, rests, turns, work } = startRests((id) => id === 'a');
   let end = () => {};
-  const beside = turns.execute(
+  const beside = executeIn(
+    turns,
     'b',
     never,
     () =>
@@ -184,8 +195,8 @@ test('of what the processors did during a small run, it rests for its own part o
       }),
   );
   // It is executed beside one of another organization, which ends later.
-  await turns.execute('a', never, work(40));
-  const next = turns.execute('a', never, work(0));
+  await executeIn(turns, 'a', never, work(40));
+  const next = executeIn(turns, 'a', never, work(0));
   await untilNow();
   expect(rests.map(({ ms }) => ms)).toEqual([60]);
   clock.now += 60;
@@ -217,15 +228,15 @@ const hourMs = 3_600_000;
 
 test('a process that was frozen for an hour in a rest goes on at once, and owes no rest for the hour', async () => {
   const { clock, rests, turns, work } = startRests(() => true);
-  await turns.execute('a', never, work(100));
-  const next = turns.execute('a', never, work(0));
+  await executeIn(turns, 'a', never, work(100));
+  const next = executeIn(turns, 'a', never, work(0));
   await untilNow();
   expect(rests).toHaveLength(1);
   // The timer of the rest is late, and no processor was used meanwhile.
   clock.now += hourMs;
   rests[0]?.end();
   await next;
-  await turns.execute('a', never, work(0));
+  await executeIn(turns, 'a', never, work(0));
   expect(rests).toHaveLength(1);
 });
 
@@ -239,7 +250,7 @@ test('a process that was frozen for an hour in a rest reads nothing more for a r
   waiting.shift()?.(large);
   await first;
   const second = blocks.next();
-  const other = turns.execute('a', never, async () => 'executed');
+  const other = executeIn(turns, 'a', never, async () => 'executed');
   await untilNow();
   clock.now += hourMs;
   // The heartbeat's timer is as late, and comes first: another worker has the run.
@@ -260,11 +271,11 @@ test('an abort ends a rest', async () => {
     cpuMs: () => cpuMs,
     now: () => 0,
   });
-  await turns.execute('a', cancel.signal, async () => {
+  await executeIn(turns, 'a', cancel.signal, async () => {
     cpuMs += 1_000_000;
   });
   const begun: string[] = [];
-  const next = turns.execute('a', cancel.signal, async () => void begun.push('next'));
+  const next = executeIn(turns, 'a', cancel.signal, async () => void begun.push('next'));
   cancel.abort(new Error('cancelled'));
   await expect(next).rejects.toThrow('cancelled');
   expect(begun).toEqual([]);

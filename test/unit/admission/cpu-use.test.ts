@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { CpuUse } from '../../../src/service/worker/cpu-use.ts';
+import { CpuUse } from '../../../src/service/admission/cpu-use.ts';
 
 function start() {
   const clock = { cpuMs: 0, now: 0 };

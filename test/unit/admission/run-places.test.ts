@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { RunPlaces, runsPerJob } from '../../../src/service/worker/run-places.ts';
+import { RunPlaces, runsPerJob } from '../../../src/service/admission/run-places.ts';
 
 /** Runs that end when they are allowed to. */
 function openRuns() {

@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
+import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { ReadingBudget } from '../../../src/rows/table-formats/iceberg/avro-read.ts';
-import { MemoryGate } from '../../../src/service/worker/memory-gate.ts';
-import { SmallRun } from '../../../src/service/worker/small-run.ts';
+import { MemoryGate } from '../../../src/service/admission/memory-gate.ts';
+import { SmallRun } from '../../../src/service/admission/small-run.ts';
 
 const mebibyte = 2 ** 20;
 
@@ -19,7 +20,7 @@ function storeOf(bytes: number) {
       return { body: body(), etag: '"a"' };
     },
   };
-  return store;
+  return store as unknown as Destination & { readonly taken: number };
 }
 
 /** A small run in a worker with so much memory. */
@@ -31,9 +32,9 @@ async function enter(memory: number) {
 }
 
 async function readAll(run: SmallRun, store: ReturnType<typeof storeOf>): Promise<number> {
-  const found = await run.at(store).readFile();
+  const found = await run.at(store).readFile('key');
   let bytes = 0;
-  for await (const chunk of found.body) bytes += chunk.length;
+  for await (const chunk of found?.body ?? []) bytes += chunk.length;
   return bytes;
 }
 
@@ -48,7 +49,7 @@ it('reads a large manifest of its store only with the memory of a large run', as
 
 it('unpacks a large manifest of a table only with the memory of a large run', async () => {
   const { gate, run } = await enter(60 * mebibyte);
-  const { holds } = run.at<Parameters<SmallRun['at']>[0]>(storeOf(0));
+  const { holds } = run.at(storeOf(0));
   const budget = new ReadingBudget(64 * mebibyte, 100_000, holds);
   budget.take(mebibyte, 2_000);
   expect(gate.usedBytes).toBe(2 * mebibyte);
@@ -57,7 +58,7 @@ it('unpacks a large manifest of a table only with the memory of a large run', as
 
   const { gate: full, run: other } = await enter(60 * mebibyte);
   await full.enter(30 * mebibyte);
-  const place = other.at<Parameters<SmallRun['at']>[0]>(storeOf(0));
+  const place = other.at(storeOf(0));
   const { holds: refuses } = place;
   expect(() => new ReadingBudget(64 * mebibyte, 100_000, refuses).take(4 * mebibyte, 0)).toThrow(
     expect.objectContaining({ code: 'run.released' }),
