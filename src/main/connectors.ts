@@ -21,6 +21,7 @@ import {
 } from '../rows/encoders/index.ts';
 import { memoryBudget } from '../service/admission/memory-budget.ts';
 import { createOutboundAgents } from '../foundation/security/outbound-filter.ts';
+import type { ProxySettings } from '../foundation/security/proxy.ts';
 import type { SecretBox } from '../foundation/security/secret-box.ts';
 import { openDestinationConfig } from '../service/use-cases/exports/destination.ts';
 import type { ReadRows, WithoutRows } from '../rows/pipeline/read-back.ts';
@@ -56,16 +57,30 @@ export function destinationOf({ destinations }: Registry, type: string): Destina
   throw new SluiceError('destination.invalid_config', `unknown destination type ${type}`);
 }
 
+/** The proxies of an installation. */
+export function proxiesOf(
+  config: Pick<Config, 'HTTP_PROXY' | 'HTTPS_PROXY' | 'NO_PROXY'>,
+): ProxySettings {
+  const { HTTP_PROXY: http, HTTPS_PROXY: https, NO_PROXY: exceptions } = config;
+  return { http, https, exceptions };
+}
+
 /** What this installation gives to destinations. */
 export function destinationContextOf(config: Config): DestinationContext {
   return {
-    ...createOutboundAgents(config.ALLOWED_PRIVATE_ENDPOINTS),
+    ...createOutboundAgents(
+      config.ALLOWED_PRIVATE_ENDPOINTS,
+      undefined,
+      undefined,
+      proxiesOf(config),
+    ),
     allowAmbientCredentials: config.ALLOW_AMBIENT_CREDENTIALS,
     stsEndpoint: config.STS_ENDPOINT,
     fileDestinationRoot: config.FILE_DESTINATION_ROOT,
     partBytes: config.UPLOAD_PART_MIB * 1024 * 1024,
     partsInFlight: config.UPLOAD_PARTS_IN_FLIGHT,
-    maxParts: config.UPLOAD_MAX_PARTS,
+    // What S3 allows. Later parts are larger, so that every file fits.
+    maxParts: 10_000,
     connectTimeoutMs: 10_000,
     stallTimeoutMs: config.UPLOAD_STALL_SECONDS * 1_000,
     minBytesPerSecond: config.UPLOAD_MIN_KIB_PER_SECOND * 1_024,

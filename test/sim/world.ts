@@ -111,6 +111,7 @@ const hourMs = 3_600_000;
 const rules: ExportRules = {
   models: [],
   destinationTypes: ['NoOp'],
+  keyIdProperty: () => null,
   encloseConfig: (_type, config) => config,
   checkDestination: (_type, config) => ({ config, problems: [] }),
   placeOf: () => 'nowhere',
@@ -289,7 +290,9 @@ async function edit(world: World, action: Edit): Promise<void> {
       return;
     case 'unpause': {
       const { backfill } = action;
-      await unpauseExport(context, actor, id, { backfill }).catch(unlessRefused);
+      await unpauseExport(context, actor, id, { backfill, retryMissing: false }).catch(
+        unlessRefused,
+      );
       return;
     }
     case 'cadence':

@@ -8,6 +8,13 @@ export type Config = {
     : never;
 };
 
+/** Many programs read the variables of proxies in lower case. */
+const otherSpelling: Readonly<Record<string, string>> = {
+  HTTP_PROXY: 'http_proxy',
+  HTTPS_PROXY: 'https_proxy',
+  NO_PROXY: 'no_proxy',
+};
+
 /** Lists every fault of the configuration at once, one per line. */
 export class ConfigError extends Error {
   readonly faults: readonly string[];
@@ -36,7 +43,7 @@ export function readConfig(
   const values: Record<string, unknown> = {};
   for (const [name, setting] of Object.entries<Setting<unknown>>(settings)) {
     try {
-      values[name] = setting.read(env[name]);
+      values[name] = setting.read(env[name] ?? env[otherSpelling[name] ?? '']);
     } catch (error) {
       const fault = `${name} ${error instanceof Error ? error.message : String(error)}`;
       if (kept.has(name)) {

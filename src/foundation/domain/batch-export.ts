@@ -1,14 +1,17 @@
 import type { Cadence } from './cadence.ts';
+import { maxMissingCounted, type MissingIntervals } from './coverage.ts';
 import type { DestinationConfig } from './file-settings.ts';
 import type { PropertyFilter } from './property-filter.ts';
 import type { Schedule } from './schedule.ts';
-import type { Instant, Timestamp } from './time.ts';
+import { type Instant, type Timestamp, toTimestamp } from './time.ts';
 
 /** A destination as stored: `config` without its secrets, which are sealed beside it. */
 export interface StoredDestination {
   readonly type: string;
   readonly config: DestinationConfig;
   readonly secrets: Buffer | null;
+  /** Which secrets it has, with the end of the id of a key; absent or null: not known, or none. */
+  readonly secretEnds?: Readonly<Record<string, string | null>> | null;
 }
 
 /** A named, scheduled job that ships one model's rows to one destination. */
@@ -50,3 +53,54 @@ export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine']
  * failures that are over. `fine`: none of these.
  */
 export type ExportHealth = (typeof exportHealths)[number];
+
+/** What the reason of a health needs besides the export. */
+export interface HealthFacts {
+  readonly health: ExportHealth;
+  /** The error of the newest run that ended without success; null unless the export is failing. */
+  readonly failure: string | null;
+  readonly missing: MissingIntervals;
+}
+
+/** Why an export has its health, in one sentence; null if it is fine. */
+export function reasonOf(
+  batchExport: Pick<
+    BatchExport,
+    'pausedReason' | 'freshnessMinutes' | 'lateSince' | 'highWaterMark' | 'createdAt'
+  >,
+  { health, failure, missing }: HealthFacts,
+): string | null {
+  switch (health) {
+    case 'failing':
+      return failure ?? 'The newest run that ended has failed. Its log says why.';
+    case 'late':
+      return describeLateness(batchExport);
+    case 'incomplete': {
+      const { count, since } = missing;
+      const least = count >= maxMissingCounted ? 'At least ' : '';
+      const have = count === 1 ? '1 requested interval has' : `${count} requested intervals have`;
+      return `${least}${have} no data, the oldest since ${since === null ? 'an unknown time' : toTimestamp(since)}.`;
+    }
+    case 'paused':
+      return batchExport.pausedReason === null
+        ? 'A person paused it.'
+        : `Sluice paused it: ${batchExport.pausedReason}`;
+    case 'fine':
+      return null;
+  }
+}
+
+function describeLateness({
+  freshnessMinutes: minutes,
+  lateSince,
+  highWaterMark: mark,
+  createdAt,
+}: Parameters<typeof reasonOf>[0]): string {
+  const upTo =
+    mark === null
+      ? `No interval is complete since it was created, ${createdAt}`
+      : `It is complete only up to ${toTimestamp(mark)}`;
+  return minutes === null
+    ? `${upTo}, more than two intervals ago.`
+    : `${upTo}. It misses its objective of ${minutes} minutes${lateSince === null ? '' : ` since ${lateSince}`}.`;
+}

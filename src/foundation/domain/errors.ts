@@ -32,7 +32,7 @@ const transient = (fault: Fault, means: string, remedy: string): ErrorSpec => ({
 export const errorCatalogue = {
   'destination.access_denied': customer(
     'The destination refused access.',
-    'Grant the credentials permission to write to the bucket and prefix, then retry the run.',
+    'Grant what is named above to the credentials, then retry the run.',
   ),
   'destination.invalid_credentials': customer(
     'The destination rejected the credentials.',
@@ -47,8 +47,8 @@ export const errorCatalogue = {
     'Create the bucket or correct bucket_name, then retry the run.',
   ),
   'destination.wrong_region': customer(
-    'The bucket is in another region.',
-    'Set region to the region of the bucket, then retry the run.',
+    'The bucket is in another region or at another address.',
+    'Set region to the region of the bucket, and endpoint_url to its address, then retry the run.',
   ),
   'destination.kms_denied': customer(
     'The credentials are not allowed to use the KMS key.',
@@ -111,6 +111,16 @@ export const errorCatalogue = {
     'destination',
     'The destination no longer knows the upload.',
     'No action needed: Sluice retries automatically, from the start of the file.',
+  ),
+  'destination.invalid_parts': transient(
+    'destination',
+    'The destination refused the number or the size of the parts of an upload.',
+    'Sluice retries with other parts. If it persists, set max_file_size_mb of the export, so that each file has fewer parts.',
+  ),
+  'destination.proxy_refused': transient(
+    'destination',
+    'The proxy of this installation refused the connection.',
+    'Ask your operator to check HTTP_PROXY, HTTPS_PROXY and NO_PROXY, and what the proxy allows. Sluice retries automatically.',
   ),
   'query.invalid': customer(
     'The query is not valid.',

@@ -14,6 +14,16 @@ export interface FormatSettings {
   readonly infinity: InfinityChoice;
   /** How CSV has arrays and composites: as JSON, or as PostgreSQL prints them, so that COPY reads them. */
   readonly csvArrays: 'json' | 'postgres';
+  /** What separates the cells of a CSV. */
+  readonly csvDelimiter: CsvDelimiter;
+  /** How CSV has a null; `empty` is a cell of no characters, without quotes. */
+  readonly csvNull: CsvNull;
+  /** Whether a CSV begins with a byte order mark. */
+  readonly csvBom: boolean;
+  /** What Parquet may use: all encodings of today's readers, or those that every reader knows. */
+  readonly parquetEncodings: ParquetEncodings;
+  /** How Parquet has a time of day: as its type TIME, or as text. */
+  readonly timeAs: TimeAs;
   /** What the JSON value null of a json column becomes: the text `null`, or a null of the column. */
   readonly jsonNull: 'keep' | 'null';
   /** Whether halves of surrogate pairs in json values become U+FFFD. */
@@ -21,6 +31,22 @@ export interface FormatSettings {
   /** Of the table that the files make; its columns have ids in the files. Null: none. */
   readonly tableFormat: TableFormat | null;
 }
+
+export const csvDelimiters = ['comma', 'semicolon', 'tab', 'pipe'] as const;
+
+export type CsvDelimiter = (typeof csvDelimiters)[number];
+
+export const csvNulls = ['empty', '\\N', 'NULL'] as const;
+
+export type CsvNull = (typeof csvNulls)[number];
+
+export const parquetEncodings = ['modern', 'compatible'] as const;
+
+export type ParquetEncodings = (typeof parquetEncodings)[number];
+
+export const timeForms = ['micros', 'text'] as const;
+
+export type TimeAs = (typeof timeForms)[number];
 
 export const tableFormats = ['iceberg'] as const;
 
@@ -41,6 +67,11 @@ const usual: FormatSettings = {
   decimalColumns: null,
   infinity: 'reject',
   csvArrays: 'json',
+  csvDelimiter: 'comma',
+  csvNull: 'empty',
+  csvBom: false,
+  parquetEncodings: 'modern',
+  timeAs: 'micros',
   jsonNull: 'keep',
   replaceInvalidUnicode: false,
   tableFormat: null,
@@ -53,10 +84,19 @@ export function readFormatSettings(config: Config): FormatSettings {
     decimalColumns: readDecimalColumns(config.decimal_columns),
     infinity: infinityChoices.find((choice) => choice === config.infinity) ?? usual.infinity,
     csvArrays: config.csv_arrays === 'postgres' ? 'postgres' : usual.csvArrays,
+    csvDelimiter: oneOf(csvDelimiters, config.csv_delimiter) ?? usual.csvDelimiter,
+    csvNull: oneOf(csvNulls, config.csv_null) ?? usual.csvNull,
+    csvBom: config.csv_bom === true,
+    parquetEncodings: oneOf(parquetEncodings, config.parquet_encodings) ?? usual.parquetEncodings,
+    timeAs: oneOf(timeForms, config.time_as) ?? usual.timeAs,
     jsonNull: config.json_null === 'null' ? 'null' : usual.jsonNull,
     replaceInvalidUnicode: config.replace_invalid_unicode === true,
     tableFormat: config.table_format === 'iceberg' ? 'iceberg' : usual.tableFormat,
   };
+}
+
+function oneOf<T>(choices: readonly T[], value: unknown): T | undefined {
+  return choices.find((choice) => choice === value);
 }
 
 /** The settings that a recipe keeps: those that are not the usual ones. */

@@ -14,13 +14,26 @@ export interface StoreTraits {
   readonly checksums: boolean;
   /** A completed upload refuses further parts. Otherwise a late part changes the object. */
   readonly sealsUploads: boolean;
+  readonly parts: PartTraits;
 }
+
+/** What the store demands of the parts of an upload, as its refusals said. No probe finds it. */
+export interface PartTraits {
+  /** All parts but the last must have one size. */
+  readonly equal: boolean;
+  /** How many parts an upload may have; null: as many as the installation allows. */
+  readonly most: number | null;
+  /** The size that the largest file so far needs; null: the installation's. */
+  readonly bytes: number | null;
+}
+
+export const usualParts: PartTraits = { equal: false, most: null, bytes: null };
 
 /** Stored traits; null if one is missing, because an older release did not probe it. */
 export function readTraits(kept: Partial<StoreTraits> | null): StoreTraits | null {
-  const names = Object.keys(lacks) as (keyof StoreTraits)[];
+  const names = Object.keys(lacks) as Trait[];
   const isWhole = kept !== null && names.every((name) => kept[name] !== undefined);
-  return isWhole ? (kept as StoreTraits) : null;
+  return isWhole ? { ...(kept as StoreTraits), parts: kept.parts ?? usualParts } : null;
 }
 
 /** Whether the store refuses the manifest of a worker that lost its run, once a later one is current. */
@@ -31,8 +44,11 @@ export function fencesManifests({ ifNoneMatch, ifMatch }: StoreTraits): boolean 
 /** How long the result of a probe is used: the store may be upgraded. */
 export const traitsValidDays = 7;
 
+/** What a probe finds. */
+type Trait = Exclude<keyof StoreTraits, 'parts'>;
+
 /** What is weaker without each trait. */
-const lacks: Readonly<Record<keyof StoreTraits, string>> = {
+const lacks: Readonly<Record<Trait, string>> = {
   ifNoneMatch:
     'The store does not support conditional writes (If-None-Match): only the lease prevents two workers from writing the first run of an interval.',
   ifMatch:
@@ -50,8 +66,8 @@ const lacks: Readonly<Record<keyof StoreTraits, string>> = {
 /** The traits that a store lacks, each with a sentence that says what is weaker. */
 export function describeMissingTraits(
   traits: StoreTraits,
-): readonly { readonly trait: keyof StoreTraits; readonly text: string }[] {
-  const names = Object.keys(lacks) as (keyof StoreTraits)[];
+): readonly { readonly trait: Trait; readonly text: string }[] {
+  const names = Object.keys(lacks) as Trait[];
   return names
     .filter((trait) => traits[trait] === false || traits[trait] === 'none')
     .map((trait) => ({ trait, text: lacks[trait] }));

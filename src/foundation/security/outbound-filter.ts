@@ -6,6 +6,7 @@ import { isIP, type LookupFunction, Socket, type TcpNetConnectOpts } from 'node:
 import type { Duplex } from 'node:stream';
 import { RequestFilteringHttpAgent, RequestFilteringHttpsAgent } from 'request-filtering-agent';
 import { SluiceError } from '../domain/errors.ts';
+import { noProxy, openTunnel, type ProxySettings, proxyFor } from './proxy.ts';
 import { createNameLookup, type NameLookup } from './name-lookup.ts';
 import { isPublicAddress } from './public-address.ts';
 
@@ -14,8 +15,9 @@ import { isPublicAddress } from './public-address.ts';
  * after the name was resolved, so changing the address of a name between check and use has no effect.
  * Refusal: SluiceError `destination.endpoint_forbidden`.
  *
- * The agents follow no redirect (Node's never do) and use no proxy. A caller must not follow redirects
- * without them.
+ * The agents follow no redirect (Node's never do). A caller must not follow redirects
+ * without them. With a proxy, the name is resolved and checked here too, but the proxy resolves it again: it must refuse
+ * private addresses itself. A name that only the proxy can resolve is left to it.
  */
 export interface OutboundAgents {
   readonly httpAgent: HttpAgent;
@@ -42,11 +44,13 @@ const usualIdleMs = 15_000;
  *   resolves their names, as the operator expects.
  * @param names resolves all other names
  * @param idleMs after which a connection without a request ends
+ * @param proxies for all other endpoints
  */
 export function createOutboundAgents(
   allowedPrivateEndpoints: readonly string[],
   names: NameLookup | Lookup = createNameLookup(),
   idleMs = usualIdleMs,
+  proxies = noProxy,
 ): OutboundAgents {
   const lookup: Lookups =
     typeof names === 'function'
@@ -56,8 +60,14 @@ export function createOutboundAgents(
   const options = { keepAlive: true, maxSockets: 256, maxFreeSockets: 64, timeout: idleMs };
   // Their classes check the addresses again with their own table: two walls.
   return {
-    httpAgent: guard(new RequestFilteringHttpAgent(options), HttpAgent, allowed, lookup),
-    httpsAgent: guard(new RequestFilteringHttpsAgent(options), HttpsAgent, allowed, lookup),
+    httpAgent: guard(new RequestFilteringHttpAgent(options), HttpAgent, allowed, lookup, proxies),
+    httpsAgent: guard(
+      new RequestFilteringHttpsAgent(options),
+      HttpsAgent,
+      allowed,
+      lookup,
+      proxies,
+    ),
   };
 }
 
@@ -103,6 +113,7 @@ function guard<A extends HttpAgent>(
   plain: typeof HttpAgent | typeof HttpsAgent,
   allowed: ReadonlySet<string>,
   lookup: Lookups,
+  proxies: ProxySettings,
 ): A {
   const connectChecked: Connect = agent.createConnection.bind(agent);
   const connectPlain: Connect = plain.prototype.createConnection.bind(agent);
@@ -113,9 +124,39 @@ function guard<A extends HttpAgent>(
     const { host } = options;
     if (isForbiddenLiteral(host)) return refusedSocket(host, listener);
     const resolve = lookup.checked(options.tenant ?? '');
+    const secure = plain === HttpsAgent;
+    const port = Number(options.port ?? (secure ? 443 : 80));
+    const proxy = host === undefined ? null : proxyFor(proxies, secure, host, port);
+    if (host !== undefined && proxy !== null && listener) {
+      throughProxy(proxy, host, port, checkedLookup(resolve)).then(
+        (socket) => {
+          const made = secure ? connectPlain({ ...options, socket } as ConnectOptions) : socket;
+          listener(null, made ?? socket);
+        },
+        (error: Error) => listener(error, new Socket()),
+      );
+      return undefined;
+    }
     return connectChecked({ ...options, lookup: checkedLookup(resolve) }, listener);
   };
   return Object.assign(agent, { createConnection });
+}
+
+/** @throws SluiceError `destination.endpoint_forbidden`; what `openTunnel` throws */
+async function throughProxy(
+  proxy: string,
+  host: string,
+  port: number,
+  resolve: LookupFunction,
+): Promise<Socket> {
+  if (isIP(host) === 0) {
+    await new Promise<void>((done, fail) => {
+      resolve(host, { all: true }, (error) =>
+        error instanceof SluiceError ? fail(error) : done(),
+      );
+    });
+  }
+  return openTunnel(proxy, host, port);
 }
 
 function isAllowed(options: TcpNetConnectOpts, allowed: ReadonlySet<string>): boolean {

@@ -4,7 +4,7 @@ import type { TObject } from 'typebox';
 import type { DestinationConfig } from '../../foundation/domain/file-settings.ts';
 import type { Problem } from '../../foundation/domain/problem.ts';
 import type { RetryPolicy } from '../../foundation/domain/retry-policy.ts';
-import type { StoreTraits } from '../../foundation/domain/store-traits.ts';
+import { type StoreTraits, usualParts } from '../../foundation/domain/store-traits.ts';
 import type { Instant } from '../../foundation/domain/time.ts';
 import type { SharedProbes } from './shared-probes.ts';
 
@@ -46,6 +46,8 @@ export interface FileOptions {
    * smaller than one part in a single request, when the file is completed. No upload is begun.
    */
   readonly isNewKey?: boolean;
+  /** The file ends once it has about this many bytes; null or missing: it has no limit. */
+  readonly maxBytes?: number | null;
 }
 
 /** Which run made a file, and in which era of its database: a copy of the database has other runs. */
@@ -161,6 +163,7 @@ export const allTraits: StoreTraits = {
   completeIfMatch: true,
   checksums: true,
   sealsUploads: true,
+  parts: usualParts,
 };
 
 /** One step of the destination's own test. */
@@ -339,6 +342,8 @@ export interface DestinationOwner {
 export interface DestinationDefinition {
   readonly type: string;
   readonly configSchema: TObject;
+  /** The secret property that is the id of a key; absent: none. Its last characters are shown. */
+  readonly keyIdProperty?: string | undefined;
   /** Properties of the config besides the file settings: the place of the files, and how it is reached. */
   readonly ownProperties: readonly string[];
   /** Whether an installation has what the destination needs. The API refuses a config of another. */

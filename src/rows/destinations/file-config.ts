@@ -6,7 +6,15 @@ import {
   rejectedChoices,
   usualRetentionDays,
 } from '../../foundation/domain/file-settings.ts';
-import { infinityChoices, tableFormats } from '../../foundation/domain/format-settings.ts';
+import {
+  csvDelimiters,
+  csvNulls,
+  type FormatSettings,
+  infinityChoices,
+  parquetEncodings,
+  tableFormats,
+  timeForms,
+} from '../../foundation/domain/format-settings.ts';
 import { checkKeyTemplate, keyVariables } from '../../foundation/domain/key-template.ts';
 import type { Problem } from '../../foundation/domain/problem.ts';
 import type { DestinationDefinition } from './destination.ts';
@@ -99,6 +107,40 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       default: defaults.csvArrays,
     }),
   ),
+  csv_delimiter: Type.Optional(
+    Type.Enum([...csvDelimiters], {
+      description: 'What separates the cells. Only for CSV.',
+      default: defaults.csvDelimiter,
+    }),
+  ),
+  csv_null: Type.Optional(
+    Type.Enum([...csvNulls], {
+      description:
+        'How to write a NULL. Only for CSV. empty: a cell without characters. An empty text is "" in quotes. \\N and NULL: this word without quotes. A text that equals the word is in quotes.',
+      default: defaults.csvNull,
+    }),
+  ),
+  csv_bom: Type.Optional(
+    Type.Boolean({
+      description:
+        'Begin each file with a byte order mark, so that Excel reads UTF-8. Only for CSV. PostgreSQL and other readers take the mark for a part of the first column name.',
+      default: defaults.csvBom,
+    }),
+  ),
+  parquet_encodings: Type.Optional(
+    Type.Enum([...parquetEncodings], {
+      description:
+        'Encodings of the values. Only for Parquet. modern: also DELTA and BYTE_STREAM_SPLIT, and data pages of version 2. Files are smaller. compatible: PLAIN and dictionaries, and data pages of version 1, which every reader knows. The types are the same.',
+      default: defaults.parquetEncodings,
+    }),
+  ),
+  time_as: Type.Optional(
+    Type.Enum([...timeForms], {
+      description:
+        'How to write columns of type time. Only for Parquet. micros: as TIME in microseconds, which Spark refuses. text: as text, such as 12:34:56.789. With table_format you cannot change it after creation.',
+      default: defaults.timeAs,
+    }),
+  ),
   json_null: Type.Optional(
     Type.Enum(['keep', 'null'], {
       description:
@@ -176,23 +218,36 @@ export function withFileSettings(
   };
 }
 
+/** Settings that one format has: name, format, the value that each config may say, and the value of this one. */
+function formatOwn(settings: FileSettings) {
+  const of = (attr: string, only: string, name: keyof FormatSettings) =>
+    [attr, only, defaults[name], settings[name]] as const;
+  return [
+    of('csv_formula_guard', 'CSV', 'csvFormulaGuard'),
+    of('csv_arrays', 'CSV', 'csvArrays'),
+    of('csv_delimiter', 'CSV', 'csvDelimiter'),
+    of('csv_null', 'CSV', 'csvNull'),
+    of('csv_bom', 'CSV', 'csvBom'),
+    of('parquet_encodings', 'Parquet', 'parquetEncodings'),
+    of('time_as', 'Parquet', 'timeAs'),
+  ];
+}
+
 function checkFileSettings(
-  { format, compression, prefix, csvFormulaGuard, csvArrays }: FileSettings,
+  settings: FileSettings,
   formats: readonly FormatChoice[],
 ): readonly Problem[] {
+  const { format, compression, prefix } = settings;
   const problems: Problem[] = [];
   const choice = formats.find((each) => each.format === format);
   if (choice && compression !== null && choice.compressions[compression] === undefined) {
     const detail = `${format} supports ${listCompressions(choice)}.`;
     problems.push({ attr: 'compression', code: 'invalid_choice', detail });
   }
-  if (csvFormulaGuard && format !== 'CSV') {
-    const detail = 'Only for CSV. Set file_format to CSV, or set csv_formula_guard to false.';
-    problems.push({ attr: 'csv_formula_guard', code: 'invalid_input', detail });
-  }
-  if (csvArrays !== 'json' && format !== 'CSV') {
-    const detail = 'Only for CSV. Set file_format to CSV, or set csv_arrays to json.';
-    problems.push({ attr: 'csv_arrays', code: 'invalid_input', detail });
+  for (const [attr, only, usual, value] of formatOwn(settings)) {
+    if (value === usual || format === only) continue;
+    const detail = `Only for ${only}. Set file_format to ${only}, or set ${attr} to ${usual}.`;
+    problems.push({ attr, code: 'invalid_input', detail });
   }
   for (const detail of checkKeyTemplate(prefix)) {
     problems.push({ attr: 'prefix', code: 'invalid_input', detail });

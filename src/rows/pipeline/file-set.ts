@@ -287,11 +287,11 @@ export class FileSet {
   }
 
   async #create(key: string, contentType: string): Promise<HashedFile> {
-    const { exportId: owner, runId, era, writesManifest } = this.#options;
+    const { exportId: owner, runId, era, writesManifest, maxFileBytes: maxBytes } = this.#options;
     // A file that is put at once stays in memory until the commit: the others of the interval have uploads.
     const isNewKey = writesManifest && this.#ended.length === 0;
     const writer = await this.#openWriter({
-      ...{ key, contentType, owner, isNewKey },
+      ...{ key, contentType, owner, isNewKey, maxBytes },
       run: { id: runId, era },
     });
     return new HashedFile(key, this.#options.generation, writer);

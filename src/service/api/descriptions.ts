@@ -20,7 +20,7 @@ const descriptions: Readonly<Record<string, string>> = {
   pauseBatchExport:
     'Sluice exports no new intervals. Live runs finish. If the export is already paused, nothing changes.',
   unpauseBatchExport:
-    'The schedule continues with the next interval. With `backfill`, Sluice also exports the intervals that were missed during the pause. If that is refused, the export stays paused.',
+    'The schedule continues with the next interval. With `backfill`, Sluice also exports the intervals that were missed during the pause; with `retry_missing`, the requested intervals that have no data, such as those whose failures caused the pause. If that is refused, the export stays paused. With `dry_run`, the answer only says how many intervals these are.',
   backfillBatchExport:
     'Sluice widens the bounds to whole intervals. With `dry_run`, the answer only lists the runs that the backfill would create, how many rows each interval has delivered, how many the source has now, and how many would go. If delivered rows are missing from the source, the run of their interval fails and its files stay, unless `missing_rows` is `drop`. Otherwise the answer is the export with `backfill_id`. Retrieve that backfill to see its progress.',
   listBackfills: 'Returns each backfill with its progress. Follow `next` for more.',

@@ -4,6 +4,8 @@ import nodemailer from 'nodemailer';
 export interface MailServer {
   /** `smtp://user:password@host:port` or `smtps://…`. */
   readonly url: string;
+  /** An HTTP proxy to it; null: none. */
+  readonly proxy: string | null;
   /** The sender's address. */
   readonly from: string;
 }
@@ -26,6 +28,7 @@ export function openMailer(
 ): (mail: Mail) => Promise<{ readonly refused: number }> {
   const transport = nodemailer.createTransport({
     url: server.url,
+    ...(server.proxy === null ? {} : { proxy: server.proxy }),
     connectionTimeout: timeoutMs,
     greetingTimeout: timeoutMs,
     socketTimeout: timeoutMs,

@@ -154,7 +154,9 @@ function words(
       const missing = facts.missing_intervals ?? 0;
       const since = `It was failing since ${facts.failing_since}.`;
       const rest =
-        missing === 0 ? 'No interval is missing.' : `Intervals that are still missing: ${missing}.`;
+        missing === 0
+          ? 'No requested interval is without data.'
+          : `Requested intervals that still have no data: ${missing}.`;
       return [`Export ${name} works again`, [since, rest]];
     }
     case 'export.late': {

@@ -56,6 +56,10 @@ export async function keepNewTraits(
     return forgetStoreTraits(db, place);
   }
   await keepStoreTraits(db, place, traits);
+  if (before && before.parts !== traits.parts) {
+    log.add('INFO', 'The store refuses these parts of an upload. The next attempt sends others.');
+    return;
+  }
   warn(log, traits, 'The store behaved differently than before and was probed again.');
 }
 

@@ -29,6 +29,7 @@ export type ExportRow = Omit<BatchExport, 'destination' | 'cadence'> & {
   destinationType: string;
   destinationConfig: DestinationConfig;
   destinationSecrets: Buffer | null;
+  destinationSecretEnds: Record<string, string | null> | null;
   interval: Interval;
   timezone: string;
   offsetDay: number | null;
@@ -38,6 +39,7 @@ export type ExportRow = Omit<BatchExport, 'destination' | 'cadence'> & {
 /** Of the export `e`. */
 export const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
@@ -56,6 +58,7 @@ export function toBatchExport(row: ExportRow): BatchExport {
       type: row.destinationType,
       config: row.destinationConfig,
       secrets: row.destinationSecrets,
+      secretEnds: row.destinationSecretEnds,
     },
     cadence: {
       interval: row.interval,
@@ -89,6 +92,8 @@ const writable = {
   name: (settings) => settings.name,
   destination_config: ({ destination }) => JSON.stringify(destination.config),
   destination_secrets: ({ destination }) => destination.secrets,
+  destination_secret_ends: ({ destination: { secretEnds = null } }) =>
+    secretEnds === null ? null : JSON.stringify(secretEnds),
   interval: ({ cadence }) => cadence.interval,
   timezone: ({ cadence }) => cadence.timezone,
   offset_day: ({ cadence }) => cadence.offsetDay,

@@ -57,6 +57,8 @@ export interface Run {
   readonly steps: readonly StepCount[] | null;
   readonly cursor: unknown;
   readonly latestError: string | null;
+  /** It ended without success, and its interval was exported afterwards. */
+  readonly superseded: boolean;
   readonly createdAt: Timestamp;
   readonly startedAt: Timestamp | null;
   readonly finishedAt: Timestamp | null;
@@ -71,6 +73,9 @@ export const ownRunColumns = `r.id, r.backfill_id as "backfillId", r.purpose, r.
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
+  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+    and c.committed_at > r.finished_at) as superseded,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt"`;
 

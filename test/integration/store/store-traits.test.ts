@@ -23,6 +23,7 @@ const traits: StoreTraits = {
   completeIfMatch: false,
   checksums: false,
   sealsUploads: false,
+  parts: { equal: true, most: 1_000, bytes: null },
 };
 
 async function exportWithRuns(count: number): Promise<{ id: string; runIds: string[] }> {

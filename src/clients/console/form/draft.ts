@@ -20,7 +20,8 @@ export interface Draft extends ConfigDraft {
   readonly freshnessMinutes: string;
   readonly model: string;
   readonly dslQuery: string;
-  readonly transformations: boolean;
+  /** `yes`, `no`; empty: not decided yet. */
+  readonly transformations: string;
 }
 
 /** The draft of a new export, or of an existing one. */
@@ -47,9 +48,9 @@ export function draftOf(
     endAt: local(batchExport?.end_at),
     backfill: false,
     freshnessMinutes: String(batchExport?.freshness_minutes ?? ''),
-    model: batchExport?.model ?? description.models[0] ?? 'events',
+    model: batchExport?.model ?? here?.models[0]?.name ?? description.models[0] ?? 'events',
     dslQuery: batchExport?.dsl_query ?? '',
-    transformations: batchExport?.transformations ?? false,
+    transformations: batchExport === null ? '' : batchExport.transformations ? 'yes' : 'no',
   };
 }
 
@@ -121,7 +122,7 @@ export function bodyOf(
     dsl_query: draft.dslQuery.trim() === '' ? null : draft.dslQuery,
     // A person who changes the query sees the conditions of the filters in it: the text alone decides.
     ...(isQueryChanged(draft, batchExport) && { filters: null }),
-    transformations: draft.transformations,
+    transformations: draft.transformations === 'yes',
     ...(isNew ? { model: draft.model, backfill: draft.backfill && draft.startAt !== '' } : {}),
   };
 }

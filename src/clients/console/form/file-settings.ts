@@ -18,6 +18,11 @@ const groups: Readonly<Record<string, Group>> = {
   infinity: 'values',
   json_null: 'values',
   csv_arrays: 'values',
+  csv_delimiter: 'values',
+  csv_null: 'values',
+  csv_bom: 'values',
+  parquet_encodings: 'values',
+  time_as: 'values',
   csv_formula_guard: 'values',
   replace_invalid_unicode: 'values',
   on_rejected: 'values',
@@ -33,12 +38,20 @@ const conditions: Readonly<Record<string, (values: FieldValues) => boolean>> = {
   decimal_columns: ({ file_format: format }) => format === 'Parquet',
   json_null: ({ file_format: format }) => format !== 'JSONLines',
   csv_arrays: ({ file_format: format }) => format === 'CSV',
+  csv_delimiter: ({ file_format: format }) => format === 'CSV',
+  csv_null: ({ file_format: format }) => format === 'CSV',
+  csv_bom: ({ file_format: format }) => format === 'CSV',
+  parquet_encodings: ({ file_format: format }) => format === 'Parquet',
+  time_as: ({ file_format: format }) => format === 'Parquet',
   csv_formula_guard: ({ file_format: format }) => format === 'CSV',
   kms_key_id: ({ encryption }) => encryption === 'aws:kms',
 };
 
 /** Settings that the API refuses if they do not apply; others are without effect then. */
-const refused = new Set(['csv_arrays', 'csv_formula_guard', 'decimal_columns', 'kms_key_id']);
+const refused = new Set([
+  ...['csv_arrays', 'csv_formula_guard', 'csv_delimiter', 'csv_null', 'csv_bom'],
+  ...['parquet_encodings', 'time_as', 'decimal_columns', 'kms_key_id'],
+]);
 
 /** Whether a setting has an effect with the other values. */
 export function applies({ name }: Pick<Field, 'name'>, values: FieldValues): boolean {
@@ -83,6 +96,13 @@ const choiceTexts: Readonly<Record<string, Readonly<Record<string, string>>>> = 
   },
   json_null: { keep: 'Keep it apart from a null of the column', null: 'Write a null' },
   csv_arrays: { json: 'As JSON', postgres: 'As PostgreSQL prints them' },
+  csv_delimiter: { comma: ',', semicolon: ';', tab: 'Tab', pipe: '|' },
+  csv_null: { empty: 'An empty cell' },
+  parquet_encodings: {
+    modern: 'All of today: smaller files',
+    compatible: 'Those that every reader knows',
+  },
+  time_as: { micros: 'As TIME, which Spark refuses', text: 'As text' },
   on_rejected: {
     warn: 'Complete the run, warn, and keep the rows in a file of their own',
     fail: 'Fail the run before it commits anything',

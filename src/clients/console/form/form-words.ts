@@ -3,7 +3,13 @@ import { configAttr, destinationForm } from './draft.ts';
 import type { ApiDescription } from './openapi.ts';
 
 /** The labels of the form's own fields, by the API's names, in the order of the form. */
-const beforeConfig = { name: 'Name', destination__type: 'Type' };
+const beforeConfig = {
+  name: 'Name',
+  model: 'Model',
+  transformations: 'Apply transformations',
+  dsl_query: 'Query',
+  destination__type: 'Type',
+};
 const afterConfig = {
   interval: 'Interval',
   offset_day: 'Week begins on',
@@ -13,9 +19,6 @@ const afterConfig = {
   end_at: 'End',
   freshness_minutes: 'Maximum age of the data in minutes',
   backfill: 'Backfill from the start',
-  model: 'Model',
-  dsl_query: 'Query',
-  transformations: 'Apply transformations',
 };
 
 export const labels = { ...beforeConfig, ...afterConfig };

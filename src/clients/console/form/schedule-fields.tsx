@@ -13,7 +13,7 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
   const allowed = description.installation?.intervals;
   return (
     <section className="card panel">
-      <h2>Schedule</h2>
+      <h2>When</h2>
       <div className="grid">
         <Choice
           attr="interval"

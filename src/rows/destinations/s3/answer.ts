@@ -64,5 +64,6 @@ export function nameOf({ method, query = {} }: NamedRequest): string {
   if (method === 'GET' && has('uploadId')) return 'ListParts';
   if (method === 'POST' && has('uploads')) return 'CreateMultipartUpload';
   if (method === 'POST' && has('uploadId')) return 'CompleteMultipartUpload';
+  if (method === 'HEAD') return 'HeadObject';
   return method;
 }

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import {
   describeError,
   type ErrorCode,
@@ -14,6 +13,7 @@ import {
   type StoreTraits,
   unrecorded,
 } from '../destination.ts';
+import { findWrongAddress } from './address.ts';
 import type { S3Connection } from './client.ts';
 import { isUnreached } from './errors.ts';
 import { deleteObjects, headObject } from './objects.ts';
@@ -113,15 +113,9 @@ async function tryListing(
   signal: AbortSignal,
 ): Promise<string | null> {
   try {
-    await connection.request(
-      (client, send) =>
-        client.sdk.send(
-          new ListObjectsV2Command({ Bucket: connection.bucket, Prefix: folder, MaxKeys: 1 }),
-          send,
-        ),
-      signal,
-    );
-    return null;
+    const problem = await findWrongAddress(connection, folder, signal);
+    if (problem === null) return null;
+    throw new SluiceError('destination.invalid_config', problem);
   } catch (error) {
     if (!(error instanceof SluiceError) || error.code !== 'destination.access_denied') throw error;
     return 'The credentials are not allowed to list the bucket, so `sluice verify` cannot find stray files.';

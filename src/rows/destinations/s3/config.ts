@@ -13,7 +13,7 @@ export const s3Properties = {
     description: 'Region of the bucket. If the store has no regions, enter `auto` or any word.',
     minLength: 1,
     maxLength: 63,
-    pattern: '^[A-Za-z0-9-]+$',
+    pattern: '^[A-Za-z0-9_-]+$',
     examples: ['eu-central-1'],
   }),
   aws_access_key_id: optional(
@@ -55,6 +55,31 @@ export const s3Properties = {
     {
       examples: ['arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab'],
     },
+  ),
+  acl: optional(
+    Type.Enum(['private', 'bucket-owner-read', 'bucket-owner-full-control']),
+    'Access list of each object. A bucket of another account may require bucket-owner-full-control. Leave empty for the default of the bucket.',
+    { examples: ['bucket-owner-full-control'] },
+  ),
+  expected_bucket_owner: optional(
+    Type.String({ pattern: '^[0-9]{12}$' }),
+    'ID of the AWS account that owns the bucket. The store refuses each request if another account owns it.',
+    { examples: ['123456789012'] },
+  ),
+  storage_class: optional(
+    Type.String({ maxLength: 40, pattern: '^[A-Z][A-Z0-9_]*$' }),
+    'Storage class of the data files, such as STANDARD_IA, INTELLIGENT_TIERING or GLACIER_IR. Manifests and table metadata have the default class. Archive classes are not possible, because files must be readable at once.',
+    { examples: ['INTELLIGENT_TIERING'] },
+  ),
+  object_tags: optional(
+    Type.Array(
+      Type.String({ minLength: 2, maxLength: 385, pattern: '^[^=]{1,128}=[^=]{0,256}$' }),
+      {
+        maxItems: 10,
+      },
+    ),
+    'Tags of each object, as key=value. At most 10. A key has at most 128 characters and a value at most 256. The credentials need s3:PutObjectTagging.',
+    { examples: [['team=data', 'cost-center=42']] },
   ),
 };
 

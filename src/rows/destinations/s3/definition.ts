@@ -2,7 +2,8 @@ import { literalFolder } from '../../../foundation/domain/key-template.ts';
 import type { Problem } from '../../../foundation/domain/problem.ts';
 import { defineDestination } from '../define-destination.ts';
 import type { DestinationContext } from '../destination.ts';
-import { connectS3 } from './client.ts';
+import { checkBucketInEndpoint } from './address.ts';
+import { connectS3, splitTag } from './client.ts';
 import { type S3Config, s3Properties } from './config.ts';
 import { openS3Destination } from './destination.ts';
 
@@ -13,11 +14,15 @@ export const s3Definition = defineDestination({
   keepsFiles: true,
   buffersParts: true,
   holdsTables: true,
+  keyIdProperty: 'aws_access_key_id',
   validate: (config, context) => [
     ...checkBucketName(config),
     ...checkCredentials(config, context),
     ...checkEndpoint(config),
     ...checkEncryption(config),
+    ...checkBucketInEndpoint(config),
+    ...checkStorageClass(config),
+    ...checkTags(config),
   ],
   place: ({ endpoint_url, region, bucket_name }) =>
     `${storeOf(endpoint_url, region)} ${bucket_name}`,
@@ -105,6 +110,29 @@ function checkEncryption({ encryption, kms_key_id }: S3Config): Problem[] {
   if (encryption === 'aws:kms') return checkVisible('kms_key_id', kms_key_id);
   const remedy = 'Set encryption to aws:kms, or remove the key.';
   return [invalid('kms_key_id', `Only for encryption aws:kms. ${remedy}`)];
+}
+
+/** Nothing can be read from an archive until it is restored. */
+function checkStorageClass({ storage_class: name }: S3Config): Problem[] {
+  if (
+    name === null ||
+    !/^(?:GLACIER|DEEP_ARCHIVE|SNOW|EXPRESS_ONEZONE|COLD_ARCHIVE|ARCHIVE)$/.test(name)
+  )
+    return [];
+  const detail = `${name} does not let files be read at once. Use a class such as GLACIER_IR, or a lifecycle rule.`;
+  return [invalid('storage_class', detail)];
+}
+
+function checkTags({ object_tags: tags }: S3Config): Problem[] {
+  const keys = (tags ?? []).map((tag) => splitTag(tag)[0]);
+  const twice = keys.find((key, at) => keys.indexOf(key) !== at);
+  const odd = (tags ?? []).find((tag) => !/^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u.test(tag));
+  return [
+    ...(twice === undefined ? [] : [invalid('object_tags', `The key ${twice} is there twice.`)]),
+    ...(odd === undefined
+      ? []
+      : [invalid('object_tags', 'Use letters, digits, spaces and _ . : / + - @ only.')]),
+  ];
 }
 
 function invalid(attr: string, detail: string): Problem {

@@ -40,9 +40,10 @@ export function openS3Destination(
     },
     async probe(signal, journal) {
       const probe = () => probeStore(connection, folder, signal, journal);
-      connection.traits = shared
+      const found = shared
         ? await shared.find(connection.store, connection.changedForMs, probe, signal)
         : await probe();
+      connection.traits = { ...found, parts: connection.parts };
       isAssuming = false;
       connection.isDoubted = false;
       return connection.traits;

@@ -16,14 +16,33 @@ export class UnreadAnswer extends Error {
   readonly whole: boolean;
   /** Whether the request was a HEAD, whose answer has no body. */
   readonly toHead: boolean;
+  /** What was asked, and where the store sends its client. */
+  readonly operation: string | null;
+  readonly location: string | undefined;
+  readonly region: string | undefined;
 
-  constructor(status: number, what: string, whole: boolean, toHead = false) {
+  constructor(
+    status: number,
+    what: string,
+    whole: boolean,
+    { toHead = false, operation = null, location, region }: UnreadFacts = {},
+  ) {
     super(`HTTP ${status} ${what}`);
     this.name = 'UnreadAnswer';
     this.status = status;
     this.whole = whole;
     this.toHead = toHead;
+    this.operation = operation;
+    this.location = location;
+    this.region = region;
   }
+}
+
+interface UnreadFacts {
+  readonly toHead?: boolean;
+  readonly operation?: string | null;
+  readonly location?: string | undefined;
+  readonly region?: string | undefined;
 }
 
 /**
@@ -33,11 +52,21 @@ export class UnreadAnswer extends Error {
  * @returns the whole document, printed anew: an error document of S3 or STS with its code
  * @throws UnreadAnswer if it is anything else; StalledError
  */
-export async function readErrorAnswer(response: IncomingMessage, method: string): Promise<Buffer> {
+export async function readErrorAnswer(
+  response: IncomingMessage,
+  method: string,
+  operation: string | null = null,
+): Promise<Buffer> {
   const status = response.statusCode ?? 0;
+  const { location, 'x-amz-bucket-region': named } = response.headers;
+  const region = typeof named === 'string' ? named : undefined;
+  const facts = { operation, location, region };
   if (method === 'HEAD') {
     response.resume();
-    throw new UnreadAnswer(status, 'to a HEAD, which has no body', true, true);
+    throw new UnreadAnswer(status, 'to a HEAD, which has no body', true, {
+      ...facts,
+      toHead: true,
+    });
   }
   const body = await collectBody(response, maxBodyBytes, {
     tooLong: () =>
@@ -47,11 +76,12 @@ export async function readErrorAnswer(response: IncomingMessage, method: string)
         ? cause
         : new UnreadAnswer(status, `with a body that was cut off after ${bytes} bytes`, false),
   });
-  if (body.length === 0) throw new UnreadAnswer(status, 'without a body', true);
+  if (body.length === 0) throw new UnreadAnswer(status, 'without a body', true, facts);
   const document = readShortXml(body.toString('utf8'));
   if (document === null || codeIn(document) === null) {
     const type = response.headers['content-type']?.split(';')[0] ?? 'no content type';
-    throw new UnreadAnswer(status, `with a body (${type}) that is no error document of S3`, true);
+    const what = `with a body (${type}) that is no error document of S3`;
+    throw new UnreadAnswer(status, what, true, facts);
   }
   // The SDK may parse it again.
   return Buffer.from(printXml(document));
@@ -64,10 +94,21 @@ export async function readErrorAnswer(response: IncomingMessage, method: string)
 export class AnsweredError extends Error {
   readonly $fault: 'client' | 'server';
   readonly $metadata: { readonly httpStatusCode: number; readonly requestId?: string };
-  readonly $response: { readonly headers: Readonly<Record<string, string>> };
+  readonly $response: {
+    readonly statusCode: number;
+    readonly headers: Readonly<Record<string, string>>;
+  };
   readonly Region?: string;
+  readonly Endpoint?: string;
+  /** What was asked, as S3 names it. */
+  readonly operation: string | null;
 
-  constructor(status: number, headers: Readonly<Record<string, string>>, document: string) {
+  constructor(
+    status: number,
+    headers: Readonly<Record<string, string>>,
+    document: string,
+    operation: string | null = null,
+  ) {
     const found = readShortXml(document);
     const texts = found ? textsBelow(found) : new Map<string, string>();
     const code = texts.get('Code')?.trim() || 'UnknownError';
@@ -76,9 +117,11 @@ export class AnsweredError extends Error {
     this.$fault = status >= 500 ? 'server' : 'client';
     const requestId = headers['x-amz-request-id'];
     this.$metadata = { httpStatusCode: status, ...(requestId ? { requestId } : {}) };
-    this.$response = { headers };
-    const region = texts.get('Region');
+    this.$response = { statusCode: status, headers };
+    this.operation = operation;
+    const [region, endpoint] = [texts.get('Region'), texts.get('Endpoint')];
     if (region) this.Region = region;
+    if (endpoint) this.Endpoint = endpoint;
   }
 }
 

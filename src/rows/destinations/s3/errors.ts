@@ -1,87 +1,8 @@
 import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
 import { oneLine } from '../../../foundation/domain/one-line.ts';
 import { UnreadAnswer } from './error-answer.ts';
+import { isKnownCode, judgeRefusal, type Refusal, type Verdict } from './refusals.ts';
 import { StalledError } from './stall-watch.ts';
-
-/** Codes of S3, S3-compatible stores, STS and KMS. Prefixes and statuses follow below. */
-const codes: Record<string, ErrorCode> = {
-  AccessDenied: 'destination.access_denied',
-  AccessDeniedException: 'destination.access_denied',
-  AccountProblem: 'destination.access_denied',
-  AllAccessDisabled: 'destination.access_denied',
-  Forbidden: 'destination.access_denied',
-  NotSignedUp: 'destination.access_denied',
-  QuotaExceeded: 'destination.access_denied',
-  CredentialsProviderError: 'destination.invalid_credentials',
-  IncompleteSignature: 'destination.invalid_credentials',
-  InvalidAccessKeyId: 'destination.invalid_credentials',
-  InvalidClientTokenId: 'destination.invalid_credentials',
-  InvalidSecurity: 'destination.invalid_credentials',
-  InvalidToken: 'destination.invalid_credentials',
-  SignatureDoesNotMatch: 'destination.invalid_credentials',
-  UnrecognizedClientException: 'destination.invalid_credentials',
-  ExpiredToken: 'destination.expired_credentials',
-  ExpiredTokenException: 'destination.expired_credentials',
-  TokenRefreshRequired: 'destination.expired_credentials',
-  NoSuchBucket: 'destination.bucket_not_found',
-  // Callers that ask for an object have handled its absence already.
-  NotFound: 'destination.bucket_not_found',
-  AuthorizationHeaderMalformed: 'destination.wrong_region',
-  BucketRegionError: 'destination.wrong_region',
-  IllegalLocationConstraintException: 'destination.wrong_region',
-  IncorrectEndpoint: 'destination.wrong_region',
-  InvalidRegion: 'destination.wrong_region',
-  PermanentRedirect: 'destination.wrong_region',
-  Redirect: 'destination.wrong_region',
-  Throttling: 'destination.throttled',
-  ThrottlingException: 'destination.throttled',
-  RequestLimitExceeded: 'destination.throttled',
-  SlowDown: 'destination.throttled',
-  TooManyRequests: 'destination.throttled',
-  'KMS.ThrottlingException': 'destination.throttled',
-  'KMS.KMSInternalException': 'destination.unavailable',
-  'KMS.DependencyTimeoutException': 'destination.unavailable',
-  InternalError: 'destination.unavailable',
-  OperationAborted: 'destination.unavailable',
-  RequestTimeout: 'destination.unavailable',
-  // The SDK has adopted the store's time by then and signs the next try with it.
-  RequestTimeTooSkewed: 'destination.unavailable',
-  ServiceUnavailable: 'destination.unavailable',
-  // A new bucket whose name is not known everywhere yet.
-  TemporaryRedirect: 'destination.unavailable',
-  // Damaged in transit: the same bytes are sent again.
-  BadDigest: 'destination.unavailable',
-  IncompleteBody: 'destination.unavailable',
-  XAmzContentChecksumMismatch: 'destination.unavailable',
-  XAmzContentSHA256Mismatch: 'destination.unavailable',
-  AbortError: 'destination.unavailable',
-  ConditionalRequestConflict: 'destination.conflict',
-  // An If-Match on an object that no longer exists.
-  NoSuchKey: 'destination.conflict',
-  PreconditionFailed: 'destination.conflict',
-  InvalidPart: 'destination.upload_lost',
-  NoSuchUpload: 'destination.upload_lost',
-};
-
-/**
- * For other codes in an error document that was read whole. With any other 4xx the store refuses the
- * request itself, so the config is wrong.
- */
-const statuses: Record<number, ErrorCode> = {
-  301: 'destination.wrong_region',
-  302: 'destination.wrong_region',
-  307: 'destination.unavailable',
-  308: 'destination.wrong_region',
-  401: 'destination.invalid_credentials',
-  403: 'destination.access_denied',
-  404: 'destination.bucket_not_found',
-  408: 'destination.unavailable',
-  409: 'destination.conflict',
-  412: 'destination.conflict',
-  425: 'destination.unavailable',
-  429: 'destination.throttled',
-  501: 'destination.invalid_config',
-};
 
 /** Node's codes of a certificate or protocol error that a person must fix. */
 const tlsFaults = new Set([
@@ -98,39 +19,61 @@ const tlsFaults = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
+/** Of these, the certificate is valid, but this process does not know who signed it. */
+const unknownAuthority = new Set([
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]);
+
 /**
  * What a failure of a request means. It is final only if the store said so in an answer that was read
  * whole: a status alone may come from a proxy. A host name that does not resolve counts as transient,
  * because a resolver's outage looks the same; the destination's test shows it at once.
  *
- * @param secrets that no message may show, including the access key id
+ * @param hidden what no message may show
  */
-export function toDestinationError(error: unknown, secrets: readonly string[]): SluiceError {
+export function toDestinationError(error: unknown, hidden: Hidden = nothingHidden): SluiceError {
   if (error instanceof SluiceError) return error;
   if (error instanceof StalledError)
     return new SluiceError('destination.stalled', undefined, error);
   if (error instanceof UnreadAnswer) return unreadError(error);
   const facts = readFacts(error);
   if (facts === null) return new SluiceError('internal.unexpected', undefined, error);
-  const code = findCode(facts);
-  const detail = describe(code, facts, secrets);
-  return new SluiceError(code, detail, new StoreError(facts, clean(facts.message, secrets)));
+  const verdict = judge(facts);
+  const detail = withKey(verdict.code, describe(verdict, facts, hidden), hidden);
+  return new SluiceError(
+    verdict.code,
+    detail,
+    new StoreError(facts, clean(facts.message, hidden)),
+  );
 }
 
-/** A refused condition is not final, so it needs no error document. */
-function unreadError({ status, whole, message: said }: UnreadAnswer): SluiceError {
-  const message = clean(said, []);
+/**
+ * A refused condition is not final, so it needs no error document. A redirect has none at many stores, and never ends by
+ * itself.
+ */
+function unreadError(unread: UnreadAnswer): SluiceError {
+  const { status, whole, location, region, operation } = unread;
+  const message = clean(unread.message, nothingHidden);
+  const facts: Facts = {
+    ...{ name: 'UnreadAnswer', status, message, operation, region, location },
+    ...{ systemCode: undefined, requestId: undefined, saidByStore: false },
+  };
+  const cause = new StoreError(facts, message);
+  if (status >= 300 && status < 400 && whole && (location ?? region) !== undefined) {
+    const { code, advice = '' } = judgeRefusal(facts) ?? { code: 'destination.wrong_region' };
+    return new SluiceError(code, clean(`${message}. ${advice}`, nothingHidden), cause);
+  }
   const code =
     status === 429
       ? 'destination.throttled'
       : status === 412 && whole
         ? 'destination.conflict'
         : 'destination.unavailable';
-  const facts = {
-    ...{ name: 'UnreadAnswer', status, message },
-    ...{ systemCode: undefined, region: undefined, requestId: undefined, saidByStore: false },
-  };
-  return new SluiceError(code, message, new StoreError(facts, message));
+  return new SluiceError(code, message, cause);
 }
 
 /**
@@ -143,6 +86,8 @@ export class StoreError extends Error {
   readonly systemCode: string | undefined;
   /** What the store's support asks for. */
   readonly requestId: string | undefined;
+  /** What was asked, as S3 names it. */
+  readonly operation: string | null;
 
   constructor(facts: Facts, message: string) {
     super(message);
@@ -150,6 +95,7 @@ export class StoreError extends Error {
     this.status = facts.status;
     this.systemCode = facts.systemCode;
     this.requestId = facts.requestId;
+    this.operation = facts.operation;
   }
 }
 
@@ -163,6 +109,12 @@ export function isNotImplemented(error: unknown): boolean {
   return cause?.status === 501 && cause.name !== 'UnreadAnswer';
 }
 
+/** Whether a store refused a request because of its checksum. */
+export function refusesChecksums(error: unknown): boolean {
+  if (!(error instanceof SluiceError)) return false;
+  return isNotImplemented(error) || /checksum|content-md5/i.test(error.detail ?? '');
+}
+
 /** Whether a store refused a conditional write because of a concurrent request at the same key. */
 export function isCollision(error: unknown): boolean {
   return causeOf(error)?.status === 409;
@@ -174,14 +126,18 @@ export function isInternalError(error: unknown): boolean {
   return cause?.status === 500 && cause.name !== 'UnreadAnswer';
 }
 
-interface Facts {
-  /** The store's code, or the error's own name. */
-  readonly name: string;
+/** The number of parts that a store allows, if it refused a part for its number; null if it is not about that. */
+export function allowedParts(error: SluiceError, number: number): number | null {
+  if (error.code !== 'destination.invalid_parts') return null;
+  const said = /between 1 and ([\d,]+)/i.exec(error.detail ?? '')?.[1]?.replaceAll(',', '');
+  const most = said === undefined ? number - 1 : Number(said);
+  return most > 0 && most < number ? most : null;
+}
+
+/** `name` is the store's code, or the error's own name. */
+interface Facts extends Refusal {
   /** Node's code of a failed connection. */
   readonly systemCode: string | undefined;
-  readonly status: number | undefined;
-  readonly message: string;
-  readonly region: string | undefined;
   readonly requestId: string | undefined;
   /** Name and message are the store's words, not those of the SDK. */
   readonly saidByStore: boolean;
@@ -192,6 +148,8 @@ function readFacts(error: unknown): Facts | null {
   const raw = error as Error & {
     readonly code?: unknown;
     readonly Region?: unknown;
+    readonly Endpoint?: unknown;
+    readonly operation?: unknown;
     /** Only on errors that the SDK read from an error document. */
     readonly $fault?: unknown;
     readonly $metadata?: { readonly httpStatusCode?: number; readonly requestId?: string };
@@ -202,49 +160,57 @@ function readFacts(error: unknown): Facts | null {
   };
   const status = raw.$metadata?.httpStatusCode ?? raw.$response?.statusCode;
   const systemCode = typeof raw.code === 'string' ? raw.code : undefined;
-  const known = status !== undefined || systemCode !== undefined || codes[raw.name] !== undefined;
+  const known = status !== undefined || systemCode !== undefined || isKnownCode(raw.name);
   if (!known) return null;
-  const stated = raw.Region ?? raw.$response?.headers?.['x-amz-bucket-region'];
-  const expecting = /expecting '([^']+)'/.exec(raw.message)?.[1];
-  const region = typeof stated === 'string' ? stated : expecting;
   const { name, message } = raw;
+  const headers = raw.$response?.headers;
+  const stated = raw.Region ?? headers?.['x-amz-bucket-region'];
+  const expecting = /\bregion\b.*expecting '([^']+)'/.exec(message)?.[1];
+  const region = textOf(stated) ?? expecting;
+  const location = textOf(headers?.location ?? raw.Endpoint);
+  const operation = textOf(raw.operation) ?? null;
   const requestId = raw.$metadata?.requestId;
   const saidByStore = raw.$fault !== undefined;
-  return { name, systemCode, status, message, region, requestId, saidByStore };
+  const where = { operation, region, location };
+  return { name, systemCode, status, message, requestId, saidByStore, ...where };
 }
 
-function findCode({ name, systemCode, status, message, region }: Facts): ErrorCode {
-  // Stores also answer this to a malformed access key; then no region is named.
-  if (name === 'AuthorizationHeaderMalformed' && region === undefined) {
-    return 'destination.invalid_credentials';
-  }
-  const aboutKey = name === 'AccessDenied' && /\bkms:/i.test(message);
-  const listed = aboutKey ? undefined : codes[name];
-  if (listed) return listed;
-  if (aboutKey || name.startsWith('KMS.')) return 'destination.kms_denied';
-  // If the connection broke within the answer, the status is not enough.
-  if (status !== undefined && systemCode === undefined) {
-    const byStatus = statuses[status];
-    if (byStatus) return byStatus;
-    // A success that could not be read was cut or damaged in transit.
-    return status >= 500 || status < 400 ? 'destination.unavailable' : 'destination.invalid_config';
-  }
-  return systemCode !== undefined && tlsFaults.has(systemCode)
-    ? 'destination.invalid_config'
-    : 'destination.unavailable';
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-function describe(code: ErrorCode, facts: Facts, secrets: readonly string[]): string {
-  const { name, systemCode, status, message, region, saidByStore } = facts;
-  if (code === 'destination.wrong_region' && region !== undefined) {
-    return clean(`the bucket is in ${region}`, secrets);
+/** If the connection broke within the answer, the status is not enough. */
+function judge(facts: Facts): Verdict {
+  const { systemCode } = facts;
+  const said = systemCode === undefined ? facts : { ...facts, status: undefined };
+  const verdict = judgeRefusal(said);
+  if (verdict) return verdict;
+  if (systemCode === undefined || !tlsFaults.has(systemCode)) {
+    return { code: 'destination.unavailable' };
   }
+  const isAuthority = unknownAuthority.has(systemCode);
+  return {
+    code: 'destination.invalid_config',
+    field: 'endpoint_url',
+    ...(isAuthority && {
+      advice:
+        'For a certificate of your own authority, ask your operator to name its file in NODE_EXTRA_CA_CERTS.',
+    }),
+  };
+}
+
+function describe({ code, advice }: Verdict, facts: Facts, hidden: Hidden): string {
+  const { name, systemCode, status, message, saidByStore } = facts;
+  const withAdvice = (text: string) => {
+    const said = clean(text, hidden);
+    return advice === undefined ? said : `${said}. ${clean(advice, hidden)}`;
+  };
   // A failed connection: the code is enough, and the message may name addresses.
-  if (systemCode !== undefined) return clean(systemCode, secrets);
+  if (systemCode !== undefined) return withAdvice(systemCode);
   if (!saidByStore) return unreadWords(code, status);
   const answered = status === undefined ? '' : `, HTTP ${status}`;
   const said = /unknown/i.test(message) || message === name ? '' : `: ${message}`;
-  return clean(`${name}${answered}${said}`, secrets);
+  return withAdvice(`${name}${answered}${said}`);
 }
 
 /** For errors of the SDK itself: its words are about its own code. */
@@ -263,14 +229,43 @@ export function isUnreached(error: SluiceError): boolean {
   return isUnavailable && cause instanceof StoreError && cause.status === undefined;
 }
 
+/** Credentials that no message may show. */
+export interface Hidden {
+  /** Of the access key; null: none. Its end is shown. */
+  readonly keyId: string | null;
+  /** The secret of the key, and those that are issued for a role. */
+  readonly secrets: readonly string[];
+}
+
+const nothingHidden: Hidden = { keyId: null, secrets: [] };
+
+/** A shorter value would also hide ordinary words. No store issues such keys. */
+const shortestHidden = 8;
+
+const isHidden = (text: string): boolean => text.length >= shortestHidden;
+
+/** `…MPLE`: enough to see which of a person's keys it is. */
+const endOf = (keyId: string): string => `…${keyId.slice(-4)}`;
+
+const aboutKeys: ReadonlySet<ErrorCode> = new Set([
+  'destination.access_denied',
+  'destination.expired_credentials',
+  'destination.invalid_credentials',
+]);
+
+/** Says which key was used, if the store refused it. */
+function withKey(code: ErrorCode, detail: string, { keyId }: Hidden): string {
+  if (!aboutKeys.has(code) || keyId === null || !isHidden(keyId)) return detail;
+  const end = endOf(keyId);
+  return detail.includes(end) ? detail : `${detail}; access key ${end}`;
+}
+
 /** A store's text is not trusted: one line, limited in length, without credentials. */
-function clean(text: string, secrets: readonly string[]): string {
+function clean(text: string, { keyId, secrets }: Hidden): string {
   let result = text;
   for (const secret of secrets) {
-    if (secret !== '') result = result.replaceAll(secret, '[hidden]');
+    if (isHidden(secret)) result = result.replaceAll(secret, '[hidden]');
   }
-  return oneLine(
-    result.replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, '[hidden]'),
-    300,
-  ).trim();
+  if (keyId !== null && isHidden(keyId)) result = result.replaceAll(keyId, endOf(keyId));
+  return oneLine(result.replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, endOf), 300).trim();
 }

@@ -4,10 +4,10 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { Instant } from '../../../foundation/domain/time.ts';
 import type { OpenObject, ReadOptions } from '../destination.ts';
 import { callDeadline } from './call-deadline.ts';
-import type { S3Connection } from './client.ts';
-import { UnreadAnswer } from './error-answer.ts';
+import { expectedOwner, type S3Connection } from './client.ts';
+import { AnsweredError, UnreadAnswer } from './error-answer.ts';
 import { StoreError, toDestinationError } from './errors.ts';
-import { compareKeys, keysPerPage, readPages } from './pages.ts';
+import { compareKeys, keysPerPage, nextOf, readPages } from './pages.ts';
 import type { SendOptions } from './request-handler.ts';
 import type { StoreAnswer, StoreRequest } from './store-client.ts';
 
@@ -75,8 +75,8 @@ export interface ObjectHead {
 }
 
 /**
- * Metadata and size of an object, or null. A refused HEAD has no body that could say why, so this is a
- * GET of one byte.
+ * Metadata and size of an object, or null. A refused HEAD has no body that could say why, and some stores do not say the
+ * size there: then this is a GET of one byte.
  */
 export async function headObject(
   connection: S3Connection,
@@ -86,11 +86,19 @@ export async function headObject(
   return await connection
     .request<ObjectHead>(async (client, send) => {
       try {
-        return headOf(await client.send({ method: 'HEAD', key }, send));
+        const head = headOf(await client.send({ method: 'HEAD', key }, send));
+        if (head.ContentLength !== undefined) return head;
       } catch (error) {
         if (!(error instanceof UnreadAnswer) || error.status >= 500) throw error;
       }
-      const found = await client.send(getObject(key, oneByte), limitBody(send, null));
+      const get = (range?: string) =>
+        client.send(getObject(key, range), limitBody(send, null)).catch((error: unknown) => {
+          // An empty object has no first byte.
+          if (range && error instanceof AnsweredError && error.name === 'InvalidRange') return null;
+          throw error;
+        });
+      const found = (await get(oneByte)) ?? (await get());
+      if (found === null) return {};
       // A store that does not support ranges sends the whole object.
       leaveBody(found.body);
       const total = /\/(\d+)$/.exec(found.headers['content-range'] ?? '')?.[1];
@@ -140,6 +148,7 @@ export function listObjects(
             Bucket: connection.bucket,
             Prefix: prefix,
             MaxKeys: keysPerPage,
+            ...expectedOwner(connection),
             ...(marker === null ? {} : { ContinuationToken: marker.token }),
           }),
           send,
@@ -150,14 +159,9 @@ export function listObjects(
       key,
       bytes,
     }));
-    const token = page.IsTruncated ? page.NextContinuationToken : undefined;
-    if (page.IsTruncated && !token) {
-      const detail =
-        'ListObjectsV2: the store says that there are more keys, but not how to ask for them';
-      throw new SluiceError('destination.invalid_answer', detail);
-    }
+    const token = nextOf('ListObjectsV2', page, page.NextContinuationToken);
     const lastKey = items.at(-1)?.key ?? marker?.lastKey ?? '';
-    return { items, next: token === undefined ? null : { token, lastKey } };
+    return { items, next: token === null ? null : { token, lastKey } };
   };
   // A page may be empty.
   const isAfter = (next: Marker, before: Marker) =>
@@ -213,7 +217,10 @@ async function isListed(
   const page = await connection.request(
     (client, send) =>
       client.sdk.send(
-        new ListObjectsV2Command({ Bucket: connection.bucket, Prefix: key, MaxKeys: 1 }),
+        new ListObjectsV2Command({
+          ...{ Bucket: connection.bucket, Prefix: key, MaxKeys: 1 },
+          ...expectedOwner(connection),
+        }),
         send,
       ),
     signal,
@@ -227,7 +234,7 @@ async function* withOurErrors(body: AsyncIterable<Uint8Array>): AsyncGenerator<U
   try {
     yield* body;
   } catch (error) {
-    throw toDestinationError(error, []);
+    throw toDestinationError(error);
   }
 }
 

@@ -7,7 +7,7 @@ import type { FilePut } from './put-file.ts';
 import {
   abortUpload,
   createUpload,
-  hasSameEncryption,
+  hasSameHeaders,
   listParts,
   partEtag,
   takesChecksums,
@@ -91,13 +91,13 @@ export async function resumeWriter(
   const checksums = takesChecksums(progress);
   // A part of the earlier attempt that arrives after our Complete would change the object.
   const isSafe = connection.traits?.sealsUploads ?? true;
-  const isEncrypted = hasSameEncryption(connection, progress);
-  if (!isSafe || !isEncrypted) {
+  const isSame = hasSameHeaders(connection, progress);
+  if (!isSafe || !isSame) {
     // The lineage has not reached its commit, so no attempt can be completing the upload.
     await abortUpload(connection, progress, signal);
     const why = !isSafe
       ? 'begun by another attempt, at a store that takes parts of a completed upload'
-      : 'begun with another encryption';
+      : 'begun with another encryption, access list, class or tags';
     throw new SluiceError('destination.upload_lost', why);
   }
   const held = new Map(

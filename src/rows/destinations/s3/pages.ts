@@ -41,6 +41,22 @@ export async function* readPages<Item, Marker>(
   }
 }
 
+/**
+ * Where the next page of a list begins.
+ *
+ * @throws SluiceError `destination.invalid_answer` if the store says that there is more, but not how to ask for it
+ */
+export function nextOf<Marker>(
+  operation: string,
+  { IsTruncated }: { readonly IsTruncated?: boolean | undefined },
+  next: Marker | undefined,
+): Marker | null {
+  if (!IsTruncated) return null;
+  if (next) return next;
+  const detail = `${operation}: the store says that there is more, but not how to ask for it`;
+  throw new SluiceError('destination.invalid_answer', detail);
+}
+
 function endless(detail: string): SluiceError {
   return new SluiceError('destination.invalid_answer', detail);
 }

@@ -1,8 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
 import { markerPrefix } from '../../../foundation/domain/object-keys.ts';
+import { usualParts } from '../../../foundation/domain/store-traits.ts';
 import type { StoreTraits, UploadJournal, UploadPart, UploadRef } from '../destination.ts';
 import type { S3Connection } from './client.ts';
+import { findWrongAddress } from './address.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
 import { isInternalError, isNotImplemented, StoreError } from './errors.ts';
 import { hasBytes } from './manifest.ts';
@@ -11,6 +13,7 @@ import { PartDigest } from './part-digest.ts';
 import { once, putSmallObject } from './put-object.ts';
 import {
   abortUpload,
+  codeOf,
   completion,
   createUpload,
   isOwnObject,
@@ -23,9 +26,13 @@ const cleanupMs = 5_000;
 
 /**
  * Tries out what the store supports: each condition must allow a write that fits it and stop one that
- * does not. Anything else (denied access, an outage) is thrown.
+ * does not. An answer that says neither means that the trait is absent. What ends every request (an outage, wrong
+ * credentials) is thrown.
  *
- * @param folder of the marker objects; '' for the top of the bucket
+ * All writes have one key beside the folder, where they wake no reader of the files. Credentials may allow the folder alone.
+ *
+ * @param folder of the files; '' for the top of the bucket
+ * @throws SluiceError `destination.invalid_config` if the address is not that of the bucket
  */
 export async function probeStore(
   connection: S3Connection,
@@ -33,21 +40,47 @@ export async function probeStore(
   signal: AbortSignal,
   journal?: UploadJournal,
 ): Promise<StoreTraits> {
-  const base = markerKey(folder);
-  const keys = [`${base}-put`, `${base}-upload`] as const;
   const trial = trialOf(connection, signal);
-  // If this process is killed, the sweep removes them. The notes are also those of the uploads.
-  for (const key of keys) await journal?.starting(key);
-  const uploads = new UploadTrial(trial, lastWords(connection), keys[1], signal, journal);
+  const problem = await findWrongAddress(trial, folder, signal).catch(() => null);
+  if (problem) throw new SluiceError('destination.invalid_config', problem);
   try {
-    const puts = await probePuts(trial, keys[0], signal);
+    return await probeAt(markerKey(parentOf(folder)), connection, trial, signal, journal);
+  } catch (error) {
+    if (folder === '' || codeOf(error) !== 'destination.access_denied') throw error;
+    return await probeAt(markerKey(folder), connection, trial, signal, journal);
+  }
+}
+
+async function probeAt(
+  key: string,
+  connection: S3Connection,
+  trial: S3Connection,
+  signal: AbortSignal,
+  journal?: UploadJournal,
+): Promise<StoreTraits> {
+  const keys = [key];
+  // If this process is killed, the sweep removes it. The note is also that of the uploads.
+  await journal?.starting(key);
+  let uploads: UploadTrial | null = null;
+  try {
+    const puts = await probePuts(trial, key, signal);
     const form = puts.ifMatch === 'none' ? 'quoted' : puts.ifMatch;
-    return { ...puts, ...(await uploads.run(form)) };
+    const isFree = await deleteObjects(trial, keys).then(
+      () => true,
+      () => false,
+    );
+    const second = isFree ? key : `${key}-upload`;
+    if (!isFree) {
+      keys.push(second);
+      await journal?.starting(second);
+    }
+    uploads = new UploadTrial(trial, lastWords(connection), second, signal, journal);
+    return { ...puts, ...(await uploads.run(form)), parts: connection.parts };
   } finally {
     // The permission to delete may be missing. This failure is not the result.
-    const done = uploads.mayBeUnknown ? keys.slice(0, 1) : keys;
+    const done = uploads?.mayBeUnknown ? keys.slice(0, -1) : keys;
     await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs))
-      .then(() => Promise.all(done.map((key) => journal?.ended({ key, uploadId: '' }))))
+      .then(() => Promise.all(done.map((each) => journal?.ended({ key: each, uploadId: '' }))))
       .catch(() => {});
   }
 }
@@ -58,7 +91,7 @@ export async function probePutsOf(
   folder: string,
   signal: AbortSignal,
 ): Promise<PutTraits> {
-  const key = `${markerKey(folder)}-put`;
+  const key = markerKey(folder);
   try {
     return await probePuts(trialOf(connection, signal), key, signal);
   } finally {
@@ -67,6 +100,11 @@ export async function probePutsOf(
 }
 
 type PutTraits = Pick<StoreTraits, 'ifNoneMatch' | 'ifMatch'>;
+
+/** The folder that a folder is in; '' for the top of the bucket. */
+function parentOf(folder: string): string {
+  return folder.slice(0, Math.max(0, folder.lastIndexOf('/')));
+}
 
 function markerKey(folder: string): string {
   return `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
@@ -108,7 +146,8 @@ async function probePuts(
     }
   };
   const created = await outcomeOf(() => put({ IfNoneMatch: '*' }));
-  if (created !== 'done') await put(null);
+  // What fails here is no matter of a condition. Collisions are repeated.
+  if (created !== 'done' && (await outcomeOf(() => put(null))) !== 'done') await put(null);
   const again = await outcomeOf(() => put({ IfNoneMatch: '*' }));
   const ifNoneMatch = created === 'done' && again === 'refused';
   for (const form of ['quoted', 'unquoted'] as const) {
@@ -151,7 +190,7 @@ class UploadTrial {
     this.#journal = journal;
   }
 
-  async run(form: TagForm): Promise<Omit<StoreTraits, 'ifNoneMatch' | 'ifMatch'>> {
+  async run(form: TagForm): Promise<Omit<StoreTraits, keyof PutTraits | 'parts'>> {
     const created = await this.#create();
     const again =
       created === 'done' ? await this.#outcome({ IfNoneMatch: '*' }) : ('unknown' as const);
@@ -174,16 +213,16 @@ class UploadTrial {
     const last = this.#last;
     if (last === null) throw new SluiceError('internal.unexpected', 'no upload was completed');
     const { upload, checksums } = last;
-    const outcome = await outcomeOf(async () => {
+    try {
       await sendTrialPart(this.#connection, upload, checksums, this.#signal);
       // A store may have recreated the upload.
       await abortUpload(this.#connection, upload).catch(() => {});
-    }).catch((error: unknown) => {
-      // The store neither accepted nor refused it: it may have accepted it.
-      if (isInternalError(error)) return 'done' as const;
-      throw error;
-    });
-    return outcome !== 'done';
+      return false;
+    } catch (error) {
+      if (isOfEveryRequest(error)) throw error;
+      // With an internal error it neither accepted nor refused the part: it may have accepted it.
+      return !isInternalError(error);
+    }
   }
 
   /** Creates the object, if possible on the condition that there is none. */
@@ -261,7 +300,7 @@ function sendTrialPart(
 ): Promise<UploadPart> {
   const body = Buffer.from(`Sluice tests this store: ${upload.uploadId}\n`);
   const sha256 = signsParts(connection, checksums);
-  const digest = new PartDigest({ crc32: checksums, sha256, md5: false });
+  const digest = new PartDigest({ crc32: checksums, sha256, md5: !checksums });
   digest.update(body);
   return uploadPart(connection, upload, 1, body, digest.end(), signal);
 }
@@ -273,6 +312,7 @@ const withoutTraits: StoreTraits = {
   completeIfMatch: false,
   checksums: false,
   sealsUploads: false,
+  parts: usualParts,
 };
 
 function randomTag(): string {
@@ -299,11 +339,27 @@ async function outcomeOf(write: () => Promise<unknown>): Promise<Outcome> {
         if (status !== 409) return 'unknown';
         if (collisions < maxCollisions) continue;
       }
-      const { code } = error;
-      if (code !== 'destination.invalid_config' && code !== 'destination.upload_lost') throw error;
+      if (isOfEveryRequest(error)) throw error;
       return 'unknown';
     }
   }
+}
+
+/** What says nothing about the one thing that is tried out: it ends any request at this moment. */
+const ofEveryRequest: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  ...(['destination.throttled', 'destination.stalled'] as const),
+  ...(['destination.invalid_credentials', 'destination.expired_credentials'] as const),
+  ...(['destination.wrong_region', 'destination.kms_denied'] as const),
+  'destination.endpoint_forbidden',
+]);
+
+/** Answers of a proxy or of a store that is starting. */
+const outages: ReadonlySet<number> = new Set([408, 502, 503, 504]);
+
+function isOfEveryRequest(error: unknown): boolean {
+  if (!(error instanceof SluiceError) || !(error.cause instanceof StoreError)) return true;
+  const { status } = error.cause;
+  return status === undefined || outages.has(status) || ofEveryRequest.has(error.code);
 }
 
 function isRefusal(error: unknown): boolean {

@@ -7,13 +7,13 @@ import { isCollision, isNotImplemented } from './errors.ts';
 import { hasMark, metadataHeaders } from './object-metadata.ts';
 import type { PartSums } from './part-digest.ts';
 import { putObject } from './put-object.ts';
-import { codeOf, refusesChecksums } from './uploads.ts';
+import { codeOf } from './uploads.ts';
 
 /** A file that is sent in one request, to a key that is free. */
 export interface WholeFile extends FileOptions {
   readonly body: Uint8Array;
-  /** Computes the checksums of the body. */
-  readonly sumsOf: (checksums: boolean) => PartSums;
+  /** Of the body. */
+  readonly sums: PartSums;
   /** Random, and the same for each try. */
   readonly mark: string;
 }
@@ -86,41 +86,23 @@ async function putChecked(
   file: WholeFile,
   { signal, lease }: FilePut,
 ): Promise<string> {
-  const { key, body, mark } = file;
-  const wanted = connection.traits?.checksums ?? true;
-  const { given, md5 } = await send(connection, file, wanted, { signal, lease });
-  if (isSameTag(given, md5)) return given;
+  const { key, body, mark, contentType } = file;
+  const { sha256, md5 } = file.sums;
+  const object = {
+    ...{ key, body, md5, payloadHash: sha256 ?? 'UNSIGNED-PAYLOAD' },
+    headers: {
+      'content-type': contentType,
+      'x-amz-storage-class': connection.asks.storageClass ?? undefined,
+      ...metadataHeaders(mark, file),
+    },
+  };
+  const { etag } = await putObject(connection, object, { IfNoneMatch: '*' }, { signal, lease });
+  if (isSameTag(etag, md5)) return etag;
   const found = await headOrNothing(connection, key, signal);
-  if (found === 'not allowed') return given;
+  if (found === 'not allowed') return etag;
   if (found?.ETag && hasMark(found.Metadata, mark)) {
     checkSize(found.ContentLength, body.length);
     return found.ETag;
   }
   throw new SluiceError('destination.unavailable', `the store took ${key}, but does not show it`);
-}
-
-/** @returns the tag that the store named, and the digest of what was sent */
-async function send(
-  connection: S3Connection,
-  file: WholeFile,
-  checksums: boolean,
-  time: Pick<FilePut, 'signal' | 'lease'>,
-): Promise<{ readonly given: string; readonly md5: string | null }> {
-  const { key, body, mark, contentType, sumsOf } = file;
-  const { crc32, sha256, md5 } = sumsOf(checksums);
-  const object = {
-    ...{ key, body, payloadHash: sha256 ?? 'UNSIGNED-PAYLOAD' },
-    headers: {
-      'content-type': contentType,
-      'x-amz-checksum-crc32': crc32 ?? undefined,
-      ...metadataHeaders(mark, file),
-    },
-  };
-  try {
-    const { etag } = await putObject(connection, object, { IfNoneMatch: '*' }, time);
-    return { given: etag, md5 };
-  } catch (error) {
-    if (!checksums || !refusesChecksums(error)) throw error;
-    return send(connection, file, false, time);
-  }
 }

@@ -11,7 +11,7 @@ import { TLSSocket } from 'node:tls';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { DestinationContext, OwnedRequest } from '../destination.ts';
 import { checkLength, maxXmlBytes, nameOf, readAnswer } from './answer.ts';
-import { readErrorAnswer } from './error-answer.ts';
+import { AnsweredError, readErrorAnswer } from './error-answer.ts';
 import { lateRequests } from './late-requests.ts';
 import { queryString } from './query-string.ts';
 import { StalledError, type StallLimits, watchForStall } from './stall-watch.ts';
@@ -58,6 +58,11 @@ export function createRequestHandler(limits: Limits, tenant: string) {
     async handle(request: SdkRequest, options: SendOptions = {}) {
       const { body, ...answer } = await sendRequest(request, limits, tenant, options);
       const isError = answer.statusCode < 200 || answer.statusCode >= 300;
+      // The SDK's own errors do not say what was asked.
+      if (isError && Buffer.isBuffer(body) && request.method === 'GET') {
+        const { statusCode, headers } = answer;
+        throw new AnsweredError(statusCode, headers, body.toString('utf8'), nameOf(request));
+      }
       return { response: { ...answer, body: isError ? body : streamOf(body) } };
     },
   };
@@ -139,7 +144,7 @@ export function sendRequest(
       }
       if (!isSuccess) {
         if (givenUp) response.destroy();
-        else readErrorAnswer(response, request.method).then(answer, reject);
+        else readErrorAnswer(response, request.method, nameOf(request)).then(answer, reject);
       } else if (maxBodyBytes === null) answer(response);
       else {
         const hear = (body: Buffer) => {

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { systemClock } from '../../../foundation/domain/clock.ts';
+import { nameOf } from './answer.ts';
 import { AnsweredError } from './error-answer.ts';
 import { encode, queryString } from './query-string.ts';
 import type { SdkRequest, SendOptions, SentAnswer } from './request-handler.ts';
@@ -44,6 +45,8 @@ export interface StoreClient {
 
 export interface StoreClientOptions {
   readonly bucket: string;
+  /** Of each request. */
+  readonly headers?: Readonly<Record<string, string | undefined>>;
   /** Of the SDK's client, which is made when it is needed. */
   readonly sdk: S3ClientConfig & {
     readonly region: string;
@@ -55,7 +58,13 @@ export interface StoreClientOptions {
   readonly send: (request: SdkRequest, options: SendOptions) => Promise<SentAnswer>;
 }
 
-export function openStoreClient({ bucket, sdk, keys, send }: StoreClientOptions): StoreClient & {
+export function openStoreClient({
+  bucket,
+  headers: always,
+  sdk,
+  keys,
+  send,
+}: StoreClientOptions): StoreClient & {
   close(): void;
 } {
   let made: S3Client | null = null;
@@ -73,7 +82,7 @@ export function openStoreClient({ bucket, sdk, keys, send }: StoreClientOptions)
     async send(request, options) {
       place ??= placeOf(bucket, sdk);
       const { url, signer } = place;
-      const given = Object.entries(request.headers ?? {});
+      const given = Object.entries({ ...always, ...request.headers });
       const { method, query = {}, body } = request;
       const path = `${place.path}/${request.key.split('/').map(encode).join('/')}`;
       const unsigned = {
@@ -95,7 +104,7 @@ export function openStoreClient({ bucket, sdk, keys, send }: StoreClientOptions)
       };
       const answer = await send(sent, options);
       aheadMs = correctClock(aheadMs, answer.headers.date);
-      return judge(answer);
+      return judge(answer, nameOf(sent));
     },
     close: () => made?.destroy(),
   };
@@ -119,13 +128,14 @@ function correctClock(aheadMs: number, date: string | undefined): number {
 }
 
 /** @throws AnsweredError if the store refused the request, or failed after it began to answer with 200 */
-function judge({ statusCode, headers, body }: SentAnswer): StoreAnswer {
+function judge({ statusCode, headers, body }: SentAnswer, operation: string): StoreAnswer {
   if (!Buffer.isBuffer(body)) return { headers, body };
   const isSuccess = statusCode >= 200 && statusCode < 300;
   const saysError =
     body.length > 0 && body.toString('latin1', body.length - 16).endsWith('</Error>');
   if (isSuccess && !saysError) return { headers, body };
-  throw new AnsweredError(isSuccess ? 503 : statusCode, headers, body.toString('utf8'));
+  const status = isSuccess ? 503 : statusCode;
+  throw new AnsweredError(status, headers, body.toString('utf8'), operation);
 }
 
 /** The texts of an answer's elements below its root; empty if it is not XML. */

@@ -39,6 +39,18 @@ const invalidS3Configs = [
   { change: { endpoint_url: 'example.com' }, attr: 'endpoint_url' },
   { change: { endpoint_url: 'https://user:word@example.com' }, attr: 'endpoint_url' },
   { change: { endpoint_url: 'https://example.com?x=y' }, attr: 'endpoint_url' },
+  { change: { bucket_name: 'acme', endpoint_url: 'https://x.example/acme' }, attr: 'endpoint_url' },
+  {
+    change: { bucket_name: 'acme', endpoint_url: 'https://x.example/v1/acme/' },
+    attr: 'endpoint_url',
+  },
+  {
+    change: { bucket_name: 'acme', endpoint_url: 'https://ACME.s3.eu-west-1.amazonaws.com' },
+    attr: 'endpoint_url',
+  },
+  { change: { storage_class: 'DEEP_ARCHIVE' }, attr: 'storage_class' },
+  { change: { object_tags: ['team=a', 'team=b'] }, attr: 'object_tags' },
+  { change: { object_tags: ['team=a\n'] }, attr: 'object_tags' },
   { change: { bucket_name: 'a/b' }, attr: 'bucket_name' },
   { change: { bucket_name: 'a..b' }, attr: 'bucket_name' },
   { change: { bucket_name: 'Capital', endpoint_url: null }, attr: 'bucket_name' },

@@ -4,22 +4,23 @@ import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.t
 import type { FileOptions, OpenUpload, UploadPart, UploadRef } from '../destination.ts';
 import { checkLength } from './answer.ts';
 import { callDeadline } from './call-deadline.ts';
-import { encryptionHeaders, type S3Connection } from './client.ts';
+import { expectedOwner, fileHeaders, type S3Connection } from './client.ts';
 import { conditionHeaders, type PutCondition } from './conditions.ts';
-import { isNotImplemented, StoreError } from './errors.ts';
+import { isNotImplemented, refusesChecksums, StoreError } from './errors.ts';
 import { hasMark, metadataHeaders } from './object-metadata.ts';
-import { compareKeys, keysPerPage, readPages } from './pages.ts';
+import { compareKeys, keysPerPage, nextOf, readPages } from './pages.ts';
 import type { PartSums } from './part-digest.ts';
+import { encodeHex } from './put-object.ts';
 import type { SendOptions } from './request-handler.ts';
 import { type StoreRequest, textsOf } from './store-client.ts';
 import { escapeXml } from './xml.ts';
 
 /**
- * The requests of a multipart upload. Our upload id is `<mark>+<checksums>+<encryption>.<the store's
+ * The requests of a multipart upload. Our upload id is `<mark>+<checksums>+<headers>.<the store's
  * id>`. The mark is random and kept in the object's metadata. After a lost answer it shows whether the
  * object is this upload's. (An ETag cannot: with KMS it is not a digest, and equal bytes have equal
- * ETags.) `crc32` or `plain` is what the store accepted. Then follows a digest of the requested
- * encryption.
+ * ETags.) `crc32` or `plain` is what the store accepted. Then follows a digest of the headers that an object
+ * of the destination gets.
  */
 
 /**
@@ -56,7 +57,7 @@ export async function createUpload(
             'content-type': options.contentType,
             ...metadataHeaders(mark, options),
             'x-amz-checksum-algorithm': checksum,
-            ...encryptionHeaders(connection),
+            ...fileHeaders(connection),
           },
         },
         send,
@@ -71,7 +72,7 @@ export async function createUpload(
   if (!id) throw new SluiceError('destination.unavailable', 'the store gave no upload id');
   checkLength('the upload id', id);
   const checksums = wanted && created.headers['x-amz-checksum-algorithm'] === 'CRC32';
-  const words = [mark, checksums ? 'crc32' : 'plain', encryptionWord(connection)];
+  const words = [mark, checksums ? 'crc32' : 'plain', headersWord(connection)];
   const uploadId = `${words.join('+')}.${id}`;
   return { upload: { key: options.key, uploadId }, checksums, alone: asked === 1 };
 }
@@ -85,17 +86,20 @@ export function takesChecksums({ uploadId }: UploadRef): boolean {
 }
 
 /**
- * Whether an upload was begun with the encryption that the destination asks for now: a store fixes it
- * at the beginning.
+ * Whether an upload was begun with the encryption, access list, class and tags that the destination asks for now: a store
+ * fixes them at the beginning.
  */
-export function hasSameEncryption(connection: S3Connection, { uploadId }: UploadRef): boolean {
+export function hasSameHeaders(connection: S3Connection, { uploadId }: UploadRef): boolean {
   const word = /^[0-9a-f-]+\+(?:crc32|plain)\+([0-9a-f]+)\./.exec(uploadId)?.[1];
-  return word === encryptionWord(connection);
+  return word === headersWord(connection);
 }
 
-function encryptionWord({ encryption }: S3Connection): string {
-  const { ServerSideEncryption: kind = '', SSEKMSKeyId: key = '' } = encryption;
-  return createHash('sha256').update(`${kind} ${key}`).digest('hex').slice(0, 16);
+function headersWord(connection: S3Connection): string {
+  const { ServerSideEncryption: kind = '', SSEKMSKeyId: key = '' } = connection.encryption;
+  const { acl, storageClass, tags } = connection.asks;
+  const others = [acl, storageClass, tags].filter((each) => each !== null);
+  const asked = others.length === 0 ? '' : JSON.stringify([acl, storageClass, tags]);
+  return createHash('sha256').update(`${kind} ${key}${asked}`).digest('hex').slice(0, 16);
 }
 
 /** Whether an object with this metadata was made by this upload. */
@@ -106,18 +110,12 @@ export function isOwnObject(
   return hasMark(metadata, splitId(upload)[0]);
 }
 
-/** Whether a store refused a request because of its checksum. */
-export function refusesChecksums(error: unknown): boolean {
-  if (!(error instanceof SluiceError)) return false;
-  return isNotImplemented(error) || /checksum/i.test(error.detail ?? '');
-}
-
 export async function uploadPart(
   connection: S3Connection,
   upload: UploadRef,
   number: number,
   body: Uint8Array,
-  { crc32, sha256 }: PartSums,
+  { crc32, sha256, md5 }: PartSums,
   signal: AbortSignal,
 ): Promise<UploadPart> {
   const { headers } = await connection.request(
@@ -133,6 +131,7 @@ export async function uploadPart(
           headers: {
             'content-type': 'application/octet-stream',
             'x-amz-checksum-crc32': crc32 ?? undefined,
+            'content-md5': crc32 === null && md5 !== null ? encodeHex(md5) : undefined,
           },
           payloadHash: sha256 ?? 'UNSIGNED-PAYLOAD',
         },
@@ -213,7 +212,7 @@ export async function listParts(
       bytes: part.Size ?? 0,
       tag: part.ETag ?? '',
     }));
-    return { items, next: (page.IsTruncated && page.NextPartNumberMarker) || null };
+    return { items, next: nextOf('ListParts', page, page.NextPartNumberMarker) };
   };
   const isAfter = (next: string, before: string) => Number(next) > Number(before);
   const parts: UploadPart[] = [];
@@ -273,7 +272,7 @@ export function listUploads(
             Bucket: connection.bucket,
             Prefix: prefix,
             MaxUploads: keysPerPage,
-            ...marker,
+            ...{ ...expectedOwner(connection), ...marker },
           }),
           send,
         ),
@@ -290,7 +289,8 @@ export function listUploads(
       ...(page.NextKeyMarker ? { KeyMarker: page.NextKeyMarker } : {}),
       ...(page.NextUploadIdMarker ? { UploadIdMarker: page.NextUploadIdMarker } : {}),
     };
-    return { items, next: page.IsTruncated ? next : null };
+    const hasNext = next.KeyMarker !== undefined;
+    return { items, next: nextOf('ListMultipartUploads', page, hasNext ? next : undefined) };
   };
   // Upload ids of one key come in the order of their beginning, which is not theirs.
   const isAfter = (next: Marker, before: Marker) =>
@@ -339,7 +339,8 @@ const xmlns = 'http://s3.amazonaws.com/doc/2006-03-01/';
 
 /** Bucket, key and the store's own id of an upload. */
 function uploadTarget(connection: S3Connection, upload: UploadRef) {
-  return { Bucket: connection.bucket, Key: upload.key, UploadId: splitId(upload)[1] };
+  const target = { Bucket: connection.bucket, Key: upload.key, UploadId: splitId(upload)[1] };
+  return { ...target, ...expectedOwner(connection) };
 }
 
 function splitId({ uploadId }: UploadRef): readonly [mark: string, id: string] {

@@ -11,11 +11,11 @@ import type {
 } from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { completeUpload } from './complete-upload.ts';
-import { toDestinationError } from './errors.ts';
 import { PartDigest, type PartSums } from './part-digest.ts';
-import { partSize } from './part-sizes.ts';
+import { learnParts, type PartPlan, partSize, planParts } from './part-sizes.ts';
 import { type FilePut, putFile } from './put-file.ts';
-import { abortUpload, partEtag, signsParts, uploadPart } from './uploads.ts';
+import { allowedParts, toDestinationError } from './errors.ts';
+import { abortUpload, codeOf, partEtag, signsParts, uploadPart } from './uploads.ts';
 
 /** Of a file's parts. */
 export type PartLimits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
@@ -53,6 +53,7 @@ export class S3Writer implements FileWriter {
   readonly #connection: S3Connection;
   readonly #options: FileOptions;
   readonly #limits: PartLimits;
+  readonly #plan: PartPlan;
   readonly #journal: UploadJournal;
   readonly #without: WithoutUpload | null;
   /** Null as long as the file may be put at once. */
@@ -96,6 +97,7 @@ export class S3Writer implements FileWriter {
     this.#connection = connection;
     this.#options = options;
     this.#limits = limits;
+    this.#plan = planParts(limits, connection.parts, options.maxBytes ?? null);
     this.#journal = journal;
     this.#begun = begun;
     this.#without = without;
@@ -164,10 +166,26 @@ export class S3Writer implements FileWriter {
     await Promise.all(this.#inFlight);
   }
 
-  #completeUpload({ upload, shared }: BegunUpload, options: CompleteOptions): Promise<string> {
+  async #completeUpload(
+    { upload, shared }: BegunUpload,
+    options: CompleteOptions,
+  ): Promise<string> {
     const areDigests = this.#isDigest && this.#parts.length === 1;
     const whole = { parts: this.#parts, shared, areDigests, ...options };
-    return completeUpload(this.#connection, upload, whole, this.#signal);
+    try {
+      return await completeUpload(this.#connection, upload, whole, this.#signal);
+    } catch (error) {
+      if (codeOf(error) === 'destination.invalid_parts') this.#learn(null);
+      throw error;
+    }
+  }
+
+  /** Plans the parts of the next attempt. @param most the number of parts that the store allows, if it said so */
+  #learn(most: number | null): boolean {
+    const sent = this.#parts.map(({ bytes }) => bytes);
+    const learned = learnParts(this.#plan, sent, most);
+    if (learned) this.#connection.learnParts(learned);
+    return learned !== null;
   }
 
   /** Sends the whole file, which is smaller than a part. */
@@ -175,9 +193,7 @@ export class S3Writer implements FileWriter {
     const { probe } = this.#demandWithout();
     const body = (this.#buffer ?? Buffer.alloc(0)).subarray(0, this.#filled);
     this.#sums ??= (this.#digest ?? this.#openDigest()).end();
-    const made = this.#sums;
-    const sumsOf = (checksums: boolean) => this.#sumsOf(body, made, checksums);
-    const file = { ...this.#options, body, sumsOf, mark: this.#mark };
+    const file = { ...this.#options, body, sums: this.#sums, mark: this.#mark };
     return putFile(this.#connection, file, { lease, probe, signal: this.#signal });
   }
 
@@ -220,7 +236,7 @@ export class S3Writer implements FileWriter {
     try {
       return await this.#demandWithout().begin();
     } catch (error) {
-      this.#fail(toDestinationError(error, []));
+      this.#fail(toDestinationError(error));
       throw error;
     }
   }
@@ -229,8 +245,8 @@ export class S3Writer implements FileWriter {
     return new PartDigest({
       crc32: checksums,
       sha256: signsParts(this.#connection, checksums),
-      // Small files have one part.
-      md5: this.#nextNumber === 1 || this.#known.has(this.#nextNumber),
+      // Small files have one part. A part without a CRC32 has this checksum.
+      md5: !checksums || this.#nextNumber === 1 || this.#known.has(this.#nextNumber),
     });
   }
 
@@ -254,8 +270,10 @@ export class S3Writer implements FileWriter {
       if (number === 1) this.#isDigest = partEtag(part) === `"${sums.md5}"`;
       this.#spare.push(buffer);
       await this.#record(upload, part);
-    } catch (error) {
-      this.#fail(toDestinationError(error, []));
+    } catch (caught) {
+      const error = toDestinationError(caught);
+      if (error.code === 'destination.invalid_parts') this.#learn(allowedParts(error, number));
+      this.#fail(error);
     }
   }
 
@@ -284,12 +302,15 @@ export class S3Writer implements FileWriter {
 
   /** Throws rather than send a part too many, which would cut the file. */
   #takeBuffer(): Buffer {
-    if (this.#nextNumber > this.#limits.maxParts) {
-      const detail = `the file needs more than ${this.#limits.maxParts} parts; set max_file_size_mb`;
-      this.#fail(new SluiceError('destination.invalid_config', detail));
+    const { most, equal } = this.#plan;
+    if (this.#nextNumber > most) {
+      const detail = `the file needs more than ${most} parts; set max_file_size_mb`;
+      const isLarger = equal && this.#learn(null);
+      const code = isLarger ? 'destination.invalid_parts' : 'destination.invalid_config';
+      this.#fail(new SluiceError(code, detail));
       this.#throwFailure();
     }
-    const size = partSize(this.#nextNumber, this.#limits.partBytes, this.#limits.maxParts);
+    const size = partSize(this.#nextNumber, this.#plan);
     this.#partBytes = size;
     const spare = this.#spare.pop();
     if (spare?.length === size) return spare;

@@ -1,4 +1,9 @@
 import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
+import type {
+  CsvDelimiter,
+  CsvNull,
+  FormatSettings,
+} from '../../../foundation/domain/format-settings.ts';
 import type { Column, ColumnType } from '../../../foundation/domain/row-block.ts';
 import {
   type FieldWriter,
@@ -11,18 +16,51 @@ import { copyBytes, decodeJsonString } from '../text/json-text.ts';
 import { putPlainCell } from '../text/plain-text.ts';
 import type { RowFormatter } from '../text/row-formatter.ts';
 
-const COMMA = 0x2c;
+const BLANK = 0x20;
+const TAB = 0x09;
+const BACKSLASH = 0x5c;
 const QUOTE = 0x22;
 const APOSTROPHE = 0x27;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 /** `\.`: PostgreSQL before 18 reads a line of only this, unquoted, as the end of the data. */
-const END_MARKER = 0x5c2e;
+const FULL_STOP = 0x2e;
+/** `\N`: ClickHouse reads it, unquoted, as a null. */
+const CAPITAL_N = 0x4e;
 
 const PIECE_BYTES = 1 << 15;
 
-const needsQuotes = new Uint8Array(256);
-for (const byte of [COMMA, QUOTE, LINE_FEED, CARRIAGE_RETURN]) needsQuotes[byte] = 1;
+/** How the cells of a file are separated, quoted and guarded. */
+interface CellStyle {
+  readonly delimiter: number;
+  /** What a null is; empty: a cell of no characters. */
+  readonly nullText: Buffer;
+  /** Whether texts that a spreadsheet takes for formulas get an apostrophe in front. */
+  readonly guarded: boolean;
+  /** By byte: whether a cell that contains it is quoted. */
+  readonly needsQuotes: Uint8Array;
+}
+
+type CsvOptions = Partial<
+  Pick<FormatSettings, 'csvFormulaGuard' | 'csvDelimiter' | 'csvNull' | 'csvBom'>
+>;
+
+export const delimiterOf: Readonly<Record<CsvDelimiter, string>> = {
+  ...{ comma: ',', semicolon: ';', tab: '\t', pipe: '|' },
+};
+
+export const nullTextOf = (choice: CsvNull = 'empty'): string => (choice === 'empty' ? '' : choice);
+
+/** Programs of Windows take it for the sign of UTF-8. */
+export const byteOrderMark = Buffer.from('\ufeff');
+
+function styleOf({ csvFormulaGuard = false, csvDelimiter = 'comma', csvNull }: CsvOptions) {
+  const delimiter = delimiterOf[csvDelimiter].charCodeAt(0);
+  const needsQuotes = new Uint8Array(256);
+  for (const byte of [delimiter, QUOTE, LINE_FEED, CARRIAGE_RETURN]) needsQuotes[byte] = 1;
+  const nullText = Buffer.from(nullTextOf(csvNull));
+  return { delimiter, nullText, guarded: csvFormulaGuard, needsQuotes };
+}
 
 /** A spreadsheet takes a cell that begins with one of these for a formula. */
 const beginsFormula = new Set([...'=+-@\t\r'].map((char) => char.charCodeAt(0)));
@@ -33,21 +71,23 @@ const SHORT_CELL = 256;
 const SPARE_BYTES = maxFixedBytes + 16;
 
 /**
- * RFC 4180 as PostgreSQL's COPY writes it: LF ends a line, null is empty, an empty string is `""`.
- *
- * @param guarded texts that a spreadsheet takes for formulas get an apostrophe in front
+ * RFC 4180 as PostgreSQL's COPY writes it: LF ends a line, null is empty, an empty string is `""`. A cell that a reader
+ * could take for another value is quoted: blanks at its ends, `\\N`, `\\.` and the text of a null.
  */
-export function formatCsv(columns: readonly Column[], guarded = false): RowFormatter {
+export function formatCsv(columns: readonly Column[], options: CsvOptions = {}): RowFormatter {
+  const style = styleOf(options);
+  const { delimiter, nullText } = style;
   const types = columns.map(({ type }) => type);
   const isInt4 = Uint8Array.from(types, (type) => Number(type === 'int4'));
   const width = types.length;
-  const writers = types.map((type) => fieldWriter(type, guarded));
+  const writers = types.map((type) => fieldWriter(type, style));
   return {
     writeHeader(out) {
+      if (options.csvBom) for (const byte of byteOrderMark) out.put(byte);
       columns.forEach(({ name }, index) => {
-        if (index > 0) out.put(COMMA);
+        if (index > 0) out.put(delimiter);
         const bytes = Buffer.from(name);
-        writeCell(out, bytes, 0, bytes.length);
+        writeCell(out, bytes, 0, bytes.length, style);
       });
       out.put(LINE_FEED);
     },
@@ -71,8 +111,11 @@ export function formatCsv(columns: readonly Column[], guarded = false): RowForma
             target = out.view;
             capacity = target.byteLength;
           }
-          if (column > 0) target.setUint8(to++, COMMA);
-          if (length < 0) continue;
+          if (column > 0) target.setUint8(to++, delimiter);
+          if (length < 0) {
+            for (const byte of nullText) target.setUint8(to++, byte);
+            continue;
+          }
           // The most frequent short value: before the search for its type.
           if (length === 4 && isInt4[column] === 1) {
             to = writeInteger(target, to, source.getInt32(from));
@@ -80,7 +123,7 @@ export function formatCsv(columns: readonly Column[], guarded = false): RowForma
           }
           if (isShort) {
             const type = types[column] as ColumnType;
-            const after = putShort(type, target, to, source, from, length, guarded);
+            const after = putShort(type, target, to, source, from, length, style);
             if (after > to) {
               to = after;
               continue;
@@ -119,19 +162,19 @@ function putShort(
   source: DataView,
   from: number,
   length: number,
-  guarded: boolean,
+  style: CellStyle,
 ): number {
   switch (type) {
     case 'text':
-      return guarded ? at : putCell(target, at, source, from, from + length);
+      return style.guarded ? at : putCell(target, at, source, from, from + length, style);
     case 'as_json': {
       const isString = source.getUint8(from) === QUOTE;
-      return isString ? at : putCell(target, at, source, from, from + length);
+      return isString ? at : putCell(target, at, source, from, from + length, style);
     }
     case 'json':
-      return putCell(target, at, source, from, from + length);
+      return putCell(target, at, source, from, from + length, style);
     case 'jsonb':
-      return putCell(target, at, source, from + 1, from + length);
+      return putCell(target, at, source, from + 1, from + length, style);
     case 'bytea':
     case 'numeric':
       return at;
@@ -140,23 +183,24 @@ function putShort(
   }
 }
 
-function fieldWriter(type: ColumnType, guarded: boolean): FieldWriter {
+function fieldWriter(type: ColumnType, style: CellStyle): FieldWriter {
+  const { guarded } = style;
   switch (type) {
     case 'text':
       return guarded
-        ? (out, { bytes }, from, end) => writeGuarded(out, bytes, from, end)
-        : (out, { bytes }, from, end) => writeCell(out, bytes, from, end);
+        ? (out, { bytes }, from, end) => writeGuarded(out, bytes, from, end, style)
+        : (out, { bytes }, from, end) => writeCell(out, bytes, from, end, style);
     case 'json':
-      return (out, { bytes }, from, end) => writeCell(out, bytes, from, end);
+      return (out, { bytes }, from, end) => writeCell(out, bytes, from, end, style);
     case 'jsonb':
       // The first byte is the version of the binary form.
-      return (out, { bytes }, from, end) => writeCell(out, bytes, from + 1, end);
+      return (out, { bytes }, from, end) => writeCell(out, bytes, from + 1, end, style);
     case 'as_json':
       return (out, { bytes }, from, end) => {
         const text = decodeJsonString(bytes, from, end);
         // A number may begin with a minus; only a string can hold a formula.
         const write = guarded && bytes[from] === QUOTE ? writeGuarded : writeCell;
-        write(out, text, 0, text.length);
+        write(out, text, 0, text.length, style);
       };
     case 'bytea':
       return writeBytea;
@@ -170,28 +214,54 @@ function fieldWriter(type: ColumnType, guarded: boolean): FieldWriter {
   }
 }
 
-/** `putPlainCell` of what does not end the data either. */
+/** `putPlainCell` of what a reader cannot take for something else. */
 function putCell(
   target: DataView,
   at: number,
   source: DataView,
   from: number,
   end: number,
+  { delimiter, nullText }: CellStyle,
 ): number {
-  const isEnd = end - from === 2 && source.getInt16(from) === END_MARKER;
-  return isEnd ? at : putPlainCell(target, at, source, from, end);
+  if (from === end) return at;
+  const first = source.getUint8(from);
+  const last = source.getUint8(end - 1);
+  if (first <= BLANK || last <= BLANK || first === BACKSLASH) {
+    if (isBlank(first) || isBlank(last) || isBackslashed(first, last, end - from)) return at;
+  }
+  if (nullText.length === end - from) {
+    let index = 0;
+    while (index < nullText.length && source.getUint8(from + index) === nullText[index]) index += 1;
+    if (index === nullText.length) return at;
+  }
+  return putPlainCell(target, at, source, from, end, delimiter);
+}
+
+/** Readers such as ClickHouse drop them at the ends of a cell without quotes. */
+function isBlank(byte: number): boolean {
+  return byte === BLANK || byte === TAB;
+}
+
+function isBackslashed(first: number, last: number, length: number): boolean {
+  return length === 2 && first === BACKSLASH && (last === FULL_STOP || last === CAPITAL_N);
 }
 
 /** A cell of text. An apostrophe goes in front of a formula. */
-function writeGuarded(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
+function writeGuarded(
+  out: ByteWriter,
+  bytes: Buffer,
+  from: number,
+  end: number,
+  style: CellStyle,
+): void {
   // Behind apostrophes too: otherwise the reader could not tell such a text from a guarded one.
   let at = from;
   while (bytes[at] === APOSTROPHE && at < end) at += 1;
   if (at === end || !beginsFormula.has(bytes[at] as number)) {
-    writeCell(out, bytes, from, end);
+    writeCell(out, bytes, from, end, style);
     return;
   }
-  if (!mustQuote(bytes, from, end)) {
+  if (!mustQuote(bytes, from, end, style)) {
     out.put(APOSTROPHE);
     out.ensure(end - from);
     copyBytes(out, bytes, from, end);
@@ -203,8 +273,14 @@ function writeGuarded(out: ByteWriter, bytes: Buffer, from: number, end: number)
 }
 
 /** A cell of UTF-8 text, quoted if necessary; a quote inside is doubled. */
-function writeCell(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
-  if (!mustQuote(bytes, from, end)) {
+function writeCell(
+  out: ByteWriter,
+  bytes: Buffer,
+  from: number,
+  end: number,
+  style: CellStyle,
+): void {
+  if (!mustQuote(bytes, from, end, style)) {
     out.ensure(end - from);
     copyBytes(out, bytes, from, end);
     return;
@@ -238,16 +314,15 @@ function writeDoubled(out: ByteWriter, bytes: Buffer, from: number, end: number)
   out.length = to;
 }
 
-function mustQuote(bytes: Buffer, from: number, end: number): boolean {
+function mustQuote(bytes: Buffer, from: number, end: number, style: CellStyle): boolean {
   if (from === end) return true;
+  const { needsQuotes, nullText } = style;
   for (let at = from; at < end; at += 1) {
     if (needsQuotes[bytes[at] as number] === 1) return true;
   }
-  return isEndMarker(bytes, from, end);
-}
-
-function isEndMarker(bytes: Buffer, from: number, end: number): boolean {
-  return end - from === 2 && bytes.readInt16BE(from) === END_MARKER;
+  const [first, last] = [bytes[from] as number, bytes[end - 1] as number];
+  if (isBlank(first) || isBlank(last) || isBackslashed(first, last, end - from)) return true;
+  return nullText.length === end - from && nullText.compare(bytes, from, end) === 0;
 }
 
 /** `\x0aff`: PostgreSQL's hexadecimal form. */

@@ -1,17 +1,27 @@
-import type { ReadColumn, ReadRow } from '../encoder.ts';
+import type { FormatOptions, ReadColumn, ReadRow } from '../encoder.ts';
 import { splitRecords } from '../text/split-records.ts';
+import { delimiterOf, nullTextOf } from './encode.ts';
 
 export async function* readCsv(
   text: AsyncIterable<Buffer>,
   columns: readonly ReadColumn[],
-  guarded = false,
+  options: FormatOptions = {},
 ): AsyncGenerator<ReadRow> {
+  const { csvFormulaGuard = false, csvDelimiter = 'comma', csvNull } = options;
+  const fieldsOf = fieldReader(delimiterOf[csvDelimiter], nullTextOf(csvNull));
   let places: readonly number[] | null = null;
-  const isText = columns.map(({ type }) => guarded && (type === 'text' || type === 'as_json'));
+  const isText = columns.map(
+    ({ type }) => csvFormulaGuard && (type === 'text' || type === 'as_json'),
+  );
   for await (const record of splitRecords(text, true)) {
-    const fields = csvFields(record.toString('utf8'));
-    if (places) yield places.map((place, at) => unguard(fields[place] ?? null, isText[at]));
-    else places = columns.map(({ name }) => placeOf(name, fields));
+    const line = record.toString('utf8');
+    if (places) {
+      const fields = fieldsOf(line);
+      yield places.map((place, at) => unguard(fields[place] ?? null, isText[at]));
+    } else {
+      const header = fieldsOf(line.replace(/^\ufeff/, ''));
+      places = columns.map(({ name }) => placeOf(name, header));
+    }
   }
 }
 
@@ -26,30 +36,32 @@ function unguard(field: string | null, isGuarded: boolean | undefined): string |
   return field !== null && isGuarded ? field.replace(/^'(?='*[=+\-@\t\r])/, '') : field;
 }
 
-const cellEnd = /[,\r\n]/g;
-
-/** The fields of a record of RFC 4180; an empty field without quotes is null. */
-function csvFields(record: string): readonly (string | null)[] {
-  const fields: (string | null)[] = [];
-  for (let position = 0; ; position += 1) {
-    let field: string | null = null;
-    if (record[position] === '"') {
-      field = '';
-      for (;;) {
-        const quote = record.indexOf('"', position + 1);
-        if (quote === -1) throw new Error('a quoted field does not end');
-        field += record.slice(position + 1, quote);
-        position = quote + 1;
-        if (record[position] !== '"') break;
-        field += '"';
+/** The fields of a record of RFC 4180; a field of `nullText` without quotes is null. */
+function fieldReader(delimiter: string, nullText: string) {
+  const cellEnd = new RegExp(`[\\${delimiter}\\r\\n]`, 'g');
+  return (record: string): readonly (string | null)[] => {
+    const fields: (string | null)[] = [];
+    for (let position = 0; ; position += 1) {
+      let field: string | null;
+      if (record[position] === '"') {
+        field = '';
+        for (;;) {
+          const quote = record.indexOf('"', position + 1);
+          if (quote === -1) throw new Error('a quoted field does not end');
+          field += record.slice(position + 1, quote);
+          position = quote + 1;
+          if (record[position] !== '"') break;
+          field += '"';
+        }
+      } else {
+        cellEnd.lastIndex = position;
+        const end = cellEnd.exec(record)?.index ?? record.length;
+        const found = record.slice(position, end);
+        field = found === nullText ? null : found;
+        position = end;
       }
-    } else {
-      cellEnd.lastIndex = position;
-      const end = cellEnd.exec(record)?.index ?? record.length;
-      if (end > position) field = record.slice(position, end);
-      position = end;
+      fields.push(field);
+      if (record[position] !== delimiter) return fields;
     }
-    fields.push(field);
-    if (record[position] !== ',') return fields;
-  }
+  };
 }

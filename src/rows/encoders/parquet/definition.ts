@@ -22,8 +22,8 @@ export const parquet: EncoderDefinition = {
       isOfTable: tableFormat !== null,
     }),
   takesNumerics: true,
-  tableFields: (columns, { decimalColumns = null }) =>
-    tableFieldsOf(planColumns(columns, decimalColumns)),
+  tableFields: (columns, { decimalColumns = null, timeAs }) =>
+    tableFieldsOf(planColumns(columns, decimalColumns, timeAs)),
   read: readParquet,
   without: parquetWithoutRows,
 };

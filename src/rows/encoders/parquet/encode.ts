@@ -44,23 +44,31 @@ export function openParquet(
     maxBytes = null,
     origin,
     decimalColumns = null,
+    timeAs = 'micros',
+    parquetEncodings = 'modern',
     isOfTable = false,
     again,
-  }: Pick<FormatOptions, 'maxBytes' | 'origin' | 'decimalColumns'> & {
+  }: ParquetOptions & {
     readonly isOfTable?: boolean;
     readonly again?: FileBefore;
   } = {},
 ): FileEncoder {
   const fitting = maxBytes === null ? sizes : limitSizes(sizes, columns.length, maxBytes);
-  const plain = planColumns(columns, decimalColumns);
+  const plain = planColumns(columns, decimalColumns, timeAs);
   const planned = isOfTable ? withFieldIds(plain) : plain;
   const { notes, keyPlaces } = again ?? {
     notes: [...notesOf(columns, origin), ...(isOfTable ? [schemaNote(planned)] : [])],
     keyPlaces: origin?.keyPlaces ?? [],
   };
   const filters = openFilters(columns, planned, keyPlaces);
-  return new ParquetEncoder(planned, filters, notes, compression, fitting, maxBytes);
+  const isModern = parquetEncodings === 'modern';
+  return new ParquetEncoder(planned, filters, notes, compression, fitting, maxBytes, isModern);
 }
+
+export type ParquetOptions = Pick<
+  FormatOptions,
+  'maxBytes' | 'origin' | 'decimalColumns' | 'timeAs' | 'parquetEncodings'
+>;
 
 /** What a file has from its rows' origin, if it is made again from a file. */
 export interface FileBefore {
@@ -118,6 +126,7 @@ class ParquetEncoder implements FileEncoder {
     compression: Compression,
     sizes: ParquetSizes,
     maxBytes: number | null,
+    isModern: boolean,
   ) {
     this.#columns = columns;
     this.#notes = notes;
@@ -126,9 +135,10 @@ class ParquetEncoder implements FileEncoder {
     this.#limit = maxBytes === null ? null : new FileLimit(maxBytes, footerOf);
     this.#compressor = new PageCompressor(compression, this.#arena);
     const spares = new SparePool();
-    const page: PageLimits = { ...sizes.page, version: 2 };
+    // Old readers know pages of version 1 only, PLAIN values and dictionaries.
+    const page: PageLimits = { ...sizes.page, version: isModern ? 2 : 1 };
     this.#writers = columns.map((column, index) =>
-      openColumn(column, index, page, spares, filters.get(index)),
+      openColumn(column, index, page, spares, filters.get(index), isModern),
     );
     this.#group = this.#openGroup();
     this.#nextCheckpoint = sizes.checkpointBytes;
@@ -259,8 +269,9 @@ function openColumn(
   limits: PageLimits,
   spares: SparePool,
   filter: BloomFilter | undefined,
+  isModern: boolean,
 ): ColumnWriter {
-  const recoder = recoderOf(type.physical);
+  const recoder = isModern ? recoderOf(type.physical) : undefined;
   switch (form.kind) {
     case 'list':
       return new ListColumn(index, form.element, limits);

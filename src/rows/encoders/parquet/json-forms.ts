@@ -1,4 +1,5 @@
 import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
+import type { TimeAs } from '../../../foundation/domain/format-settings.ts';
 import { fitsDecimal } from '../../../foundation/domain/decimal-columns.ts';
 import { copyBytes, decodeJsonString } from '../text/json-text.ts';
 import { type ParquetType, parquetTypes } from './column-types.ts';
@@ -21,9 +22,14 @@ const zero = 0x30;
 /** Shorter texts are faster to search by hand. */
 const shortText = 64;
 
+const localTime = /^time(\(\d\))? without time zone$/;
+
 /** The number form of a type that COPY sends as JSON; undefined if it is text. */
-export function jsonNumberOf(sourceType: string): JsonNumber | undefined {
-  if (/^time(\(\d\))? without time zone$/.test(sourceType)) return timeNumber;
+export function jsonNumberOf(
+  sourceType: string,
+  timeAs: TimeAs = 'micros',
+): JsonNumber | undefined {
+  if (localTime.test(sourceType)) return timeAs === 'text' ? undefined : timeNumber;
   const [, precision, scale] = /^numeric\((\d+),(-?\d+)\)$/.exec(sourceType) ?? [];
   if (precision === undefined) return undefined;
   const limits = { precision: Number(precision), scale: Number(scale) };
@@ -31,11 +37,12 @@ export function jsonNumberOf(sourceType: string): JsonNumber | undefined {
 }
 
 /** The form of the elements of an array type; undefined if the array stays JSON. */
-export function elementFormOf(arrayType: string): JsonForm | undefined {
+export function elementFormOf(arrayType: string, timeAs: TimeAs): JsonForm | undefined {
   const element = arrayType.slice(0, -2);
   const known = elementForms.get(element.replace(/\(\d+\)/, ''));
   if (!/^(numeric|time)\b/.test(element)) return known;
-  const number = jsonNumberOf(element);
+  if (timeAs === 'text' && localTime.test(element)) return texts;
+  const number = jsonNumberOf(element, timeAs);
   return number ? formOf(number) : /^numeric\b/.test(element) ? numericText : known;
 }
 

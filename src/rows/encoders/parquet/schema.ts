@@ -1,4 +1,5 @@
 import { type DecimalColumn, isNumeric } from '../../../foundation/domain/decimal-columns.ts';
+import type { TimeAs } from '../../../foundation/domain/format-settings.ts';
 import type { Column } from '../../../foundation/domain/row-block.ts';
 import { BloomFilter } from './bloom-filter.ts';
 import { type ParquetType, parquetTypes } from './column-types.ts';
@@ -31,14 +32,16 @@ export type ColumnForm =
  * The columns of a file; README.md has a table of the types.
  *
  * @param decimals numerics that are DECIMAL by choice
+ * @param timeAs `text`: Spark refuses a file with the type TIME
  */
 export function planColumns(
   columns: readonly Column[],
   decimals: readonly DecimalColumn[] | null = null,
+  timeAs: TimeAs = 'micros',
 ): readonly ParquetColumn[] {
   return columns.map((column) => {
     const chosen = decimals?.find(({ name }) => name === column.name);
-    const form = formOf(column, chosen);
+    const form = formOf(column, chosen, timeAs);
     return { name: column.name, type: typeOf(form), isList: form.kind === 'list', form };
   });
 }
@@ -84,17 +87,17 @@ function fieldForm({ name, type }: Column): ColumnForm {
   return { kind: 'field', type };
 }
 
-function formOf(column: Column, chosen: DecimalColumn | undefined): ColumnForm {
+function formOf(column: Column, chosen: DecimalColumn | undefined, timeAs: TimeAs): ColumnForm {
   const { type, sourceType } = column;
   if (type !== 'as_json' && type !== 'numeric') return fieldForm(column);
   if (sourceType.endsWith('[]')) {
-    const element = elementFormOf(sourceType);
+    const element = elementFormOf(sourceType, timeAs);
     return element ? { kind: 'list', element } : fieldForm(column);
   }
   const number =
     chosen && isNumeric(column)
       ? decimalNumber(chosen.precision, chosen.scale)
-      : jsonNumberOf(sourceType);
+      : jsonNumberOf(sourceType, timeAs);
   if (type === 'numeric') return number ? { kind: 'numeric', number } : fieldForm(column);
   return number ? { kind: 'number', number } : { kind: 'plain' };
 }

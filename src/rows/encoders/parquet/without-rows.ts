@@ -26,7 +26,7 @@ export function parquetWithoutRows(
   path: string,
   isDropped: IsDropped,
   compression: Compression,
-  { tableFormat = null, decimalColumns = null }: FormatOptions = {},
+  { tableFormat = null, ...options }: FormatOptions = {},
 ): RemainingFile {
   let columnMetrics: readonly ColumnMetrics[] = [];
   async function* bytes(): AsyncGenerator<Uint8Array> {
@@ -39,7 +39,8 @@ export function parquetWithoutRows(
       compression,
       undefined,
       {
-        decimalColumns,
+        ...options,
+        maxBytes: null,
         isOfTable: tableFormat !== null,
         again: {
           notes: (metadata.key_value_metadata ?? []).map(({ key, value = '' }) => [key, value]),

@@ -92,13 +92,15 @@ export function putPlainCell(
   source: DataView,
   from: number,
   end: number,
+  delimiter: number,
 ): number {
+  const delimiters = delimiter * 0x01010101;
   const distance = at - from;
   let index = from;
   for (const last = end - 4; index <= last; index += 4) {
     const word = source.getInt32(index, true);
     const quotes = word ^ 0x22222222;
-    const commas = word ^ 0x2c2c2c2c;
+    const commas = word ^ delimiters;
     const feeds = word ^ 0x0a0a0a0a;
     const returns = word ^ 0x0d0d0d0d;
     const special =
@@ -111,7 +113,7 @@ export function putPlainCell(
   }
   for (; index < end; index += 1) {
     const byte = source.getUint8(index);
-    if (byte === 0x22 || byte === 0x2c || byte === 0x0a || byte === 0x0d) return at;
+    if (byte === 0x22 || byte === delimiter || byte === 0x0a || byte === 0x0d) return at;
     target.setUint8(index + distance, byte);
   }
   return end + distance;

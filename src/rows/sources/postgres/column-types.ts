@@ -11,7 +11,7 @@ export interface DescribedColumn {
 
 /** Whether values of the type have values of other types inside. */
 export function isNested({ sourceType, isComposite }: DescribedColumn): boolean {
-  return isComposite || sourceType.endsWith('[]');
+  return isComposite || sourceType.endsWith('[]') || /(?:^|\.)hstore$/.test(sourceType);
 }
 
 /**

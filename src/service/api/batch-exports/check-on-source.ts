@@ -3,6 +3,7 @@ import { findDecimalFault } from '../../../foundation/domain/decimal-columns.ts'
 import { describeError, SluiceError } from '../../../foundation/domain/errors.ts';
 import {
   type DestinationConfig,
+  type FileSettings,
   readFileSettings,
 } from '../../../foundation/domain/file-settings.ts';
 import { Refusal } from '../../../foundation/domain/problem.ts';
@@ -102,7 +103,11 @@ export async function checkOnSource(
         : columns;
       refuseDecimals(findDecimalFault(decimalColumns, rows));
     }
-    return [...warnings, ...describeTwins(columns.map(({ name }) => name))];
+    return [
+      ...warnings,
+      ...describeTwins(columns.map(({ name }) => name)),
+      ...describeTimes(columns, readFileSettings(config)),
+    ];
   } catch (error) {
     closed.throwIfAborted();
     if (tooLong.aborted) return [`${unchecked}: it took too long.`];
@@ -157,6 +162,22 @@ function describeTwins(columns: readonly string[]): readonly string[] {
   const list = twins.map((names) => names.map((name) => JSON.stringify(name)).join(' and '));
   return [
     `Columns differ only in upper and lower case: ${list.join('; ')}. Many readers, such as DuckDB, Spark and BigQuery, treat them as one column. Rename one with AS in dsl_query.`,
+  ];
+}
+
+/** Spark and others refuse a whole file, or table, that has a column of type TIME. */
+function describeTimes(
+  columns: readonly { readonly name: string; readonly sourceType: string }[],
+  { format, timeAs }: Pick<FileSettings, 'format' | 'timeAs'>,
+): readonly string[] {
+  if (format !== 'Parquet' || timeAs === 'text') return [];
+  const times = columns.filter(({ sourceType }) =>
+    /^time(?:\(\d\))? without time zone(?:\[\])*$/.test(sourceType),
+  );
+  if (times.length === 0) return [];
+  const names = times.map(({ name }) => JSON.stringify(name)).join(', ');
+  return [
+    `Columns of type time: ${names}. Spark refuses a Parquet file or an Iceberg table that has them. Set time_as to text if Spark reads the files.`,
   ];
 }
 

@@ -34,6 +34,16 @@ export const BatchExport = named(
       team_id: Type.Integer({ description: 'The project that owns it.' }),
       name: Type.String(),
       destination: Type.Object({ type: Type.String(), config: AnyConfig }),
+      secrets: Type.Array(
+        Type.Object({
+          name: Type.String(),
+          ends_with: Nullable(Type.String({ description: 'Only of the id of an access key.' })),
+        }),
+        {
+          description:
+            'Secret properties of the config that are set. Their values are never shown.',
+        },
+      ),
       interval: Type.String(),
       paused: Type.Boolean(),
       created_at: Time,
@@ -72,6 +82,12 @@ export const BatchExport = named(
       }),
       missing: Missing,
       health: Health,
+      health_reason: Nullable(
+        Type.String({
+          description:
+            'Why it has this health: for failing, the error of the newest run that failed. Null if it is fine.',
+        }),
+      ),
       failure_streak: Type.Integer({ description: 'Failed runs since the last success.' }),
       last_success_at: Nullable(Time),
       backfill_id: Type.Optional(
@@ -103,6 +119,7 @@ export const BatchExport = named(
             type: 'S3',
             config: { bucket_name: 'my-events', region: 'us-east-1', prefix: 'events/' },
           },
+          secrets: [{ name: 'aws_access_key_id', ends_with: 'MPLE' }],
           interval: 'hour',
           paused: false,
           created_at: '2024-03-01T00:12:31.104233Z',
@@ -127,6 +144,7 @@ export const BatchExport = named(
           unsettled_from: null,
           missing: { count: 0, since: null },
           health: 'fine',
+          health_reason: null,
           failure_streak: 0,
           last_success_at: null,
         },
@@ -260,4 +278,30 @@ export const UnpauseBody = Type.Object({
   backfill: Type.Optional(
     Type.Boolean({ description: 'Export the intervals that were missed while paused.' }),
   ),
+  retry_missing: Type.Optional(
+    Type.Boolean({
+      description:
+        'Export the requested intervals that have no data: those whose runs failed before the pause stay without data otherwise.',
+    }),
+  ),
+  dry_run: Type.Optional(
+    Type.Boolean({ description: 'Only return what these options would export. Nothing changes.' }),
+  ),
 });
+
+export const UnpausePreview = named(
+  'UnpausePreview',
+  Type.Object(
+    {
+      dry_run: Type.Literal(true),
+      missed_intervals: Type.Integer({
+        description: 'Intervals that were missed in this pause: `backfill` exports them.',
+      }),
+      missed: Type.Array(Type.Object({ start: Time, end: Time }), {
+        description: 'Their ranges, oldest first.',
+      }),
+      missing: Missing,
+    },
+    { description: 'What an unpause leaves out, unless its options ask for it.' },
+  ),
+);

@@ -1,12 +1,14 @@
-import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
-import { toTimestampOrNull } from '../../../foundation/domain/time.ts';
+import type { Static } from 'typebox';
+import { type BatchExport, reasonOf } from '../../../foundation/domain/batch-export.ts';
+import { toTimestamp, toTimestampOrNull } from '../../../foundation/domain/time.ts';
 import type { Holes } from '../../../state/store/coverage.ts';
 import { type ExportDetails, findExportDetails } from '../../../state/store/export-details.ts';
 import type { Context } from '../../use-cases/context.ts';
 import type { CreatedExport } from '../../use-cases/exports/create-export.ts';
+import type { LeftOut } from '../../use-cases/exports/unpause-export.ts';
 import { nextRunOf } from '../../use-cases/exports/schedule.ts';
 import { runView } from '../runs/view.ts';
-import type { BatchExport as BatchExportView } from './schema.ts';
+import type { BatchExport as BatchExportView, UnpausePreview } from './schema.ts';
 
 type ViewContext = Pick<Context, 'db' | 'policy'>;
 
@@ -49,11 +51,17 @@ function view(
 ): BatchExportView {
   const { id, destination, cadence } = batchExport;
   const holes = details?.holes;
+  // An export without details was created now.
+  const health = holes?.health ?? (batchExport.paused ? 'paused' : 'fine');
   return {
     id,
     team_id: batchExport.teamId,
     name: batchExport.name,
     destination: { type: destination.type, config: destination.config },
+    secrets: Object.entries(destination.secretEnds ?? {}).map(([name, end]) => ({
+      name,
+      ends_with: end,
+    })),
     interval: cadence.interval,
     paused: batchExport.paused,
     created_at: batchExport.createdAt,
@@ -77,10 +85,27 @@ function view(
     high_water_mark: toTimestampOrNull(batchExport.highWaterMark),
     unsettled_from: toTimestampOrNull(holes?.unsettledFrom ?? null),
     missing: missingView(holes),
-    // An export without details was created now.
-    health: holes?.health ?? (batchExport.paused ? 'paused' : 'fine'),
+    health,
+    health_reason: reasonOf(batchExport, {
+      health,
+      failure: details?.failure ?? null,
+      missing: holes?.missing ?? { count: 0, since: null },
+    }),
     failure_streak: batchExport.failureStreak,
     last_success_at: batchExport.lastSuccessAt,
+  };
+}
+
+export function unpausePreviewView({
+  missed,
+  missedIntervals,
+  missing: { count, since },
+}: LeftOut): Static<typeof UnpausePreview> {
+  return {
+    dry_run: true,
+    missed_intervals: missedIntervals,
+    missed: missed.map(({ start, end }) => ({ start: toTimestamp(start), end: toTimestamp(end) })),
+    missing: { count, since: toTimestampOrNull(since) },
   };
 }
 
@@ -90,11 +115,21 @@ export function missingView(holes: Holes | null | undefined): BatchExportView['m
 }
 
 /** Bytes of an export in an answer, about: the store has weighed its own row, its runs come with it. */
-export function bytesOfView({ latest_runs, dsl_query, destination }: BatchExportView): number {
+export function bytesOfView({
+  latest_runs,
+  dsl_query,
+  destination,
+  health_reason,
+}: BatchExportView): number {
   const errors = latest_runs.reduce(
     (sum, run) => sum + 600 + 3 * (run.latest_error?.length ?? 0),
     0,
   );
   // The query is in the schema too, with its expressions.
-  return errors + 3 * (dsl_query?.length ?? 0) + Object.keys(destination.config).length * 20;
+  return (
+    3 * (health_reason?.length ?? 0) +
+    errors +
+    3 * (dsl_query?.length ?? 0) +
+    Object.keys(destination.config).length * 20
+  );
 }
