@@ -29,6 +29,8 @@ export interface BatchExport {
   readonly pausedReason: string | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
+  /** How long an interval heals after its run ended without success; 0: it does not. */
+  readonly healForHours: number;
   /** The maximum age of its data, in minutes; null: no objective. */
   readonly freshnessMinutes: number | null;
   /** Since when its data is older than that; as the last check found it. */
@@ -40,6 +42,10 @@ export interface BatchExport {
   readonly failureStreak: number;
   readonly lastSuccessAt: Timestamp | null;
 }
+
+/** How long intervals heal unless the export says otherwise: a week. */
+export const defaultHealForHours = 168;
+export const maxHealForHours = 720;
 
 /** What an export needs, the most urgent first. An export has exactly one. */
 export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine'] as const;

@@ -91,6 +91,13 @@ export function joinConnectors(
     },
     uriOf: (type, config, key) => destinationOf(known, type).uri(config, key) ?? key,
     sourceOf,
+    placesOf({ exportId, destination: { type, config, secrets: sealed }, model }) {
+      const { place, ownProperties } = destinationOf(known, type);
+      const opened = sealed === null ? {} : secrets.open(sealed, exportId);
+      const own = ownProperties.map((name) => opened[name] ?? config[name] ?? null);
+      const destination = secrets.fingerprint(JSON.stringify([type, place(config), own]));
+      return { destination, source: sourceOf(model).place ?? model };
+    },
     readRows: readRowsBy(known),
     withoutRows: withoutRowsBy(known),
     keepsFiles: (type) => destinationOf(known, type).keepsFiles,

@@ -7,6 +7,7 @@ import { type ExportedInterval, exportInterval } from '../pipeline/export-interv
 import type { IntervalJob } from '../pipeline/interval-job.ts';
 import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { Settlement, Source } from '../sources/source.ts';
+import { endCauses } from '../store/causes.ts';
 import { recordStepError } from '../store/chains.ts';
 import type { ClaimedRun } from '../store/claims.ts';
 import type { NewLogEntry } from '../store/log-entries.ts';
@@ -14,6 +15,7 @@ import type { RunStatements } from '../store/run-statements.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import { releaseUploads } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
+import { causesAt, type RunPlaces, refuseKnownOutage } from '../use-cases/healing/known-outage.ts';
 import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
 import {
   endDeleted,
@@ -67,6 +69,8 @@ export class Attempt {
   readonly #admission: Admission | null;
   readonly #log: RunLog;
   readonly #open: OpenPorts;
+  /** Undefined: not looked at yet. Null: the secrets cannot be decrypted, or the model is gone. */
+  #places: RunPlaces | null | undefined;
 
   /**
    * @param signal aborted with the reason when the lease is lost
@@ -91,6 +95,7 @@ export class Attempt {
     const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
     try {
       this.#begin();
+      if (run.causes.length > 0) this.#refuseKnownOutage();
       const destination = this.#openDestination();
       try {
         const job = await this.#prepare(destination);
@@ -99,6 +104,7 @@ export class Attempt {
         );
         const completion = await this.#record(exported);
         if (!completion) return { ...nothing, end: 'lost' };
+        if (run.causes.length > 0) await this.#endCauses();
         await failpoint('before_removal');
         if (completion.leavesFiles) await this.#clean(job, destination, exported);
         const { rows, bytes, rejectedRows } = exported.result;
@@ -130,6 +136,31 @@ export class Attempt {
       'WARNING',
       `Workers crashed ${crashes} times while they read for this run, so the next attempt uses a separate process.`,
     );
+  }
+
+  #findPlaces(): RunPlaces | null {
+    if (this.#places !== undefined) return this.#places;
+    try {
+      this.#places = this.#options.connectors.placesOf(this.#run);
+    } catch {
+      // The attempt will say it in its own words.
+      this.#places = null;
+    }
+    return this.#places;
+  }
+
+  #refuseKnownOutage(): void {
+    const places = this.#findPlaces();
+    if (places) refuseKnownOutage(this.#run, places);
+  }
+
+  /** All places of the run work. If this fails, the next success or probe does it. */
+  async #endCauses(): Promise<void> {
+    const places = this.#findPlaces();
+    const over = places ? causesAt(this.#run, places) : [];
+    if (over.length === 0) return;
+    const ids = over.map(({ id }) => id);
+    await endCauses(this.#options.context.db, ids).catch((caught) => this.#report(caught));
   }
 
   #openDestination(): Destination {
@@ -221,7 +252,12 @@ export class Attempt {
       const note = () => recordStepError(context.db, run.teamId, step, detail);
       await retryUntilRecorded(note, this.#signal);
     }
-    await retryUntilRecorded(() => recordFault(context, run, error, Math.random()), this.#signal);
+    const seen = {
+      places: this.#findPlaces(),
+      sourceWorked: (this.#admission?.settlement ?? null) !== null,
+    };
+    const record = () => recordFault(context, run, error, Math.random(), seen);
+    await retryUntilRecorded(record, this.#signal);
     return 'failed';
   }
 }

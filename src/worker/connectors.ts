@@ -5,6 +5,7 @@ import type { FormatSettings } from '../domain/format-settings.ts';
 import type { Encoding } from '../pipeline/interval-job.ts';
 import type { ReadRows, WithoutRows } from '../pipeline/read-back.ts';
 import type { Source } from '../sources/source.ts';
+import type { RunPlaces } from '../use-cases/healing/known-outage.ts';
 import type { DescribedPlace } from '../use-cases/tenants/advance-offboarding.ts';
 import type { UriOf } from './table-of.ts';
 
@@ -21,6 +22,8 @@ export interface Connectors {
   readonly uriOf: UriOf;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
+  /** Where a run exports from and to, for comparison with others. @throws SluiceError if its secrets cannot be decrypted */
+  placesOf(stored: ExportDestination & { readonly model: string }): RunPlaces;
   encodingOf(
     files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,
   ): Encoding;

@@ -14,6 +14,7 @@ import { findRunNeeds, type RunNeeds } from '../store/run-needs.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import { sweepWorkers } from '../store/workers.ts';
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
+import { heal } from '../use-cases/healing/heal.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
 import type { Crowd } from '../use-cases/runs/crowd.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
@@ -57,7 +58,7 @@ export interface HandlerOptions
   /** Called before a run that is not expected to be small. */
   readonly onLargeRun: () => void;
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
-  readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
+  readonly onRunsMade: (by: 'tick' | 'backfill' | 'healing', runs: number) => void;
   readonly onScheduleError: (error: unknown, exportId: string) => void;
 }
 
@@ -164,6 +165,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       const ended = await removeEndedEntries(context.db);
       if (ended > 0) options.onRunError(new Error(`the outbox held ${ended} runs that had ended`));
       await sweepWorkers(context.db);
+      options.onRunsMade('healing', await heal(context));
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
       await dispatch();
       await collect();
@@ -205,7 +207,10 @@ async function admitAndExecute(
     return null;
   }
   const begin = async () => {
-    const readiness = await parking.settle(runId, needs);
+    // Its attempt makes no request either.
+    const readiness = isKnownDead(executor, needs)
+      ? { settlement: null }
+      : await parking.settle(runId, needs);
     if (readiness === 'parked') return null;
     const place = await (small ? enterSmall(options, needs) : enterLarge(options, needs, isAlone));
     return place && executeIn(options, runId, needs, readiness, place);
@@ -216,6 +221,18 @@ async function admitAndExecute(
     if (error === executor.stopping.reason) return null;
     throw error;
   });
+}
+
+function isKnownDead(
+  { connectors }: ExecutorOptions,
+  { deadSources, isProbe, model }: RunNeeds,
+): boolean {
+  if (deadSources.length === 0 || isProbe) return false;
+  try {
+    return deadSources.includes(connectors.sourceOf(model).place ?? model);
+  } catch {
+    return false;
+  }
 }
 
 async function executeIn(

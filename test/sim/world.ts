@@ -150,6 +150,7 @@ export async function createWorld(
       pausedReason: null,
       startAt: null,
       endAt: null,
+      healForHours: 168,
       freshnessMinutes: null,
       schedule,
     });

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { readConfig } from '../../src/config/config.ts';
-import type { BatchExport } from '../../src/domain/batch-export.ts';
+import { type BatchExport, defaultHealForHours } from '../../src/domain/batch-export.ts';
 import type { SluiceError } from '../../src/domain/errors.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import { toTimestampOrNull } from '../../src/domain/time.ts';
@@ -76,6 +76,7 @@ export interface ExportWanted extends Partial<Omit<Settings, 'cadence'>> {
   readonly interval?: string;
   /** How long ago it was created: its ticks since then are due. Default: one hour. */
   readonly createdMsAgo?: number;
+  readonly healForHours?: number;
   readonly freshnessMinutes?: number;
   readonly destination?: BatchExport['destination'];
 }
@@ -117,6 +118,7 @@ export async function exportOfThePast(
     pausedReason: null,
     startAt: toTimestampOrNull(startAt),
     endAt: toTimestampOrNull(endAt),
+    healForHours: wanted.healForHours ?? defaultHealForHours,
     freshnessMinutes: wanted.freshnessMinutes ?? null,
     schedule: openSchedule({ cadence, paused, startAt, endAt }, now),
   };

@@ -1,4 +1,5 @@
 import type { Static } from 'typebox';
+import { defaultHealForHours } from '../../domain/batch-export.ts';
 import { parseTime } from '../../domain/parse-time.ts';
 import { Refusal } from '../../domain/problem.ts';
 import type { Timestamp } from '../../domain/time.ts';
@@ -31,6 +32,7 @@ export function createInput(body: CreateBody): CreateExportInput {
     lastPausedAt: readTime(body.last_paused_at) ?? null,
     startAt: readTime(body.start_at) ?? null,
     endAt: readTime(body.end_at) ?? null,
+    healForHours: body.heal_for_hours ?? defaultHealForHours,
     freshnessMinutes: body.freshness_minutes ?? null,
     backfill: body.backfill ?? false,
     uniqueName: body.unique_name ?? false,
@@ -53,6 +55,7 @@ export function updateInput(body: PatchBody): UpdateExportInput {
     lastPausedAt: readTime(body.last_paused_at),
     startAt: readTime(body.start_at),
     endAt: readTime(body.end_at),
+    healForHours: body.heal_for_hours,
     freshnessMinutes: body.freshness_minutes,
   };
 }

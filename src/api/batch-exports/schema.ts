@@ -1,5 +1,7 @@
 import { type Static, type TObject, Type } from 'typebox';
 import type { DestinationDefinition } from '../../destinations/destination.ts';
+import { maxHealForHours } from '../../domain/batch-export.ts';
+import { type Turn, turns } from '../../domain/causes.ts';
 import { intervals } from '../../domain/cadence.ts';
 import { PropertyFilter } from './filter-schema.ts';
 import { BatchExportRun } from '../runs/schema.ts';
@@ -8,6 +10,9 @@ import { Health } from './search.ts';
 
 const freshness =
   'Maximum age of the data in minutes, measured from high_water_mark. It must be more than one interval. Null: no objective.';
+
+const healing =
+  'Hours for which Sluice tries again by itself to export an interval whose run ended without success. 0: it does not. Default 168.';
 
 type Config = Record<string, unknown>;
 
@@ -26,6 +31,35 @@ export const Missing = Type.Object(
   },
 );
 
+export const NullableTurn = Type.Unsafe<Turn | null>({
+  type: ['string', 'null'],
+  enum: [...turns, null],
+  description:
+    'Who can end it. ours: the operator of Sluice. source: the owner of the source database. customer: the owner of the export.',
+});
+
+export const Healing = Nullable(
+  Type.Object(
+    {
+      intervals: Type.Integer({ description: 'At most 1000 are counted.' }),
+      since: { ...Time, description: 'When the run of the oldest ended without success.' },
+      until: { ...Time, description: 'Sluice tries until then: heal_for_hours after since.' },
+      code: Nullable(
+        Type.String({ description: 'The error; null if nothing is known to hold them up now.' }),
+      ),
+      turn: NullableTurn,
+      next_probe_at: Nullable({
+        ...Time,
+        description: 'The next attempt at the cause. Null: the intervals run as soon as there is room.',
+      }),
+    },
+    {
+      description:
+        'Intervals without data that Sluice exports by itself once the cause is over; null if there is none.',
+    },
+  ),
+);
+
 export const BatchExport = named(
   'BatchExport',
   Type.Object(
@@ -41,6 +75,7 @@ export const BatchExport = named(
       last_paused_at: Nullable(Time),
       start_at: Nullable(Time),
       end_at: Nullable(Time),
+      heal_for_hours: Type.Integer({ description: healing }),
       freshness_minutes: Nullable(Type.Integer({ description: freshness })),
       late_since: Nullable({
         ...Time,
@@ -71,6 +106,7 @@ export const BatchExport = named(
           'Start of the oldest exported interval that may still receive rows; null if there is none.',
       }),
       missing: Missing,
+      healing: Healing,
       health: Health,
       failure_streak: Type.Integer({ description: 'Failed runs since the last success.' }),
       last_success_at: Nullable(Time),
@@ -110,6 +146,7 @@ export const BatchExport = named(
           last_paused_at: null,
           start_at: null,
           end_at: null,
+          heal_for_hours: 168,
           freshness_minutes: 90,
           late_since: null,
           latest_runs: [],
@@ -126,6 +163,7 @@ export const BatchExport = named(
           high_water_mark: null,
           unsettled_from: null,
           missing: { count: 0, since: null },
+          healing: null,
           health: 'fine',
           failure_streak: 0,
           last_success_at: null,
@@ -142,6 +180,9 @@ const optionalFields = {
   last_paused_at: Type.Optional(Nullable(Time)),
   start_at: Type.Optional(Nullable(Time)),
   end_at: Type.Optional(Nullable(Time)),
+  heal_for_hours: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: maxHealForHours, description: healing }),
+  ),
   freshness_minutes: Type.Optional(
     Nullable(Type.Integer({ minimum: 1, maximum: 525_600, description: freshness })),
   ),

@@ -1,4 +1,5 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
+import { turnOf } from '../../domain/causes.ts';
 import { toTimestampOrNull } from '../../domain/time.ts';
 import type { Holes } from '../../store/coverage.ts';
 import { type ExportDetails, findExportDetails } from '../../store/export-details.ts';
@@ -61,6 +62,7 @@ function view(
     last_paused_at: batchExport.lastPausedAt,
     start_at: batchExport.startAt,
     end_at: batchExport.endAt,
+    heal_for_hours: batchExport.healForHours,
     freshness_minutes: batchExport.freshnessMinutes,
     late_since: batchExport.lateSince,
     latest_runs: (details?.latestRuns ?? []).map((run) => runView(run, policy.retry)),
@@ -77,6 +79,7 @@ function view(
     high_water_mark: toTimestampOrNull(batchExport.highWaterMark),
     unsettled_from: toTimestampOrNull(holes?.unsettledFrom ?? null),
     missing: missingView(holes),
+    healing: healingView(holes),
     // An export without details was created now.
     health: holes?.health ?? (batchExport.paused ? 'paused' : 'fine'),
     failure_streak: batchExport.failureStreak,
@@ -87,6 +90,14 @@ function view(
 export function missingView(holes: Holes | null | undefined): BatchExportView['missing'] {
   const { count, since } = holes?.missing ?? { count: 0, since: null };
   return { count, since: toTimestampOrNull(since) };
+}
+
+export function healingView(holes: Holes | null | undefined): BatchExportView['healing'] {
+  const healing = holes?.healing ?? null;
+  if (healing === null) return null;
+  const { intervals, since, until, code, nextProbeAt } = healing;
+  const turn = code && turnOf(code);
+  return { intervals, since, until, code, turn, next_probe_at: nextProbeAt };
 }
 
 /** Bytes of an export in an answer, about: the store has weighed its own row, its runs come with it. */

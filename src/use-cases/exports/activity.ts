@@ -17,6 +17,7 @@ type Described = Pick<
   | 'lastPausedAt'
   | 'startAt'
   | 'endAt'
+  | 'healForHours'
   | 'freshnessMinutes'
 >;
 
@@ -34,6 +35,7 @@ const fields: readonly (readonly [string, (batchExport: Described) => unknown])[
   ['last_paused_at', (e) => e.lastPausedAt],
   ['start_at', (e) => e.startAt],
   ['end_at', (e) => e.endAt],
+  ['heal_for_hours', (e) => e.healForHours],
   ['freshness_minutes', (e) => e.freshnessMinutes],
 ];
 

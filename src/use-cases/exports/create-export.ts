@@ -34,6 +34,7 @@ export interface CreateExportInput {
   readonly lastPausedAt: Timestamp | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
+  readonly healForHours: number;
   readonly freshnessMinutes: number | null;
   /** Whether to also export from startAt to now. */
   readonly backfill: boolean;

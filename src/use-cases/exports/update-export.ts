@@ -14,6 +14,7 @@ import {
   retireDestination,
   returnToPlace,
 } from '../../store/former-destinations.ts';
+import { releaseExport } from '../../store/healing.ts';
 import type { Actor, Context } from '../context.ts';
 import { changeExport } from './activity.ts';
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
@@ -39,6 +40,7 @@ export interface UpdateExportInput {
   readonly lastPausedAt?: Timestamp | null | undefined;
   readonly startAt?: Timestamp | null | undefined;
   readonly endAt?: Timestamp | null | undefined;
+  readonly healForHours?: number | undefined;
   readonly freshnessMinutes?: number | null | undefined;
 }
 
@@ -84,6 +86,7 @@ export async function updateExport(
     if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 
     if (hasMoved(rules, before, destination.value)) await move(tx, rules, id, destination.value);
+    if (mayFix(input)) await releaseExport(tx, id);
     const paused = input.paused ?? before.paused;
     return changeExport(tx, actor, 'updated', before, {
       name: input.name ?? before.name,
@@ -98,11 +101,16 @@ export async function updateExport(
       pausedReason: paused === before.paused ? before.pausedReason : null,
       startAt,
       endAt,
+      healForHours: input.healForHours ?? before.healForHours,
       freshnessMinutes,
       schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
     });
   });
 }
+
+/** Whether a change can end what keeps intervals from their data: it concerns what errors name. */
+const mayFix = ({ destination, dslQuery, filters, transformations }: UpdateExportInput): boolean =>
+  [destination, dslQuery, filters, transformations].some((field) => field !== undefined);
 
 /** If the place changed, open uploads must be aborted at the former place. */
 function hasMoved(

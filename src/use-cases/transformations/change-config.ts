@@ -4,6 +4,7 @@ import { type PluginConfig, withDefaults } from '../../domain/plugin.ts';
 import { notFound, type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
 import type { SecretBox } from '../../security/secret-box.ts';
 import type { Change } from '../../store/activity.ts';
+import { releaseTransformed } from '../../store/healing.ts';
 import type { InstalledPlugin } from '../../store/plugins.ts';
 import {
   findTransformationConfig,
@@ -59,6 +60,7 @@ export async function changeTransformationConfig(
       deleted,
     };
     const step = await updateTransformationConfig(tx, id, settings);
+    await releaseTransformed(tx, teamId);
     await recordStepActivity(tx, actor, { teamId, id }, 'updated', changesBetween(before, step));
     return { step, plugin };
   });

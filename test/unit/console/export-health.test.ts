@@ -55,6 +55,7 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     last_paused_at: null,
     start_at: null,
     end_at: null,
+    heal_for_hours: 168,
     freshness_minutes: null,
     late_since: null,
     latest_runs: [],
