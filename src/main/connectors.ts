@@ -71,6 +71,8 @@ export function destinationContextOf(config: Config): DestinationContext {
   };
 }
 
+const once = { maxAttempts: 1, baseMs: 0, capMs: 0 };
+
 /** The program of the threads of chains. Only a build has it: a thread cannot run TypeScript. */
 const threadEntry = import.meta.url.endsWith('.ts')
   ? null
@@ -84,10 +86,11 @@ export function joinConnectors(
   known = registry,
 ): Connectors {
   return {
-    openDestination({ exportId, externalId, changedForMs = 0, destination }, traits) {
+    openDestination({ exportId, externalId, changedForMs = 0, destination }, traits, isTried) {
       const config = openDestinationConfig(secrets, exportId, destination);
       const owner = { externalId, changedForMs };
-      return destinationOf(known, destination.type).open(config, context, owner, traits);
+      const used = isTried ? { ...context, requestRetry: once } : context;
+      return destinationOf(known, destination.type).open(config, used, owner, traits);
     },
     uriOf: (type, config, key) => destinationOf(known, type).uri(config, key) ?? key,
     sourceOf,

@@ -164,7 +164,9 @@ export class Attempt {
   }
 
   #openDestination(): Destination {
-    const opened = this.#options.connectors.openDestination(this.#run, this.#run.storeTraits);
+    const run = this.#run;
+    const isTried = run.probes !== null;
+    const opened = this.#options.connectors.openDestination(run, run.storeTraits, isTried);
     return this.#admission?.small?.at(opened) ?? opened;
   }
 

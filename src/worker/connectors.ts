@@ -17,8 +17,17 @@ export interface ExportDestination extends DestinationOwner {
 
 /** The connectors, joined by the composition root. */
 export interface Connectors {
-  /** Decrypts the secrets and opens the destination. @param traits what an earlier probe found */
-  openDestination(stored: ExportDestination, traits?: StoreTraits | null): Destination;
+  /**
+   * Decrypts the secrets and opens the destination.
+   *
+   * @param traits what an earlier probe found
+   * @param isTried whether it is known to fail: then a request that fails is not repeated
+   */
+  openDestination(
+    stored: ExportDestination,
+    traits?: StoreTraits | null,
+    isTried?: boolean,
+  ): Destination;
   readonly uriOf: UriOf;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;

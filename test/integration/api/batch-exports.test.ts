@@ -57,6 +57,8 @@ describe('create', () => {
       missing: { count: 0, since: null },
       health: 'fine',
       failure_streak: 0,
+      heal_for_hours: 168,
+      healing: null,
       freshness_minutes: null,
       last_success_at: null,
       late_since: null,

@@ -56,6 +56,7 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     start_at: null,
     end_at: null,
     heal_for_hours: 168,
+    healing: null,
     freshness_minutes: null,
     late_since: null,
     latest_runs: [],
