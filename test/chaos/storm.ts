@@ -137,12 +137,12 @@ async function rage(world: World): Promise<number> {
   return losses;
 }
 
-async function progress({ counts }: World, signal: AbortSignal): Promise<void> {
+async function progress(world: World, signal: AbortSignal): Promise<void> {
   const startedAt = performance.now();
   while (!signal.aborted) {
     await sleep(20_000, undefined, { signal }).catch(() => {});
     const seconds = Math.round((performance.now() - startedAt) / 1_000);
-    console.log(`${seconds} s: ${JSON.stringify(counts)}`);
+    console.log(`${seconds} s: ${JSON.stringify(world.counts)} ${world.unverified}`);
   }
 }
 

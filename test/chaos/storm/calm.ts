@@ -70,9 +70,17 @@ export async function retryFailed(world: World): Promise<void> {
   for (const { id, exportId, status } of rows) {
     if (status === 'Completed') continue;
     const path = `${projectPath(installation)}/batch_exports/${exportId}/runs/${id}/retry/`;
-    await installation.client.post(path);
+    await persistently(() => installation.client.post(path));
   }
   await untilIdle(world);
+}
+
+/**
+ * The storm has killed workers at their other work too, which is set aside then, or waits until its time is over. An operator
+ * lets it go on.
+ */
+export async function retrySetAsideWork({ installation }: World): Promise<void> {
+  await installation.pool.query('delete from guarded_work');
 }
 
 /**
@@ -85,6 +93,7 @@ export async function untilLookedBack(world: World): Promise<void> {
     `select transaction::text as leaked from pg_prepared_xacts where gid = 'leaked'`,
   );
   const leaked = rows[0]?.leaked ?? null;
+  await retrySetAsideWork(world);
   // Twice: a look in hand may have begun before the last transaction ended.
   for (let round = 0; round < 2; round += 1) {
     const { rows: times } = await pool.query<{ now: string }>(

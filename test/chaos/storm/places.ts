@@ -1,7 +1,7 @@
 import { projectPath } from '../../support/exported-events.ts';
 import { bucket } from '../../support/installation.ts';
 import { until } from '../../support/until.ts';
-import { untilIdle } from './calm.ts';
+import { retrySetAsideWork, untilIdle } from './calm.ts';
 import { randomOf } from './random.ts';
 import { act, elsewhere, persistently, type StormExport, type World } from './world.ts';
 
@@ -52,6 +52,7 @@ export async function comeHome(world: World): Promise<void> {
   const target = moving(world);
   if (!target) return;
   await persistently(() => moveTo(world, target, moves[0]));
+  await retrySetAsideWork(world);
   const { pool, client } = installation;
   await until(
     async () => {
@@ -71,7 +72,7 @@ export async function comeHome(world: World): Promise<void> {
   );
   for (const { id } of rows) {
     const path = `${projectPath(installation)}/batch_exports/${target.id}/runs/${id}/retry/`;
-    await client.post(path, { missing_rows: 'drop' });
+    await persistently(() => client.post(path, { missing_rows: 'drop' }));
   }
   await untilIdle(world);
   await until(

@@ -8,16 +8,25 @@ import { act, type World } from './world.ts';
  * for nothing in the storm breaks any.
  */
 export async function verifyBeside(world: World, signal: AbortSignal): Promise<void> {
-  const { installation, alarms, counts, seed } = world;
+  const { installation, exports, alarms, counts, seed } = world;
   const random = randomOf(seed, 'verify');
+  // The models file names variables of the process, and the command runs in this one.
+  const { STANDBY_URL, PRIMARY_URL } = installation.env;
+  Object.assign(process.env, { STANDBY_URL, PRIMARY_URL });
   await act(
     signal,
     () => random.between(2_000, 8_000),
     async () => {
-      const { out } = await runCli(['verify', '--json'], { env: installation.env, signal });
+      const [first, ...others] = exports;
+      if (!first) return;
+      const { id } = random.pick([first, ...others]);
+      const args = ['verify', '--json', '--export', id];
+      const { out, err } = await runCli(args, { env: installation.env, signal });
+      if (out === '') return void (world.unverified = err);
       const { findings, results }: VerifyReport = JSON.parse(out);
       for (const { invariant, detail } of findings) alarms.add(`${invariant}: ${detail}`);
       if (results.some(({ failure }) => failure === null)) counts.verified += 1;
+      else world.unverified = results.map(({ failure }) => failure).join(', ');
     },
   );
 }

@@ -64,6 +64,8 @@ export interface World {
   readonly surprises: string[];
   /** What `sluice verify` has called broken in the storm. */
   readonly alarms: Set<string>;
+  /** Why it could verify nothing when it last could not. */
+  unverified: string;
   /**
    * Whether a worker may freeze or a request be late: not while the store keeps to no condition, since
    * only the lease keeps two workers apart then.
@@ -149,6 +151,7 @@ export async function openWorld(seed: number, queue: QueueKind, rows: number): P
     erased: new Set(),
     surprises: [],
     alarms: new Set(),
+    unverified: '',
     mayFreeze: true,
     async close() {
       try {
