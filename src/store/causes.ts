@@ -48,7 +48,7 @@ export interface PlaceFailure {
   readonly isLasting: boolean;
 }
 
-/** A suspicion is forgotten if the place has not failed for so long. */
+/** A suspicion is forgotten if the place has not failed for an hour. */
 const isStale = `c.opened_at is null and c.failed_at < clock_timestamp() - interval '1 hour'`;
 const isProven = `not (${isStale}) and c.failures + 1 >= ${suspicion.failures}
   and c.began_at < clock_timestamp() - interval '${suspicion.ms} ms'`;

@@ -31,7 +31,7 @@ export interface Connectors {
   readonly uriOf: UriOf;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
-  /** Where a run exports from and to, for comparison with others. @throws SluiceError if its secrets cannot be decrypted */
+  /** The source and the destination of a run, to compare with those of others. @throws SluiceError if its secrets cannot be decrypted */
   placesOf(stored: ExportDestination & { readonly model: string }): RunPlaces;
   encodingOf(
     files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,

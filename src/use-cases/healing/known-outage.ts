@@ -3,7 +3,7 @@ import { SluiceError } from '../../domain/errors.ts';
 import type { KnownCause } from '../../store/causes.ts';
 import type { ClaimedRun } from '../../store/claims.ts';
 
-/** Where a run exports from and to: runs of one place have the same text. */
+/** The source and the destination of a run: runs of one place have the same text. */
 export interface RunPlaces {
   readonly destination: string;
   readonly source: string;
