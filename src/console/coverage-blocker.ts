@@ -10,7 +10,8 @@ const reasons: Readonly<Record<Range['state'], string>> = {
   retrying: 'being retried: Sluice continues automatically',
   late_rows: 'exported, but rows may have come late that Sluice cannot add without you',
   unsettled: 'exported, but rows may still arrive: Sluice checks again automatically',
-  healing: 'not exported yet: Sluice tries again automatically and exports it once the cause is over',
+  healing:
+    'not exported yet: Sluice tries again automatically and exports it once the cause is over',
   failed: 'not exported: the run failed. Fix the cause, then export again',
   cancelled: 'not exported: the run was cancelled',
   missing: 'not exported: the run was deleted before it completed',

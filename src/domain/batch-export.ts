@@ -31,6 +31,12 @@ export interface BatchExport {
   readonly endAt: Timestamp | null;
   /** How long an interval heals after its run ended without success; 0: it does not. */
   readonly healForHours: number;
+  /** Minutes after the end of an interval by which it is due; null: no such deadline. */
+  readonly deadlineMinutes: number | null;
+  /** The local time of day by which a day or week is due, `HH:MM`; null: no such deadline. */
+  readonly deadlineAt: string | null;
+  /** How long before its deadline an interval counts as at risk in any case; null: only if that is expected. */
+  readonly warnMinutes: number | null;
   /** The maximum age of its data, in minutes; null: no objective. */
   readonly freshnessMinutes: number | null;
   /** Since when its data is older than that; as the last check found it. */

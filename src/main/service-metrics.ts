@@ -1,3 +1,4 @@
+import { turns } from '../domain/causes.ts';
 import type { Sql } from '../store/database.ts';
 import { type ExportHealth, readExportHealth } from '../store/export-health.ts';
 import { readServiceState } from '../store/service-state.ts';
@@ -42,5 +43,9 @@ function showHealth(gauges: Metrics['service'], health: ExportHealth): void {
   gauges.longestLateSeconds.set(health.longestLateSeconds);
   gauges.waitingNotifications.set(health.waitingNotifications);
   gauges.oldestDueNotificationSeconds.set(health.oldestDueNotificationSeconds);
+  for (const turn of turns) gauges.overdueIntervals.set({ turn }, health.overdue[turn]);
+  gauges.atRiskIntervals.set(health.atRisk);
+  gauges.healingIntervals.set(health.healing);
+  gauges.openCauses.set(health.openCauses);
   gauges.failingTargets.set(health.failingTargets);
 }

@@ -27,7 +27,9 @@ const mostKnown = 200;
  * SQL of the causes that could be about a run of the export `exportId` and the project `p`, as JSON. Almost always there are
  * none.
  */
-export const causesOf = (exportId: string): string => `coalesce((select jsonb_agg(${knownCause}) from (
+export const causesOf = (
+  exportId: string,
+): string => `coalesce((select jsonb_agg(${knownCause}) from (
     select * from causes where organization_id = p.organization_id and scope = 'export' and place = ${exportId}::text
     union all
     (select * from causes where organization_id = p.organization_id and scope = 'destination' order by failed_at desc limit ${mostKnown})
@@ -80,17 +82,57 @@ export async function waitForCause(tx: Sql, runId: string, causeId: string): Pro
   await tx.query(`update outbox set cause_id = $2 where run_id = $1`, [runId, causeId]);
 }
 
-/** SQL that ends the causes of `ended`, a SELECT of ids: what they held up is free. A table `freed`, without its `with`. */
-const endingOf = (ended: string): string => `ended as (delete from causes where id in (${ended}) returning id),
-  freed as (update outbox set available_at = now(), ready = true, cause_id = null where cause_id in (select id from ended))`;
-
-/** @returns whether there was one */
-export async function endCauses(sql: Sql, ids: readonly string[]): Promise<boolean> {
-  const rows = await sql.query(
-    `with ${endingOf('select unnest($1::uuid[])')} select from ended`,
+/** Ends causes: what they held up is free. @returns those that there were */
+export async function deleteCauses(tx: Sql, ids: readonly string[]): Promise<readonly string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `with ended as (delete from causes where id = any ($1::uuid[]) returning id),
+     freed as (update outbox set available_at = now(), ready = true, cause_id = null where cause_id in (select id from ended))
+     select id from ended`,
     [ids],
   );
-  return rows.length > 0;
+  return rows.map(({ id }) => id);
+}
+
+/** What a cause holds up in one export. */
+export interface HeldUp {
+  readonly causeId: string;
+  readonly isAnnounced: boolean;
+  readonly organizationId: string;
+  readonly teamId: number;
+  readonly exportId: string;
+  readonly name: string;
+  readonly intervals: number;
+  readonly code: ErrorCode;
+  readonly since: Timestamp;
+}
+
+/** What causes hold up, by export. */
+export async function listHeldUp(tx: Sql, ids: readonly string[]): Promise<HeldUp[]> {
+  return tx.query<HeldUp>(
+    `select c.id as "causeId", c.announced_at is not null as "isAnnounced", p.organization_id as "organizationId", e.team_id as "teamId",
+            e.id as "exportId", e.name, count(*)::int as intervals, c.code, c.began_at as since
+       from causes c join lateral (select h.export_id from healing_intervals h where h.cause_id = c.id
+                                   union all select o.export_id from outbox o where o.cause_id = c.id) held on true
+       join batch_exports e on e.id = held.export_id and e.deleted_at is null join projects p on p.id = e.team_id
+      where c.id = any ($1::uuid[]) group by c.id, p.organization_id, e.id order by e.created_at, e.id`,
+    [ids],
+  );
+}
+
+/** Open causes that have lasted a minute and are not announced yet; others skip them until the transaction ends. */
+export async function lockUnannounced(tx: Sql, limit: number): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from causes where opened_at < clock_timestamp() - interval '1 minute' and announced_at is null
+      order by opened_at limit $1 for update skip locked`,
+    [limit],
+  );
+  return rows.map(({ id }) => id);
+}
+
+export async function noteAnnounced(tx: Sql, ids: readonly string[]): Promise<void> {
+  await tx.query(`update causes set announced_at = clock_timestamp() where id = any ($1::uuid[])`, [
+    ids,
+  ]);
 }
 
 /** What holds an export up may be over: its causes are probed at once. */

@@ -5,7 +5,9 @@ import { live, running } from './run-moves.ts';
 import { instantOf } from './times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
 
-const queuedRun = (lane: string) => `team_id as "projectId", export_id as "exportId", ${lane} as "backfillId",
+const queuedRun = (
+  lane: string,
+) => `team_id as "projectId", export_id as "exportId", ${lane} as "backfillId",
   ${instantOf('data_interval_start')} as "intervalStart", small`;
 /** Of an entry. */
 const queuedRunColumns = queuedRun('backfill_id');

@@ -7,7 +7,6 @@ import { type ExportedInterval, exportInterval } from '../pipeline/export-interv
 import type { IntervalJob } from '../pipeline/interval-job.ts';
 import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { Settlement, Source } from '../sources/source.ts';
-import { endCauses } from '../store/causes.ts';
 import { recordStepError } from '../store/chains.ts';
 import type { ClaimedRun } from '../store/claims.ts';
 import type { NewLogEntry } from '../store/log-entries.ts';
@@ -15,6 +14,7 @@ import type { RunStatements } from '../store/run-statements.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import { releaseUploads } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
+import { endCauses } from '../use-cases/healing/end-causes.ts';
 import { causesAt, type RunPlaces, refuseKnownOutage } from '../use-cases/healing/known-outage.ts';
 import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
 import {

@@ -14,6 +14,7 @@ import { findRunNeeds, type RunNeeds } from '../store/run-needs.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import { sweepWorkers } from '../store/workers.ts';
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
+import { checkDeadlines } from '../use-cases/deadlines/check-deadlines.ts';
 import { heal } from '../use-cases/healing/heal.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
 import type { Crowd } from '../use-cases/runs/crowd.ts';
@@ -165,6 +166,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       const ended = await removeEndedEntries(context.db);
       if (ended > 0) options.onRunError(new Error(`the outbox held ${ended} runs that had ended`));
       await sweepWorkers(context.db);
+      await checkDeadlines(context);
       options.onRunsMade('healing', await heal(context));
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
       await dispatch();

@@ -27,7 +27,10 @@ beforeAll(async () => {
 afterAll(() => installation?.close());
 
 const count = async (sql: string): Promise<number> =>
-  Number((await installation.pool.query<{ n: number }>(`select count(*)::int as n from ${sql}`)).rows[0]?.n);
+  Number(
+    (await installation.pool.query<{ n: number }>(`select count(*)::int as n from ${sql}`)).rows[0]
+      ?.n,
+  );
 const holes = () => count('holes');
 /** The time of the next probe comes now. */
 const probeNow = () =>
@@ -62,9 +65,12 @@ test('exports that a dead store left without data get it when the store works, a
   for (const probe of [1, 2]) {
     const earlier = (await s3.requests()).length;
     await probeNow();
-    await until(async () => (await count(`causes where probes >= ${probe} and next_probe_at > now()`)) === 1, {
-      message: 'the cause was probed',
-    });
+    await until(
+      async () => (await count(`causes where probes >= ${probe} and next_probe_at > now()`)) === 1,
+      {
+        message: 'the cause was probed',
+      },
+    );
     await until(async () => (await count("runs where status in ('Starting', 'Running')")) === 0, {
       message: 'the probe has ended',
     });
@@ -92,9 +98,14 @@ test('exports that a dead store left without data get it when the store works, a
   });
   expect(await count('causes')).toBe(0);
   for (const id of ids) {
-    const completed = (await readRuns(installation, id)).filter(({ status }) => status === 'Completed');
+    const completed = (await readRuns(installation, id)).filter(
+      ({ status }) => status === 'Completed',
+    );
     expect(completed).toHaveLength(1 + hours);
   }
   await s3.faults.clear();
-  expect(await expectInvariants(installation)).toMatchObject({ exports: 3, intervals: 3 * (1 + hours) });
+  expect(await expectInvariants(installation)).toMatchObject({
+    exports: 3,
+    intervals: 3 * (1 + hours),
+  });
 }, 240_000);

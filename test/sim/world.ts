@@ -151,6 +151,9 @@ export async function createWorld(
       startAt: null,
       endAt: null,
       healForHours: 168,
+      deadlineMinutes: null,
+      deadlineAt: null,
+      warnMinutes: null,
       freshnessMinutes: null,
       schedule,
     });

@@ -77,6 +77,8 @@ export interface ExportWanted extends Partial<Omit<Settings, 'cadence'>> {
   /** How long ago it was created: its ticks since then are due. Default: one hour. */
   readonly createdMsAgo?: number;
   readonly healForHours?: number;
+  readonly deadlineMinutes?: number;
+  readonly warnMinutes?: number;
   readonly freshnessMinutes?: number;
   readonly destination?: BatchExport['destination'];
 }
@@ -119,6 +121,9 @@ export async function exportOfThePast(
     startAt: toTimestampOrNull(startAt),
     endAt: toTimestampOrNull(endAt),
     healForHours: wanted.healForHours ?? defaultHealForHours,
+    deadlineMinutes: wanted.deadlineMinutes ?? null,
+    deadlineAt: null,
+    warnMinutes: wanted.warnMinutes ?? null,
     freshnessMinutes: wanted.freshnessMinutes ?? null,
     schedule: openSchedule({ cadence, paused, startAt, endAt }, now),
   };

@@ -33,6 +33,9 @@ export function createInput(body: CreateBody): CreateExportInput {
     startAt: readTime(body.start_at) ?? null,
     endAt: readTime(body.end_at) ?? null,
     healForHours: body.heal_for_hours ?? defaultHealForHours,
+    deadlineMinutes: body.deadline_minutes ?? null,
+    deadlineAt: body.deadline_at ?? null,
+    warnMinutes: body.warn_minutes ?? null,
     freshnessMinutes: body.freshness_minutes ?? null,
     backfill: body.backfill ?? false,
     uniqueName: body.unique_name ?? false,
@@ -56,6 +59,9 @@ export function updateInput(body: PatchBody): UpdateExportInput {
     startAt: readTime(body.start_at),
     endAt: readTime(body.end_at),
     healForHours: body.heal_for_hours,
+    deadlineMinutes: body.deadline_minutes,
+    deadlineAt: body.deadline_at,
+    warnMinutes: body.warn_minutes,
     freshnessMinutes: body.freshness_minutes,
   };
 }

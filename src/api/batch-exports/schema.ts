@@ -14,6 +14,13 @@ const freshness =
 const healing =
   'Hours for which Sluice tries again by itself to export an interval whose run ended without success. 0: it does not. Default 168.';
 
+const deadlines = {
+  minutes:
+    'An interval is due at the destination this many minutes after its end. Null: no deadline.',
+  at: 'For day and week: an interval is due at this local time, HH:MM in timezone, the first one after its end. Instead of deadline_minutes.',
+  warn: 'An interval counts as at risk this many minutes before its deadline. Null: only if the last runs and what waits before it say that it will miss it.',
+} as const;
+
 type Config = Record<string, unknown>;
 
 const Name = Type.String({ minLength: 1, maxLength: 400, pattern: '\\S' });
@@ -50,7 +57,8 @@ export const Healing = Nullable(
       turn: NullableTurn,
       next_probe_at: Nullable({
         ...Time,
-        description: 'The next attempt at the cause. Null: the intervals run as soon as there is room.',
+        description:
+          'The next attempt at the cause. Null: the intervals run as soon as there is room.',
       }),
     },
     {
@@ -76,6 +84,9 @@ export const BatchExport = named(
       start_at: Nullable(Time),
       end_at: Nullable(Time),
       heal_for_hours: Type.Integer({ description: healing }),
+      deadline_minutes: Nullable(Type.Integer({ description: deadlines.minutes })),
+      deadline_at: Nullable(Type.String({ description: deadlines.at })),
+      warn_minutes: Nullable(Type.Integer({ description: deadlines.warn })),
       freshness_minutes: Nullable(Type.Integer({ description: freshness })),
       late_since: Nullable({
         ...Time,
@@ -147,6 +158,9 @@ export const BatchExport = named(
           start_at: null,
           end_at: null,
           heal_for_hours: 168,
+          deadline_minutes: 60,
+          deadline_at: null,
+          warn_minutes: null,
           freshness_minutes: 90,
           late_since: null,
           latest_runs: [],
@@ -182,6 +196,17 @@ const optionalFields = {
   end_at: Type.Optional(Nullable(Time)),
   heal_for_hours: Type.Optional(
     Type.Integer({ minimum: 0, maximum: maxHealForHours, description: healing }),
+  ),
+  deadline_minutes: Type.Optional(
+    Nullable(Type.Integer({ minimum: 1, maximum: 43_200, description: deadlines.minutes })),
+  ),
+  deadline_at: Type.Optional(
+    Nullable(
+      Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: deadlines.at }),
+    ),
+  ),
+  warn_minutes: Type.Optional(
+    Nullable(Type.Integer({ minimum: 1, maximum: 43_200, description: deadlines.warn })),
   ),
   freshness_minutes: Type.Optional(
     Nullable(Type.Integer({ minimum: 1, maximum: 525_600, description: freshness })),

@@ -2,7 +2,7 @@ import { type Static, type TObject, type TProperties, Type } from 'typebox';
 import type { DestinationDefinition } from '../../destinations/destination.ts';
 import { readFileSettings } from '../../domain/file-settings.ts';
 import { Refusal, refuseIfAny } from '../../domain/problem.ts';
-import { hastenProbes } from '../../store/causes.ts';
+import { notePassedTest } from '../../use-cases/healing/note-passed-test.ts';
 import {
   readChangedDestination,
   readNewDestination,
@@ -120,7 +120,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       const interval = sampleIntervalOf(timesOf(request.body), batchExport.cadence);
       const test = await lookAtDestination(deps, request, reply, { model: name, interval }, tested);
       // Of the export as it is stored.
-      if (test.passed && change === undefined) await hastenProbes(context.db, id);
+      if (test.passed && change === undefined) await notePassedTest(context, id);
       return test;
     },
   );

@@ -12,6 +12,7 @@ import {
 import { useNow } from '../now.ts';
 import { plural } from '../numbers.ts';
 import { CoverageTable, type Span } from '../parts/coverage-table.tsx';
+import { DeliveryOfMonth } from '../parts/delivery-record.tsx';
 import { Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { IntervalText } from '../parts/time-text.tsx';
@@ -65,6 +66,7 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
         </div>
       )}
       <Legend />
+      <DeliveryOfMonth batchExport={batchExport} />
       <Pager
         onNewer={page === 0 ? null : turnTo(page - 1)}
         onOlder={bounds.start === 0 ? null : turnTo(page + 1)}

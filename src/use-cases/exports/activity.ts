@@ -18,6 +18,9 @@ type Described = Pick<
   | 'startAt'
   | 'endAt'
   | 'healForHours'
+  | 'deadlineMinutes'
+  | 'deadlineAt'
+  | 'warnMinutes'
   | 'freshnessMinutes'
 >;
 
@@ -36,6 +39,9 @@ const fields: readonly (readonly [string, (batchExport: Described) => unknown])[
   ['start_at', (e) => e.startAt],
   ['end_at', (e) => e.endAt],
   ['heal_for_hours', (e) => e.healForHours],
+  ['deadline_minutes', (e) => e.deadlineMinutes],
+  ['deadline_at', (e) => e.deadlineAt],
+  ['warn_minutes', (e) => e.warnMinutes],
   ['freshness_minutes', (e) => e.freshnessMinutes],
 ];
 

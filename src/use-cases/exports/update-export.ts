@@ -19,6 +19,7 @@ import type { Actor, Context } from '../context.ts';
 import { changeExport } from './activity.ts';
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
 import { changeFilters } from './filters.ts';
+import { changeDeadline, checkDeadline } from './deadline.ts';
 import { checkCsvArrays, checkEventFilters, checkTableStays, type ExportRules } from './rules.ts';
 import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
 
@@ -41,6 +42,9 @@ export interface UpdateExportInput {
   readonly startAt?: Timestamp | null | undefined;
   readonly endAt?: Timestamp | null | undefined;
   readonly healForHours?: number | undefined;
+  readonly deadlineMinutes?: number | null | undefined;
+  readonly deadlineAt?: string | null | undefined;
+  readonly warnMinutes?: number | null | undefined;
   readonly freshnessMinutes?: number | null | undefined;
 }
 
@@ -58,15 +62,17 @@ export function examineChange(
   const query = changeQuery(rules, before, input);
   const freshnessMinutes =
     input.freshnessMinutes === undefined ? before.freshnessMinutes : input.freshnessMinutes;
+  const deadline = changeDeadline(before, input);
   const problems: Problem[] = [
     ...destination.problems,
     ...(parsed.ok ? checkFreshnessMinutes(freshnessMinutes, parsed.cadence) : parsed.problems),
     ...checkFixed('model', before.model, input.model),
+    ...checkDeadline(deadline, parsed.ok ? parsed.cadence : null),
     ...checkWindow(startAt, endAt),
     ...query.problems,
     ...checkCsvArrays(input.transformations ?? before.transformations, destination.value.config),
   ];
-  return { problems, parsed, startAt, endAt, destination, query, freshnessMinutes };
+  return { problems, parsed, startAt, endAt, destination, query, freshnessMinutes, deadline };
 }
 
 /** Changes an export. `paused` has the same effect as pauseExport and unpauseExport. */
@@ -101,6 +107,7 @@ export async function updateExport(
       pausedReason: paused === before.paused ? before.pausedReason : null,
       startAt,
       endAt,
+      ...examined.deadline,
       healForHours: input.healForHours ?? before.healForHours,
       freshnessMinutes,
       schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),

@@ -2,7 +2,14 @@ import { probeDelayMs } from '../../domain/causes.ts';
 import { intervalsIn } from '../../scheduling/backfill-range.ts';
 import { missedWhilePaused } from '../../scheduling/missed-while-paused.ts';
 import { newestGate, unpause } from '../../scheduling/schedule.ts';
-import { forgetIdleCauses, lockDueCauses, noteProbe } from '../../store/causes.ts';
+import {
+  forgetIdleCauses,
+  listHeldUp,
+  lockDueCauses,
+  lockUnannounced,
+  noteAnnounced,
+  noteProbe,
+} from '../../store/causes.ts';
 import type { Sql } from '../../store/database.ts';
 import { lockExportNow } from '../../store/exports.ts';
 import {
@@ -21,6 +28,7 @@ import { insertRuns } from '../../store/runs.ts';
 import { endPause } from '../../store/pauses.ts';
 import type { Context } from '../context.ts';
 import { readTimeline } from '../exports/timeline.ts';
+import { announce, turnOfCode } from '../notifications/announce.ts';
 
 /** Causes that one call probes at most. */
 const causesPerCall = 100;
@@ -42,6 +50,7 @@ export async function heal(context: Context): Promise<number> {
   const freed = await runFree(context);
   for (const id of await findHealedPauses(context.db, pausesPerCall)) await endPauseOf(context, id);
   await logExpired(context);
+  await announceCauses(context);
   await forgetIdleCauses(context.db);
   return probes + freed;
 }
@@ -61,6 +70,18 @@ function probeCauses({ db }: Context): Promise<number> {
       if (held) made += await makeHealingRuns(tx, [held], id);
     }
     return made;
+  });
+}
+
+/** Of a cause that holds something up. */
+async function announceCauses({ db }: Context): Promise<void> {
+  await db.transaction(async (tx) => {
+    const ids = await lockUnannounced(tx, causesPerCall);
+    if (ids.length === 0) return;
+    const held = await listHeldUp(tx, ids);
+    const concerned = held.map((one) => ({ ...one, turn: turnOfCode(one.code, false) }));
+    await announce(tx, 'healing.started', concerned);
+    await noteAnnounced(tx, [...new Set(held.map(({ causeId }) => causeId))]);
   });
 }
 

@@ -38,9 +38,7 @@ export function causesAt(
   run: Pick<ClaimedRun, 'exportId' | 'causes'>,
   places: RunPlaces,
 ): readonly KnownCause[] {
-  return run.causes.filter(
-    ({ scope, place }) => placeOf(run, scope, places).place === place,
-  );
+  return run.causes.filter(({ scope, place }) => placeOf(run, scope, places).place === place);
 }
 
 /**

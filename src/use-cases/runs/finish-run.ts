@@ -1,7 +1,10 @@
 import { describeError, isErrorCode, SluiceError } from '../../domain/errors.ts';
-import { decideAttempt, type FailureHistory, type RetryDecision } from '../../domain/retry-policy.ts';
+import {
+  decideAttempt,
+  type FailureHistory,
+  type RetryDecision,
+} from '../../domain/retry-policy.ts';
 import { pause } from '../../scheduling/schedule.ts';
-import { endCauses } from '../../store/causes.ts';
 import type { ClaimedRun } from '../../store/claims.ts';
 import type { Sql } from '../../store/database.ts';
 import { lockExport, recordFailure } from '../../store/exports.ts';
@@ -17,6 +20,7 @@ import {
 } from '../../store/runs.ts';
 import { readNow, storeSchedules } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
+import { endCausesIn } from '../healing/end-causes.ts';
 import { causesAt, KnownOutage, type RunPlaces } from '../healing/known-outage.ts';
 import { noteEndedRun, noteFailedAttempt } from '../healing/note-failure.ts';
 
@@ -106,7 +110,7 @@ function endIfHeldUp(run: ClaimedRun, error: SluiceError, decision: RetryDecisio
 async function endSourceCauses(tx: Sql, run: ClaimedRun, places: RunPlaces): Promise<void> {
   const over = causesAt(run, places).filter(({ scope }) => scope === 'source');
   if (over.length > 0) {
-    await endCauses(
+    await endCausesIn(
       tx,
       over.map(({ id }) => id),
     );

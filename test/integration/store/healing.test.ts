@@ -1,11 +1,11 @@
 import { beforeEach, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
-import { endCauses } from '../../../src/store/causes.ts';
 import type { ClaimedRun } from '../../../src/store/claims.ts';
 import { cancelRun, retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
 import { findRun } from '../../../src/store/runs.ts';
 import { recordFault } from '../../../src/use-cases/runs/finish-run.ts';
 import { pauseExport } from '../../../src/use-cases/exports/pause-export.ts';
+import { endCauses } from '../../../src/use-cases/healing/end-causes.ts';
 import { heal } from '../../../src/use-cases/healing/heal.ts';
 import {
   causesAt,
@@ -28,7 +28,9 @@ const unavailable = new SluiceError('destination.unavailable');
 const rejected = new SluiceError('destination.invalid_credentials');
 
 beforeEach(async () => {
-  await side.db.query(`with ended as (delete from causes) update batch_exports set deleted_at = now()`);
+  await side.db.query(
+    `with ended as (delete from causes) update batch_exports set deleted_at = now()`,
+  );
 });
 
 /** A place that fails with `error`, or works. Counts what is asked of it. */
@@ -175,7 +177,11 @@ it('never heals what a person must decide, has decided, or does not want to heal
   await work([undecided], place);
   place.error = unavailable;
   await work([cancelled, off, paused], place);
-  await pauseExport(side.context, { organizationId: side.tenant.organizationId, keyId: null }, paused);
+  await pauseExport(
+    side.context,
+    { organizationId: side.tenant.organizationId, keyId: null },
+    paused,
+  );
   const [failed] = await listRuns(side.db, cancelled);
   const found = await findRun(side.db, cancelled, failed?.id ?? '');
   if (!found) throw new Error('no run');
@@ -288,8 +294,7 @@ it('is held up by no other place than its own: a known outage names the next pro
     nextProbeAt: '2024-03-01T00:01:00.000000Z',
   } as const;
   const run = { exportId: 'e', causes: [cause], probes: null };
-  const at = (source: string) => () =>
-    refuseKnownOutage(run, { destination: 'events', source });
+  const at = (source: string) => () => refuseKnownOutage(run, { destination: 'events', source });
   expect(at('orders')).not.toThrow();
   expect(at('events')).toThrow(KnownOutage);
   expect(at('events')).toThrow(/next at 2024-03-01T00:01:00/);
