@@ -30,7 +30,7 @@ COPY --from=build /build/dist ./dist
 COPY migrations ./migrations
 COPY deploy/health-check.mjs ./deploy/
 COPY LICENSE ./
-RUN ln -s /app/dist/cli/sluice.js /usr/local/bin/sluice && chmod +x dist/cli/sluice.js
+RUN ln -s /app/dist/clients/cli/sluice.js /usr/local/bin/sluice && chmod +x dist/clients/cli/sluice.js
 USER node
 EXPOSE 8000
 # Of the API; a worker answers on its WORKER_PORT.

@@ -3,7 +3,7 @@ import { defineConfig } from 'vite';
 
 /** The operators' page. `npm run dev:console` serves it with the API of a Sluice at port 8000. */
 export default defineConfig({
-  root: 'src/console',
+  root: 'src/clients/console',
   base: '/console/',
   plugins: [react()],
   build: {

@@ -11,10 +11,14 @@ const pure = [
 ];
 
 /**
- * The nightly lane alone. By day too, `workers.test.ts` kills workers at the steps of a run, and `restored-database.test.ts`
- * has what a copy of the database may do.
+ * The nightly lane alone: minutes each, and they rarely fail. By day too, `workers.test.ts` kills workers at the steps of a run,
+ * `restored-database.test.ts` has what a copy of the database may do, and the strict S3 server of the tests is a strange store.
  */
-const atNight = ['test/e2e/kill-worker.test.ts', 'test/e2e/faults/restored-backup.test.ts'];
+const atNight = [
+  'test/e2e/kill-worker.test.ts',
+  'test/e2e/faults/{attack,broken-starts,clocks,crashes,generations,migration,promoted-copy}.test.ts',
+  'test/e2e/faults/{redis,restored-backup,settling,strange-stores}.test.ts',
+];
 
 /**
  * Many short files, most with a database; not those that measure times or memory, or change their process. They

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
-import { startEmbeddedPostgres } from '../src/embedded-postgres/start.ts';
+import { startEmbeddedPostgres } from '../src/state/embedded-postgres/start.ts';
 import { describeMachine, printTable } from './datapath/report.ts';
 import { type Sink, startSink } from './datapath/start-sink.ts';
 import { type BenchTable, benchTables, fillTable } from './datapath/tables.ts';

@@ -3,7 +3,7 @@ import { cpus, tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { openParquet } from '../src/encoders/parquet/encode.ts';
+import { openParquet } from '../src/rows/encoders/parquet/encode.ts';
 import { describeMachine } from './datapath/report.ts';
 import { replaceSection } from './document.ts';
 import { type BenchTable, benchTables } from './parquet/tables.ts';

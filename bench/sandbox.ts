@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { openSandbox } from '../src/sandbox/sandbox.ts';
-import { trustJson } from '../src/transforms/json.ts';
-import { makeRow } from '../src/transforms/transform.ts';
+import { openSandbox } from '../src/rows/sandbox/sandbox.ts';
+import { trustJson } from '../src/rows/transforms/json.ts';
+import { makeRow } from '../src/rows/transforms/transform.ts';
 import { type Measured, makeEvents, measureInside, plugin } from './sandbox/inside.ts';
 
 /**

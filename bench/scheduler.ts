@@ -7,8 +7,8 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
-import { startEmbeddedPostgres } from '../src/embedded-postgres/start.ts';
-import { hashApiKey, mintApiKey } from '../src/security/api-keys.ts';
+import { startEmbeddedPostgres } from '../src/state/embedded-postgres/start.ts';
+import { hashApiKey, mintApiKey } from '../src/foundation/security/api-keys.ts';
 import { measureApi } from './service/api-times.ts';
 
 /**

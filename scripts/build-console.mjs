@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { changedAt } from './changed-at.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const sources = ['src/console', 'vite.config.ts', 'package-lock.json'];
+const sources = ['src/clients/console', 'vite.config.ts', 'package-lock.json'];
 const built = 'dist/console/index.html';
 
 process.chdir(root);

@@ -9,8 +9,8 @@ import { changedAt } from './changed-at.mjs';
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)));
 const target = 'dist/api-schema.d.ts';
-const rooms = readdirSync('src').filter((name) => name !== 'console');
-const sources = ['scripts', 'package-lock.json', ...rooms.map((name) => `src/${name}`)];
+const floors = readdirSync('src').filter((name) => name !== 'clients');
+const sources = ['scripts', 'package-lock.json', ...floors.map((name) => `src/${name}`)];
 
 if (Math.max(...sources.map(changedAt)) >= changedAt(target)) {
   // Unchecked, because a check needs the types that this writes.

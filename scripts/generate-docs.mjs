@@ -8,9 +8,9 @@
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { ModelsFile } from '../dist/config/models-schema.js';
-import { settings } from '../dist/config/settings.js';
-import { errorCatalogue } from '../dist/domain/errors.js';
+import { ModelsFile } from '../dist/foundation/config/models-schema.js';
+import { settings } from '../dist/foundation/config/settings.js';
+import { errorCatalogue } from '../dist/foundation/domain/errors.js';
 import { registry } from '../dist/main/connectors.js';
 
 const from = '`npm run docs` writes this';
@@ -21,21 +21,39 @@ const code = (text) => (text === '' ? '' : `\`${text}\``);
 const row = (cells) => `| ${cells.join(' | ')} |`;
 const table = (head, rows) => [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n');
 
-function settingsTable() {
+/** The settings that people set first: the README shows no others. */
+const firstSettings = [
+  'DATABASE_URL',
+  'SOURCE_DATABASE_URL',
+  'MODELS_FILE',
+  'REDIS_URL',
+  'ENCRYPTION_KEYS',
+  'HOST',
+  'PORT',
+  'PUBLIC_URL',
+  'TRUST_PROXY',
+  'WORKER_CONCURRENCY',
+  'WORKER_MEMORY_MB',
+  'ALLOWED_PRIVATE_ENDPOINTS',
+];
+
+function settingsTable(names = Object.keys(settings)) {
   return table(
     ['Variable', 'Default', 'Meaning'],
-    Object.entries(settings).map(([name, { about, accepts, defaultText, secret }]) => [
-      code(name),
-      code(defaultText),
-      cell(`${about}${accepts === 'text' ? '' : ` (${accepts})`}${secret ? ' *Secret.*' : ''}`),
-    ]),
+    names
+      .map((name) => [name, settings[name]])
+      .map(([name, { about, accepts, defaultText, secret }]) => [
+        code(name),
+        code(defaultText),
+        cell(`${about}${accepts === 'text' ? '' : ` (${accepts})`}${secret ? ' *Secret.*' : ''}`),
+      ]),
   );
 }
 
 function configurationPage() {
   return `# Configuration
 
-You configure Sluice only by environment variables. Each process reads them when it starts, and reports all invalid settings at once. ${from} from \`src/config/settings.ts\`.
+You configure Sluice only by environment variables. Each process reads them when it starts, and reports all invalid settings at once. ${from} from \`src/foundation/config/settings.ts\`.
 
 ${settingsTable()}
 
@@ -80,7 +98,7 @@ Each connection to \`DATABASE_URL\` prepares the statements that most API reques
 `;
 }
 
-/** What src/pipeline/memory-budget.ts and the encoders reserve. */
+/** What src/service/admission/memory-budget.ts and the encoders reserve. */
 const memory = [
   ['The worker itself', '150'],
   ['A small run, whatever its format is', '3'],
@@ -95,7 +113,7 @@ const memory = [
   ['Each large run: upload', '`UPLOAD_PART_MIB` × (`UPLOAD_PARTS_IN_FLIGHT` + 1)'],
 ];
 
-/** What src/api/hooks/rate-limit.ts and the routes say. */
+/** What src/service/api/hooks/rate-limit.ts and the routes say. */
 const costs = [
   ['Preview of rows, test of a destination or of a notification target, trial of a chain', '10'],
   ['Each full 16 KiB of the body', '1 more'],
@@ -123,7 +141,7 @@ function errorsPage() {
   });
   return `# Errors of runs
 
-The field \`latest_error\` of a run has the form \`code: what it means (details) what to do\`. The log of the run has the same text. After some errors Sluice retries the run. When all attempts are used up, the run ends as \`FailedRetryable\`. After any other error, the run ends as \`Failed\` at once. ${from} from \`src/domain/errors.ts\`.
+The field \`latest_error\` of a run has the form \`code: what it means (details) what to do\`. The log of the run has the same text. After some errors Sluice retries the run. When all attempts are used up, the run ends as \`FailedRetryable\`. After any other error, the run ends as \`Failed\` at once. ${from} from \`src/foundation/domain/errors.ts\`.
 
 ${sections.join('\n')}`;
 }
@@ -215,6 +233,8 @@ ENCRYPTION_KEYS=
 # ── Settings of docker-compose.yml itself ──
 # Tag of the image that is built.
 # SLUICE_VERSION=local
+# Your models.yaml on this machine: every container gets it, and the migration lets the source role read its tables.
+# MODELS_PATH=./models.yaml
 # Memory of a worker's container: twice WORKER_MEMORY_MB (at least WORKER_MEMORY_MB + 512 MiB), and some spare.
 # WORKER_MEMORY_LIMIT=1280m
 
@@ -245,7 +265,7 @@ function between(path, what, generated) {
   return `${text.slice(0, start + startMark.length)}\n\n${generated}\n\n${text.slice(end)}`;
 }
 
-const readme = () => between('README.md', 'settings', settingsTable());
+const readme = () => between('README.md', 'settings', settingsTable(firstSettings));
 
 const modelsPage = () =>
   between(

@@ -292,7 +292,7 @@ function* offendersIn(file) {
   }
 }
 
-/** `src/api`, `test/unit`, `docs`, `(root)`. */
+/** `src/service/api`, `test/unit`, `docs`, `(root)`. */
 function roomOf(file) {
   const folders = file.split('/').slice(0, -1);
   if (folders.length === 0) return '(root)';

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import { buildApi } from '../dist/api/build-api.js';
-import { readConfig } from '../dist/config/config.js';
-import { eventsModel } from '../dist/domain/events-model.js';
+import { buildApi } from '../dist/service/api/build-api.js';
+import { readConfig } from '../dist/foundation/config/config.js';
+import { eventsModel } from '../dist/foundation/domain/events-model.js';
 import { registry } from '../dist/main/connectors.js';
 import { policyOf } from '../dist/main/policy.js';
-import { createSecretBox } from '../dist/security/secret-box.js';
+import { createSecretBox } from '../dist/foundation/security/secret-box.js';
 
 /** The document of an API that serves no request: it opens no database and no queue. */
 export async function readDocument() {

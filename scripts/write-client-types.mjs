@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import openapiTypescript from 'openapi-typescript';
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)));
-if (existsSync('dist/api/build-api.js')) {
+if (existsSync('dist/service/api/build-api.js')) {
   const { readDocument } = await import('./openapi-document.mjs');
   const types = await openapiTypescript(await readDocument(), { immutableTypes: true });
   writeFileSync('client/schema.d.ts', types);

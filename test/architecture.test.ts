@@ -10,6 +10,7 @@ import {
   findMisplaced,
   findSiblingImports,
   findUndeclared,
+  findWrongFloors,
 } from './support/architecture/rules.ts';
 import { countLines, parseSourceFile } from './support/architecture/source-file.ts';
 
@@ -28,7 +29,7 @@ function readTree(folder: string): { path: string; text: string }[] {
 const files = readTree('src').map(({ path: name, text }) => parseSourceFile(name, text));
 
 /** The page is bundled; what it is built from is no dependency of the service. */
-const isServer = (file: { path: string }) => !file.path.startsWith('console/');
+const isServer = (file: { path: string }) => !file.path.startsWith('clients/console/');
 
 describe('the rooms under src', () => {
   test('import only what the table of the architecture allows', () => {
@@ -36,12 +37,21 @@ describe('the rooms under src', () => {
     expect(findForbiddenArrows(files)).toEqual([]);
   });
 
+  test('are on their floors, and each floor uses lower ones only', () => {
+    expect(findWrongFloors(files)).toEqual([]);
+    const wrong = parseSourceFile('state/store/x.ts', "import '../../service/api/x.ts';");
+    expect(findWrongFloors([wrong])).toHaveLength(1);
+    expect(findWrongFloors([parseSourceFile('rows/store/x.ts', '')])).toHaveLength(1);
+  });
+
   test('are those of the map', () => {
     const map = readFileSync(path.join(root, 'src/README.md'), 'utf8');
     const rows = map.split('\n').filter((line) => /^\| `/.test(line));
     const named = rows.flatMap((line) => line.split('|')[1]?.match(/[a-z-]+/g) ?? []);
     // Rooms that the table already has a place for may still be empty.
-    const built = new Set(files.map((file) => file.path.split('/')[0] ?? ''));
+    const built = new Set(
+      files.map(({ path: name }) => name.split('/')[name.startsWith('main/') ? 0 : 1] ?? ''),
+    );
     expect(named).toEqual(expect.arrayContaining([...built]));
     expect(Object.keys(rooms)).toEqual(expect.arrayContaining(named));
   });

@@ -1,6 +1,6 @@
-import type { PinnedChain } from '../../src/pipeline/interval-job.ts';
-import { findTransform } from '../../src/transforms/index.ts';
-import { compileStep, defineOwnStep, type StepDefinition } from '../../src/transforms/step.ts';
+import type { PinnedChain } from '../../src/rows/pipeline/interval-job.ts';
+import { findTransform } from '../../src/rows/transforms/index.ts';
+import { compileStep, defineOwnStep, type StepDefinition } from '../../src/rows/transforms/step.ts';
 import { plugin } from '../sandbox/inside.ts';
 
 /**

@@ -1,6 +1,6 @@
 import pg from 'pg';
-import { eventsModel } from '../../src/domain/events-model.ts';
-import type { Model } from '../../src/domain/model.ts';
+import { eventsModel } from '../../src/foundation/domain/events-model.ts';
+import type { Model } from '../../src/foundation/domain/model.ts';
 import { createEvents, insertEvents } from './events.ts';
 import { interval, teamId } from './interval.ts';
 

@@ -1,6 +1,6 @@
 import { fork, spawn, spawnSync } from 'node:child_process';
 import path from 'node:path';
-import { encoders } from '../../src/encoders/index.ts';
+import { encoders } from '../../src/rows/encoders/index.ts';
 import { deployedMalloc } from '../../test/support/deployed-malloc.ts';
 import { benchChains } from './chains.ts';
 import type { Sink } from './start-sink.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Column, ColumnType, RowBlock } from '../../src/domain/row-block.ts';
+import type { Column, ColumnType, RowBlock } from '../../src/foundation/domain/row-block.ts';
 
 /** A table of the benchmark, in the order of its `id`. */
 export interface BenchTable {

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { buildApi } from '../api/build-api.ts';
-import { applyFilters } from '../query/property-filters.ts';
-import { createDashboard } from '../queue/dashboard.ts';
+import { buildApi } from '../service/api/build-api.ts';
+import { applyFilters } from '../rows/query/property-filters.ts';
+import { createDashboard } from '../state/queue/dashboard.ts';
 import { checkQueryOf, checkSourceOf } from './checks.ts';
 import { destinationContextOf, registry } from './connectors.ts';
 import { describeQueryOf } from './describe-query.ts';
@@ -78,7 +78,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
 
 /** The built page, beside this file's folder in dist; null if it was not built. */
 function findConsole(): string | null {
-  const folder = fileURLToPath(new URL('../console', import.meta.url));
+  const folder = fileURLToPath(new URL('../clients/console', import.meta.url));
   // The page's source, at the same place beside src/main, has no assets.
   return existsSync(`${folder}/assets`) ? folder : null;
 }

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import type { Config } from '../config/config.ts';
+import type { Config } from '../foundation/config/config.ts';
 
 /**
  * What is wrong with the folder of File destinations, for the process log; null if nothing is, or if it is

@@ -1,6 +1,6 @@
-import type { Config } from '../config/config.ts';
-import { eventsModel } from '../domain/events-model.ts';
-import { checkModel, type ModelReport } from '../sources/index.ts';
+import type { Config } from '../foundation/config/config.ts';
+import { eventsModel } from '../foundation/domain/events-model.ts';
+import { checkModel, type ModelReport } from '../rows/sources/index.ts';
 import { addressNamesOf, loadModels, primaryUrlOf } from './models.ts';
 
 export interface CheckedModel extends ModelReport {

@@ -1,9 +1,9 @@
-import type { ApiOptions } from '../api/options.ts';
-import type { CheckStep } from '../destinations/destination.ts';
-import { describeError, SluiceError, toSluiceError } from '../domain/errors.ts';
-import type { Model } from '../domain/model.ts';
-import { describeComputed, parseQuery, schemaOf } from '../query/parse-query.ts';
-import type { ExportRules } from '../use-cases/exports/rules.ts';
+import type { ApiOptions } from '../service/api/options.ts';
+import type { CheckStep } from '../rows/destinations/destination.ts';
+import { describeError, SluiceError, toSluiceError } from '../foundation/domain/errors.ts';
+import type { Model } from '../foundation/domain/model.ts';
+import { describeComputed, parseQuery, schemaOf } from '../rows/query/parse-query.ts';
+import type { ExportRules } from '../service/use-cases/exports/rules.ts';
 import type { SourceOf } from './models.ts';
 
 /** A source that takes longer to answer has failed its check. */

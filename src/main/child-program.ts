@@ -1,7 +1,8 @@
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Config } from '../config/config.ts';
-import type { ChildProgram } from '../worker/run-alone.ts';
+import type { Config } from '../foundation/config/config.ts';
+import { AloneTurns } from '../service/worker/alone-turns.ts';
+import type { ChildProgram } from '../service/worker/run-alone.ts';
 import type { Foundation } from './foundation.ts';
 
 /**
@@ -28,5 +29,6 @@ export function childProgramOf({ config, databases }: Foundation): ChildProgram 
     entry: fileURLToPath(new URL(`./child-run${extname(file)}`, import.meta.url)),
     setup,
     memoryMib: Math.max(config.WORKER_MEMORY_MB, minMemoryMib),
+    turns: new AloneTurns(),
   };
 }

@@ -1,12 +1,15 @@
 import { fileURLToPath } from 'node:url';
-import type { Config } from '../config/config.ts';
-import type { DestinationContext, DestinationDefinition } from '../destinations/destination.ts';
-import { joinDestinations, ownDefinitions } from '../destinations/index.ts';
-import { SharedProbes } from '../destinations/shared-probes.ts';
-import { SluiceError } from '../domain/errors.ts';
-import { readFileSettings } from '../domain/file-settings.ts';
-import { settingsOfRecipe } from '../domain/format-settings.ts';
-import type { EncoderDefinition } from '../encoders/encoder.ts';
+import type { Config } from '../foundation/config/config.ts';
+import type {
+  DestinationContext,
+  DestinationDefinition,
+} from '../rows/destinations/destination.ts';
+import { joinDestinations, ownDefinitions } from '../rows/destinations/index.ts';
+import { SharedProbes } from '../rows/destinations/shared-probes.ts';
+import { SluiceError } from '../foundation/domain/errors.ts';
+import { readFileSettings } from '../foundation/domain/file-settings.ts';
+import { settingsOfRecipe } from '../foundation/domain/format-settings.ts';
+import type { EncoderDefinition } from '../rows/encoders/encoder.ts';
 import {
   encoderMemory,
   encoders,
@@ -15,13 +18,14 @@ import {
   jsonOfField,
   openEncoder,
   readRejectedRows,
-} from '../encoders/index.ts';
-import { memoryBudget } from '../pipeline/memory-budget.ts';
-import { createOutboundAgents } from '../security/outbound-filter.ts';
-import type { SecretBox } from '../security/secret-box.ts';
-import { openDestinationConfig } from '../use-cases/exports/destination.ts';
-import type { ReadRows, WithoutRows } from '../pipeline/read-back.ts';
-import type { Connectors } from '../worker/connectors.ts';
+} from '../rows/encoders/index.ts';
+import { memoryBudget } from '../service/admission/memory-budget.ts';
+import { createOutboundAgents } from '../foundation/security/outbound-filter.ts';
+import type { ProxySettings } from '../foundation/security/proxy.ts';
+import type { SecretBox } from '../foundation/security/secret-box.ts';
+import { openDestinationConfig } from '../service/use-cases/exports/destination.ts';
+import type { ReadRows, WithoutRows } from '../rows/pipeline/read-back.ts';
+import type { Connectors } from '../service/worker/connectors.ts';
 import type { SourceOf } from './models.ts';
 
 /** The encoders and destinations of an installation. */
@@ -53,16 +57,30 @@ export function destinationOf({ destinations }: Registry, type: string): Destina
   throw new SluiceError('destination.invalid_config', `unknown destination type ${type}`);
 }
 
+/** The proxies of an installation. */
+export function proxiesOf(
+  config: Pick<Config, 'HTTP_PROXY' | 'HTTPS_PROXY' | 'NO_PROXY'>,
+): ProxySettings {
+  const { HTTP_PROXY: http, HTTPS_PROXY: https, NO_PROXY: exceptions } = config;
+  return { http, https, exceptions };
+}
+
 /** What this installation gives to destinations. */
 export function destinationContextOf(config: Config): DestinationContext {
   return {
-    ...createOutboundAgents(config.ALLOWED_PRIVATE_ENDPOINTS),
+    ...createOutboundAgents(
+      config.ALLOWED_PRIVATE_ENDPOINTS,
+      undefined,
+      undefined,
+      proxiesOf(config),
+    ),
     allowAmbientCredentials: config.ALLOW_AMBIENT_CREDENTIALS,
     stsEndpoint: config.STS_ENDPOINT,
     fileDestinationRoot: config.FILE_DESTINATION_ROOT,
     partBytes: config.UPLOAD_PART_MIB * 1024 * 1024,
     partsInFlight: config.UPLOAD_PARTS_IN_FLIGHT,
-    maxParts: config.UPLOAD_MAX_PARTS,
+    // What S3 allows. Later parts are larger, so that every file fits.
+    maxParts: 10_000,
     connectTimeoutMs: 10_000,
     stallTimeoutMs: config.UPLOAD_STALL_SECONDS * 1_000,
     minBytesPerSecond: config.UPLOAD_MIN_KIB_PER_SECOND * 1_024,
@@ -76,7 +94,7 @@ const once = { maxAttempts: 1, baseMs: 0, capMs: 0 };
 /** The program of the threads of chains. Only a build has it: a thread cannot run TypeScript. */
 const threadEntry = import.meta.url.endsWith('.ts')
   ? null
-  : fileURLToPath(new URL('../chain-thread/thread.js', import.meta.url));
+  : fileURLToPath(new URL('../rows/chain-thread/thread.js', import.meta.url));
 
 /** Joins sources, encoders and destinations for the worker. */
 export function joinConnectors(

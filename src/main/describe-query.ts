@@ -1,6 +1,6 @@
-import type { DescribedRows, DescribeQuery } from '../api/options.ts';
-import { SluiceError } from '../domain/errors.ts';
-import { BoundedMap } from '../query/bounded-map.ts';
+import type { DescribedRows, DescribeQuery } from '../service/api/options.ts';
+import { SluiceError } from '../foundation/domain/errors.ts';
+import { BoundedMap } from '../rows/query/bounded-map.ts';
 import type { SourceOf } from './models.ts';
 
 /** Characters of the requests that are remembered as described. */

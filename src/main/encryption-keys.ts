@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Config } from '../config/config.ts';
+import type { Config } from '../foundation/config/config.ts';
 import {
   createSecretBox,
   type EncryptionKey,
   parseEncryptionKeys,
   type SecretBox,
-} from '../security/secret-box.ts';
+} from '../foundation/security/secret-box.ts';
 import { StartError } from './wait-for-database.ts';
 
 /**

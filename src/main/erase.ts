@@ -1,17 +1,21 @@
-import type { Config } from '../config/config.ts';
-import type { ErasedValue } from '../domain/erased-value.ts';
-import { describeError, SluiceError } from '../domain/errors.ts';
-import { readFileSettings } from '../domain/file-settings.ts';
-import type { DataInterval } from '../domain/time.ts';
-import { countInSource } from '../pipeline/count-in-source.ts';
-import type { SecretBox } from '../security/secret-box.ts';
-import type { Database } from '../store/database.ts';
-import { listReceipts } from '../store/receipts.ts';
-import { listVerifiedExports, type VerifiedExport } from '../store/verify-queries.ts';
-import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
-import { openChain } from '../use-cases/transformations/open-chain.ts';
-import { findValue, type SearchedExport, type SearchedInterval } from '../verify/find-value.ts';
-import type { Connectors } from '../worker/connectors.ts';
+import type { Config } from '../foundation/config/config.ts';
+import type { ErasedValue } from '../foundation/domain/erased-value.ts';
+import { describeError, SluiceError } from '../foundation/domain/errors.ts';
+import { readFileSettings } from '../foundation/domain/file-settings.ts';
+import type { DataInterval } from '../foundation/domain/time.ts';
+import { countInSource } from '../rows/pipeline/count-in-source.ts';
+import type { SecretBox } from '../foundation/security/secret-box.ts';
+import type { Database } from '../state/store/database.ts';
+import { listReceipts } from '../state/store/receipts.ts';
+import { listVerifiedExports, type VerifiedExport } from '../state/store/verify-queries.ts';
+import { sourceRequestOf } from '../service/use-cases/runs/source-request.ts';
+import { openChain } from '../service/use-cases/transformations/open-chain.ts';
+import {
+  findValue,
+  type SearchedExport,
+  type SearchedInterval,
+} from '../service/verify/find-value.ts';
+import type { Connectors } from '../service/worker/connectors.ts';
 import {
   destinationContextOf,
   destinationOf,

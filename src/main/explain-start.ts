@@ -1,5 +1,5 @@
 import { resolve, sep } from 'node:path';
-import type { Config } from '../config/config.ts';
+import type { Config } from '../foundation/config/config.ts';
 
 /** Names of errors of the operating system, as far as operators can do something. */
 const listenFaults: Readonly<Record<string, string>> = {

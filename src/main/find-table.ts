@@ -1,11 +1,11 @@
-import type { FindTable } from '../api/options.ts';
-import type { DestinationContext } from '../destinations/destination.ts';
-import { readFileSettings } from '../domain/file-settings.ts';
-import { objectsOf } from '../pipeline/table.ts';
-import { findProject } from '../store/tenants.ts';
-import { findTableAt } from '../table-formats/iceberg/find-table.ts';
-import type { Context } from '../use-cases/context.ts';
-import { tableOf } from '../worker/table-of.ts';
+import type { FindTable } from '../service/api/options.ts';
+import type { DestinationContext } from '../rows/destinations/destination.ts';
+import { readFileSettings } from '../foundation/domain/file-settings.ts';
+import { objectsOf } from '../rows/pipeline/table.ts';
+import { findProject } from '../state/store/tenants.ts';
+import { findTableAt } from '../rows/table-formats/iceberg/find-table.ts';
+import type { Context } from '../service/use-cases/context.ts';
+import { tableOf } from '../service/worker/table-of.ts';
 import { destinationOf, type Registry } from './connectors.ts';
 
 /** The folder of an export without an id yet cannot have one. */

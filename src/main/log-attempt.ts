@@ -1,6 +1,6 @@
-import { describeInterval } from '../domain/time.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import type { AttemptEnd, AttemptReport } from '../worker/attempt-report.ts';
+import { describeInterval } from '../foundation/domain/time.ts';
+import type { Logger } from '../foundation/telemetry/logger.ts';
+import type { AttemptEnd, AttemptReport } from '../service/worker/attempt-report.ts';
 
 const messages: Record<Exclude<AttemptEnd, 'skipped'>, string> = {
   completed: 'run completed',

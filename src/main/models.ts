@@ -1,10 +1,14 @@
-import type { Config } from '../config/config.ts';
-import { readModelsFile, type SourcedModel } from '../config/models-file.ts';
-import { SluiceError } from '../domain/errors.ts';
-import { eventsModel } from '../domain/events-model.ts';
-import { checkModelExpression } from '../query/wall.ts';
-import { createPostgresSource, type PostgresSourceOptions, planModels } from '../sources/index.ts';
-import type { Source } from '../sources/source.ts';
+import type { Config } from '../foundation/config/config.ts';
+import { readModelsFile, type SourcedModel } from '../foundation/config/models-file.ts';
+import { SluiceError } from '../foundation/domain/errors.ts';
+import { eventsModel } from '../foundation/domain/events-model.ts';
+import { checkModelExpression } from '../rows/query/wall.ts';
+import {
+  createPostgresSource,
+  type PostgresSourceOptions,
+  planModels,
+} from '../rows/sources/index.ts';
+import type { Source } from '../rows/sources/source.ts';
 import { maxRowMib } from './row-limit.ts';
 
 /**

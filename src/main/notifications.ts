@@ -1,7 +1,12 @@
-import type { Config } from '../config/config.ts';
-import type { NotificationSender } from '../domain/notification.ts';
-import { createSender } from '../notifications/sender.ts';
-import { createOutboundAgents } from '../security/outbound-filter.ts';
+import { isIP } from 'node:net';
+import type { Config } from '../foundation/config/config.ts';
+import type { NotificationSender } from '../foundation/domain/notification.ts';
+import { createSender } from '../service/notifications/sender.ts';
+import type { MailServer } from '../service/notifications/mail.ts';
+import { createOutboundAgents } from '../foundation/security/outbound-filter.ts';
+import { isPublicAddress } from '../foundation/security/public-address.ts';
+import { type ProxySettings, proxyFor } from '../foundation/security/proxy.ts';
+import { proxiesOf } from './connectors.ts';
 import { StartError } from './wait-for-database.ts';
 
 /** For one attempt in all; a third of the lease of a delivery at most. */
@@ -21,6 +26,9 @@ export function openNotifications(
     | 'MAIL_FROM'
     | 'MAX_EMAILS_PER_HOUR'
     | 'MAIL_TRUSTED_DOMAINS'
+    | 'HTTP_PROXY'
+    | 'HTTPS_PROXY'
+    | 'NO_PROXY'
   >,
   timeoutMs = attemptTimeoutMs,
 ): NotificationSender {
@@ -28,13 +36,28 @@ export function openNotifications(
   if (SMTP_URL !== null && MAIL_FROM === null) {
     throw new StartError('SMTP_URL needs MAIL_FROM. Set MAIL_FROM to the address of the sender.');
   }
+  const proxies = proxiesOf(config);
   return createSender({
-    agents: createOutboundAgents(allowedPrivateEndpoints),
+    agents: createOutboundAgents(allowedPrivateEndpoints, undefined, undefined, proxies),
     allowedPrivateEndpoints,
-    mailServer: SMTP_URL !== null && MAIL_FROM !== null ? { url: SMTP_URL, from: MAIL_FROM } : null,
+    mailServer: mailServerOf(config, proxies),
     publicUrl: config.PUBLIC_URL,
     emailsPerHour: config.MAX_EMAILS_PER_HOUR,
     trustedDomains: config.MAIL_TRUSTED_DOMAINS.map((domain) => domain.toLowerCase()),
     timeoutMs,
   });
+}
+
+/** A mail server within the network of the installation is reached directly. */
+function mailServerOf(
+  { SMTP_URL: url, MAIL_FROM: from }: Pick<Config, 'SMTP_URL' | 'MAIL_FROM'>,
+  proxies: ProxySettings,
+): MailServer | null {
+  if (url === null || from === null || !URL.canParse(url)) {
+    return url === null || from === null ? null : { url, from, proxy: null };
+  }
+  const { hostname, port } = new URL(url);
+  const host = hostname.replace(/^\[|\]$/g, '');
+  const isInside = isIP(host) === 0 ? !host.includes('.') : !isPublicAddress(host);
+  return { url, from, proxy: isInside ? null : proxyFor(proxies, true, host, Number(port) || 587) };
 }

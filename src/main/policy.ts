@@ -1,6 +1,6 @@
-import type { Config } from '../config/config.ts';
-import type { Policy } from '../domain/policy.ts';
-import { defaultRetryPolicy } from '../domain/retry-policy.ts';
+import type { Config } from '../foundation/config/config.ts';
+import type { Policy } from '../foundation/domain/policy.ts';
+import { defaultRetryPolicy } from '../foundation/domain/retry-policy.ts';
 
 /** The operator's settings, with the names of the domain. */
 export function policyOf(config: Config): Policy {

@@ -1,18 +1,18 @@
-import type { CompareRows, PreviewRows, SampleRows } from '../api/options.ts';
-import type { Config } from '../config/config.ts';
-import type { SourcedModel } from '../config/models-file.ts';
-import { SluiceError } from '../domain/errors.ts';
-import { readFileSettings } from '../domain/file-settings.ts';
-import type { Column } from '../domain/row-block.ts';
-import { jsonLines, jsonOfField, openEncoder } from '../encoders/index.ts';
-import { previewRows, type RawSample, sampleRows } from '../pipeline/preview-rows.ts';
-import { ConnectionLimit } from '../sources/index.ts';
-import { findChain } from '../store/chains.ts';
-import { readNow } from '../store/ticks.ts';
-import { compareRows } from '../use-cases/backfills/compare-rows.ts';
-import type { Context } from '../use-cases/context.ts';
-import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
-import { openChain } from '../use-cases/transformations/open-chain.ts';
+import type { CompareRows, PreviewRows, SampleRows } from '../service/api/options.ts';
+import type { Config } from '../foundation/config/config.ts';
+import type { SourcedModel } from '../foundation/config/models-file.ts';
+import { SluiceError } from '../foundation/domain/errors.ts';
+import { readFileSettings } from '../foundation/domain/file-settings.ts';
+import type { Column } from '../foundation/domain/row-block.ts';
+import { jsonLines, jsonOfField, openEncoder } from '../rows/encoders/index.ts';
+import { previewRows, type RawSample, sampleRows } from '../rows/pipeline/preview-rows.ts';
+import { ConnectionLimit } from '../rows/sources/index.ts';
+import { findChain } from '../state/store/chains.ts';
+import { readNow } from '../state/store/ticks.ts';
+import { compareRows } from '../service/use-cases/backfills/compare-rows.ts';
+import type { Context } from '../service/use-cases/context.ts';
+import { sourceRequestOf } from '../service/use-cases/runs/source-request.ts';
+import { openChain } from '../service/use-cases/transformations/open-chain.ts';
 import { joinSources, type SourceOf } from './models.ts';
 
 /** Rows for people to look at: like a run reads them, with short limits. */

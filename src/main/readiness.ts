@@ -1,10 +1,13 @@
-import type { QueueConnection } from '../queue/connection.ts';
-import type { Producer } from '../queue/producer.ts';
-import type { Sql } from '../store/database.ts';
-import { findHold } from '../store/eras.ts';
-import { findStalledDispatch } from '../store/outbox.ts';
-import { sumCapacity } from '../store/workers.ts';
-import { checkReadiness, type Readiness } from '../use-cases/installation/check-readiness.ts';
+import type { QueueConnection } from '../state/queue/connection.ts';
+import type { Producer } from '../state/queue/producer.ts';
+import type { Sql } from '../state/store/database.ts';
+import { findHold } from '../state/store/eras.ts';
+import { findStalledDispatch } from '../state/store/outbox.ts';
+import { sumCapacity } from '../state/store/workers.ts';
+import {
+  checkReadiness,
+  type Readiness,
+} from '../service/use-cases/installation/check-readiness.ts';
 import type { Foundation } from './foundation.ts';
 
 /**

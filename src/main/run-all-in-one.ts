@@ -1,4 +1,4 @@
-import { allowQuickstartS3, reopenQuickstartS3 } from '../quickstart/remembered-s3.ts';
+import { allowQuickstartS3, reopenQuickstartS3 } from '../clients/quickstart/remembered-s3.ts';
 import { startApi } from './api-process.ts';
 import { claimDataFolder } from './claim-data-folder.ts';
 import { readConfigOrExit, runProcess } from './run-process.ts';

@@ -1,17 +1,17 @@
-import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
-import type { ClaimedRun } from '../store/claims.ts';
-import { openDatabase } from '../store/database.ts';
-import { RunStatements } from '../store/run-statements.ts';
-import { createLogger } from '../telemetry/logger.ts';
-import { Attempt } from '../worker/attempt.ts';
-import type { AttemptReport } from '../worker/attempt-report.ts';
-import { serveRun } from '../worker/child-run.ts';
+import { idleWorkerBytes } from '../service/admission/memory-budget.ts';
+import type { ClaimedRun } from '../state/store/claims.ts';
+import { openDatabase } from '../state/store/database.ts';
+import { RunStatements } from '../state/store/run-statements.ts';
+import { createLogger } from '../foundation/telemetry/logger.ts';
+import { Attempt } from '../service/worker/attempt.ts';
+import type { AttemptReport } from '../service/worker/attempt-report.ts';
+import { serveRun } from '../service/worker/child-run.ts';
 import type { ChildSetup } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels } from './models.ts';
 import { policyOf } from './policy.ts';
-import { growYoungGeneration } from './tune-garbage-collection.ts';
+import { growYoungGeneration } from '../service/admission/tune-garbage-collection.ts';
 
 /** One run needs few: its writes and its log. Its worker sends the heartbeat. */
 const maxConnections = 4;

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import closeWithGrace from 'close-with-grace';
-import { type Config, ConfigError, readConfig } from '../config/config.ts';
-import { findUnknownSettings } from '../config/unknown-settings.ts';
-import { SchemaError } from '../store/migrate.ts';
-import { PoolerError } from '../store/sessions.ts';
-import { createLogger } from '../telemetry/logger.ts';
-import { checkReadiness } from '../use-cases/installation/check-readiness.ts';
+import { type Config, ConfigError, readConfig } from '../foundation/config/config.ts';
+import { findUnknownSettings } from '../foundation/config/unknown-settings.ts';
+import { SchemaError } from '../state/store/migrate.ts';
+import { PoolerError } from '../state/store/sessions.ts';
+import { createLogger } from '../foundation/telemetry/logger.ts';
+import { checkReadiness } from '../service/use-cases/installation/check-readiness.ts';
 import { findFileRootFault } from './check-file-root.ts';
 import { checkSourceRoles } from './check-source-roles.ts';
 import { explainStart } from './explain-start.ts';

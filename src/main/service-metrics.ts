@@ -1,8 +1,8 @@
-import { turns } from '../domain/causes.ts';
-import type { Sql } from '../store/database.ts';
-import { type ExportHealth, readExportHealth } from '../store/export-health.ts';
-import { readServiceState } from '../store/service-state.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
+import type { Sql } from '../state/store/database.ts';
+import { type ExportHealth, readExportHealth } from '../state/store/export-health.ts';
+import { readServiceState } from '../state/store/service-state.ts';
+import type { Metrics } from '../foundation/telemetry/metrics.ts';
+import { turns } from '../foundation/domain/causes.ts';
 
 /** Fills the gauges of the whole service from Postgres at each scrape. */
 export function watchService(metrics: Metrics, db: Sql): void {

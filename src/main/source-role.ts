@@ -1,7 +1,7 @@
-import type { Config } from '../config/config.ts';
-import type { SourcedModel } from '../config/models-file.ts';
-import { eventsModel } from '../domain/events-model.ts';
-import { ensureSourceRole as ensureRole, type SourceRole } from '../sources/index.ts';
+import type { Config } from '../foundation/config/config.ts';
+import type { SourcedModel } from '../foundation/config/models-file.ts';
+import { eventsModel } from '../foundation/domain/events-model.ts';
+import { ensureSourceRole as ensureRole, type SourceRole } from '../rows/sources/index.ts';
 import { loadModels } from './models.ts';
 
 /** Slots of several workers, and previews. More connections are refused and tried again. */

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
-import type { Config } from '../config/config.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import type { OpenTraces } from '../telemetry/open-traces.ts';
+import type { Config } from '../foundation/config/config.ts';
+import type { Logger } from '../foundation/telemetry/logger.ts';
+import type { OpenTraces } from '../foundation/telemetry/open-traces.ts';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
@@ -13,7 +13,7 @@ export async function tracesOf(
 ): Promise<OpenTraces | null> {
   const endpoint = config.OTEL_EXPORTER_OTLP_ENDPOINT;
   if (endpoint === null) return null;
-  const { openTraces } = await import('../telemetry/open-traces.ts');
+  const { openTraces } = await import('../foundation/telemetry/open-traces.ts');
   const settings = {
     endpoint,
     headers: config.OTEL_EXPORTER_OTLP_HEADERS,

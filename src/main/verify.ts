@@ -1,26 +1,26 @@
-import type { Config } from '../config/config.ts';
-import { systemClock } from '../domain/clock.ts';
-import { readFileSettings } from '../domain/file-settings.ts';
-import { renderInterval } from '../pipeline/render-interval.ts';
-import type { Database } from '../store/database.ts';
+import type { Config } from '../foundation/config/config.ts';
+import { systemClock } from '../foundation/domain/clock.ts';
+import { readFileSettings } from '../foundation/domain/file-settings.ts';
+import { renderInterval } from '../rows/pipeline/render-interval.ts';
+import type { Database } from '../state/store/database.ts';
 import {
   listFormerPrefixes,
   listLeftDestinations,
   type VerifiedExport,
-} from '../store/verify-queries.ts';
-import { openChain } from '../use-cases/transformations/open-chain.ts';
-import type { StrayPlace } from '../verify/find-strays.ts';
-import { folderOf, type Places } from '../verify/places.ts';
-import { lookUpFor } from '../verify/source-keys.ts';
-import type { RenderAgain } from '../verify/verified-interval.ts';
+} from '../state/store/verify-queries.ts';
+import { openChain } from '../service/use-cases/transformations/open-chain.ts';
+import type { StrayPlace } from '../service/verify/find-strays.ts';
+import { folderOf, type Places } from '../service/verify/places.ts';
+import { lookUpFor } from '../service/verify/source-keys.ts';
+import type { RenderAgain } from '../service/verify/verified-interval.ts';
 import {
   type OpenedExport,
   type VerifyAll,
   type VerifyReport,
   verifyExports,
-} from '../verify/verify-exports.ts';
-import type { Connectors } from '../worker/connectors.ts';
-import { tableOf } from '../worker/table-of.ts';
+} from '../service/verify/verify-exports.ts';
+import type { Connectors } from '../service/worker/connectors.ts';
+import { tableOf } from '../service/worker/table-of.ts';
 import {
   destinationContextOf,
   destinationOf,

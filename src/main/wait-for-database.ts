@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findRefusal, isDatabaseUnavailable, isReadOnly } from '../store/unavailable.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import { findRefusal, isDatabaseUnavailable, isReadOnly } from '../state/store/unavailable.ts';
+import type { Logger } from '../foundation/telemetry/logger.ts';
 
 /** The progress of a process's start. */
 export interface Start {

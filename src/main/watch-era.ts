@@ -1,6 +1,6 @@
-import type { Database } from '../store/database.ts';
-import { currentEra, findHold, listEras } from '../store/eras.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { Database } from '../state/store/database.ts';
+import { currentEra, findHold, listEras } from '../state/store/eras.ts';
+import type { Logger } from '../foundation/telemetry/logger.ts';
 
 const everyMs = 60_000;
 

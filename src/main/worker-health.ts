@@ -1,7 +1,10 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { Registry } from 'prom-client';
-import { type ConnectionLimits, Connections, slowRequests } from '../api/connections.ts';
-import { type Readiness, shareReadiness } from '../use-cases/installation/check-readiness.ts';
+import { type ConnectionLimits, Connections, slowRequests } from '../service/api/connections.ts';
+import {
+  type Readiness,
+  shareReadiness,
+} from '../service/use-cases/installation/check-readiness.ts';
 
 export interface WorkerHealthOptions {
   readonly host: string;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { Pool } from 'pg';
-import { mintApiKey } from '../../src/security/api-keys.ts';
+import { mintApiKey } from '../../src/foundation/security/api-keys.ts';
 import { hostileExpression } from '../security/hostile-queries.ts';
 import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parquetMetadata } from 'hyparquet';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
-import { readBackBytes } from '../../src/pipeline/memory-budget.ts';
-import { insertRuns } from '../../src/store/runs.ts';
+import { readBackBytes } from '../../src/service/admission/memory-budget.ts';
+import { insertRuns } from '../../src/state/store/runs.ts';
 import { deployedMalloc } from '../support/deployed-malloc.ts';
 import {
   backfill,

@@ -22,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => installation?.close());
 
 async function verify(exportId: string) {
-  const command = startSluice('cli/sluice.js', ['verify', '--export', exportId], {
+  const command = startSluice('clients/cli/sluice.js', ['verify', '--export', exportId], {
     env: { ...installation.env, NODE_OPTIONS: `--max-old-space-size=${heapMib}` },
   });
   let peak = 0;

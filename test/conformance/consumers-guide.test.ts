@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { fileDefinition } from '../../src/destinations/file/definition.ts';
+import { fileDefinition } from '../../src/rows/destinations/file/definition.ts';
 import { createEmptyDatabase } from '../support/database.ts';
 import {
   attempt,

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { RowBlock } from '../../src/domain/row-block.ts';
-import { createPostgresSource, planModels } from '../../src/sources/index.ts';
+import type { RowBlock } from '../../src/foundation/domain/row-block.ts';
+import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { readAll } from '../support/source-tables.ts';
 

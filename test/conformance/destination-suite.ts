@@ -12,13 +12,13 @@ import type {
   UploadJournal,
   UploadProgress,
   UploadRef,
-} from '../../src/destinations/destination.ts';
+} from '../../src/rows/destinations/destination.ts';
 import type {
   DestinationTestkit,
   DestinationTestStore,
   TestStores,
-} from '../../src/destinations/testkit.ts';
-import { SluiceError } from '../../src/domain/errors.ts';
+} from '../../src/rows/destinations/testkit.ts';
+import { SluiceError } from '../../src/foundation/domain/errors.ts';
 
 const agents = { httpAgent: new HttpAgent({ keepAlive: true }), httpsAgent: new HttpsAgent() };
 

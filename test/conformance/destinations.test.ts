@@ -1,12 +1,12 @@
 import { readdirSync } from 'node:fs';
 import { startFauxqs } from 'fauxqs';
 import { expect, it } from 'vitest';
-import type { DestinationTestkit, TestStores } from '../../src/destinations/testkit.ts';
+import type { DestinationTestkit, TestStores } from '../../src/rows/destinations/testkit.ts';
 import { destinationOf, registry } from '../../src/main/connectors.ts';
 import { startS3Server } from '../support/s3-server/server.ts';
 import { describeDestination } from './destination-suite.ts';
 
-const room = new URL('../../src/destinations/', import.meta.url);
+const room = new URL('../../src/rows/destinations/', import.meta.url);
 const folders = readdirSync(room, { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map((entry) => entry.name);

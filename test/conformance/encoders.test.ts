@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { RowBlock } from '../../src/domain/row-block.ts';
-import type { Compression, EncoderDefinition } from '../../src/encoders/encoder.ts';
-import { encoders, fileExtension, openEncoder } from '../../src/encoders/index.ts';
+import type { RowBlock } from '../../src/foundation/domain/row-block.ts';
+import type { Compression, EncoderDefinition } from '../../src/rows/encoders/encoder.ts';
+import { encoders, fileExtension, openEncoder } from '../../src/rows/encoders/index.ts';
 import { compressionsOf } from '../support/compressions.ts';
 import { encodeAll, readWithHyparquet } from '../support/parquet-readers.ts';
 import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../support/row-blocks.ts';

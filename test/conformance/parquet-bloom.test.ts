@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Column } from '../../src/domain/row-block.ts';
-import { openParquet } from '../../src/encoders/parquet/encode.ts';
-import type { ParquetSizes } from '../../src/encoders/parquet/sizes.ts';
+import type { Column } from '../../src/foundation/domain/row-block.ts';
+import { openParquet } from '../../src/rows/encoders/parquet/encode.ts';
+import type { ParquetSizes } from '../../src/rows/encoders/parquet/sizes.ts';
 import {
   type DuckDb,
   encodeAll,

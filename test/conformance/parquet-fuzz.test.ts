@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Column, ColumnType } from '../../src/domain/row-block.ts';
-import { parquet } from '../../src/encoders/parquet/definition.ts';
+import type { Column, ColumnType } from '../../src/foundation/domain/row-block.ts';
+import { parquet } from '../../src/rows/encoders/parquet/definition.ts';
 import { compressionsOf } from '../support/compressions.ts';
 import {
   type DuckDb,

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { readColumnIndex, readOffsetIndex } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Column } from '../../src/domain/row-block.ts';
-import { defaultSizes, type ParquetSizes } from '../../src/encoders/parquet/sizes.ts';
+import type { Column } from '../../src/foundation/domain/row-block.ts';
+import { defaultSizes, type ParquetSizes } from '../../src/rows/encoders/parquet/sizes.ts';
 import {
   type DuckDb,
   encodeParquet,

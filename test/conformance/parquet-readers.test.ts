@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parquet } from '../../src/encoders/parquet/definition.ts';
-import { defaultSizes, type ParquetSizes } from '../../src/encoders/parquet/sizes.ts';
+import { parquet } from '../../src/rows/encoders/parquet/definition.ts';
+import { defaultSizes, type ParquetSizes } from '../../src/rows/encoders/parquet/sizes.ts';
 import { compressionsOf } from '../support/compressions.ts';
 import {
   type DuckDb,
@@ -48,6 +48,45 @@ describe('a Parquet file', () => {
       await expectReadBack(file, rows);
     },
   );
+
+  it.each(compressionsOf(parquet))(
+    'is read back with the encodings that every reader knows, %s',
+    async (codec) => {
+      const options = { parquetEncodings: 'compatible' } as const;
+      for (const sizes of [undefined, small]) {
+        const blocks = rowBlocks(columns, rows, 97);
+        const file = await encodeParquet(columns, codec, blocks, sizes, options);
+        const groups = readMetadata(file).row_groups;
+        const used = groups.flatMap((group) =>
+          group.columns.flatMap((column) => column.meta_data?.encodings ?? []),
+        );
+        const known = ['PLAIN', 'RLE', 'RLE_DICTIONARY'];
+        expect([...new Set(used)].filter((each) => !known.includes(each))).toEqual([]);
+        await expectReadBack(file, rows);
+        const modern = await encodeParquet(columns, codec, rowBlocks(columns, rows, 97), sizes);
+        expect(await duckDb.types(file)).toEqual(await duckDb.types(modern));
+      }
+    },
+  );
+
+  it('has times of day as text if the export says so', async () => {
+    const times = [
+      { name: 'at', type: 'as_json', sourceType: 'time without time zone' },
+      { name: 'several', type: 'as_json', sourceType: 'time(3) without time zone[]' },
+    ] as const;
+    const block = rowBlock(times, [
+      ['"12:34:56.789"', '["01:02:03", null]'],
+      [null, null],
+    ]);
+    const file = await encodeParquet(times, null, [block], undefined, { timeAs: 'text' });
+    expect(await duckDb.types(file)).toEqual(['at VARCHAR', 'several VARCHAR[]']);
+    expect(await duckDb.query(file)).toEqual([
+      ['12:34:56.789', ['01:02:03', null]],
+      [null, null],
+    ]);
+    const micros = await encodeParquet(times, null, [block]);
+    expect(await duckDb.types(micros)).toEqual(['at TIME', 'several TIME[]']);
+  });
 
   it('gives the types that readers expect', async () => {
     const file = await encodeParquet(columns, null, [rowBlock(columns, rows.slice(0, 3))]);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parquet } from '../../src/encoders/parquet/definition.ts';
-import { openParquet } from '../../src/encoders/parquet/encode.ts';
-import type { ParquetSizes } from '../../src/encoders/parquet/sizes.ts';
+import { parquet } from '../../src/rows/encoders/parquet/definition.ts';
+import { openParquet } from '../../src/rows/encoders/parquet/encode.ts';
+import type { ParquetSizes } from '../../src/rows/encoders/parquet/sizes.ts';
 import { compressionsOf } from '../support/compressions.ts';
 import {
   type DuckDb,

@@ -2,8 +2,8 @@
 
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { SluiceError } from '../../src/domain/errors.ts';
-import type { Model } from '../../src/domain/model.ts';
+import type { SluiceError } from '../../src/foundation/domain/errors.ts';
+import type { Model } from '../../src/foundation/domain/model.ts';
 import { checkSourceOf } from '../../src/main/checks.ts';
 import {
   caseRequest,

@@ -2,7 +2,7 @@
 
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { pinnedSettings } from '../../src/sources/postgres/session-settings.ts';
+import { pinnedSettings } from '../../src/rows/sources/postgres/session-settings.ts';
 import {
   openSourceCase,
   plainColumn,

@@ -2,7 +2,7 @@
 
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Source, SourceSnapshot } from '../../src/sources/source.ts';
+import type { Source, SourceSnapshot } from '../../src/rows/sources/source.ts';
 import { findPostgresPrograms, startPostgresOf } from '../support/debian-postgres.ts';
 import { casesOf } from '../support/nightly.ts';
 import { caseRequest, openSourceCase, type SourceCase } from '../support/source-cases.ts';

@@ -2,7 +2,7 @@
 
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Model } from '../../src/domain/model.ts';
+import type { Model } from '../../src/foundation/domain/model.ts';
 import {
   caseRequest,
   openSourceCase,

@@ -3,11 +3,11 @@ import fc from 'fast-check';
 import pg from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Column, RowBlock } from '../../src/domain/row-block.ts';
-import { csv } from '../../src/encoders/csv/definition.ts';
-import type { EncoderDefinition } from '../../src/encoders/encoder.ts';
-import { jsonLines, openEncoder } from '../../src/encoders/index.ts';
-import { createPostgresSource, planModels } from '../../src/sources/index.ts';
+import type { Column, RowBlock } from '../../src/foundation/domain/row-block.ts';
+import { csv } from '../../src/rows/encoders/csv/definition.ts';
+import type { EncoderDefinition, FormatOptions } from '../../src/rows/encoders/encoder.ts';
+import { jsonLines, openEncoder } from '../../src/rows/encoders/index.ts';
+import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { oddValues } from '../support/odd-values.ts';
 import { encodeAll } from '../support/parquet-readers.ts';
@@ -78,8 +78,8 @@ afterAll(async () => {
   await database?.drop();
 });
 
-async function encode(definition: EncoderDefinition): Promise<Buffer> {
-  return encodeAll(openEncoder(definition, null, columns), blocks);
+async function encode(definition: EncoderDefinition, options: FormatOptions = {}): Promise<Buffer> {
+  return encodeAll(openEncoder(definition, null, columns, options), blocks);
 }
 
 /** The rows for which the two expressions differ, as text; both see `o` (the table) and `f` (the file). */
@@ -144,7 +144,15 @@ describe('JSONLines, compared by PostgreSQL with what it prints itself', () => {
   });
 });
 
-describe('CSV, loaded again by PostgreSQL', () => {
+describe.each<[string, FormatOptions, string]>([
+  ['', {}, ''],
+  [' with ; and \\N', { csvDelimiter: 'semicolon', csvNull: '\\N' }, `, DELIMITER ';', NULL '\\N'`],
+  [
+    ' with tabs and NULL',
+    { csvDelimiter: 'tab', csvNull: 'NULL' },
+    `, DELIMITER E'\t', NULL 'NULL'`,
+  ],
+])('CSV%s, loaded again by PostgreSQL', (_, options, words) => {
   /** Types whose cell is JSON text, which the type itself does not read. */
   const asJson = new Set(['text[]']);
 
@@ -152,9 +160,12 @@ describe('CSV, loaded again by PostgreSQL', () => {
     const loaded = oddValues.map(
       ({ column, declared }) => `${column} ${asJson.has(declared) ? 'text' : declared}`,
     );
+    await client.query('DROP TABLE IF EXISTS csv_rows');
     await client.query(`CREATE TABLE csv_rows (n int, ${loaded.join(', ')})`);
-    const copy = client.query(copyFrom('COPY csv_rows FROM STDIN WITH (FORMAT csv, HEADER match)'));
-    copy.end(await encode(csv));
+    const copy = client.query(
+      copyFrom(`COPY csv_rows FROM STDIN WITH (FORMAT csv, HEADER match${words})`),
+    );
+    copy.end(await encode(csv, options));
     await finished(copy);
   });
 

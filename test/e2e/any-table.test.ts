@@ -50,7 +50,7 @@ afterAll(async () => {
 });
 
 async function sluice(...args: string[]) {
-  const command = startSluice('cli/sluice.js', args, { env: installation.env });
+  const command = startSluice('clients/cli/sluice.js', args, { env: installation.env });
   const exit = await command.waitForExit();
   return { code: exit.code, output: command.output() };
 }

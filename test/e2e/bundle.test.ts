@@ -29,8 +29,8 @@ describe('the bundle of the programs', () => {
     expect(all.filter((name, index) => all.indexOf(name) !== index)).toEqual([]);
     expect(all).toEqual(
       expect.arrayContaining([
-        'domain/errors.js',
-        'failpoints/failpoint.js',
+        'foundation/domain/errors.js',
+        'foundation/failpoints/failpoint.js',
         'main/run-worker.js',
         'main/run-child.js',
         'main/api-process.js',

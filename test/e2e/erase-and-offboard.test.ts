@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { FailpointName } from '../../src/failpoints/failpoint.ts';
+import type { FailpointName } from '../../src/foundation/failpoints/failpoint.ts';
 import {
   backfill,
   createS3Export,
@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => installation?.close());
 
 async function sluice(...args: string[]) {
-  const command = startBundled('cli/sluice.js', args, { env: installation.env });
+  const command = startBundled('clients/cli/sluice.js', args, { env: installation.env });
   const { code } = await command.waitForExit(patientMs);
   return { code, output: command.output(), lines: command.output().trim().split('\n') };
 }
@@ -100,6 +100,9 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
     ]);
     const rewritten = await sluice('erase', 'rewrite', ...asked);
     expect(rewritten.output).toContain('Proven: of 1 interval, none has the key');
+    expect(rewritten.output).toContain(
+      'Rewritten: 2024-03-01T00:00:00.000000Z to 2024-03-01T01:00:00.000000Z',
+    );
     expect(rewritten.code).toBe(0);
     const receipt = await pool.query<{ rows: number; generation: number; purpose: string }>(
       `select c.rows::int, c.generation, r.purpose from receipts c join runs r on r.id = c.run_id
@@ -146,7 +149,8 @@ test('a run that read the rows before they left the source is waited for, by two
   expect(hurried.code).toBe(1);
   expect(hurried.output).toContain('1 run had not ended after 1 s, so nothing is proven.');
 
-  const start = () => startBundled('cli/sluice.js', ['erase', ...asked], { env: installation.env });
+  const start = () =>
+    startBundled('clients/cli/sluice.js', ['erase', ...asked], { env: installation.env });
   const both = [start(), start()];
   // Nothing is there yet.
   for (const one of both) await one.waitForLine(/^0 rows in the current files of 0 intervals/);
@@ -182,7 +186,9 @@ test('workers and the command itself die within a rewrite: the next one waits fo
   const first = await installation.startWorker({ FAILPOINTS: 'before_manifest=kill@1' });
   await pool.query(`delete from events where team_id = $1 and distinct_id = 'user 7'`, [team]);
   const asked = ['rewrite', '--export', id, '--key', 'user 7', '--column', 'distinct_id'];
-  const killed = startBundled('cli/sluice.js', ['erase', ...asked], { env: installation.env });
+  const killed = startBundled('clients/cli/sluice.js', ['erase', ...asked], {
+    env: installation.env,
+  });
   await first.waitForExit(60_000);
   const second = await installation.startWorker({ FAILPOINTS: 'before_removal=kill@1' });
   await second.waitForExit(60_000);
@@ -224,7 +230,9 @@ test('a manifest that waits to be adopted is waited for, also while another work
   expect(hurried.output).toContain('1 run had not ended after 1 s, so nothing is proven.');
   expect(hurried.output).toContain(`run ${run?.id}`);
 
-  const patient = startBundled('cli/sluice.js', ['erase', ...asked], { env: installation.env });
+  const patient = startBundled('clients/cli/sluice.js', ['erase', ...asked], {
+    env: installation.env,
+  });
   await patient.waitForLine(/^0 rows in the current files of 0 intervals/);
   await pool.query('update outbox set available_at = now(), ready = true where run_id = $1', [
     run?.id,

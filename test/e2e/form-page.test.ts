@@ -3,7 +3,7 @@ import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { systemClock } from '../../src/domain/clock.ts';
+import { systemClock } from '../../src/foundation/domain/clock.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { allowBriefReceipts } from '../support/brief-receipts.ts';
 import { expectToBeAccessible } from '../support/page-checks.ts';

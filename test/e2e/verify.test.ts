@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { VerifyReport } from '../../src/verify/verify-exports.ts';
+import type { VerifyReport } from '../../src/service/verify/verify-exports.ts';
 import { runCli } from '../support/cli.ts';
 import {
   backfill,
@@ -30,7 +30,9 @@ afterEach(() => side.clean());
 
 /** As a process of its own. */
 async function verifyAlone(...args: string[]) {
-  const command = startBundled('cli/sluice.js', ['verify', ...args], { env: installation.env });
+  const command = startBundled('clients/cli/sluice.js', ['verify', ...args], {
+    env: installation.env,
+  });
   const { code } = await command.waitForExit(60_000);
   return { code, lines: command.output().split('\n') };
 }

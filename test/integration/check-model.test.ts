@@ -2,10 +2,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { readConfig } from '../../src/config/config.ts';
-import type { Model } from '../../src/domain/model.ts';
+import { readConfig } from '../../src/foundation/config/config.ts';
+import type { Model } from '../../src/foundation/domain/model.ts';
 import { checkModels } from '../../src/main/check-models.ts';
-import { checkModel } from '../../src/sources/index.ts';
+import { checkModel } from '../../src/rows/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 
 let database: TestDatabase;

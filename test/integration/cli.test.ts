@@ -3,9 +3,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { buildApi } from '../../src/api/build-api.ts';
-import { isWellFormedApiKey } from '../../src/security/api-keys.ts';
-import { openDatabase } from '../../src/store/database.ts';
+import { buildApi } from '../../src/service/api/build-api.ts';
+import { isWellFormedApiKey } from '../../src/foundation/security/api-keys.ts';
+import { openDatabase } from '../../src/state/store/database.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { projectRoot, startBundled } from '../support/processes.ts';
@@ -19,7 +19,9 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 async function sluice(...args: string[]): Promise<{ code: number | null; output: string }> {
-  const child = startBundled('cli/sluice.js', args, { env: { DATABASE_URL: database.url } });
+  const child = startBundled('clients/cli/sluice.js', args, {
+    env: { DATABASE_URL: database.url },
+  });
   const { code } = await child.waitForExit();
   return { code, output: child.output() };
 }
@@ -48,7 +50,7 @@ test('models check fails for the missing table of the built-in model only if an 
   );
   const check = async () => {
     const env = { DATABASE_URL: database.url, MODELS_FILE: path };
-    const child = startBundled('cli/sluice.js', ['models', 'check'], { env });
+    const child = startBundled('clients/cli/sluice.js', ['models', 'check'], { env });
     const { code } = await child.waitForExit();
     return { code, output: child.output() };
   };
@@ -104,6 +106,12 @@ describe('organizations, projects and keys', () => {
       admin: false,
       expires_at: '2124-01-01T00:00:00.000000Z',
     });
+
+    const late = await sluice(
+      ...['keys', 'create', '--organization', id, '--scopes', '*', '--name', 'late'],
+      ...['--expires-at', '2024-01-01'],
+    );
+    expect([late.code, late.output]).toEqual([1, expect.stringContaining('is in the past')]);
 
     const db = openDatabase({
       connectionString: database.url,
@@ -186,7 +194,7 @@ describe('what goes wrong', () => {
   });
 
   test('an unreachable database is reported as unreachable', async () => {
-    const child = startBundled('cli/sluice.js', ['organizations', 'list'], {
+    const child = startBundled('clients/cli/sluice.js', ['organizations', 'list'], {
       env: { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' },
     });
     expect((await child.waitForExit()).code).toBe(3);

@@ -12,7 +12,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { openDurableS3 } from '../../src/quickstart/durable-s3.ts';
+import { openDurableS3 } from '../../src/clients/quickstart/durable-s3.ts';
 
 const Bucket = 'kept';
 let folder: string;

@@ -15,13 +15,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { findBinaries, locatePackage } from '../../src/embedded-postgres/binaries.ts';
-import { chooseIdentity } from '../../src/embedded-postgres/identity.ts';
+import { findBinaries, locatePackage } from '../../src/state/embedded-postgres/binaries.ts';
+import { chooseIdentity } from '../../src/state/embedded-postgres/identity.ts';
 import {
   type EmbeddedPostgres,
   findEmbeddedPostgres,
   startEmbeddedPostgres,
-} from '../../src/embedded-postgres/start.ts';
+} from '../../src/state/embedded-postgres/start.ts';
 import { projectRoot, startProcess, type TestProcess } from '../support/processes.ts';
 import { until } from '../support/until.ts';
 
@@ -41,7 +41,7 @@ const inData = (name: string): string => path.join(dataDir, 'postgres', 'data', 
 
 /** A process that starts the server, says so, and waits to be killed. */
 function startLauncher(folder: string): TestProcess {
-  const module = path.join(projectRoot, 'dist/embedded-postgres/start.js');
+  const module = path.join(projectRoot, 'dist/state/embedded-postgres/start.js');
   const script = `
     const { startEmbeddedPostgres } = await import(${JSON.stringify(module)});
     const server = await startEmbeddedPostgres(${JSON.stringify({ dataDir: folder, settings })});

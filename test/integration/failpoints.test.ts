@@ -11,7 +11,7 @@ function run(FAILPOINTS: string, script: string) {
       `${projectRoot}/test/support/failpoints/actions.mjs`,
       '--input-type=module',
       '--eval',
-      `import { failpoint } from '${projectRoot}/dist/failpoints/failpoint.js';${script}`,
+      `import { failpoint } from '${projectRoot}/dist/foundation/failpoints/failpoint.js';${script}`,
     ],
     { encoding: 'utf8', env: { ...process.env, FAILPOINTS } },
   );

@@ -13,8 +13,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Destination, PutLease } from '../../src/destinations/destination.ts';
-import { fileDefinition } from '../../src/destinations/file/definition.ts';
+import type { Destination, PutLease } from '../../src/rows/destinations/destination.ts';
+import { fileDefinition } from '../../src/rows/destinations/file/definition.ts';
 import {
   codeOf,
   contextWith,

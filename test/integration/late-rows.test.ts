@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import type { Model } from '../../src/domain/model.ts';
-import { createPostgresSource, planModels } from '../../src/sources/index.ts';
-import type { EarlierExport, Source, SourceRequest } from '../../src/sources/source.ts';
+import type { Model } from '../../src/foundation/domain/model.ts';
+import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
+import type { EarlierExport, Source, SourceRequest } from '../../src/rows/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase, untilWritersEnded } from '../support/database.ts';
 import {
   endSessions,

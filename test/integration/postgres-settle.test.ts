@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createPostgresSource } from '../../src/sources/index.ts';
-import { markOwnTransaction } from '../../src/sources/postgres/live-transactions.ts';
+import { createPostgresSource } from '../../src/rows/sources/index.ts';
+import { markOwnTransaction } from '../../src/rows/sources/postgres/live-transactions.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import {
   endSessions,

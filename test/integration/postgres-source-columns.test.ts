@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { writeNumeric } from '../../src/domain/numeric-text.ts';
-import { createPostgresSource, planModels } from '../../src/sources/index.ts';
-import type { SourceRequest } from '../../src/sources/source.ts';
+import { writeNumeric } from '../../src/foundation/domain/numeric-text.ts';
+import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
+import type { SourceRequest } from '../../src/rows/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import {
   columnBytes,

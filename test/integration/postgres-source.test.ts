@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { eventsModel } from '../../src/domain/events-model.ts';
-import type { Column, RowBlock } from '../../src/domain/row-block.ts';
-import type { PostgresSourceOptions } from '../../src/sources/index.ts';
-import { createPostgresSource } from '../../src/sources/index.ts';
-import type { PlanSelect, RequestPlan } from '../../src/sources/postgres/plan.ts';
-import type { SourceRequest } from '../../src/sources/source.ts';
+import { eventsModel } from '../../src/foundation/domain/events-model.ts';
+import type { Column, RowBlock } from '../../src/foundation/domain/row-block.ts';
+import type { PostgresSourceOptions } from '../../src/rows/sources/index.ts';
+import { createPostgresSource } from '../../src/rows/sources/index.ts';
+import type { PlanSelect, RequestPlan } from '../../src/rows/sources/postgres/plan.ts';
+import type { SourceRequest } from '../../src/rows/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import {
   columnBytes,

@@ -1,10 +1,10 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { eventsModel } from '../../src/domain/events-model.ts';
-import { checkModel, createPostgresSource } from '../../src/sources/index.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { isDatabaseUnavailable } from '../../src/store/unavailable.ts';
-import { readLook } from '../../src/sources/postgres/live-transactions.ts';
+import { eventsModel } from '../../src/foundation/domain/events-model.ts';
+import { checkModel, createPostgresSource } from '../../src/rows/sources/index.ts';
+import { openDatabase } from '../../src/state/store/database.ts';
+import { isDatabaseUnavailable } from '../../src/state/store/unavailable.ts';
+import { readLook } from '../../src/rows/sources/postgres/live-transactions.ts';
 import { createEvents, eventsRequest, readAll } from '../support/source-tables.ts';
 import { type Replication, startReplication } from '../support/standby.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';

@@ -2,22 +2,22 @@ import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { eventsModel } from '../../src/domain/events-model.ts';
+import { eventsModel } from '../../src/foundation/domain/events-model.ts';
 import {
   binaryOperators,
   castTypes,
   functions,
   unaryOperators,
-} from '../../src/query/allow-list.ts';
-import { parseQuery } from '../../src/query/parse-query.ts';
+} from '../../src/rows/query/allow-list.ts';
+import { parseQuery } from '../../src/rows/query/parse-query.ts';
 import {
   copySql,
   countSql,
   describeSql,
   explainSql,
   type Selection,
-} from '../../src/query/select.ts';
-import { printTimeText } from '../../src/query/time-text.ts';
+} from '../../src/rows/query/select.ts';
+import { printTimeText } from '../../src/rows/query/time-text.ts';
 import { createTestDatabase } from '../support/database.ts';
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>;

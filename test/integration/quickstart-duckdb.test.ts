@@ -4,8 +4,8 @@ import path from 'node:path';
 import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { expect, onTestFinished, test } from 'vitest';
-import { countWithDuckDb } from '../../src/quickstart/duckdb.ts';
-import { openDurableS3 } from '../../src/quickstart/durable-s3.ts';
+import { countWithDuckDb } from '../../src/clients/quickstart/duckdb.ts';
+import { openDurableS3 } from '../../src/clients/quickstart/durable-s3.ts';
 
 test('the quickstart counts the files that manifests name, not a replaced one beside them', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'sluice-duckdb-'));

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
-import { SluiceError } from '../../src/domain/errors.ts';
+import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { codeOf, options, readAll, recordingJournal } from '../conformance/destination-suite.ts';
 import { type OpenedStore, openStore, partBytes } from '../support/s3-destination.ts';
 import type { FaultEffect } from '../support/s3-server/faults.ts';

@@ -3,8 +3,8 @@ import { Agent as HttpsAgent } from 'node:https';
 import { type AddressInfo, connect } from 'node:net';
 import { createServer } from 'node:tls';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { DestinationContext, PutLease } from '../../src/destinations/destination.ts';
-import { s3Definition } from '../../src/destinations/s3/definition.ts';
+import type { DestinationContext, PutLease } from '../../src/rows/destinations/destination.ts';
+import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import {
   codeOf,
   contextWith,

@@ -5,8 +5,8 @@ import {
   type Destination,
   type DestinationContext,
   type StoreTraits,
-} from '../../src/destinations/destination.ts';
-import { SluiceError } from '../../src/domain/errors.ts';
+} from '../../src/rows/destinations/destination.ts';
+import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import {
   codeOf,
   keysUnder,
@@ -68,7 +68,6 @@ describe('a file smaller than a part, at a key of its own', () => {
       contentType: file.contentType,
       metadata: { 'sluice-export': 'export 1' },
       encryption: 'AES256',
-      checksum: { name: 'crc32' },
       parts: undefined,
     });
     expect(object?.body().equals(small)).toBe(true);

@@ -4,7 +4,7 @@ import {
   allTraits,
   type Destination,
   type UploadProgress,
-} from '../../src/destinations/destination.ts';
+} from '../../src/rows/destinations/destination.ts';
 import {
   codeOf,
   options,

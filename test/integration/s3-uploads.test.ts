@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { Agent as HttpAgent } from 'node:http';
 import { describe, expect, it } from 'vitest';
-import type { UploadJournal } from '../../src/destinations/destination.ts';
-import { s3Definition } from '../../src/destinations/s3/definition.ts';
-import { SluiceError } from '../../src/domain/errors.ts';
+import type { UploadJournal } from '../../src/rows/destinations/destination.ts';
+import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
+import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import {
   codeOf,
   keysUnder,

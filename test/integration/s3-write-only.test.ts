@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { SluiceError } from '../../src/domain/errors.ts';
+import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { codeOf } from '../conformance/destination-suite.ts';
 import {
   attempt,

@@ -6,11 +6,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readConfig } from '../../src/config/config.ts';
+import { readConfig } from '../../src/foundation/config/config.ts';
 import { startApi } from '../../src/main/api-process.ts';
 import { openFoundation } from '../../src/main/foundation.ts';
 import { startWorker } from '../../src/main/worker-process.ts';
-import { ensureEventsTable } from '../../src/sources/index.ts';
+import { ensureEventsTable } from '../../src/rows/sources/index.ts';
 import { createApiClient } from '../support/api-client.ts';
 import {
   createExportOfThePast,

@@ -1,16 +1,16 @@
-/** The properties of backfill ranges, by their number in `src/scheduling/README.md`. */
+/** The properties of backfill ranges, by their number in `src/service/scheduling/README.md`. */
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { DataInterval } from '../../src/domain/time.ts';
+import type { DataInterval } from '../../src/foundation/domain/time.ts';
 import {
   countIntervals,
   intervalsIn,
   pageOfIntervals,
   widenRange,
-} from '../../src/scheduling/backfill-range.ts';
-import { planTicks } from '../../src/scheduling/plan.ts';
-import { timelineOf, withRange } from '../../src/scheduling/timeline.ts';
+} from '../../src/service/scheduling/backfill-range.ts';
+import { planTicks } from '../../src/service/scheduling/plan.ts';
+import { timelineOf, withRange } from '../../src/service/scheduling/timeline.ts';
 import { on } from '../unit/scheduling/examples.ts';
 import { anyLife, play } from './scheduling-arbitraries.ts';
 

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { RowBlock } from '../../src/domain/row-block.ts';
-import { jsonOfField } from '../../src/encoders/index.ts';
-import { BlockColumns, BlockRow } from '../../src/transforms/block-row.ts';
-import { BlockWriter } from '../../src/transforms/block-writer.ts';
-import { Chain } from '../../src/transforms/chain.ts';
-import { chainColumnsOf } from '../../src/transforms/column-values.ts';
-import { findTransform } from '../../src/transforms/index.ts';
+import type { RowBlock } from '../../src/foundation/domain/row-block.ts';
+import { jsonOfField } from '../../src/rows/encoders/index.ts';
+import { BlockColumns, BlockRow } from '../../src/rows/transforms/block-row.ts';
+import { BlockWriter } from '../../src/rows/transforms/block-writer.ts';
+import { Chain } from '../../src/rows/transforms/chain.ts';
+import { chainColumnsOf } from '../../src/rows/transforms/column-values.ts';
+import { findTransform } from '../../src/rows/transforms/index.ts';
 import {
   type Edit,
   type Json,
@@ -16,10 +16,10 @@ import {
   objectOf,
   textOf,
   trustJson,
-} from '../../src/transforms/json.ts';
-import { JsonbObject } from '../../src/transforms/jsonb-object.ts';
-import { compileStep } from '../../src/transforms/step.ts';
-import { RowTransformer } from '../../src/transforms/transform-rows.ts';
+} from '../../src/rows/transforms/json.ts';
+import { JsonbObject } from '../../src/rows/transforms/jsonb-object.ts';
+import { compileStep } from '../../src/rows/transforms/step.ts';
+import { RowTransformer } from '../../src/rows/transforms/transform-rows.ts';
 import { columnsOf, rowBlock } from '../support/row-blocks.ts';
 
 /** Names as they come, and those that trip programs up; values with their text as PostgreSQL prints it. */

@@ -5,9 +5,9 @@
  */
 
 import { describe, expect, test } from 'vitest';
-import type { Cadence } from '../../src/domain/cadence.ts';
-import type { Instant } from '../../src/domain/time.ts';
-import { nextBoundary } from '../../src/scheduling/boundary.ts';
+import type { Cadence } from '../../src/foundation/domain/cadence.ts';
+import type { Instant } from '../../src/foundation/domain/time.ts';
+import { nextBoundary } from '../../src/service/scheduling/boundary.ts';
 import { firstYear, lastYear, zones } from './zones.ts';
 
 const quarterMs = 900_000;

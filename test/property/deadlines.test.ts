@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { CadenceHistory } from '../../src/domain/schedule.ts';
-import type { Instant } from '../../src/domain/time.ts';
-import { nextBoundary } from '../../src/scheduling/boundary.ts';
-import { budgetOf, dueBy, outcomeOf } from '../../src/scheduling/deadline.ts';
+import type { CadenceHistory } from '../../src/foundation/domain/schedule.ts';
+import type { Instant } from '../../src/foundation/domain/time.ts';
+import { nextBoundary } from '../../src/service/scheduling/boundary.ts';
+import { budgetOf, dueBy, outcomeOf } from '../../src/service/scheduling/deadline.ts';
 import { zones } from './zones.ts';
 
 const minuteMs = 60_000;

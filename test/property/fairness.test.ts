@@ -1,9 +1,9 @@
-/** The properties of the dispatcher's choice, by their number in `src/scheduling/README.md`. */
+/** The properties of the dispatcher's choice, by their number in `src/service/scheduling/README.md`. */
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { QueuedRun } from '../../src/domain/run.ts';
-import { pickFair } from '../../src/scheduling/fairness.ts';
+import type { QueuedRun } from '../../src/foundation/domain/run.ts';
+import { pickFair } from '../../src/service/admission/fairness.ts';
 
 const runs = { numRuns: 300 };
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { refuseHostileText } from '../../src/api/validation/hostile-text.ts';
-import { refuseExcessiveJson } from '../../src/api/validation/json-bounds.ts';
-import { Refusal } from '../../src/domain/problem.ts';
+import { refuseHostileText } from '../../src/service/api/validation/hostile-text.ts';
+import { refuseExcessiveJson } from '../../src/service/api/validation/json-bounds.ts';
+import { Refusal } from '../../src/foundation/domain/problem.ts';
 
 /** What a check says; null if it accepts. */
 function verdictOf(check: () => void): unknown {

@@ -1,17 +1,17 @@
 import fc from 'fast-check';
 import { parseSync } from 'libpg-query';
 import { describe, expect, test } from 'vitest';
-import { eventsModel } from '../../src/domain/events-model.ts';
+import { eventsModel } from '../../src/foundation/domain/events-model.ts';
 import {
   binaryOperators,
   castTypes,
   functions,
   likeOperators,
-} from '../../src/query/allow-list.ts';
-import type { Expression } from '../../src/query/expression.ts';
-import { normalizedText, type ParsedQuery, parseQuery } from '../../src/query/parse-query.ts';
-import { copySql } from '../../src/query/select.ts';
-import { conjunction } from '../../src/query/translate.ts';
+} from '../../src/rows/query/allow-list.ts';
+import type { Expression } from '../../src/rows/query/expression.ts';
+import { normalizedText, type ParsedQuery, parseQuery } from '../../src/rows/query/parse-query.ts';
+import { copySql } from '../../src/rows/query/select.ts';
+import { conjunction } from '../../src/rows/query/translate.ts';
 
 const text = fc.oneof(
   fc.constantFrom("'", "''", '\\', "\\'; DROP TABLE events; --", '$$', '$a$', '/*', '😀', '\u0001'),

@@ -1,9 +1,9 @@
-import type { Schedule } from '../../src/domain/schedule.ts';
+import type { Schedule } from '../../src/foundation/domain/schedule.ts';
 /** What the scheduling properties draw from: zones, cadences, instants and the lives of exports. */
 
 import fc from 'fast-check';
-import { type Cadence, type Interval, intervals } from '../../src/domain/cadence.ts';
-import type { Instant } from '../../src/domain/time.ts';
+import { type Cadence, type Interval, intervals } from '../../src/foundation/domain/cadence.ts';
+import type { Instant } from '../../src/foundation/domain/time.ts';
 import {
   changeCadence,
   changeWindow,
@@ -11,7 +11,7 @@ import {
   pause,
   type Settings,
   unpause,
-} from '../../src/scheduling/schedule.ts';
+} from '../../src/service/scheduling/schedule.ts';
 import { firstYear, lastYear, zones } from './zones.ts';
 
 const hourMs = 3_600_000;

@@ -1,24 +1,24 @@
-import type { Schedule } from '../../src/domain/schedule.ts';
+import type { Schedule } from '../../src/foundation/domain/schedule.ts';
 /**
- * The properties of `src/scheduling/README.md`, by number: boundaries, plans, marks. A failure prints fast-check's seed and
+ * The properties of `src/service/scheduling/README.md`, by number: boundaries, plans, marks. A failure prints fast-check's seed and
  * path: give both to `fc.assert` to see it again.
  */
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Instant } from '../../src/domain/time.ts';
-import { intervalsIn } from '../../src/scheduling/backfill-range.ts';
+import type { Instant } from '../../src/foundation/domain/time.ts';
+import { intervalsIn } from '../../src/service/scheduling/backfill-range.ts';
 import {
   boundaryAtOrBefore,
   countBoundaries,
   nextBoundary,
   nominalMs,
-} from '../../src/scheduling/boundary.ts';
-import { jitterMs } from '../../src/scheduling/jitter.ts';
-import { missedWhilePaused } from '../../src/scheduling/missed-while-paused.ts';
-import { planTicks, type Tick } from '../../src/scheduling/plan.ts';
-import { previewIntervals } from '../../src/scheduling/preview.ts';
-import { timelineOf } from '../../src/scheduling/timeline.ts';
+} from '../../src/service/scheduling/boundary.ts';
+import { jitterMs } from '../../src/service/scheduling/jitter.ts';
+import { missedWhilePaused } from '../../src/service/scheduling/missed-while-paused.ts';
+import { planTicks, type Tick } from '../../src/service/scheduling/plan.ts';
+import { previewIntervals } from '../../src/service/scheduling/preview.ts';
+import { timelineOf } from '../../src/service/scheduling/timeline.ts';
 import { on } from '../unit/scheduling/examples.ts';
 
 import {

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { transforms } from '../../src/transforms/index.ts';
-import { type JsonText, mapScalars, textOf, trustJson } from '../../src/transforms/json.ts';
-import { RowError } from '../../src/transforms/row-error.ts';
-import type { Step } from '../../src/transforms/step.ts';
-import { makeRow, type Row } from '../../src/transforms/transform.ts';
+import { transforms } from '../../src/rows/transforms/index.ts';
+import { type JsonText, mapScalars, textOf, trustJson } from '../../src/rows/transforms/json.ts';
+import { RowError } from '../../src/rows/transforms/row-error.ts';
+import type { Step } from '../../src/rows/transforms/step.ts';
+import { makeRow, type Row } from '../../src/rows/transforms/transform.ts';
 import { canonical, chainFor, stepOf, stepOfPlugin } from '../support/transforms/rows.ts';
 
 /** JSON text with numbers as a database may hold them, blanks, escapes, and names that trip programs up. */

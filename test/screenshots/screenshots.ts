@@ -1,8 +1,8 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { systemClock } from '../../src/domain/clock.ts';
-import { toTimestamp } from '../../src/domain/time.ts';
+import { systemClock } from '../../src/foundation/domain/clock.ts';
+import { toTimestamp } from '../../src/foundation/domain/time.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import {
   type PageUnderTest,

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { ColumnType } from '../../src/domain/row-block.ts';
-import { encoders, openEncoder } from '../../src/encoders/index.ts';
+import type { ColumnType } from '../../src/foundation/domain/row-block.ts';
+import { encoders, openEncoder } from '../../src/rows/encoders/index.ts';
 import { readRowsBy, registry } from '../../src/main/connectors.ts';
 import { columnsOf, rowBlock, type TestRow } from '../support/row-blocks.ts';
 

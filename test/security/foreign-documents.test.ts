@@ -5,15 +5,15 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { readShortXml, readXml } from '../../src/destinations/s3/xml.ts';
-import { parseForeignJson } from '../../src/domain/foreign-json.ts';
-import { decodeManifest } from '../../src/pipeline/manifest.ts';
-import { ReadingBudget } from '../../src/table-formats/iceberg/avro-read.ts';
+import { readShortXml, readXml } from '../../src/rows/destinations/s3/xml.ts';
+import { parseForeignJson } from '../../src/foundation/domain/foreign-json.ts';
+import { decodeManifest } from '../../src/rows/pipeline/manifest.ts';
+import { ReadingBudget } from '../../src/rows/table-formats/iceberg/avro-read.ts';
 import {
   decodeManifestFile,
   decodeManifestList,
-} from '../../src/table-formats/iceberg/manifests.ts';
-import { decodeMetadata } from '../../src/table-formats/iceberg/metadata.ts';
+} from '../../src/rows/table-formats/iceberg/manifests.ts';
+import { decodeMetadata } from '../../src/rows/table-formats/iceberg/metadata.ts';
 import { countLoopTurns } from '../support/loop-turns.ts';
 import { entry, listOf, long, sync } from '../support/packed-list.ts';
 
@@ -21,49 +21,49 @@ const mebibyte = 1024 ** 2;
 
 /** What a file of src reads with a parser or a decompressor, and what bounds it. */
 const readers: Readonly<Record<string, string>> = {
-  'destinations/s3/answer.ts': 'answers of stores: bytes here, elements in xml.ts',
-  'destinations/s3/collect-body.ts': 'bodies of stores: each caller gives the bytes',
-  'destinations/s3/error-answer.ts': 'error documents of stores: 64 KiB, elements in xml.ts',
-  'destinations/s3/xml.ts': 'XML of stores: tested below',
-  'domain/foreign-json.ts': 'JSON of others: tested below',
-  'pipeline/manifest.ts': 'manifests in buckets: tested below',
-  'table-formats/iceberg/avro-read.ts': 'manifests and lists of Iceberg tables: tested below',
-  'table-formats/iceberg/metadata.ts': 'metadata of Iceberg tables: tested below',
+  'rows/destinations/s3/answer.ts': 'answers of stores: bytes here, elements in xml.ts',
+  'rows/destinations/s3/collect-body.ts': 'bodies of stores: each caller gives the bytes',
+  'rows/destinations/s3/error-answer.ts': 'error documents of stores: 64 KiB, elements in xml.ts',
+  'rows/destinations/s3/xml.ts': 'XML of stores: tested below',
+  'foundation/domain/foreign-json.ts': 'JSON of others: tested below',
+  'rows/pipeline/manifest.ts': 'manifests in buckets: tested below',
+  'rows/table-formats/iceberg/avro-read.ts': 'manifests and lists of Iceberg tables: tested below',
+  'rows/table-formats/iceberg/metadata.ts': 'metadata of Iceberg tables: tested below',
   // Rows: MAX_ROW_MIB bounds their bytes.
-  'transforms/json.ts': 'JSON of rows in built-in steps: test/unit/transforms/hostile-rows',
-  'domain/row-block.ts': 'one JSON text of a row',
-  'encoders/text/json-text.ts': 'one JSON text of a row',
-  'sandbox/child/main.ts': 'messages of our own process; a row of it in a process with limits',
-  'sandbox/sandbox.ts': 'answers of a sandbox: maxAnswerChars',
+  'rows/transforms/json.ts': 'JSON of rows in built-in steps: test/unit/transforms/hostile-rows',
+  'foundation/domain/row-block.ts': 'one JSON text of a row',
+  'rows/encoders/text/json-text.ts': 'one JSON text of a row',
+  'rows/sandbox/child/main.ts': 'messages of our own process; a row of it in a process with limits',
+  'rows/sandbox/sandbox.ts': 'answers of a sandbox: maxAnswerChars',
   // Files of an export: their SHA-256 is that of our record before they are unpacked.
-  'encoders/codecs/stream-compressions.ts': 'unpacked as a stream',
-  'encoders/codecs/zstd.ts': 'unpacked as a stream',
-  'encoders/jsonlines/raw-json.ts': 'one row of a file',
-  'encoders/jsonlines/read.ts': 'one row of a file',
-  'encoders/parquet/codecs.ts': 'compresses only',
-  'encoders/parquet/column-cursor.ts': 'pages of a file whose SHA-256 is ours',
-  'encoders/parquet/definition.ts': 'names compressions only',
-  'encoders/parquet/without-rows.ts': 'a row group of a file whose SHA-256 is ours',
-  'encoders/parquet/read.ts': 'a row group of a file',
+  'rows/encoders/codecs/stream-compressions.ts': 'unpacked as a stream',
+  'rows/encoders/codecs/zstd.ts': 'unpacked as a stream',
+  'rows/encoders/jsonlines/raw-json.ts': 'one row of a file',
+  'rows/encoders/jsonlines/read.ts': 'one row of a file',
+  'rows/encoders/parquet/codecs.ts': 'compresses only',
+  'rows/encoders/parquet/column-cursor.ts': 'pages of a file whose SHA-256 is ours',
+  'rows/encoders/parquet/definition.ts': 'names compressions only',
+  'rows/encoders/parquet/without-rows.ts': 'a row group of a file whose SHA-256 is ours',
+  'rows/encoders/parquet/read.ts': 'a row group of a file',
   // Requests: 1 MiB.
-  'api/capabilities/routes.ts': 'names compressions only',
-  'api/hooks/idempotency.ts': 'answers of our own',
-  'api/hooks/json-body.ts': 'bodies of requests: api/validation/json-bounds.ts',
-  'api/lists/cursors.ts': 'cursors: part of an address',
-  'api/logs/tail.ts': 'cursors: part of an address',
-  'api/transformations/input.ts': 'a config of at most 64 KiB',
-  'api/validation/json-bounds.ts': 'bodies of requests',
-  'domain/exact-json.ts': 'JSON that the configuration has',
-  'domain/plugin.ts': 'a setting of at most 64 KiB',
+  'service/api/capabilities/routes.ts': 'names compressions only',
+  'service/api/hooks/idempotency.ts': 'answers of our own',
+  'service/api/hooks/json-body.ts': 'bodies of requests: api/validation/json-bounds.ts',
+  'service/api/lists/cursors.ts': 'cursors: part of an address',
+  'service/api/logs/tail.ts': 'cursors: part of an address',
+  'service/api/transformations/input.ts': 'a config of at most 64 KiB',
+  'service/api/validation/json-bounds.ts': 'bodies of requests',
+  'foundation/domain/exact-json.ts': 'JSON that the configuration has',
+  'foundation/domain/plugin.ts': 'a setting of at most 64 KiB',
   // The operator's and our own.
-  'config/models-file.ts': 'a file of the operator',
-  'embedded-postgres/binaries.ts': 'a file of a package',
-  'embedded-postgres/data-directory.ts': 'a file of our own',
-  'security/secret-box.ts': 'what we encrypted',
+  'foundation/config/models-file.ts': 'a file of the operator',
+  'state/embedded-postgres/binaries.ts': 'a file of a package',
+  'state/embedded-postgres/data-directory.ts': 'a file of our own',
+  'foundation/security/secret-box.ts': 'what we encrypted',
 };
 
 /** They talk to the operator's own service, or are its page. */
-const clients = /^(?:cli|console|quickstart)\//;
+const clients = /^clients\/(?:cli|console|quickstart)\//;
 
 const parsing =
   /JSON\.parse\(|parseForeignJson\(|[iI]nflate|[gG]unzip|[dD]ecompress|from 'sax'|import\('hyparquet|brotli|collectBody\(|from 'yaml'/;

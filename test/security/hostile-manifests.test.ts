@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import type { IntervalResult } from '../../src/pipeline/interval-job.ts';
-import { replacedBy } from '../../src/pipeline/leftovers.ts';
-import { decodeManifest } from '../../src/pipeline/manifest.ts';
+import type { IntervalResult } from '../../src/rows/pipeline/interval-job.ts';
+import { replacedBy } from '../../src/rows/pipeline/leftovers.ts';
+import { decodeManifest } from '../../src/rows/pipeline/manifest.ts';
 import { firstJob } from '../support/interval-bench.ts';
 
 /** Manifests that a hostile store shows as if they were ours. */

@@ -2,18 +2,18 @@ import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { joinConnectors } from '../../src/main/connectors.ts';
-import { listWorkSetAside, retryWork } from '../../src/store/guarded-work.ts';
+import { listWorkSetAside, retryWork } from '../../src/state/store/guarded-work.ts';
 import {
   endVisit,
   findTeamsWithOrphans,
   maxCollectTries,
   takeOrphanedPlace,
-} from '../../src/store/orphaned-uploads.ts';
-import { cancelRuns } from '../../src/store/runs.ts';
-import { noteUpload } from '../../src/store/uploads.ts';
-import { type GuardedEnd, WorkGuard } from '../../src/use-cases/work-guard.ts';
-import type { SweepOptions } from '../../src/worker/collect-by-team.ts';
-import { collectUploads } from '../../src/worker/collect-uploads.ts';
+} from '../../src/state/store/orphaned-uploads.ts';
+import { cancelRuns } from '../../src/state/store/runs.ts';
+import { noteUpload } from '../../src/state/store/uploads.ts';
+import { type GuardedEnd, WorkGuard } from '../../src/service/use-cases/work-guard.ts';
+import type { SweepOptions } from '../../src/service/worker/collect-by-team.ts';
+import { collectUploads } from '../../src/service/worker/collect-uploads.ts';
 import { contextWith } from '../conformance/destination-suite.ts';
 import { type HostileStore, sendXml, startHostileStore } from '../support/hostile-store.ts';
 import {

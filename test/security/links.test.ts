@@ -1,6 +1,6 @@
 import { request } from 'node:http';
 import { expect, test } from 'vitest';
-import { readConfig } from '../../src/config/config.ts';
+import { readConfig } from '../../src/foundation/config/config.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readinessOf } from '../../src/main/readiness.ts';
-import { createDashboard } from '../../src/queue/dashboard.ts';
-import { openProducer, type Producer } from '../../src/queue/producer.ts';
-import { openDatabase } from '../../src/store/database.ts';
+import { createDashboard } from '../../src/state/queue/dashboard.ts';
+import { openProducer, type Producer } from '../../src/state/queue/producer.ts';
+import { openDatabase } from '../../src/state/store/database.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ConnectionLimit, createPostgresSource } from '../../src/sources/index.ts';
+import { ConnectionLimit, createPostgresSource } from '../../src/rows/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { createEvents, eventsRequest } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';

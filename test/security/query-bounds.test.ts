@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { eventsModel } from '../../src/domain/events-model.ts';
-import type { Model } from '../../src/domain/model.ts';
-import { binaryOperators, functions, likeOperators } from '../../src/query/allow-list.ts';
-import { functionGrowth, operatorGrowth } from '../../src/query/growth-rules.ts';
-import { parseQuery } from '../../src/query/parse-query.ts';
-import { describeSql } from '../../src/query/select.ts';
+import { eventsModel } from '../../src/foundation/domain/events-model.ts';
+import type { Model } from '../../src/foundation/domain/model.ts';
+import { binaryOperators, functions, likeOperators } from '../../src/rows/query/allow-list.ts';
+import { functionGrowth, operatorGrowth } from '../../src/rows/query/growth-rules.ts';
+import { parseQuery } from '../../src/rows/query/parse-query.ts';
+import { describeSql } from '../../src/rows/query/select.ts';
 
 const model: Model = {
   ...eventsModel,

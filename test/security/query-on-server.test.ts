@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { SluiceError } from '../../src/domain/errors.ts';
-import { eventsModel } from '../../src/domain/events-model.ts';
-import type { Model } from '../../src/domain/model.ts';
-import { maxBytes } from '../../src/query/bounds.ts';
-import { parseQuery } from '../../src/query/parse-query.ts';
+import { SluiceError } from '../../src/foundation/domain/errors.ts';
+import { eventsModel } from '../../src/foundation/domain/events-model.ts';
+import type { Model } from '../../src/foundation/domain/model.ts';
+import { maxBytes } from '../../src/rows/query/bounds.ts';
+import { parseQuery } from '../../src/rows/query/parse-query.ts';
 import {
   createPostgresSource,
   type PostgresSourceOptions,
   planModels,
-} from '../../src/sources/index.ts';
+} from '../../src/rows/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { isNightly } from '../support/nightly.ts';
 import { createEvents, eventsRequest } from '../support/source-tables.ts';

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readConfig } from '../../src/config/config.ts';
+import { readConfig } from '../../src/foundation/config/config.ts';
 import { checkRowLimit, maxRowMib } from '../../src/main/row-limit.ts';
-import { createPostgresSource } from '../../src/sources/index.ts';
+import { createPostgresSource } from '../../src/rows/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { backfill, createS3Export, hour, untilEnded } from '../support/exported-events.ts';
 import { startInstallation } from '../support/installation.ts';

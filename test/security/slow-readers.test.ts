@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { usualConnections } from '../../src/api/connections.ts';
+import { usualConnections } from '../../src/service/api/connections.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { createTenant } from '../support/tenants.ts';

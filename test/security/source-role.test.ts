@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readConfig } from '../../src/config/config.ts';
-import { eventsModel } from '../../src/domain/events-model.ts';
+import { readConfig } from '../../src/foundation/config/config.ts';
+import { eventsModel } from '../../src/foundation/domain/events-model.ts';
 import { openFoundation } from '../../src/main/foundation.ts';
 import {
   checkModel,
   createPostgresSource,
   ensureEventsTable,
   ensureSourceRole,
-} from '../../src/sources/index.ts';
+} from '../../src/rows/sources/index.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { startBundled } from '../support/processes.ts';
 import { eventsRequest, insertEvents, readAll } from '../support/source-tables.ts';
@@ -253,12 +253,12 @@ describe('a source role with more rights', () => {
 
   test('is none after sluice migrate --source-role', async () => {
     const env = { DATABASE_URL: database.url, SOURCE_DATABASE_URL: roleUrl };
-    const migrate = startBundled('cli/sluice.js', ['migrate', '--source-role'], { env });
+    const migrate = startBundled('clients/cli/sluice.js', ['migrate', '--source-role'], { env });
     expect((await migrate.waitForExit(startMs)).code, migrate.output()).toBe(0);
     expect(migrate.output()).toContain(`source role: ${role.name}`);
     const range = ['--from', start, '--to', end];
     const generate = ['events', 'generate', '--project', '3', '--rows', '5', ...range];
-    const events = startBundled('cli/sluice.js', generate, { env });
+    const events = startBundled('clients/cli/sluice.js', generate, { env });
     expect((await events.waitForExit(startMs)).code, events.output()).toBe(0);
     const api = startApi({ ...env, NODE_ENV: 'production' });
     await api.waitForLine(/^ready/, startMs);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { countStoredBytes } from '../../src/store/stored-bytes.ts';
-import { PluginLines } from '../../src/worker/plugin-lines.ts';
+import { countStoredBytes } from '../../src/state/store/stored-bytes.ts';
+import { PluginLines } from '../../src/service/worker/plugin-lines.ts';
 import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { applyRetention } from '../../src/use-cases/installation/apply-retention.ts';
+import { applyRetention } from '../../src/service/use-cases/installation/apply-retention.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';

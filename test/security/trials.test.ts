@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ensureEventsTable } from '../../src/sources/index.ts';
-import { transforms } from '../../src/transforms/index.ts';
+import { ensureEventsTable } from '../../src/rows/sources/index.ts';
+import { transforms } from '../../src/rows/transforms/index.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';

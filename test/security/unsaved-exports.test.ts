@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readConfig } from '../../src/config/config.ts';
+import { readConfig } from '../../src/foundation/config/config.ts';
 import { destinationContextOf } from '../../src/main/connectors.ts';
-import { ensureEventsTable } from '../../src/sources/index.ts';
+import { ensureEventsTable } from '../../src/rows/sources/index.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { createKey, createTenant } from '../support/tenants.ts';

@@ -1,8 +1,8 @@
 /** The histories the simulator draws from. */
 
 import fc from 'fast-check';
-import type { Cadence } from '../../src/domain/cadence.ts';
-import type { Settings } from '../../src/scheduling/schedule.ts';
+import type { Cadence } from '../../src/foundation/domain/cadence.ts';
+import type { Settings } from '../../src/service/scheduling/schedule.ts';
 import type { Outcome } from './faulty-database.ts';
 import type { SourceChange } from './source.ts';
 import type { Action } from './world.ts';

@@ -1,10 +1,10 @@
 /** An attempt, step by step, between the real store and a bucket with conditional puts. */
 
-import { type ErrorCode, SluiceError } from '../../src/domain/errors.ts';
-import type { DataInterval } from '../../src/domain/time.ts';
-import type { ClaimedRun } from '../../src/store/claims.ts';
-import type { Context } from '../../src/use-cases/context.ts';
-import { recordFault } from '../../src/use-cases/runs/finish-run.ts';
+import { type ErrorCode, SluiceError } from '../../src/foundation/domain/errors.ts';
+import type { DataInterval } from '../../src/foundation/domain/time.ts';
+import type { ClaimedRun } from '../../src/state/store/claims.ts';
+import type { Context } from '../../src/service/use-cases/context.ts';
+import { recordFault } from '../../src/service/use-cases/runs/finish-run.ts';
 import { recordManifest } from '../support/record-manifest.ts';
 import { beginCommit } from '../support/run-verbs.ts';
 import type { Defect } from './faulty-database.ts';
@@ -103,7 +103,7 @@ export async function takeStep(
   }
 }
 
-/** What the attempt is to commit, or why nothing: `pipeline/supplement.ts`, `pipeline/missing-rows.ts`. */
+/** What the attempt is to commit, or why nothing: `rows/pipeline/supplement.ts`, `rows/pipeline/missing-rows.ts`. */
 function make(read: Attempt, now: Rows, defect: Defect | null): Attempt | ErrorCode {
   const { run, found } = read;
   const delivered = found?.rows ?? [];

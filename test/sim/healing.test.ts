@@ -2,19 +2,19 @@
 
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { defaultHealForHours } from '../../src/domain/batch-export.ts';
-import { type ErrorCode, SluiceError } from '../../src/domain/errors.ts';
-import { openSchedule } from '../../src/scheduling/schedule.ts';
-import { markReady } from '../../src/store/outbox.ts';
-import { endCauses } from '../../src/use-cases/healing/end-causes.ts';
-import { heal } from '../../src/use-cases/healing/heal.ts';
+import { defaultHealForHours } from '../../src/foundation/domain/batch-export.ts';
+import { type ErrorCode, SluiceError } from '../../src/foundation/domain/errors.ts';
+import { openSchedule } from '../../src/service/scheduling/schedule.ts';
+import { markReady } from '../../src/state/store/outbox.ts';
+import { endCauses } from '../../src/service/use-cases/healing/end-causes.ts';
+import { heal } from '../../src/service/use-cases/healing/heal.ts';
 import {
   causesAt,
   KnownOutage,
   refuseKnownOutage,
-} from '../../src/use-cases/healing/known-outage.ts';
-import { decideTicks } from '../../src/use-cases/runs/decide-ticks.ts';
-import { recordFault } from '../../src/use-cases/runs/finish-run.ts';
+} from '../../src/service/use-cases/healing/known-outage.ts';
+import { decideTicks } from '../../src/service/use-cases/runs/decide-ticks.ts';
+import { recordFault } from '../../src/service/use-cases/runs/finish-run.ts';
 import { isNightly } from '../support/nightly.ts';
 import { recordManifest } from '../support/record-manifest.ts';
 import { claimRun } from '../support/run-verbs.ts';

@@ -1,4 +1,4 @@
-import type { DataInterval, Instant } from '../../src/domain/time.ts';
+import type { DataInterval, Instant } from '../../src/foundation/domain/time.ts';
 
 /**
  * The end of the unbroken prefix of completed intervals. It never goes back; intervals beyond a gap

@@ -1,10 +1,10 @@
 /** What must hold after every action, and what must have come true once the faults are over. */
 
-import { isTerminal, type RunPurpose, type RunStatus } from '../../src/domain/run.ts';
-import type { Instant } from '../../src/domain/time.ts';
-import { listRunningBackfills } from '../../src/store/backfills.ts';
-import type { Sql } from '../../src/store/database.ts';
-import { findGaps, findOverlaps, findTornTicks } from '../../src/store/verify-queries.ts';
+import { isTerminal, type RunPurpose, type RunStatus } from '../../src/foundation/domain/run.ts';
+import type { Instant } from '../../src/foundation/domain/time.ts';
+import { listRunningBackfills } from '../../src/state/store/backfills.ts';
+import type { Sql } from '../../src/state/store/database.ts';
+import { findGaps, findOverlaps, findTornTicks } from '../../src/state/store/verify-queries.ts';
 import { findLostRuns } from '../support/lost-runs.ts';
 import { advanceBackfill } from '../support/run-verbs.ts';
 import { keyOf } from './attempt.ts';

@@ -1,6 +1,6 @@
 /** The rows of the intervals, and what a real source does to them. */
 
-import type { SecondLook, Source } from '../../src/sources/source.ts';
+import type { SecondLook, Source } from '../../src/rows/sources/source.ts';
 
 export type SourceChange = 'late' | 'prune' | 'empty' | 'update' | 'restart';
 
@@ -54,7 +54,7 @@ export function changeSource(source: SimSource, change: SourceChange, key: strin
   source.intervals.set(key, changed[change]);
 }
 
-/** What the source answers to look-backs, by the rules of `sources/postgres/late-rows.ts`. */
+/** What the source answers to look-backs, by the rules of `rows/sources/postgres/late-rows.ts`. */
 export function lookingAt(
   source: SimSource,
   keyOf: (request: Parameters<Source['lookAgain']>[0]) => string,

@@ -5,7 +5,7 @@
  */
 
 import type { Pool } from 'pg';
-import type { Instant } from '../../src/domain/time.ts';
+import type { Instant } from '../../src/foundation/domain/time.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
 export interface SimDatabase {

@@ -4,34 +4,34 @@
  * order of actions is a history that could happen.
  */
 
-import type { Cadence } from '../../src/domain/cadence.ts';
-import { SluiceError } from '../../src/domain/errors.ts';
-import { Refusal } from '../../src/domain/problem.ts';
-import { type Instant, toTimestamp } from '../../src/domain/time.ts';
-import type { Source } from '../../src/sources/source.ts';
-import { openSchedule, type Settings } from '../../src/scheduling/schedule.ts';
-import { listRunningBackfills } from '../../src/store/backfills.ts';
-import { findBatchExport } from '../../src/store/exports.ts';
-import type { Lease } from '../../src/store/lease.ts';
-import { renewLeases, sweepExpiredLeases } from '../../src/store/leases.ts';
-import { findRunNeeds } from '../../src/store/run-needs.ts';
-import { findRun } from '../../src/store/runs.ts';
-import { reportWorker } from '../../src/store/workers.ts';
-import { startBackfill } from '../../src/use-cases/backfills/start-backfill.ts';
-import type { Context } from '../../src/use-cases/context.ts';
-import { pauseExport } from '../../src/use-cases/exports/pause-export.ts';
-import type { ExportRules } from '../../src/use-cases/exports/rules.ts';
-import { unpauseExport } from '../../src/use-cases/exports/unpause-export.ts';
-import { updateExport } from '../../src/use-cases/exports/update-export.ts';
-import { applyRetention } from '../../src/use-cases/installation/apply-retention.ts';
-import { cancelRun } from '../../src/use-cases/runs/cancel-work.ts';
-import { decideTicks } from '../../src/use-cases/runs/decide-ticks.ts';
-import { dispatchRuns } from '../../src/use-cases/runs/dispatch-runs.ts';
-import { recordFault, releaseRun } from '../../src/use-cases/runs/finish-run.ts';
-import { lookBack } from '../../src/use-cases/runs/look-back.ts';
-import { SlowExports } from '../../src/use-cases/runs/slow-exports.ts';
+import type { Cadence } from '../../src/foundation/domain/cadence.ts';
+import { SluiceError } from '../../src/foundation/domain/errors.ts';
+import { Refusal } from '../../src/foundation/domain/problem.ts';
+import { type Instant, toTimestamp } from '../../src/foundation/domain/time.ts';
+import type { Source } from '../../src/rows/sources/source.ts';
+import { openSchedule, type Settings } from '../../src/service/scheduling/schedule.ts';
+import { listRunningBackfills } from '../../src/state/store/backfills.ts';
+import { findBatchExport } from '../../src/state/store/exports.ts';
+import type { Lease } from '../../src/state/store/lease.ts';
+import { renewLeases, sweepExpiredLeases } from '../../src/state/store/leases.ts';
+import { findRunNeeds } from '../../src/state/store/run-needs.ts';
+import { findRun } from '../../src/state/store/runs.ts';
+import { reportWorker } from '../../src/state/store/workers.ts';
+import { startBackfill } from '../../src/service/use-cases/backfills/start-backfill.ts';
+import type { Context } from '../../src/service/use-cases/context.ts';
+import { pauseExport } from '../../src/service/use-cases/exports/pause-export.ts';
+import type { ExportRules } from '../../src/service/use-cases/exports/rules.ts';
+import { unpauseExport } from '../../src/service/use-cases/exports/unpause-export.ts';
+import { updateExport } from '../../src/service/use-cases/exports/update-export.ts';
+import { applyRetention } from '../../src/service/use-cases/installation/apply-retention.ts';
+import { cancelRun } from '../../src/service/use-cases/runs/cancel-work.ts';
+import { decideTicks } from '../../src/service/use-cases/runs/decide-ticks.ts';
+import { dispatchRuns } from '../../src/service/admission/dispatch-runs.ts';
+import { recordFault, releaseRun } from '../../src/service/use-cases/runs/finish-run.ts';
+import { lookBack } from '../../src/service/use-cases/runs/look-back.ts';
+import { SlowExports } from '../../src/service/use-cases/runs/slow-exports.ts';
 import { advanceBackfill, claimRun } from '../support/run-verbs.ts';
-import { WorkGuard } from '../../src/use-cases/work-guard.ts';
+import { WorkGuard } from '../../src/service/use-cases/work-guard.ts';
 import { storeExport } from '../support/store-export.ts';
 import { type Attempt, type Bucket, begun, keyOf, takeStep } from './attempt.ts';
 import { type Defect, type FaultyDatabase, type Outcome, Unheard } from './faulty-database.ts';
@@ -111,6 +111,7 @@ const hourMs = 3_600_000;
 const rules: ExportRules = {
   models: [],
   destinationTypes: ['NoOp'],
+  keyIdProperty: () => null,
   encloseConfig: (_type, config) => config,
   checkDestination: (_type, config) => ({ config, problems: [] }),
   placeOf: () => 'nowhere',
@@ -293,7 +294,9 @@ async function edit(world: World, action: Edit): Promise<void> {
       return;
     case 'unpause': {
       const { backfill } = action;
-      await unpauseExport(context, actor, id, { backfill }).catch(unlessRefused);
+      await unpauseExport(context, actor, id, { backfill, retryMissing: false }).catch(
+        unlessRefused,
+      );
       return;
     }
     case 'cadence':

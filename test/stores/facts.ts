@@ -24,7 +24,7 @@ export function formatTable(title: string, measured: ReadonlyMap<string, string>
 
 /** What the README of the destination says of a store. @param column its heading there */
 export function readDocumentedFacts(column: string): ReadonlyMap<string, string> {
-  const readme = new URL('../../src/destinations/s3/README.md', import.meta.url);
+  const readme = new URL('../../src/rows/destinations/s3/README.md', import.meta.url);
   const table = readFileSync(readme, 'utf8')
     .split('\n')
     .filter((line) => line.startsWith('|'))

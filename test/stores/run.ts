@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { startEmbeddedPostgres } from '../../src/embedded-postgres/start.ts';
+import { startEmbeddedPostgres } from '../../src/state/embedded-postgres/start.ts';
 import { installPackages } from './packages.ts';
 import { cephPackages, startCeph } from './start-ceph.ts';
 import { startSwift, swiftPackages } from './start-swift.ts';

@@ -1,5 +1,5 @@
-import type { Terminal } from '../../src/cli/deps.ts';
-import { runSluice } from '../../src/cli/run-sluice.ts';
+import type { Terminal } from '../../src/clients/cli/deps.ts';
+import { runSluice } from '../../src/clients/cli/run-sluice.ts';
 import type { ApiUnderTest } from './api-under-test.ts';
 
 export interface CliResult {

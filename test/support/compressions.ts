@@ -1,4 +1,4 @@
-import type { Compression, EncoderDefinition } from '../../src/encoders/encoder.ts';
+import type { Compression, EncoderDefinition } from '../../src/rows/encoders/encoder.ts';
 
 /** What a format takes, none first. */
 export function compressionsOf({

@@ -7,7 +7,7 @@ import {
   chooseIdentity,
   runProgram,
   spawnOptionsFor,
-} from '../../src/embedded-postgres/identity.ts';
+} from '../../src/state/embedded-postgres/identity.ts';
 import { findFreePort } from './free-port.ts';
 import { startProcess } from './processes.ts';
 import { until } from './until.ts';

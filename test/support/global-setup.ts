@@ -5,8 +5,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { TestProject } from 'vitest/node';
-import { findEmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded-postgres/start.ts';
-import { migrate } from '../../src/store/migrate.ts';
+import {
+  findEmbeddedPostgres,
+  startEmbeddedPostgres,
+} from '../../src/state/embedded-postgres/start.ts';
+import { migrate } from '../../src/state/store/migrate.ts';
 import { dropDatabase, withClient } from './drop-database.ts';
 import { findRedis, type RedisWays } from './find-redis.ts';
 import { compileS3Server } from './s3-server/compile.ts';

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { Destination, DestinationContext } from '../../src/destinations/destination.ts';
-import { s3Definition } from '../../src/destinations/s3/definition.ts';
+import type { Destination, DestinationContext } from '../../src/rows/destinations/destination.ts';
+import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { contextWith, owner } from '../conformance/destination-suite.ts';
 
 export interface HostileStore {

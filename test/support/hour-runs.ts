@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import type { FailpointName } from '../../src/failpoints/failpoint.ts';
+import type { FailpointName } from '../../src/foundation/failpoints/failpoint.ts';
 import { backfill, projectPath, type RunRow, readRuns, untilEnded } from './exported-events.ts';
 import { bucket, type Installation } from './installation.ts';
 import type { TestProcess } from './processes.ts';

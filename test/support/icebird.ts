@@ -1,6 +1,6 @@
 import { icebergManifests, icebergMetadata, icebergRead } from 'icebird';
 import { vi } from 'vitest';
-import type { Destination } from '../../src/destinations/destination.ts';
+import type { Destination } from '../../src/rows/destinations/destination.ts';
 import { readAll } from '../conformance/destination-suite.ts';
 import { bucket } from './s3-destination.ts';
 

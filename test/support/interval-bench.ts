@@ -2,24 +2,27 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Destination } from '../../src/destinations/destination.ts';
-import { fileDefinition } from '../../src/destinations/file/definition.ts';
-import { type DestinationConfig, readFileSettings } from '../../src/domain/file-settings.ts';
-import { manifestKey } from '../../src/domain/object-keys.ts';
+import type { Destination } from '../../src/rows/destinations/destination.ts';
+import { fileDefinition } from '../../src/rows/destinations/file/definition.ts';
+import {
+  type DestinationConfig,
+  readFileSettings,
+} from '../../src/foundation/domain/file-settings.ts';
+import { manifestKey } from '../../src/foundation/domain/object-keys.ts';
 import { joinConnectors } from '../../src/main/connectors.ts';
-import { type ExportedInterval, exportInterval } from '../../src/pipeline/export-interval.ts';
+import { type ExportedInterval, exportInterval } from '../../src/rows/pipeline/export-interval.ts';
 import type {
   CommitIntent,
   CurrentReceipt,
   IntervalJob,
   IntervalResult,
   RunPorts,
-} from '../../src/pipeline/interval-job.ts';
-import { decodeManifest, type Manifest } from '../../src/pipeline/manifest.ts';
-import { readDeliveredKeys } from '../../src/pipeline/read-back.ts';
-import { SpoolFolder } from '../../src/pipeline/spool-folder.ts';
-import { createPostgresSource } from '../../src/sources/index.ts';
-import type { Source } from '../../src/sources/source.ts';
+} from '../../src/rows/pipeline/interval-job.ts';
+import { decodeManifest, type Manifest } from '../../src/rows/pipeline/manifest.ts';
+import { readDeliveredKeys } from '../../src/rows/pipeline/read-back.ts';
+import { SpoolFolder } from '../../src/rows/pipeline/spool-folder.ts';
+import { createPostgresSource } from '../../src/rows/sources/index.ts';
+import type { Source } from '../../src/rows/sources/source.ts';
 import {
   contextWith,
   keysUnder,

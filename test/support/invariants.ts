@@ -1,9 +1,9 @@
 import { expect } from 'vitest';
-import { readConfig } from '../../src/config/config.ts';
-import { runMoves } from '../../src/domain/run.ts';
+import { readConfig } from '../../src/foundation/config/config.ts';
+import { runMoves } from '../../src/foundation/domain/run.ts';
 import { verifyInstallation } from '../../src/main/verify.ts';
 import { findLostRuns } from './lost-runs.ts';
-import type { VerifyReport } from '../../src/verify/verify-exports.ts';
+import type { VerifyReport } from '../../src/service/verify/verify-exports.ts';
 import { canaryPattern } from './canaries.ts';
 import { bucket, type Installation } from './installation.ts';
 import { startBundled } from './processes.ts';
@@ -119,7 +119,7 @@ async function readReport({ env, db, databaseUrl }: Installation): Promise<Verif
     return verifyInstallation(config, db, sourceUrl);
   }
   // A models file names variables of the environment.
-  const command = startBundled('cli/sluice.js', ['verify', '--json'], { env });
+  const command = startBundled('clients/cli/sluice.js', ['verify', '--json'], { env });
   await command.waitForExit(120_000);
   const line = command
     .output()

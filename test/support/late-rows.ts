@@ -1,4 +1,4 @@
-import type { EarlierExport, Source, SourceRequest } from '../../src/sources/source.ts';
+import type { EarlierExport, Source, SourceRequest } from '../../src/rows/sources/source.ts';
 
 /** Whether a second look finds that rows may have come. */
 export async function mayHaveLateRows(

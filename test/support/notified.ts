@@ -1,17 +1,17 @@
-import { readConfig } from '../../src/config/config.ts';
+import { readConfig } from '../../src/foundation/config/config.ts';
 import {
   type NotificationOutcome,
   type NotificationSender,
   type NotificationType,
   notificationTypes,
-} from '../../src/domain/notification.ts';
+} from '../../src/foundation/domain/notification.ts';
 import { openNotifications } from '../../src/main/notifications.ts';
-import type { Database } from '../../src/store/database.ts';
+import type { Database } from '../../src/state/store/database.ts';
 import {
   createTarget,
   type TargetWithSecret,
-} from '../../src/use-cases/notifications/change-targets.ts';
-import { NotificationCourier } from '../../src/worker/notification-courier.ts';
+} from '../../src/service/use-cases/notifications/change-targets.ts';
+import { NotificationCourier } from '../../src/service/worker/notification-courier.ts';
 import type { Receiver } from './receiver.ts';
 import { createExportOfThePast, decide, hourMs, listRuns, type RunSide } from './run-side.ts';
 

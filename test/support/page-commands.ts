@@ -18,7 +18,7 @@ export function runCommands(
     bin,
   }: { readonly cwd: string; readonly env: NodeJS.ProcessEnv; readonly bin: string },
 ): Promise<{ readonly code: number | null; readonly output: string }> {
-  const program = path.join(projectRoot, 'dist/cli/sluice.js');
+  const program = path.join(projectRoot, 'dist/clients/cli/sluice.js');
   const script = `sluice() { '${process.execPath}' '${program}' "$@"; }\nset -eu\n${commands}`;
   return new Promise((resolve, reject) => {
     const child = spawn('sh', ['-c', script], {

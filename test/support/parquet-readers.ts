@@ -17,10 +17,10 @@ import { DataType, tableFromIPC, type Vector } from 'apache-arrow';
 import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
 import { readParquet } from 'parquet-wasm';
-import type { Column, RowBlock } from '../../src/domain/row-block.ts';
-import type { Compression, FileEncoder } from '../../src/encoders/encoder.ts';
-import { openParquet } from '../../src/encoders/parquet/encode.ts';
-import type { ParquetSizes } from '../../src/encoders/parquet/sizes.ts';
+import type { Column, RowBlock } from '../../src/foundation/domain/row-block.ts';
+import type { Compression, FileEncoder } from '../../src/rows/encoders/encoder.ts';
+import { openParquet, type ParquetOptions } from '../../src/rows/encoders/parquet/encode.ts';
+import type { ParquetSizes } from '../../src/rows/encoders/parquet/sizes.ts';
 import type { TestRow, TestValue } from './row-blocks.ts';
 
 /** Writes the blocks to one file's bytes. */
@@ -36,8 +36,9 @@ export function encodeParquet(
   compression: Compression,
   blocks: readonly RowBlock[],
   sizes?: ParquetSizes,
+  options: ParquetOptions = {},
 ): Promise<Buffer> {
-  return encodeAll(openParquet(columns, compression, sizes), blocks);
+  return encodeAll(openParquet(columns, compression, sizes, options), blocks);
 }
 
 /** The rows as hyparquet reads them, in the values of row-blocks.ts. */

@@ -1,4 +1,4 @@
-import type { Column } from '../../src/domain/row-block.ts';
+import type { Column } from '../../src/foundation/domain/row-block.ts';
 import { columnsOf, type TestRow } from './row-blocks.ts';
 
 /** A column of every type that the encoders read in binary, and one of JSON. */

@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { startEmbeddedPostgres } from '../../src/embedded-postgres/start.ts';
+import { startEmbeddedPostgres } from '../../src/state/embedded-postgres/start.ts';
 import { until } from './until.ts';
 
 /** A PostgreSQL that a test may stop and start. */

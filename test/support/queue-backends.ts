@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis';
 import { Pool } from 'pg';
-import { parseRedisAddress } from '../../src/domain/redis-address.ts';
-import { connectQueues, type QueueConnection } from '../../src/queue/connection.ts';
-import { openQueuePool } from '../../src/store/database.ts';
+import { parseRedisAddress } from '../../src/foundation/domain/redis-address.ts';
+import { connectQueues, type QueueConnection } from '../../src/state/queue/connection.ts';
+import { openQueuePool } from '../../src/state/store/database.ts';
 import { createEmptyDatabase } from './database.ts';
 import { ownRedisAvailable, startOwnRedis } from './redis.ts';
 import { until } from './until.ts';

@@ -1,7 +1,7 @@
-import type { ClaimedRun } from '../../src/store/claims.ts';
-import { RunStatements } from '../../src/store/run-statements.ts';
-import type { Context } from '../../src/use-cases/context.ts';
-import { recordCompletion } from '../../src/use-cases/runs/complete-run.ts';
+import type { ClaimedRun } from '../../src/state/store/claims.ts';
+import { RunStatements } from '../../src/state/store/run-statements.ts';
+import type { Context } from '../../src/service/use-cases/context.ts';
+import { recordCompletion } from '../../src/service/use-cases/runs/complete-run.ts';
 import { plainRecipe } from './brief-receipts.ts';
 
 /**

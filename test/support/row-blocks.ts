@@ -1,4 +1,4 @@
-import type { Column, ColumnType, RowBlock } from '../../src/domain/row-block.ts';
+import type { Column, ColumnType, RowBlock } from '../../src/foundation/domain/row-block.ts';
 
 /**
  * A value of a test's row. bool: boolean. int2, int4, float4, float8: number. int8: bigint. text,

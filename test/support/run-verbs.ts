@@ -1,10 +1,10 @@
-import type { CommitKeys } from '../../src/store/attempt-steps.ts';
-import type { ClaimedRun } from '../../src/store/claims.ts';
-import type { Transactor } from '../../src/store/database.ts';
-import type { Lease } from '../../src/store/lease.ts';
-import { RunStatements } from '../../src/store/run-statements.ts';
-import { advanceBackfill as advance } from '../../src/use-cases/backfills/advance-backfill.ts';
-import type { Context } from '../../src/use-cases/context.ts';
+import type { CommitKeys } from '../../src/state/store/attempt-steps.ts';
+import type { ClaimedRun } from '../../src/state/store/claims.ts';
+import type { Transactor } from '../../src/state/store/database.ts';
+import type { Lease } from '../../src/state/store/lease.ts';
+import { RunStatements } from '../../src/state/store/run-statements.ts';
+import { advanceBackfill as advance } from '../../src/service/use-cases/backfills/advance-backfill.ts';
+import type { Context } from '../../src/service/use-cases/context.ts';
 
 /** A claim that shares its statement with no other. */
 export const claimRun = (

@@ -2,8 +2,8 @@ import type {
   Destination,
   DestinationContext,
   StoreTraits,
-} from '../../src/destinations/destination.ts';
-import { s3Definition } from '../../src/destinations/s3/definition.ts';
+} from '../../src/rows/destinations/destination.ts';
+import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { contextWith, owner } from '../conformance/destination-suite.ts';
 import { type S3Server, type S3ServerOptions, startS3Server } from './s3-server/server.ts';
 

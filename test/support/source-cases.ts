@@ -1,13 +1,13 @@
 import { Client } from 'pg';
-import type { Model } from '../../src/domain/model.ts';
-import { jsonLines, openEncoder } from '../../src/encoders/index.ts';
+import type { Model } from '../../src/foundation/domain/model.ts';
+import { jsonLines, openEncoder } from '../../src/rows/encoders/index.ts';
 import {
   checkModel,
   createPostgresSource,
   type PostgresSourceOptions,
   planModels,
-} from '../../src/sources/index.ts';
-import type { Source, SourceRequest } from '../../src/sources/source.ts';
+} from '../../src/rows/sources/index.ts';
+import type { Source, SourceRequest } from '../../src/rows/sources/source.ts';
 import { createEmptyDatabase } from './database.ts';
 import { findPostgresPrograms, startPostgresOf } from './debian-postgres.ts';
 import { encodeAll } from './parquet-readers.ts';

@@ -1,6 +1,6 @@
 import type pg from 'pg';
-import type { RowBlock } from '../../src/domain/row-block.ts';
-import type { SourceRequest, SourceSnapshot } from '../../src/sources/source.ts';
+import type { RowBlock } from '../../src/foundation/domain/row-block.ts';
+import type { SourceRequest, SourceSnapshot } from '../../src/rows/sources/source.ts';
 
 /** The `events` relation of a source database, as contract.md section 5 exports it. */
 export const createEvents = `

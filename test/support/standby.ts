@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
-import { startEmbeddedPostgres } from '../../src/embedded-postgres/start.ts';
+import { startEmbeddedPostgres } from '../../src/state/embedded-postgres/start.ts';
 import { type OwnPostgres, startOwnPostgres } from './postgres-server.ts';
 import { until } from './until.ts';
 

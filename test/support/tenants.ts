@@ -1,7 +1,7 @@
-import { hashApiKey, mintApiKey } from '../../src/security/api-keys.ts';
-import { type ApiKey, insertApiKey, type NewApiKey } from '../../src/store/api-keys.ts';
-import type { Database } from '../../src/store/database.ts';
-import { insertOrganization, insertProject } from '../../src/store/tenants.ts';
+import { hashApiKey, mintApiKey } from '../../src/foundation/security/api-keys.ts';
+import { type ApiKey, insertApiKey, type NewApiKey } from '../../src/state/store/api-keys.ts';
+import type { Database } from '../../src/state/store/database.ts';
+import { insertOrganization, insertProject } from '../../src/state/store/tenants.ts';
 
 /** An organization with two projects, and a key of all scopes. */
 export interface Tenant {

@@ -1,17 +1,17 @@
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import type { ApiOptions } from '../../src/api/options.ts';
-import { readConfig } from '../../src/config/config.ts';
-import { eventsModel } from '../../src/domain/events-model.ts';
+import type { ApiOptions } from '../../src/service/api/options.ts';
+import { readConfig } from '../../src/foundation/config/config.ts';
+import { eventsModel } from '../../src/foundation/domain/events-model.ts';
 import { checkQueryOf } from '../../src/main/checks.ts';
 import { destinationContextOf, registry } from '../../src/main/connectors.ts';
 import { loadModels } from '../../src/main/models.ts';
 import { openNotifications } from '../../src/main/notifications.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { previewsOf } from '../../src/main/preview-rows.ts';
-import { applyFilters } from '../../src/query/property-filters.ts';
-import type { Database } from '../../src/store/database.ts';
-import { checkReadiness } from '../../src/use-cases/installation/check-readiness.ts';
+import { applyFilters } from '../../src/rows/query/property-filters.ts';
+import type { Database } from '../../src/state/store/database.ts';
+import { checkReadiness } from '../../src/service/use-cases/installation/check-readiness.ts';
 import { testSecrets } from './test-secrets.ts';
 
 /** Limits that no test meets by accident. */

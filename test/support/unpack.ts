@@ -1,6 +1,6 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { decompress } from '@mongodb-js/zstd';
-import type { Compression } from '../../src/encoders/encoder.ts';
+import type { Compression } from '../../src/rows/encoders/encoder.ts';
 
 /** The bytes that a text file's compression holds. */
 export async function unpack(compression: Compression, packed: Buffer): Promise<Buffer> {

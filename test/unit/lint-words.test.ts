@@ -126,13 +126,13 @@ describe('the lint of words', () => {
 
   test('counts by room, and then does not fail', () => {
     const files = {
-      'src/api/a.ts': '// told\n// mended\n',
+      'src/service/api/a.ts': '// told\n// mended\n',
       'docs/a.md': 'nobody\n',
       'b.md': 'fine\n',
     };
     expect(lint(files, '--count')).toEqual({
       status: 0,
-      lines: ['    1  docs', '    2  src/api', '3 offenders in 3 files'],
+      lines: ['    1  docs', '    2  src/service/api', '3 offenders in 3 files'],
     });
   });
 });

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { Column } from '../../../src/domain/row-block.ts';
-import type { Compression } from '../../../src/encoders/encoder.ts';
+import type { Column } from '../../../src/foundation/domain/row-block.ts';
+import type { Compression } from '../../../src/rows/encoders/encoder.ts';
 import { bucket, type Installation } from '../../support/installation.ts';
 import { readWithHyparquet } from '../../support/parquet-readers.ts';
 import { unpack } from '../../support/unpack.ts';

@@ -1,6 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { type FailpointName, failpointNames } from '../../../src/failpoints/failpoint.ts';
+import {
+  type FailpointName,
+  failpointNames,
+} from '../../../src/foundation/failpoints/failpoint.ts';
 import type { TestProcess } from '../../support/processes.ts';
 import { type Random, randomOf } from './random.ts';
 import type { World } from './world.ts';

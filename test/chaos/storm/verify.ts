@@ -1,4 +1,4 @@
-import type { VerifyReport } from '../../../src/verify/verify-exports.ts';
+import type { VerifyReport } from '../../../src/service/verify/verify-exports.ts';
 import { runCli } from '../../support/cli.ts';
 import { randomOf } from './random.ts';
 import { act, type World } from './world.ts';
@@ -22,7 +22,10 @@ export async function verifyBeside(world: World, signal: AbortSignal): Promise<v
       const { id } = random.pick([first, ...others]);
       const args = ['verify', '--json', '--export', id];
       const { out, err } = await runCli(args, { env: installation.env, signal });
-      if (out === '') return void (world.unverified = err);
+      if (out === '') {
+        world.unverified = err;
+        return;
+      }
       const { findings, results }: VerifyReport = JSON.parse(out);
       for (const { invariant, detail } of findings) alarms.add(`${invariant}: ${detail}`);
       if (results.some(({ failure }) => failure === null)) counts.verified += 1;

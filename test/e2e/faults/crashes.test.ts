@@ -1,8 +1,8 @@
 import { fork } from 'node:child_process';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { cancelRuns, insertRuns } from '../../../src/store/runs.ts';
-import { noteUpload } from '../../../src/store/uploads.ts';
+import { cancelRuns, insertRuns } from '../../../src/state/store/runs.ts';
+import { noteUpload } from '../../../src/state/store/uploads.ts';
 import {
   backfill,
   createS3Export,
@@ -229,7 +229,7 @@ test('an answer of a store that ends the process of each sweep ends three, and t
     await until(() => worker.output().includes('work was set aside'), { timeoutMs: 60_000 });
     expect(store.requests).toHaveLength(3);
     const sluice = async (...args: string[]) => {
-      const child = startSluice('cli/sluice.js', args, { env: installation.env });
+      const child = startSluice('clients/cli/sluice.js', args, { env: installation.env });
       await child.waitForExit(60_000);
       return child.output();
     };

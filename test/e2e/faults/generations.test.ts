@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { FailpointName } from '../../../src/failpoints/failpoint.ts';
-import { acceptCurrentEra } from '../../../src/use-cases/installation/accept-era.ts';
+import type { FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
+import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
 import {
   createS3Export,
   insertEvents,

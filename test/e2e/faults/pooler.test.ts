@@ -167,7 +167,7 @@ describe.skipIf(!hasPgbouncer)('PgBouncer in transaction mode, before our own da
     expect(await startRefused(pooled)).toMatch(/migrations need .*\n.*Set DATABASE_DIRECT_URL/);
     const { rows: before } = await empty.pool.query(`select to_regclass('runs') as runs`);
     expect(before).toEqual([{ runs: null }]);
-    const migrating = startBundled('cli/sluice.js', ['migrate'], {
+    const migrating = startBundled('clients/cli/sluice.js', ['migrate'], {
       env: { ...pooled, DATABASE_DIRECT_URL: empty.url },
     });
     await migrating.waitForLine(/^migrated: 0001_schema/);

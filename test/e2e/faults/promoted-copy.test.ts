@@ -1,6 +1,6 @@
 import { Pool } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { acceptCurrentEra } from '../../../src/use-cases/installation/accept-era.ts';
+import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
 import { createApiClient } from '../../support/api-client.ts';
 import {
   backfill,

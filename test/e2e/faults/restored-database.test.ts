@@ -1,6 +1,6 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import type { Database } from '../../../src/store/database.ts';
+import type { Database } from '../../../src/state/store/database.ts';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
 import { startBundled } from '../../support/processes.ts';
 import { createExportOfThePast, hourMs, listRuns, openTestPool } from '../../support/run-side.ts';
@@ -66,7 +66,7 @@ async function sluice(
   url: string,
   ...args: string[]
 ): Promise<{ code: number | null; text: string }> {
-  const called = startBundled('cli/sluice.js', args, { env: envOf(url) });
+  const called = startBundled('clients/cli/sluice.js', args, { env: envOf(url) });
   const { code } = await called.waitForExit();
   return { code, text: called.output() };
 }

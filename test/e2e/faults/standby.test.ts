@@ -1,6 +1,6 @@
 import { Pool } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { eventsTableSql } from '../../../src/sources/postgres/events-table.ts';
+import { eventsTableSql } from '../../../src/rows/sources/postgres/events-table.ts';
 import {
   backfill,
   createS3Export,

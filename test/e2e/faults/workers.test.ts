@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type FailpointName, failpointNames } from '../../../src/failpoints/failpoint.ts';
-import { connectQueues } from '../../../src/queue/connection.ts';
-import { openQueuePool } from '../../../src/store/database.ts';
+import {
+  type FailpointName,
+  failpointNames,
+} from '../../../src/foundation/failpoints/failpoint.ts';
+import { connectQueues } from '../../../src/state/queue/connection.ts';
+import { openQueuePool } from '../../../src/state/store/database.ts';
 import {
   backfill,
   createS3Export,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { mintApiKey } from '../../../src/security/api-keys.ts';
-import { type Scope, scopes } from '../../../src/security/scopes.ts';
+import { mintApiKey } from '../../../src/foundation/security/api-keys.ts';
+import { type Scope, scopes } from '../../../src/foundation/security/scopes.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createPostgresSource, ensureEventsTable } from '../../../src/sources/index.ts';
+import { createPostgresSource, ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { buildApi } from '../../../src/api/build-api.ts';
+import { buildApi } from '../../../src/service/api/build-api.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { createKey } from '../../support/tenants.ts';

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { buildApi } from '../../../src/api/build-api.ts';
-import type { DescribeQuery } from '../../../src/api/options.ts';
-import { readConfig } from '../../../src/config/config.ts';
-import type { SourcedModel } from '../../../src/config/models-file.ts';
-import type { Model } from '../../../src/domain/model.ts';
+import { buildApi } from '../../../src/service/api/build-api.ts';
+import type { DescribeQuery } from '../../../src/service/api/options.ts';
+import { readConfig } from '../../../src/foundation/config/config.ts';
+import type { SourcedModel } from '../../../src/foundation/config/models-file.ts';
+import type { Model } from '../../../src/foundation/domain/model.ts';
 import { checkQueryOf } from '../../../src/main/checks.ts';
 import { describeQueryOf } from '../../../src/main/describe-query.ts';
 import { previewsOf } from '../../../src/main/preview-rows.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import type { Context } from '../../../src/use-cases/context.ts';
-import { recordFault, releaseRun } from '../../../src/use-cases/runs/finish-run.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { Context } from '../../../src/service/use-cases/context.ts';
+import { recordFault, releaseRun } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import {
   claim,

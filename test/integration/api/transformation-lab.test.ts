@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { ensureEventsTable } from '../../../src/sources/index.ts';
+import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { createKey, createTenant } from '../../support/tenants.ts';

@@ -13,7 +13,7 @@ import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
 
 const run = promisify(execFile);
-const program = path.join(projectRoot, 'dist/cli/sluice.js');
+const program = path.join(projectRoot, 'dist/clients/cli/sluice.js');
 
 let api: ApiUnderTest;
 let env: Record<string, string>;

@@ -2,10 +2,10 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { SMTPServer } from 'smtp-server';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { NotificationSender } from '../../../src/domain/notification.ts';
-import { emailText } from '../../../src/notifications/payload.ts';
-import type { Context } from '../../../src/use-cases/context.ts';
-import { sendConfirmations } from '../../../src/use-cases/notifications/confirm-addresses.ts';
+import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
+import { emailText } from '../../../src/service/notifications/payload.ts';
+import type { Context } from '../../../src/service/use-cases/context.ts';
+import { sendConfirmations } from '../../../src/service/use-cases/notifications/confirm-addresses.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { forgetNotifications, senderTo } from '../../support/notified.ts';
 

@@ -1,8 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { NotificationSender } from '../../../src/domain/notification.ts';
-import { claimDeliveries } from '../../../src/store/notification-deliveries.ts';
-import { createTarget, rotateSecret } from '../../../src/use-cases/notifications/change-targets.ts';
-import { deliver, redeliver } from '../../../src/use-cases/notifications/deliver.ts';
+import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
+import { claimDeliveries } from '../../../src/state/store/notification-deliveries.ts';
+import {
+  createTarget,
+  rotateSecret,
+} from '../../../src/service/use-cases/notifications/change-targets.ts';
+import { deliver, redeliver } from '../../../src/service/use-cases/notifications/deliver.ts';
 import {
   type Couriers,
   createWebhook,

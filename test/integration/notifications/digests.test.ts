@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
-import type { NotificationSender } from '../../../src/domain/notification.ts';
-import { listDeliveries } from '../../../src/store/notification-deliveries.ts';
-import { changeTarget } from '../../../src/use-cases/notifications/change-targets.ts';
-import { redeliver } from '../../../src/use-cases/notifications/deliver.ts';
+import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
+import { listDeliveries } from '../../../src/state/store/notification-deliveries.ts';
+import { changeTarget } from '../../../src/service/use-cases/notifications/change-targets.ts';
+import { redeliver } from '../../../src/service/use-cases/notifications/deliver.ts';
 import {
   type Couriers,
   createWebhook,

@@ -1,7 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { disableAfterDays } from '../../../src/use-cases/notifications/deliver.ts';
-import { maxTargets, notificationTypes, retryDelaysMs } from '../../../src/domain/notification.ts';
+import { disableAfterDays } from '../../../src/service/use-cases/notifications/deliver.ts';
+import {
+  maxTargets,
+  notificationTypes,
+  retryDelaysMs,
+} from '../../../src/foundation/domain/notification.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { senderTo } from '../../support/notified.ts';
 import { type Receiver, startReceiver } from '../../support/receiver.ts';

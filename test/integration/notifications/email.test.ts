@@ -2,12 +2,15 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { SMTPServer } from 'smtp-server';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { readConfig } from '../../../src/config/config.ts';
-import type { NotificationSender } from '../../../src/domain/notification.ts';
+import { readConfig } from '../../../src/foundation/config/config.ts';
+import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { openNotifications } from '../../../src/main/notifications.ts';
-import { listDeliveries } from '../../../src/store/notification-deliveries.ts';
-import { createTarget, removeTarget } from '../../../src/use-cases/notifications/change-targets.ts';
-import { redeliver, testTarget } from '../../../src/use-cases/notifications/deliver.ts';
+import { listDeliveries } from '../../../src/state/store/notification-deliveries.ts';
+import {
+  createTarget,
+  removeTarget,
+} from '../../../src/service/use-cases/notifications/change-targets.ts';
+import { redeliver, testTarget } from '../../../src/service/use-cases/notifications/deliver.ts';
 import {
   type Couriers,
   createWebhook,

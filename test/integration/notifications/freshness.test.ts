@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { NotificationSender } from '../../../src/domain/notification.ts';
-import { checkFreshness } from '../../../src/store/freshness.ts';
-import { pauseExport } from '../../../src/use-cases/exports/pause-export.ts';
+import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
+import { checkFreshness } from '../../../src/state/store/freshness.ts';
+import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
 import {
   createWebhook,
   deliveriesOf,

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { watchService } from '../../../src/main/service-metrics.ts';
-import { checkFreshness } from '../../../src/store/freshness.ts';
-import { addWorkerSeconds } from '../../../src/store/worker-seconds.ts';
-import { createMetrics } from '../../../src/telemetry/metrics.ts';
-import { applyRetention } from '../../../src/use-cases/installation/apply-retention.ts';
-import { WorkClock } from '../../../src/worker/work-clock.ts';
+import { checkFreshness } from '../../../src/state/store/freshness.ts';
+import { addWorkerSeconds } from '../../../src/state/store/worker-seconds.ts';
+import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
+import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
+import { WorkClock } from '../../../src/service/admission/work-clock.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { createWebhook, exportWithRuns, senderTo } from '../../support/notified.ts';
 import { startReceiver } from '../../support/receiver.ts';

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { readConfig } from '../../../src/config/config.ts';
+import { readConfig } from '../../../src/foundation/config/config.ts';
 import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
 import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
-import { ensureEventsTable } from '../../../src/sources/index.ts';
+import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { createWebhook, senderTo } from '../../support/notified.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import { type Receiver, startReceiver } from '../../support/receiver.ts';

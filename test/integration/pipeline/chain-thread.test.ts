@@ -3,21 +3,24 @@ import { describe, expect, test } from 'vitest';
 import {
   type ThreadOptions,
   ThreadTransformer,
-} from '../../../src/chain-thread/thread-transformer.ts';
-import type { RowBlock } from '../../../src/domain/row-block.ts';
-import { jsonOfField } from '../../../src/encoders/index.ts';
-import { type BlockTransformer, inThisThread } from '../../../src/transforms/block-transformer.ts';
-import { findTransform } from '../../../src/transforms/index.ts';
-import { compileStep } from '../../../src/transforms/step.ts';
+} from '../../../src/rows/chain-thread/thread-transformer.ts';
+import type { RowBlock } from '../../../src/foundation/domain/row-block.ts';
+import { jsonOfField } from '../../../src/rows/encoders/index.ts';
+import {
+  type BlockTransformer,
+  inThisThread,
+} from '../../../src/rows/transforms/block-transformer.ts';
+import { findTransform } from '../../../src/rows/transforms/index.ts';
+import { compileStep } from '../../../src/rows/transforms/step.ts';
 import {
   type RowsShape,
   RowTransformer,
   type TransformedRows,
-} from '../../../src/transforms/transform-rows.ts';
+} from '../../../src/rows/transforms/transform-rows.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
-const entry = path.join(root, 'dist/chain-thread/thread.js');
+const entry = path.join(root, 'dist/rows/chain-thread/thread.js');
 const program = (name: string) => path.join(root, 'test/support/chain-thread', name);
 
 const columns = columnsOf({

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Destination } from '../../../src/destinations/destination.ts';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import { buildTombstone, encodeManifest } from '../../../src/pipeline/manifest.ts';
+import type { Destination } from '../../../src/rows/destinations/destination.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { buildTombstone, encodeManifest } from '../../../src/rows/pipeline/manifest.ts';
 import { codeOf, readAll, uploadsUnder } from '../../conformance/destination-suite.ts';
 import {
   attempt,

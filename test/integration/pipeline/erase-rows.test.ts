@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Destination } from '../../../src/destinations/destination.ts';
-import { manifestKey } from '../../../src/domain/object-keys.ts';
-import { encoders } from '../../../src/encoders/index.ts';
-import { armFailpoints, type FailpointName } from '../../../src/failpoints/failpoint.ts';
-import type { ExportedInterval } from '../../../src/pipeline/export-interval.ts';
-import type { IntervalJob } from '../../../src/pipeline/interval-job.ts';
-import { verifyTable } from '../../../src/verify/verify-table.ts';
+import type { Destination } from '../../../src/rows/destinations/destination.ts';
+import { manifestKey } from '../../../src/foundation/domain/object-keys.ts';
+import { encoders } from '../../../src/rows/encoders/index.ts';
+import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
+import type { ExportedInterval } from '../../../src/rows/pipeline/export-interval.ts';
+import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
+import { verifyTable } from '../../../src/service/verify/verify-table.ts';
 import { codeOf, readAll } from '../../conformance/destination-suite.ts';
 import { compressionsOf } from '../../support/compressions.ts';
 import { readByIcebird } from '../../support/icebird.ts';

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { allTraits, type UploadProgress } from '../../../src/destinations/destination.ts';
-import { FileSet, type FileSetOptions } from '../../../src/pipeline/file-set.ts';
+import { allTraits, type UploadProgress } from '../../../src/rows/destinations/destination.ts';
+import { FileSet, type FileSetOptions } from '../../../src/rows/pipeline/file-set.ts';
 import {
   keysUnder,
   readAll,

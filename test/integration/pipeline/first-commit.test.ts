@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { allTraits } from '../../../src/destinations/destination.ts';
-import type { IntervalJob } from '../../../src/pipeline/interval-job.ts';
+import { allTraits } from '../../../src/rows/destinations/destination.ts';
+import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
 import { codeOf, readAll } from '../../conformance/destination-suite.ts';
 import {
   attempt,

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { armFailpoints, type FailpointName } from '../../../src/failpoints/failpoint.ts';
-import type { IntervalJob } from '../../../src/pipeline/interval-job.ts';
-import { verifyTable } from '../../../src/verify/verify-table.ts';
+import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
+import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
+import { verifyTable } from '../../../src/service/verify/verify-table.ts';
 import { codeOf, readAll } from '../../conformance/destination-suite.ts';
 import { boundsByIcebird, readByIcebird, snapshotsOf } from '../../support/icebird.ts';
 import {

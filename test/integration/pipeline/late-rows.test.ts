@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import type { IntervalJob, RunPorts } from '../../../src/pipeline/interval-job.ts';
-import type { ExportedInterval } from '../../../src/pipeline/export-interval.ts';
-import { createPostgresSource, planModels } from '../../../src/sources/index.ts';
-import { eventsModel } from '../../../src/domain/events-model.ts';
+import type { IntervalJob, RunPorts } from '../../../src/rows/pipeline/interval-job.ts';
+import type { ExportedInterval } from '../../../src/rows/pipeline/export-interval.ts';
+import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
+import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
 import {
   attempt,
   deliveredKeys,

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
-import { toSluiceError } from '../../../src/domain/errors.ts';
-import type { Source } from '../../../src/sources/source.ts';
+import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { Source } from '../../../src/rows/sources/source.ts';
 import { readAll } from '../../conformance/destination-suite.ts';
 import {
   attempt,

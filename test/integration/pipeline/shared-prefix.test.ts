@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Destination } from '../../../src/destinations/destination.ts';
-import { removeLeftovers } from '../../../src/pipeline/leftovers.ts';
+import type { Destination } from '../../../src/rows/destinations/destination.ts';
+import { removeLeftovers } from '../../../src/rows/pipeline/leftovers.ts';
 import { codeOf, readAll, recordingJournal } from '../../conformance/destination-suite.ts';
 import {
   attempt,

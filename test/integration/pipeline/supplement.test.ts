@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { Destination } from '../../../src/destinations/destination.ts';
-import { eventsModel } from '../../../src/domain/events-model.ts';
-import type { IntervalJob, PinnedChain } from '../../../src/pipeline/interval-job.ts';
-import { findTransform } from '../../../src/transforms/index.ts';
-import { compileStep } from '../../../src/transforms/step.ts';
+import type { Destination } from '../../../src/rows/destinations/destination.ts';
+import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
+import type { IntervalJob, PinnedChain } from '../../../src/rows/pipeline/interval-job.ts';
+import { findTransform } from '../../../src/rows/transforms/index.ts';
+import { compileStep } from '../../../src/rows/transforms/step.ts';
 import { readAll } from '../../conformance/destination-suite.ts';
-import { createPostgresSource, planModels } from '../../../src/sources/index.ts';
+import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import { readByIcebird, snapshotsOf } from '../../support/icebird.ts';
 import {
   attempt,

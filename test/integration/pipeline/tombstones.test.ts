@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { removeLeftovers } from '../../../src/pipeline/leftovers.ts';
-import { buildTombstone, encodeManifest } from '../../../src/pipeline/manifest.ts';
+import { removeLeftovers } from '../../../src/rows/pipeline/leftovers.ts';
+import { buildTombstone, encodeManifest } from '../../../src/rows/pipeline/manifest.ts';
 import { firstJob } from '../../support/interval-bench.ts';
 import { bucket, type OpenedStore, openStore } from '../../support/s3-destination.ts';
 

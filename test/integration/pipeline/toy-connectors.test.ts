@@ -3,16 +3,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { destinationRules } from '../../../src/api/batch-exports/destination-rules.ts';
-import { defineDestination } from '../../../src/destinations/define-destination.ts';
-import { openFileDestination } from '../../../src/destinations/file/destination.ts';
-import { ownDefinitions } from '../../../src/destinations/index.ts';
-import { readFileSettings } from '../../../src/domain/file-settings.ts';
-import { manifestKey } from '../../../src/domain/object-keys.ts';
-import type { EncoderDefinition } from '../../../src/encoders/encoder.ts';
-import { encoders, jsonLines } from '../../../src/encoders/index.ts';
+import { destinationRules } from '../../../src/service/api/batch-exports/destination-rules.ts';
+import { defineDestination } from '../../../src/rows/destinations/define-destination.ts';
+import { openFileDestination } from '../../../src/rows/destinations/file/destination.ts';
+import { ownDefinitions } from '../../../src/rows/destinations/index.ts';
+import { readFileSettings } from '../../../src/foundation/domain/file-settings.ts';
+import { manifestKey } from '../../../src/foundation/domain/object-keys.ts';
+import type { EncoderDefinition } from '../../../src/rows/encoders/encoder.ts';
+import { encoders, jsonLines } from '../../../src/rows/encoders/index.ts';
 import { joinConnectors, joinRegistry, readRowsBy } from '../../../src/main/connectors.ts';
-import { decodeManifest } from '../../../src/pipeline/manifest.ts';
+import { decodeManifest } from '../../../src/rows/pipeline/manifest.ts';
 import { contextWith, owner, readAll } from '../../conformance/destination-suite.ts';
 import {
   attempt,

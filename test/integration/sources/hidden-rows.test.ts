@@ -1,9 +1,9 @@
 /** Tables whose rows row-level security hides from the role of the source: they look empty, without an error. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Model } from '../../../src/domain/model.ts';
-import { checkModel, createPostgresSource, planModels } from '../../../src/sources/index.ts';
-import type { Source } from '../../../src/sources/source.ts';
+import type { Model } from '../../../src/foundation/domain/model.ts';
+import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
+import type { Source } from '../../../src/rows/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { endSessions, openSession } from '../../support/source-sessions.ts';
 import { eventsRequest } from '../../support/source-tables.ts';

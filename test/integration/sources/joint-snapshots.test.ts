@@ -1,10 +1,10 @@
 /** Small requests that are opened at the same moment. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { eventsModel } from '../../../src/domain/events-model.ts';
-import type { Model } from '../../../src/domain/model.ts';
-import { createPostgresSource, planModels } from '../../../src/sources/index.ts';
-import type { Source, SourceRequest, SourceSnapshot } from '../../../src/sources/source.ts';
+import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
+import type { Model } from '../../../src/foundation/domain/model.ts';
+import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
+import type { Source, SourceRequest, SourceSnapshot } from '../../../src/rows/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { endSessions, openSession } from '../../support/source-sessions.ts';
 import { createEvents, eventsRequest, insertEvents, readAll } from '../../support/source-tables.ts';

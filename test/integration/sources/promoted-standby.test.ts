@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createPostgresSource } from '../../../src/sources/index.ts';
-import type { EarlierExport, Settlement, Source } from '../../../src/sources/source.ts';
+import { createPostgresSource } from '../../../src/rows/sources/index.ts';
+import type { EarlierExport, Settlement, Source } from '../../../src/rows/sources/source.ts';
 import { createEvents, eventsRequest, readAll } from '../../support/source-tables.ts';
 import { type Replication, startReplication } from '../../support/standby.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';

@@ -1,8 +1,8 @@
 /** Tables that are rewritten or replaced at the moment at which their rows are looked for. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import type { Model } from '../../../src/domain/model.ts';
-import { createPostgresSource, planModels } from '../../../src/sources/index.ts';
+import type { Model } from '../../../src/foundation/domain/model.ts';
+import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { endSessions, openSession } from '../../support/source-sessions.ts';
 import { eventsRequest, readAll } from '../../support/source-tables.ts';

@@ -2,8 +2,8 @@
 
 import pg from 'pg';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { createPostgresSource } from '../../../src/sources/index.ts';
-import { manyRows, type SourceSnapshot } from '../../../src/sources/source.ts';
+import { createPostgresSource } from '../../../src/rows/sources/index.ts';
+import { manyRows, type SourceSnapshot } from '../../../src/rows/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { createEvents, eventsRequest, insertEvents } from '../../support/source-tables.ts';
 

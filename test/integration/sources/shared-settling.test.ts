@@ -2,9 +2,9 @@
 
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { createPostgresSource } from '../../../src/sources/index.ts';
-import { lookSql } from '../../../src/sources/postgres/live-transactions.ts';
-import type { PostgresSourceOptions } from '../../../src/sources/postgres/postgres-source.ts';
+import { createPostgresSource } from '../../../src/rows/sources/index.ts';
+import { lookSql } from '../../../src/rows/sources/postgres/live-transactions.ts';
+import type { PostgresSourceOptions } from '../../../src/rows/sources/postgres/postgres-source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { openTestPool } from '../../support/run-side.ts';
 import { createEvents } from '../../support/source-tables.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createPostgresSource } from '../../../src/sources/index.ts';
-import { manyRows, type Source } from '../../../src/sources/source.ts';
+import { createPostgresSource } from '../../../src/rows/sources/index.ts';
+import { manyRows, type Source } from '../../../src/rows/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { createEvents, eventsRequest, insertEvents, readAll } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';

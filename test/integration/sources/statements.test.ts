@@ -2,8 +2,8 @@
 
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createPostgresSource } from '../../../src/sources/index.ts';
-import type { Source, SourceRequest } from '../../../src/sources/source.ts';
+import { createPostgresSource } from '../../../src/rows/sources/index.ts';
+import type { Source, SourceRequest } from '../../../src/rows/sources/source.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { createEvents, eventsRequest, insertEvents, readAll } from '../../support/source-tables.ts';
 

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import type { Reprocess } from '../../../src/store/backfills.ts';
-import { insertRuns } from '../../../src/store/runs.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { Reprocess } from '../../../src/foundation/domain/backfill.ts';
+import { insertRuns } from '../../../src/state/store/runs.ts';
 import {
   type BackfillRequest,
   previewBackfill,
   startBackfill,
-} from '../../../src/use-cases/backfills/start-backfill.ts';
+} from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import {
   claim,
   complete,

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { BatchExport } from '../../../src/domain/batch-export.ts';
-import { SluiceError } from '../../../src/domain/errors.ts';
+import type { BatchExport } from '../../../src/foundation/domain/batch-export.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import {
   type BackfillRequest,
   startBackfill,
-} from '../../../src/use-cases/backfills/start-backfill.ts';
-import { cancelBackfill } from '../../../src/use-cases/runs/cancel-work.ts';
+} from '../../../src/service/use-cases/backfills/start-backfill.ts';
+import { cancelBackfill } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import {
   claim,
   complete,

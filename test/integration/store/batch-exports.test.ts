@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from 'vitest';
-import { findExportDetails } from '../../../src/store/export-details.ts';
-import { lockExport } from '../../../src/store/exports.ts';
-import { changeExport } from '../../../src/use-cases/exports/activity.ts';
+import { findExportDetails } from '../../../src/state/store/export-details.ts';
+import { lockExport } from '../../../src/state/store/exports.ts';
+import { changeExport } from '../../../src/service/use-cases/exports/activity.ts';
 import {
   claim,
   complete,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { reportWorker } from '../../../src/store/workers.ts';
-import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
-import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
+import { reportWorker } from '../../../src/state/store/workers.ts';
+import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
+import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import {
   claim,
   complete,

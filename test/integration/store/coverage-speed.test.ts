@@ -1,9 +1,9 @@
-import { timelineOf } from '../../../src/scheduling/timeline.ts';
+import { timelineOf } from '../../../src/service/scheduling/timeline.ts';
 import { beforeAll, expect, it } from 'vitest';
-import { toTimestamp } from '../../../src/domain/time.ts';
-import { findCoverage, findHoles } from '../../../src/store/coverage.ts';
-import type { Sql } from '../../../src/store/database.ts';
-import { coverageOf } from '../../../src/use-cases/exports/read-coverage.ts';
+import { toTimestamp } from '../../../src/foundation/domain/time.ts';
+import { findCoverage, findHoles } from '../../../src/state/store/coverage.ts';
+import type { Sql } from '../../../src/state/store/database.ts';
+import { coverageOf } from '../../../src/service/use-cases/exports/read-coverage.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { createExportOfThePast, hourMs } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';

@@ -1,15 +1,15 @@
-import { timelineOf } from '../../../src/scheduling/timeline.ts';
+import { timelineOf } from '../../../src/service/scheduling/timeline.ts';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { BatchExport } from '../../../src/domain/batch-export.ts';
-import type { CoverageState } from '../../../src/domain/coverage.ts';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import { type Instant, toTimestamp } from '../../../src/domain/time.ts';
-import { acceptIntervals, findHoles } from '../../../src/store/coverage.ts';
-import { advanceHighWaterMark } from '../../../src/store/high-water-mark.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { findGaps } from '../../../src/store/verify-queries.ts';
-import { coverageOf } from '../../../src/use-cases/exports/read-coverage.ts';
-import { cancelRun, retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
+import type { BatchExport } from '../../../src/foundation/domain/batch-export.ts';
+import type { CoverageState } from '../../../src/foundation/domain/coverage.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { type Instant, toTimestamp } from '../../../src/foundation/domain/time.ts';
+import { acceptIntervals, findHoles } from '../../../src/state/store/coverage.ts';
+import { advanceHighWaterMark } from '../../../src/state/store/high-water-mark.ts';
+import { findRun } from '../../../src/state/store/runs.ts';
+import { findGaps } from '../../../src/state/store/verify-queries.ts';
+import { coverageOf } from '../../../src/service/use-cases/exports/read-coverage.ts';
+import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import {
   claim,

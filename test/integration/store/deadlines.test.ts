@@ -1,10 +1,10 @@
 import { beforeEach, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import { toTimestamp } from '../../../src/domain/time.ts';
-import { readNow } from '../../../src/store/ticks.ts';
-import { checkDeadlines } from '../../../src/use-cases/deadlines/check-deadlines.ts';
-import { readDelivery } from '../../../src/use-cases/deadlines/read-delivery.ts';
-import { recordFault } from '../../../src/use-cases/runs/finish-run.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { toTimestamp } from '../../../src/foundation/domain/time.ts';
+import { readNow } from '../../../src/state/store/ticks.ts';
+import { checkDeadlines } from '../../../src/service/use-cases/deadlines/check-deadlines.ts';
+import { readDelivery } from '../../../src/service/use-cases/deadlines/read-delivery.ts';
+import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import {
   claim,
   complete,

@@ -1,8 +1,8 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
-import { readServiceState } from '../../../src/store/service-state.ts';
-import { insertProject } from '../../../src/store/tenants.ts';
-import { reportWorker } from '../../../src/store/workers.ts';
-import { dispatchRuns, type QueueEntry } from '../../../src/use-cases/runs/dispatch-runs.ts';
+import { readServiceState } from '../../../src/state/store/service-state.ts';
+import { insertProject } from '../../../src/state/store/tenants.ts';
+import { reportWorker } from '../../../src/state/store/workers.ts';
+import { dispatchRuns, type QueueEntry } from '../../../src/service/admission/dispatch-runs.ts';
 import {
   claim,
   complete,

@@ -1,16 +1,16 @@
 import { Client } from 'pg';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import type { ClaimedRun } from '../../../src/store/claims.ts';
-import { sweepExpiredLeases } from '../../../src/store/leases.ts';
-import { findStalledDispatch, removeEndedEntries } from '../../../src/store/outbox.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { endSilentCommits } from '../../../src/store/tenant-rows.ts';
-import { reportWorker } from '../../../src/store/workers.ts';
-import { deleteExport } from '../../../src/use-cases/exports/delete-export.ts';
-import { cancelRun } from '../../../src/use-cases/runs/cancel-work.ts';
-import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
-import { quarantineRun, recordFault } from '../../../src/use-cases/runs/finish-run.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { ClaimedRun } from '../../../src/state/store/claims.ts';
+import { sweepExpiredLeases } from '../../../src/state/store/leases.ts';
+import { findStalledDispatch, removeEndedEntries } from '../../../src/state/store/outbox.ts';
+import { findRun } from '../../../src/state/store/runs.ts';
+import { endSilentCommits } from '../../../src/state/store/tenant-rows.ts';
+import { reportWorker } from '../../../src/state/store/workers.ts';
+import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
+import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
+import { quarantineRun, recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { findLostRuns } from '../../support/lost-runs.ts';
 import {
   claim,

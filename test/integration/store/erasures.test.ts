@@ -1,13 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import type { ClaimedRun } from '../../../src/store/claims.ts';
-import { listStillUnderWay, listUnderWay } from '../../../src/store/interval-runs.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { listUnfinishedCommits } from '../../../src/store/unfinished-commits.ts';
-import { cancelRun } from '../../../src/use-cases/runs/cancel-work.ts';
-import { eraseIntervals, openErased } from '../../../src/use-cases/runs/erase-intervals.ts';
-import { quarantineRun, recordFault, releaseRun } from '../../../src/use-cases/runs/finish-run.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { ClaimedRun } from '../../../src/state/store/claims.ts';
+import { listStillUnderWay, listUnderWay } from '../../../src/state/store/interval-runs.ts';
+import { findRun } from '../../../src/state/store/runs.ts';
+import { listUnfinishedCommits } from '../../../src/state/store/unfinished-commits.ts';
+import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { eraseIntervals, openErased } from '../../../src/service/use-cases/runs/erase-intervals.ts';
+import {
+  quarantineRun,
+  recordFault,
+  releaseRun,
+} from '../../../src/service/use-cases/runs/finish-run.ts';
 import { recordManifest } from '../../support/record-manifest.ts';
 import { claim, createExportOfThePast, hourMs } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';

@@ -1,38 +1,38 @@
 import { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Timestamp } from '../../../src/domain/time.ts';
-import { listActivity } from '../../../src/store/activity.ts';
-import { beginFreeCommits } from '../../../src/store/attempt-steps.ts';
-import { findAdvancing, planFreePages } from '../../../src/store/backfill-pages.ts';
-import { averageRows, insertBackfill } from '../../../src/store/backfills.ts';
-import { claimFree } from '../../../src/store/claims.ts';
-import { completeFree } from '../../../src/store/completions.ts';
+import type { Timestamp } from '../../../src/foundation/domain/time.ts';
+import { listActivity } from '../../../src/state/store/activity.ts';
+import { beginFreeCommits } from '../../../src/state/store/attempt-steps.ts';
+import { findAdvancing, planFreePages } from '../../../src/state/store/backfill-pages.ts';
+import { averageRows, insertBackfill } from '../../../src/state/store/backfills.ts';
+import { claimFree } from '../../../src/state/store/claims.ts';
+import { completeFree } from '../../../src/state/store/completions.ts';
 import {
   findCoverage,
   findFirstTick,
   findHoles,
   findOldestInterval,
-} from '../../../src/store/coverage.ts';
-import type { Sql, Transactor } from '../../../src/store/database.ts';
-import { findExportDetails } from '../../../src/store/export-details.ts';
+} from '../../../src/state/store/coverage.ts';
+import type { Sql, Transactor } from '../../../src/state/store/database.ts';
+import { findExportDetails } from '../../../src/state/store/export-details.ts';
 import {
   countExportHealths,
   findBatchExports,
   listProjectOverviews,
-} from '../../../src/store/export-lists.ts';
-import { renewLeases, sweepExpiredLeases } from '../../../src/store/leases.ts';
-import { findTeamsWithRemovals } from '../../../src/store/leftover-files.ts';
-import { type LogListRequest, listLogEntries } from '../../../src/store/log-entries.ts';
-import { findLogTail } from '../../../src/store/log-tail.ts';
-import { takeLookBacks } from '../../../src/store/look-backs.ts';
-import { findTeamsWithOrphans } from '../../../src/store/orphaned-uploads.ts';
-import { findRunNeeds } from '../../../src/store/run-needs.ts';
-import { cancelRuns, listRuns } from '../../../src/store/runs.ts';
-import { readServiceState } from '../../../src/store/service-state.ts';
-import { readNow } from '../../../src/store/ticks.ts';
-import { applyRetention } from '../../../src/use-cases/installation/apply-retention.ts';
-import { decideTicks } from '../../../src/use-cases/runs/decide-ticks.ts';
-import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
+} from '../../../src/state/store/export-lists.ts';
+import { renewLeases, sweepExpiredLeases } from '../../../src/state/store/leases.ts';
+import { findTeamsWithRemovals } from '../../../src/state/store/leftover-files.ts';
+import { type LogListRequest, listLogEntries } from '../../../src/state/store/log-entries.ts';
+import { findLogTail } from '../../../src/state/store/log-tail.ts';
+import { takeLookBacks } from '../../../src/state/store/look-backs.ts';
+import { findTeamsWithOrphans } from '../../../src/state/store/orphaned-uploads.ts';
+import { findRunNeeds } from '../../../src/state/store/run-needs.ts';
+import { cancelRuns, listRuns } from '../../../src/state/store/runs.ts';
+import { readServiceState } from '../../../src/state/store/service-state.ts';
+import { readNow } from '../../../src/state/store/ticks.ts';
+import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
+import { decideTicks } from '../../../src/service/use-cases/runs/decide-ticks.ts';
+import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import { completedRun } from '../../support/completed-run.ts';
 import { fillHistory } from '../../support/history.ts';
 import { isNightly } from '../../support/nightly.ts';

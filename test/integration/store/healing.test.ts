@@ -1,18 +1,18 @@
 import { beforeEach, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import type { ClaimedRun } from '../../../src/store/claims.ts';
-import { cancelRun, retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { recordFault } from '../../../src/use-cases/runs/finish-run.ts';
-import { pauseExport } from '../../../src/use-cases/exports/pause-export.ts';
-import { endCauses } from '../../../src/use-cases/healing/end-causes.ts';
-import { heal } from '../../../src/use-cases/healing/heal.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { ClaimedRun } from '../../../src/state/store/claims.ts';
+import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { findRun } from '../../../src/state/store/runs.ts';
+import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
+import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
+import { endCauses } from '../../../src/service/use-cases/healing/end-causes.ts';
+import { heal } from '../../../src/service/use-cases/healing/heal.ts';
 import {
   causesAt,
   KnownOutage,
   type RunPlaces,
   refuseKnownOutage,
-} from '../../../src/use-cases/healing/known-outage.ts';
+} from '../../../src/service/use-cases/healing/known-outage.ts';
 import {
   claim,
   complete,

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Database } from '../../../src/store/database.ts';
-import { findExportDetails } from '../../../src/store/export-details.ts';
-import { lockExportNow } from '../../../src/store/exports.ts';
-import { confirmLease } from '../../../src/store/leases.ts';
-import { recordProgress } from '../../../src/store/runs.ts';
-import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
-import { changeExport } from '../../../src/use-cases/exports/activity.ts';
+import type { Database } from '../../../src/state/store/database.ts';
+import { findExportDetails } from '../../../src/state/store/export-details.ts';
+import { lockExportNow } from '../../../src/state/store/exports.ts';
+import { confirmLease } from '../../../src/state/store/leases.ts';
+import { recordProgress } from '../../../src/state/store/runs.ts';
+import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
+import { changeExport } from '../../../src/service/use-cases/exports/activity.ts';
 import {
   claim,
   complete,

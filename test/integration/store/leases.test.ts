@@ -1,19 +1,27 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import type { ClaimedRun } from '../../../src/store/claims.ts';
-import { retireDestination, returnToPlace } from '../../../src/store/former-destinations.ts';
-import { countDeathAlone, renewLeases, sweepExpiredLeases } from '../../../src/store/leases.ts';
-import { handBackRun, recordProgress } from '../../../src/store/runs.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { ClaimedRun } from '../../../src/state/store/claims.ts';
+import { retireDestination, returnToPlace } from '../../../src/state/store/former-destinations.ts';
+import {
+  countDeathAlone,
+  renewLeases,
+  sweepExpiredLeases,
+} from '../../../src/state/store/leases.ts';
+import { handBackRun, recordProgress } from '../../../src/state/store/runs.ts';
 import {
   findLiveUploads,
   listNotedKeys,
   noteUpload,
   recordUpload,
   recordUploadParts,
-} from '../../../src/store/uploads.ts';
-import { quarantineRun, recordFault, releaseRun } from '../../../src/use-cases/runs/finish-run.ts';
-import { recordDeathAlone } from '../../../src/use-cases/runs/record-death.ts';
+} from '../../../src/state/store/uploads.ts';
+import {
+  quarantineRun,
+  recordFault,
+  releaseRun,
+} from '../../../src/service/use-cases/runs/finish-run.ts';
+import { recordDeathAlone } from '../../../src/service/use-cases/runs/record-death.ts';
 import { listUploads } from '../../support/list-uploads.ts';
 import {
   claim,

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import type { ClaimedRun } from '../../../src/store/claims.ts';
+import type { ClaimedRun } from '../../../src/state/store/claims.ts';
 import {
   endRemoval,
   findTeamsWithRemovals,
   takeRemoval,
-} from '../../../src/store/leftover-files.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
+} from '../../../src/state/store/leftover-files.ts';
+import { findRun } from '../../../src/state/store/runs.ts';
+import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import {
   claim,
   complete,

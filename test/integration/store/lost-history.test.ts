@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { currentEra } from '../../../src/store/eras.ts';
-import { renewLeases } from '../../../src/store/leases.ts';
-import { enqueueRuns } from '../../../src/store/outbox.ts';
+import { currentEra } from '../../../src/state/store/eras.ts';
+import { renewLeases } from '../../../src/state/store/leases.ts';
+import { enqueueRuns } from '../../../src/state/store/outbox.ts';
 import {
   claim,
   complete,

@@ -1,24 +1,24 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { renewLeases } from '../../../src/store/leases.ts';
-import { appendLogEntries } from '../../../src/store/log-entries.ts';
+import { renewLeases } from '../../../src/state/store/leases.ts';
+import { appendLogEntries } from '../../../src/state/store/log-entries.ts';
 import {
   findOffboarding,
   listRemainingFiles,
   type Offboarding,
   takeOffboarding,
-} from '../../../src/store/offboardings.ts';
-import { findTeamsWithOrphans } from '../../../src/store/orphaned-uploads.ts';
+} from '../../../src/state/store/offboardings.ts';
+import { findTeamsWithOrphans } from '../../../src/state/store/orphaned-uploads.ts';
 import {
   deletersOfExport,
   deletersOfOwner,
   deletersOfTenant,
-} from '../../../src/store/tenant-rows.ts';
+} from '../../../src/state/store/tenant-rows.ts';
 import {
   advanceOffboardings,
   type OffboardingPorts,
-} from '../../../src/use-cases/tenants/advance-offboarding.ts';
-import { offboardTenant } from '../../../src/use-cases/tenants/offboard.ts';
-import { WorkGuard } from '../../../src/use-cases/work-guard.ts';
+} from '../../../src/service/use-cases/tenants/advance-offboarding.ts';
+import { offboardTenant } from '../../../src/service/use-cases/tenants/offboard.ts';
+import { WorkGuard } from '../../../src/service/use-cases/work-guard.ts';
 import { type FullTenant, fillTenant } from '../../support/full-tenant.ts';
 import {
   claim,
@@ -48,7 +48,7 @@ const tablesWithTenants = [
   'plugin_sources',
 ];
 
-/** Tables whose rows belong to the installation. A new table belongs here, or to `src/store/tenant-rows.ts`. */
+/** Tables whose rows belong to the installation. A new table belongs here, or to `src/state/store/tenant-rows.ts`. */
 const tablesWithoutTenants = [
   'dispatch_turn',
   'encryption_keys',

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import { listReceipts } from '../../../src/store/receipts.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { readNow } from '../../../src/store/ticks.ts';
-import { unpauseExport } from '../../../src/use-cases/exports/unpause-export.ts';
-import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { listReceipts } from '../../../src/state/store/receipts.ts';
+import { findRun } from '../../../src/state/store/runs.ts';
+import { readNow } from '../../../src/state/store/ticks.ts';
+import { unpauseExport } from '../../../src/service/use-cases/exports/unpause-export.ts';
+import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import {
   claim,
   complete,
@@ -93,7 +93,7 @@ describe('the streak of failures', () => {
     const { id, runIds } = await exportWithRuns(11);
     for (const runId of runIds.slice(0, 10)) await failAttempt(side, side.context, runId, denied);
     const actor = { organizationId: side.tenant.organizationId, keyId: null };
-    await unpauseExport(side.context, actor, id, { backfill: false });
+    await unpauseExport(side.context, actor, id, { backfill: false, retryMissing: false });
     await failAttempt(side, side.context, runIds[10] ?? '', denied);
     expect(await stateOf(id)).toMatchObject({ streak: 1, paused: false });
   });

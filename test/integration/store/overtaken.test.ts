@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest';
-import { beginLockedCommit } from '../../../src/store/attempt-steps.ts';
+import { beginLockedCommit } from '../../../src/state/store/attempt-steps.ts';
 import {
   findAdvancing,
   type PlannedPage,
   planFreePages,
   planLockedPage,
-} from '../../../src/store/backfill-pages.ts';
-import type { Sql } from '../../../src/store/database.ts';
-import { lockExport, lockExportNow } from '../../../src/store/exports.ts';
-import { advanceHighWaterMark } from '../../../src/store/high-water-mark.ts';
-import { dispatch, readDispatchState } from '../../../src/store/outbox.ts';
-import { readNow } from '../../../src/store/ticks.ts';
-import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
+} from '../../../src/state/store/backfill-pages.ts';
+import type { Sql } from '../../../src/state/store/database.ts';
+import { lockExport, lockExportNow } from '../../../src/state/store/exports.ts';
+import { advanceHighWaterMark } from '../../../src/state/store/high-water-mark.ts';
+import { dispatch, readDispatchState } from '../../../src/state/store/outbox.ts';
+import { readNow } from '../../../src/state/store/ticks.ts';
+import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import {
   claim,
   complete,

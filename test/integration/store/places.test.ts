@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import type { ClaimedRun } from '../../../src/store/claims.ts';
-import { currentEra } from '../../../src/store/eras.ts';
-import { retireDestination } from '../../../src/store/former-destinations.ts';
-import { knowsCommit, type SeenCommit } from '../../../src/store/known-commits.ts';
-import { listLeftoverFiles } from '../../../src/store/leftover-files.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { readNow } from '../../../src/store/ticks.ts';
-import { noteUpload } from '../../../src/store/uploads.ts';
-import { acceptCurrentEra } from '../../../src/use-cases/installation/accept-era.ts';
-import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
+import type { ClaimedRun } from '../../../src/state/store/claims.ts';
+import { currentEra } from '../../../src/state/store/eras.ts';
+import { retireDestination } from '../../../src/state/store/former-destinations.ts';
+import { knowsCommit, type SeenCommit } from '../../../src/state/store/known-commits.ts';
+import { listLeftoverFiles } from '../../../src/state/store/leftover-files.ts';
+import { findRun } from '../../../src/state/store/runs.ts';
+import { readNow } from '../../../src/state/store/ticks.ts';
+import { noteUpload } from '../../../src/state/store/uploads.ts';
+import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
+import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import {
   claim,
   complete,

@@ -1,13 +1,16 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import { acceptIntervals } from '../../../src/store/coverage.ts';
-import { keepResponse } from '../../../src/store/idempotency.ts';
-import { findTeamsWithOrphans, takeOrphanedPlace } from '../../../src/store/orphaned-uploads.ts';
-import { cancelRuns, findRun, handBackRun } from '../../../src/store/runs.ts';
-import { recordUpload } from '../../../src/store/uploads.ts';
-import { findGaps, findTornTicks } from '../../../src/store/verify-queries.ts';
-import { applyRetention } from '../../../src/use-cases/installation/apply-retention.ts';
-import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { acceptIntervals } from '../../../src/state/store/coverage.ts';
+import { keepResponse } from '../../../src/state/store/idempotency.ts';
+import {
+  findTeamsWithOrphans,
+  takeOrphanedPlace,
+} from '../../../src/state/store/orphaned-uploads.ts';
+import { cancelRuns, findRun, handBackRun } from '../../../src/state/store/runs.ts';
+import { recordUpload } from '../../../src/state/store/uploads.ts';
+import { findGaps, findTornTicks } from '../../../src/state/store/verify-queries.ts';
+import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
+import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import {
   claim,
   complete,

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createSecretBox } from '../../../src/security/secret-box.ts';
-import { registerEncryptionKeys } from '../../../src/store/sealed-secrets.ts';
-import { rotateEncryption } from '../../../src/use-cases/installation/rotate-encryption.ts';
-import { createTarget } from '../../../src/use-cases/notifications/change-targets.ts';
-import { eraseIntervals, openErased } from '../../../src/use-cases/runs/erase-intervals.ts';
-import { createTransformationConfig } from '../../../src/use-cases/transformations/create-config.ts';
+import { createSecretBox } from '../../../src/foundation/security/secret-box.ts';
+import { registerEncryptionKeys } from '../../../src/state/store/sealed-secrets.ts';
+import { rotateEncryption } from '../../../src/service/use-cases/installation/rotate-encryption.ts';
+import { createTarget } from '../../../src/service/use-cases/notifications/change-targets.ts';
+import { eraseIntervals, openErased } from '../../../src/service/use-cases/runs/erase-intervals.ts';
+import { createTransformationConfig } from '../../../src/service/use-cases/transformations/create-config.ts';
 import { senderTo } from '../../support/notified.ts';
 import { startSluice } from '../../support/processes.ts';
 import {
@@ -211,7 +211,7 @@ describe('rotating encryption', () => {
 describe('sluice keys rotate-encryption', () => {
   const keys = [next, old].map(({ id, key }) => `${id}:${key.toString('base64')}`).join(',');
   const run = async () => {
-    const child = startSluice('cli/sluice.js', ['keys', 'rotate-encryption', '--json'], {
+    const child = startSluice('clients/cli/sluice.js', ['keys', 'rotate-encryption', '--json'], {
       env: { DATABASE_URL: side.url, ENCRYPTION_KEYS: keys },
     });
     return { code: (await child.waitForExit()).code, output: child.output() };

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { beginFreeCommits, type CommitRequest } from '../../../src/store/attempt-steps.ts';
-import type { ClaimedRun } from '../../../src/store/claims.ts';
-import { type CompletionOutcome, completeFree } from '../../../src/store/completions.ts';
-import type { Sql, Transactor } from '../../../src/store/database.ts';
-import { RunStatements } from '../../../src/store/run-statements.ts';
-import { recordCompletion } from '../../../src/use-cases/runs/complete-run.ts';
-import { RunLog } from '../../../src/worker/run-log.ts';
-import { openPorts } from '../../../src/worker/run-ports.ts';
+import { beginFreeCommits, type CommitRequest } from '../../../src/state/store/attempt-steps.ts';
+import type { ClaimedRun } from '../../../src/state/store/claims.ts';
+import { type CompletionOutcome, completeFree } from '../../../src/state/store/completions.ts';
+import type { Sql, Transactor } from '../../../src/state/store/database.ts';
+import { RunStatements } from '../../../src/state/store/run-statements.ts';
+import { recordCompletion } from '../../../src/service/use-cases/runs/complete-run.ts';
+import { RunLog } from '../../../src/service/worker/run-log.ts';
+import { openPorts } from '../../../src/service/worker/run-ports.ts';
 import { completedRun } from '../../support/completed-run.ts';
 import {
   claim,

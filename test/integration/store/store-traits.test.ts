@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import type { StoreTraits } from '../../../src/domain/store-traits.ts';
-import { retireDestination } from '../../../src/store/former-destinations.ts';
-import { findStoreTraits, keepStoreTraits } from '../../../src/store/store-traits.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { StoreTraits } from '../../../src/foundation/domain/store-traits.ts';
+import { retireDestination } from '../../../src/state/store/former-destinations.ts';
+import { findStoreTraits, keepStoreTraits } from '../../../src/state/store/store-traits.ts';
 import {
   claim,
   complete,
@@ -23,6 +23,7 @@ const traits: StoreTraits = {
   completeIfMatch: false,
   checksums: false,
   sealsUploads: false,
+  parts: { equal: true, most: 1_000, bytes: null },
 };
 
 async function exportWithRuns(count: number): Promise<{ id: string; runIds: string[] }> {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { jitterMs } from '../../../src/scheduling/jitter.ts';
-import { readNow, recordTicks } from '../../../src/store/ticks.ts';
-import { deleteExport } from '../../../src/use-cases/exports/delete-export.ts';
-import { decideTicks } from '../../../src/use-cases/runs/decide-ticks.ts';
+import { jitterMs } from '../../../src/service/scheduling/jitter.ts';
+import { readNow, recordTicks } from '../../../src/state/store/ticks.ts';
+import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
+import { decideTicks } from '../../../src/service/use-cases/runs/decide-ticks.ts';
 import {
   createExportOfThePast,
   decide,

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { retireDestination, returnToPlace } from '../../../src/store/former-destinations.ts';
-import { ownsUploads } from '../../../src/store/leases.ts';
-import { cancelRuns, findRun } from '../../../src/store/runs.ts';
-import { listAbortableUploads, recordUpload } from '../../../src/store/uploads.ts';
-import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
+import { retireDestination, returnToPlace } from '../../../src/state/store/former-destinations.ts';
+import { ownsUploads } from '../../../src/state/store/leases.ts';
+import { cancelRuns, findRun } from '../../../src/state/store/runs.ts';
+import { listAbortableUploads, recordUpload } from '../../../src/state/store/uploads.ts';
+import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import {
   claim,
   complete,

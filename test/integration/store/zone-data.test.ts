@@ -1,17 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { BatchExport } from '../../../src/domain/batch-export.ts';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import type { DataInterval } from '../../../src/domain/time.ts';
-import { toTimestamp } from '../../../src/domain/time.ts';
-import { openSchedule } from '../../../src/scheduling/schedule.ts';
-import { insertRuns } from '../../../src/store/runs.ts';
-import { readNow } from '../../../src/store/ticks.ts';
-import { findOverlaps } from '../../../src/store/verify-queries.ts';
-import { previewBackfill, startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
-import { acceptCoverage } from '../../../src/use-cases/exports/accept-coverage.ts';
-import { readCoverage } from '../../../src/use-cases/exports/read-coverage.ts';
-import { recordFault } from '../../../src/use-cases/runs/finish-run.ts';
+import type { BatchExport } from '../../../src/foundation/domain/batch-export.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { DataInterval } from '../../../src/foundation/domain/time.ts';
+import { toTimestamp } from '../../../src/foundation/domain/time.ts';
+import { openSchedule } from '../../../src/service/scheduling/schedule.ts';
+import { insertRuns } from '../../../src/state/store/runs.ts';
+import { readNow } from '../../../src/state/store/ticks.ts';
+import { findOverlaps } from '../../../src/state/store/verify-queries.ts';
+import {
+  previewBackfill,
+  startBackfill,
+} from '../../../src/service/use-cases/backfills/start-backfill.ts';
+import { acceptCoverage } from '../../../src/service/use-cases/exports/accept-coverage.ts';
+import { readCoverage } from '../../../src/service/use-cases/exports/read-coverage.ts';
+import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { claim, complete, exportOfThePast, listRuns } from '../../support/run-side.ts';
 import { advanceBackfill } from '../../support/run-verbs.ts';
 import { storeExport } from '../../support/store-export.ts';

@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import type { ClaimedRun } from '../../../src/store/claims.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { ClaimedRun } from '../../../src/state/store/claims.ts';
 import {
   endRemoval,
   findTeamsWithRemovals,
   forgetLeftoverFiles,
   listReplacedFiles,
   takeRemoval,
-} from '../../../src/store/leftover-files.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
-import { recordFault } from '../../../src/use-cases/runs/finish-run.ts';
-import { removeFiles } from '../../../src/worker/remove-files.ts';
+} from '../../../src/state/store/leftover-files.ts';
+import { findRun } from '../../../src/state/store/runs.ts';
+import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
+import { removeFiles } from '../../../src/service/worker/remove-files.ts';
 import { keysUnder, recordingJournal } from '../../conformance/destination-suite.ts';
 import {
   claim,

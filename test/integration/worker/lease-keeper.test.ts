@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import type { ClaimedRun } from '../../../src/store/claims.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { cancelRun } from '../../../src/use-cases/runs/cancel-work.ts';
-import { LeaseKeeper } from '../../../src/worker/lease-keeper.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { ClaimedRun } from '../../../src/state/store/claims.ts';
+import { findRun } from '../../../src/state/store/runs.ts';
+import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { LeaseKeeper } from '../../../src/service/worker/lease-keeper.ts';
 import {
   claim,
   createExportOfThePast,

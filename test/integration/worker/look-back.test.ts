@@ -2,19 +2,19 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { readConfig } from '../../../src/config/config.ts';
-import { SluiceError } from '../../../src/domain/errors.ts';
+import { readConfig } from '../../../src/foundation/config/config.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
 import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
-import { ensureEventsTable } from '../../../src/sources/index.ts';
-import type { Source } from '../../../src/sources/source.ts';
-import { markBatchExportDeleted } from '../../../src/store/exports.ts';
-import { takeLookBacks } from '../../../src/store/look-backs.ts';
-import { insertRuns } from '../../../src/store/runs.ts';
-import { type LookBackOptions, lookBack } from '../../../src/use-cases/runs/look-back.ts';
-import { SlowExports } from '../../../src/use-cases/runs/slow-exports.ts';
-import { WorkGuard } from '../../../src/use-cases/work-guard.ts';
+import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
+import type { Source } from '../../../src/rows/sources/source.ts';
+import { markBatchExportDeleted } from '../../../src/state/store/exports.ts';
+import { takeLookBacks } from '../../../src/state/store/look-backs.ts';
+import { insertRuns } from '../../../src/state/store/runs.ts';
+import { type LookBackOptions, lookBack } from '../../../src/service/use-cases/runs/look-back.ts';
+import { SlowExports } from '../../../src/service/use-cases/runs/slow-exports.ts';
+import { WorkGuard } from '../../../src/service/use-cases/work-guard.ts';
 import {
   createExportOfThePast,
   failAttempt,

@@ -1,13 +1,13 @@
 /** Runs whose intervals have not settled: who watches them, and what becomes of them if that worker dies. */
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Settlement, Source } from '../../../src/sources/source.ts';
-import type { Sql } from '../../../src/store/database.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { findRunNeeds, type RunNeeds } from '../../../src/store/run-needs.ts';
-import { reportWorker } from '../../../src/store/workers.ts';
-import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
-import { Parking } from '../../../src/worker/parking.ts';
+import type { Settlement, Source } from '../../../src/rows/sources/source.ts';
+import type { Sql } from '../../../src/state/store/database.ts';
+import { findRun } from '../../../src/state/store/runs.ts';
+import { findRunNeeds, type RunNeeds } from '../../../src/state/store/run-needs.ts';
+import { reportWorker } from '../../../src/state/store/workers.ts';
+import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
+import { Parking } from '../../../src/service/worker/parking.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 

@@ -4,14 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readConfig } from '../../../src/config/config.ts';
+import { readConfig } from '../../../src/foundation/config/config.ts';
 import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
 import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
-import { ensureEventsTable } from '../../../src/sources/index.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
-import { cancelRun } from '../../../src/use-cases/runs/cancel-work.ts';
+import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
+import { findRun } from '../../../src/state/store/runs.ts';
+import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
+import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import {
   createExportOfThePast,

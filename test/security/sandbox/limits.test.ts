@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { SandboxError } from '../../../src/sandbox/limits.ts';
-import type { SandboxOptions } from '../../../src/sandbox/sandbox.ts';
+import { SandboxError } from '../../../src/rows/sandbox/limits.ts';
+import type { SandboxOptions } from '../../../src/rows/sandbox/sandbox.ts';
 import {
   applyPlugin,
   rowOf,

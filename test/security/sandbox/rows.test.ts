@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { PluginRowError } from '../../../src/sandbox/sandbox.ts';
-import { ChainStep } from '../../../src/transforms/chain-step.ts';
+import type { PluginRowError } from '../../../src/rows/sandbox/sandbox.ts';
+import { ChainStep } from '../../../src/rows/transforms/chain-step.ts';
 import {
   applyPlugin,
   rowOf,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { FailpointName } from '../../../src/failpoints/failpoint.ts';
+import type { FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import {
   createS3Export,
   insertEvents,

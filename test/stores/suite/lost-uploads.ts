@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Destination } from '../../../src/destinations/destination.ts';
-import { s3Definition } from '../../../src/destinations/s3/definition.ts';
+import type { Destination } from '../../../src/rows/destinations/destination.ts';
+import { s3Definition } from '../../../src/rows/destinations/s3/definition.ts';
 import {
   codeOf,
   contextWith,

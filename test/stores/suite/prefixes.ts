@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { CheckStep } from '../../../src/destinations/destination.ts';
+import type { CheckStep } from '../../../src/rows/destinations/destination.ts';
 import { createApiClient } from '../../support/api-client.ts';
 import {
   createS3Export,

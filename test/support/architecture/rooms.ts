@@ -19,6 +19,40 @@ const interfaces = [
   'destinations/destination.ts',
 ];
 
+/** Which rooms are on a floor of `src`, and which lower floors they use. `main` is one room. */
+export const floors: Readonly<
+  Record<string, { readonly rooms: readonly string[]; readonly uses: readonly string[] }>
+> = {
+  clients: {
+    rooms: ['console', 'cli', 'quickstart'],
+    uses: ['main', 'service', 'state', 'rows', 'foundation'],
+  },
+  main: { rooms: [], uses: ['service', 'state', 'rows', 'foundation'] },
+  service: {
+    rooms: ['api', 'use-cases', 'worker', 'admission', 'scheduling', 'notifications', 'verify'],
+    uses: ['state', 'rows', 'foundation'],
+  },
+  state: { rooms: ['store', 'queue', 'embedded-postgres'], uses: ['foundation'] },
+  rows: {
+    rooms: [
+      'sources',
+      'query',
+      'transforms',
+      'sandbox',
+      'chain-thread',
+      'encoders',
+      'destinations',
+      'table-formats',
+      'pipeline',
+    ],
+    uses: ['foundation'],
+  },
+  foundation: { rooms: ['domain', 'config', 'telemetry', 'security', 'failpoints'], uses: [] },
+};
+
+/** The one file that looks up: the process for a first try starts the quickstart's S3 again. */
+export const looksUp = 'main/run-all-in-one.ts';
+
 /** The table of `src/README.md`: rooms under `src` and what each may import. */
 export const rooms: Readonly<Record<string, Room>> = {
   domain: { from: [], packages: ['node:timers/promises'], packageTypes: ['luxon'] },
@@ -136,9 +170,22 @@ export const rooms: Readonly<Record<string, Room>> = {
         /^(find|list|count|average|is)[A-Z]|^logLevels$|^touchApiKey$|^reserve(Requests|StoredBytes)$|IdempotencyKey$|^keepResponse$/,
     },
   },
+  // Of a run's memory what plugins need. Of timers the turns and rests of organizations.
+  admission: {
+    from: [
+      'domain',
+      'store',
+      'use-cases',
+      'chain-thread/thread-transformer.ts',
+      'sandbox/open-steps.ts',
+    ],
+    types: [...interfaces, 'pipeline/interval-attempt.ts'],
+    packages: ['node:fs/promises', 'node:timers/promises', 'node:v8', 'node:vm'],
+  },
   worker: {
     from: [
       'domain',
+      'admission',
       'failpoints',
       'use-cases',
       'store',

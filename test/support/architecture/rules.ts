@@ -1,8 +1,10 @@
 import { posix } from 'node:path';
 import {
   connectorRooms,
+  floors,
   forbiddenFolders,
   generatedTypes,
+  looksUp,
   maxLines,
   places,
   type Room,
@@ -36,7 +38,7 @@ function refuse(path: string, room: Room, found: Import): string | null {
     if (found.typeOnly && covers(room.packageTypes ?? [], specifier)) return null;
     return `imports the package ${specifier}`;
   }
-  const target = resolve(path, specifier);
+  const target = withoutFloor(resolve(path, specifier));
   if (found.typeOnly && generatedTypes.includes(target)) return null;
   if (target.startsWith('..')) return `imports ${specifier}, which is not in src`;
   const from = roomOf(target);
@@ -84,13 +86,16 @@ export function findSiblingImports(files: readonly SourceFile[]): Breach[] {
 function arrowsInside(file: SourceFile): { target: string; line: number }[] {
   return file.imports
     .filter(({ specifier }) => specifier?.startsWith('.'))
-    .map(({ specifier, line }) => ({ target: resolve(file.path, specifier ?? ''), line }))
+    .map(({ specifier, line }) => ({
+      target: withoutFloor(resolve(file.path, specifier ?? '')),
+      line,
+    }))
     .filter(({ target }) => roomOf(target) === roomOf(file.path));
 }
 
 /** `encoders/csv/encode.ts` → `csv`; a file at the room's top → null. */
 function innerFolder(path: string): string | null {
-  const parts = path.split('/');
+  const parts = withoutFloor(path).split('/');
   return parts.length > 2 ? (parts[1] ?? null) : null;
 }
 
@@ -98,7 +103,7 @@ function innerFolder(path: string): string | null {
 export function findMisplaced(files: readonly SourceFile[], what: keyof typeof places): Breach[] {
   const allowed: readonly string[] = places[what];
   return files
-    .filter(({ path }) => !covers(allowed, path))
+    .filter(({ path }) => !covers(allowed, withoutFloor(path)))
     .flatMap((file) =>
       what === 'bullmq' || what === 'pg'
         ? file.imports
@@ -146,8 +151,32 @@ export function findCycles(files: readonly SourceFile[]): Breach[] {
   return cycles;
 }
 
+/** Rooms on another floor than the table says, and floors that import a higher one. */
+export function findWrongFloors(files: readonly SourceFile[]): Breach[] {
+  return files.flatMap((file) => {
+    const [floor = '', room = ''] = file.path.split('/');
+    if (!(floors[floor]?.rooms.includes(room) ?? false) && floor !== 'main')
+      return [`${file.path} is on a floor that the table does not name for it`];
+    return file.imports.flatMap(({ specifier, line }) => {
+      const [target = ''] = specifier?.startsWith('.')
+        ? resolve(file.path, specifier).split('/')
+        : [floor];
+      if (target === floor || target === '..' || file.path === looksUp) return [];
+      return floors[floor]?.uses.includes(target)
+        ? []
+        : [`${file.path}:${line} imports the floor ${target}`];
+    });
+  });
+}
+
+/** `state/store/runs.ts` → `store/runs.ts`. */
+function withoutFloor(path: string): string {
+  const [first = '', second = ''] = path.split('/');
+  return floors[first]?.rooms.includes(second) ? path.slice(first.length + 1) : path;
+}
+
 function roomOf(path: string): string {
-  return path.split('/')[0] ?? '';
+  return withoutFloor(path).split('/')[0] ?? '';
 }
 
 function resolve(from: string, specifier: string): string {

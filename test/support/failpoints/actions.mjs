@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errorCatalogue, SluiceError } from '../../../dist/domain/errors.js';
-import { armFailpoints, failpointNames } from '../../../dist/failpoints/failpoint.js';
+import { errorCatalogue, SluiceError } from '../../../dist/foundation/domain/errors.js';
+import { armFailpoints, failpointNames } from '../../../dist/foundation/failpoints/failpoint.js';
 
 const mebibyte = 1024 ** 2;
 const childPrefix = 'child:';

@@ -80,6 +80,12 @@ function pickParts(context: Context, upload: StoredUpload, listed: ListedPart[])
     }
     return part;
   });
+  const sizes = new Set(parts.slice(0, -1).map(({ bytes }) => bytes));
+  if (context.quirks.parts === 'equal' && sizes.size > 1) {
+    throw new S3Error('InvalidPart', {
+      message: 'All non-trailing parts must have the same length.',
+    });
+  }
   const { minPartBytes } = context.limits;
   for (const part of parts.slice(0, -1)) {
     if (part.bytes < minPartBytes) {

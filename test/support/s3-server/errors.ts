@@ -126,6 +126,10 @@ const catalogue = {
     status: 403,
     message: 'The difference between the request time and the current time is too large.',
   },
+  SecondLevelDomainForbidden: {
+    status: 403,
+    message: 'Please use virtual hosted style to access.',
+  },
   SignatureDoesNotMatch: {
     status: 403,
     message:

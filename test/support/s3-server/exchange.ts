@@ -9,6 +9,7 @@ import { errorDocument, messageOf, S3Error } from './errors.ts';
 import type { FaultEffect, ForeignAnswer } from './faults.ts';
 import { handlers } from './handlers.ts';
 import type { OperationName } from './operations.ts';
+import { disguise, obeyPolicy, refusePathStyle } from './quirks.ts';
 import { parseRequest, type S3Request } from './request.ts';
 import type { ServerState } from './server.ts';
 
@@ -131,7 +132,7 @@ async function writeForeign(wire: Wire, answer: ForeignAnswer): Promise<never> {
   const length = answer.unended
     ? {}
     : { 'content-length': Buffer.byteLength(answer.body), connection: 'close' };
-  const tag = answer.etag === undefined ? {} : { etag: answer.etag };
+  const tag = { ...answer.headers, ...(answer.etag === undefined ? {} : { etag: answer.etag }) };
   response.writeHead(answer.status, { 'content-type': type, ...length, ...tag });
   if (!answer.unended) {
     await new Promise<void>((resolve) => response.end(answer.body, resolve));
@@ -155,7 +156,8 @@ async function writeAnswer(wire: Wire, answer: S3Response): Promise<void> {
     headers['content-length'] = String(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
   }
   for (const [name, value] of Object.entries(answer.headers ?? {})) {
-    if (value !== undefined) headers[name] = Buffer.from(value, 'utf8').toString('latin1');
+    if (value === undefined) Reflect.deleteProperty(headers, name);
+    else headers[name] = Buffer.from(value, 'utf8').toString('latin1');
   }
   // A client that did not get 100 Continue may or may not send its body: the connection cannot be used again.
   if (wire.awaitsContinue) headers.connection = 'close';
@@ -216,6 +218,7 @@ function asS3Error(error: unknown): S3Error {
 
 async function work(wire: Wire, request: S3Request, state: ServerState): Promise<S3Response> {
   const authenticated = authenticate(request, state);
+  obeyPolicy(request, state.quirks);
   const effect = state.faults.effectOn(request);
   wire.effect = effect;
   if (effect) {
@@ -311,6 +314,7 @@ export async function serveRequest(
     try {
       if (!request)
         throw new S3Error('InvalidRequest', { message: "Couldn't parse the specified URI." });
+      refusePathStyle(request, state.quirks);
       answer = await work(wire, request, state);
     } catch (error) {
       if (gone.signal.aborted || error instanceof ConnectionLost) throw error;
@@ -319,7 +323,7 @@ export async function serveRequest(
       const isMissing = refusal.code === 'NoSuchKey';
       if (isMissing && state.quirks.missingObject === 'empty') answer = { status: 404, body: [] };
     }
-    await writeAnswer(wire, answer);
+    await writeAnswer(wire, disguise(state.quirks, answer, message.method));
   } catch (error) {
     if (!gone.signal.aborted && !(error instanceof ConnectionLost)) asS3Error(error);
     // Null if the client disconnected first.

@@ -3,7 +3,13 @@ import type { S3Request } from './request.ts';
 
 export type FaultEffect =
   /** An error answer before any work; the code may be unknown to the catalogue. */
-  | { status: number; code: string; message?: string }
+  | {
+      status: number;
+      code: string;
+      message?: string;
+      details?: Record<string, string>;
+      headers?: Record<string, string>;
+    }
   /**
    * Waits, then continues as usual. The work is dropped if the client disconnects meanwhile, unless
    * `outlivesClient` says that the request takes effect anyway.
@@ -29,6 +35,7 @@ export interface ForeignAnswer {
   readonly body: string;
   readonly contentType?: string;
   readonly etag?: string;
+  readonly headers?: Readonly<Record<string, string>>;
   /** Chunked, and the connection ends without the last chunk. */
   readonly unended?: boolean;
 }

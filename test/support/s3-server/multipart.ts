@@ -3,6 +3,7 @@ import { type ChecksumName, isChecksumName, isLinear } from './checksums.ts';
 import { type Context, type Handler, isoTime, requireBucket, requireKey } from './context.ts';
 import { S3Error, type S3ErrorCode } from './errors.ts';
 import { wholeNumber } from './objects.ts';
+import { requireChecksum } from './quirks.ts';
 import { parameter } from './request.ts';
 import { type Bucket, newUploadId, type StoredObject, type StoredUpload } from './storage.ts';
 import { element, resultDocument } from './xml.ts';
@@ -111,6 +112,7 @@ function readPartNumber({ request, limits }: Context): number {
 export const uploadPart: Handler = async (context) => {
   const bucket = requireBucket(context);
   const key = requireKey(context);
+  requireChecksum(context.request, context.quirks);
   const partNumber = readPartNumber(context);
   if (!findLateTarget(context, bucket, key)) requireUpload(context, bucket, key);
   const body = await context.readBody();

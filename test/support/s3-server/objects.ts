@@ -3,6 +3,7 @@ import { checksumNames } from './checksums.ts';
 import { beginConditionalWrite, checkDeleteCondition, checkReadConditions } from './conditions.ts';
 import { type Context, type Handler, httpTime, requireBucket, requireKey } from './context.ts';
 import { S3Error } from './errors.ts';
+import { requireChecksum } from './quirks.ts';
 import { parameter, type S3Request } from './request.ts';
 import type { StoredObject } from './storage.ts';
 import { childText, element, parseXml, resultDocument } from './xml.ts';
@@ -11,6 +12,7 @@ export const putObject: Handler = async (context) => {
   const { request, limits } = context;
   const bucket = requireBucket(context);
   const key = requireKey(context);
+  requireChecksum(request, context.quirks);
   const attributes = readAttributes(context);
   const checkCondition = beginConditionalWrite(request, bucket, key, context.quirks);
   const body = await context.readBody();

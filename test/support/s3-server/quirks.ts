@@ -1,3 +1,7 @@
+import type { S3Response } from './context.ts';
+import { S3Error } from './errors.ts';
+import type { S3Request } from './request.ts';
+
 /** How stores with S3's protocol differ from S3. Everything else is as in S3. */
 export interface S3Quirks {
   /** An If-Match with its quotes never fits: Ceph RGW 16. */
@@ -10,6 +14,20 @@ export interface S3Quirks {
    * of a completion loses the parts that name one, as OpenStack Swift does it.
    */
   checksums?: 'ignore' | 'drop-parts';
+  /** A bucket with Object Lock: a put without Content-MD5 and x-amz-checksum-* is refused. */
+  objectLock?: 'require-checksum';
+  /** All parts of an upload but the last must have one size: Cloudflare R2. */
+  parts?: 'equal';
+  /** The answer to a HEAD does not say how long the object is. */
+  headLength?: 'absent';
+  /** Names of elements have a prefix, and texts are CDATA. */
+  xml?: 'prefixed';
+  /** Each request must name this account as the owner of the bucket. */
+  owner?: string;
+  /** Headers without which a policy of the bucket denies each new object. */
+  requires?: Readonly<Record<string, string>>;
+  /** Requests whose bucket is in the path are refused: Alibaba Cloud OSS. */
+  pathStyle?: 'refuse';
   /** Conditions of CompleteMultipartUpload alone. */
   completeConditions?: 'ignore' | 'refuse';
   /** A missing object is answered 404 without a body. */
@@ -27,4 +45,56 @@ export interface S3Quirks {
   unknownUploads?: 'fail';
   /** Aborting an upload that is complete is answered NoSuchKey: OpenStack Swift. */
   abortOfCompleted?: 'no-such-key';
+}
+
+/** The answer as a store writes it that is not S3. */
+export function disguise(quirks: S3Quirks, answer: S3Response, method = 'GET'): S3Response {
+  const { body, headers } = answer;
+  const xml = quirks.xml && typeof body === 'string' ? { body: prefixed(body) } : {};
+  const length =
+    quirks.headLength && method === 'HEAD' ? { 'content-length': undefined } : undefined;
+  return { ...answer, ...xml, headers: { ...headers, ...length } };
+}
+
+function prefixed(document: string): string {
+  return document
+    .replace(/<(\/?)([A-Za-z])/g, '<$1ns0:$2')
+    .replace(/ xmlns=/g, ' xmlns:ns0=')
+    .replace(/>([^<]+)<\//g, (_, text: string) => `><![CDATA[${unescape(text)}]]></`);
+}
+
+const entities: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+
+function unescape(text: string): string {
+  return text.replace(/&(\w+);/g, (whole, name: string) => entities[name] ?? whole);
+}
+
+/** @throws S3Error if the bucket is in the path, and the store takes it in the host only */
+export function refusePathStyle({ path, bucket }: S3Request, { pathStyle }: S3Quirks): void {
+  if (!pathStyle || !bucket || !`${path}/`.startsWith(`/${bucket}/`)) return;
+  throw new S3Error('SecondLevelDomainForbidden');
+}
+
+/** @throws S3Error if a policy of the bucket denies the request */
+export function obeyPolicy(
+  { operation, headers }: S3Request,
+  { owner, requires = {} }: S3Quirks,
+): void {
+  const creates = operation === 'PutObject' || operation === 'CreateMultipartUpload';
+  const wanted = {
+    ...(creates ? requires : {}),
+    ...(owner === undefined ? {} : { 'x-amz-expected-bucket-owner': owner }),
+  };
+  const isDenied = Object.entries(wanted).some(([name, value]) => headers[name] !== value);
+  if (isDenied) throw new S3Error('AccessDenied');
+}
+
+/** @throws S3Error for a put without a checksum into a bucket with Object Lock */
+export function requireChecksum({ headers }: S3Request, { objectLock }: S3Quirks): void {
+  if (!objectLock || headers['content-md5'] !== undefined) return;
+  if (Object.keys(headers).some((name) => /^x-amz-checksum-(?!algorithm|type)/.test(name))) return;
+  throw new S3Error('InvalidRequest', {
+    message:
+      'Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters',
+  });
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
-import { systemClock } from '../../../src/domain/clock.ts';
+import { systemClock } from '../../../src/foundation/domain/clock.ts';
 import { authorizationHeader, type S3Credentials } from './authentication.ts';
 import { createChunkSigner, sha256Hex } from './signature.ts';
 

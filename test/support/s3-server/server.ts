@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type Clock, systemClock } from '../../../src/domain/clock.ts';
+import { type Clock, systemClock } from '../../../src/foundation/domain/clock.ts';
 import type { S3Credentials } from './authentication.ts';
 import type { S3Limits } from './context.ts';
 import { type RequestLogEntry, serveRequest } from './exchange.ts';

@@ -5,8 +5,8 @@ import {
   type SandboxOptions,
   type SandboxResult,
   type SandboxRow,
-} from '../../../src/sandbox/sandbox.ts';
-import { JsonObject, trustJson } from '../../../src/transforms/json.ts';
+} from '../../../src/rows/sandbox/sandbox.ts';
+import { JsonObject, trustJson } from '../../../src/rows/transforms/json.ts';
 
 export const intervalEndMs = 1_714_557_600_000;
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { expect, onTestFinished } from 'vitest';
-import type { Compression } from '../../../src/encoders/encoder.ts';
+import type { Compression } from '../../../src/rows/encoders/encoder.ts';
 import { hour, projectPath } from '../exported-events.ts';
 import { bucket, type Installation } from '../installation.ts';
 import { unpack } from '../unpack.ts';

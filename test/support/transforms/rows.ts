@@ -1,5 +1,5 @@
-import { Chain } from '../../../src/transforms/chain.ts';
-import type { ChainColumns } from '../../../src/transforms/chain-step.ts';
+import { Chain } from '../../../src/rows/transforms/chain.ts';
+import type { ChainColumns } from '../../../src/rows/transforms/chain-step.ts';
 import {
   type Json,
   JsonObject,
@@ -8,14 +8,14 @@ import {
   stringOf,
   textOf,
   trustJson,
-} from '../../../src/transforms/json.ts';
-import { compileStep, type RowStep, type Step } from '../../../src/transforms/step.ts';
+} from '../../../src/rows/transforms/json.ts';
+import { compileStep, type RowStep, type Step } from '../../../src/rows/transforms/step.ts';
 import {
   type Apply,
   makeRow,
   type Row,
   type Transform,
-} from '../../../src/transforms/transform.ts';
+} from '../../../src/rows/transforms/transform.ts';
 
 /** A row from JSON text, its columns as a source would give them: as text. */
 export function rowOfText(text: string): Row {

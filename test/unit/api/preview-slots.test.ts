@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ApiError } from '../../../src/api/api-error.ts';
-import { PreviewSlots } from '../../../src/api/insights/preview-slots.ts';
+import { ApiError } from '../../../src/service/api/api-error.ts';
+import { PreviewSlots } from '../../../src/service/api/insights/preview-slots.ts';
 
 /** Slots with 10 s of time. A tenth comes back; only previews move the clock. */
 function slotsWithTime() {

@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
 import { expect, test } from 'vitest';
-import { problemsOf } from '../../../src/api/validation/problem-of.ts';
-import { createAjv } from '../../../src/api/validation/validator.ts';
-import { encoders } from '../../../src/encoders/index.ts';
-import { withFileSettings } from '../../../src/destinations/file-config.ts';
-import { noOpDefinition } from '../../../src/destinations/no-op/definition.ts';
+import { problemsOf } from '../../../src/service/api/validation/problem-of.ts';
+import { createAjv } from '../../../src/service/api/validation/validator.ts';
+import { encoders } from '../../../src/rows/encoders/index.ts';
+import { withFileSettings } from '../../../src/rows/destinations/file-config.ts';
+import { noOpDefinition } from '../../../src/rows/destinations/no-op/definition.ts';
 
 const config = withFileSettings(noOpDefinition, encoders).configSchema;
 

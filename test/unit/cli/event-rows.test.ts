@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readEventRows } from '../../../src/cli/arguments.ts';
+import { readEventRows } from '../../../src/clients/cli/arguments.ts';
 
 test('the quickstart writes from one to ten million events', () => {
   expect(['1', '20000', '10000000'].map(readEventRows)).toEqual([1, 20_000, 10_000_000]);

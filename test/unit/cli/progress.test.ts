@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createProgress } from '../../../src/cli/api/progress.ts';
+import { createProgress } from '../../../src/clients/cli/api/progress.ts';
 
 /** What a progress writes: on a terminal or elsewhere. */
 function written(drawsProgress: boolean, shares: readonly number[]): string {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { paintFor, plain, visible } from '../../../src/cli/text.ts';
+import { paintFor, plain, visible } from '../../../src/clients/cli/text.ts';
 
 const foreign = 'a\u001b[2J\n\u009b1m\u202e\u2066\u2028\u061c\u007fb';
 

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../../src/config/config.ts';
-import { parseModelsFile, readModelsFile } from '../../../src/config/models-file.ts';
-import { parseQuery } from '../../../src/query/parse-query.ts';
-import { checkModelExpression } from '../../../src/query/wall.ts';
+import { ConfigError } from '../../../src/foundation/config/config.ts';
+import { parseModelsFile, readModelsFile } from '../../../src/foundation/config/models-file.ts';
+import { parseQuery } from '../../../src/rows/query/parse-query.ts';
+import { checkModelExpression } from '../../../src/rows/query/wall.ts';
 
 const options = {
   checkExpression: checkModelExpression,

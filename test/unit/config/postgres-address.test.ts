@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { readConfig } from '../../../src/config/config.ts';
-import { findAddressFault } from '../../../src/config/postgres-address.ts';
+import { readConfig } from '../../../src/foundation/config/config.ts';
+import { findAddressFault } from '../../../src/foundation/config/postgres-address.ts';
 
 test.each([
   'postgres://u:p@host/db',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findUnknownSettings } from '../../../src/config/unknown-settings.ts';
+import { findUnknownSettings } from '../../../src/foundation/config/unknown-settings.ts';
 
 test.each([
   ['DATABSE_URL', 'DATABASE_URL'],

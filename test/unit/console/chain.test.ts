@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest';
-import { inOrder, moved, ordersOf, placeAt } from '../../../src/console/chain-order.ts';
-import { configOf } from '../../../src/console/form/fields.ts';
+import { inOrder, moved, ordersOf, placeAt } from '../../../src/clients/console/chain-order.ts';
+import { configOf } from '../../../src/clients/console/form/fields.ts';
 import {
   fieldsOfPlugin,
   pluginOf,
   type StepPlugin,
   stepChangeOf,
   stepDraftOf,
-} from '../../../src/console/form/step-draft.ts';
-import { labRowsOf } from '../../../src/console/lab-rows.ts';
-import { formatShare } from '../../../src/console/numbers.ts';
-import { rejectedBy } from '../../../src/console/step-counts.ts';
+} from '../../../src/clients/console/form/step-draft.ts';
+import { labRowsOf } from '../../../src/clients/console/lab-rows.ts';
+import { formatShare } from '../../../src/clients/console/numbers.ts';
+import { rejectedBy } from '../../../src/clients/console/step-counts.ts';
 
 describe('the order of a chain', () => {
   test.each([
@@ -115,7 +115,7 @@ describe('the form of a step', () => {
     };
     expect(pluginOf(stored)).toEqual(plugin);
     const { name, description, enabled, values } = stepDraftOf(plugin, stored);
-    expect([name, description, enabled, values.salt]).toEqual(['', 'Mine', true, '']);
+    expect([name, description, enabled, values.salt]).toEqual(['', 'Mine', 'yes', '']);
   });
 });
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { changeLines } from '../../../src/console/change-lines.ts';
+import { changeLines } from '../../../src/clients/console/change-lines.ts';
 
 const line = (field: string, before: string | null, after: string | null, isSecret = false) => ({
   field,

@@ -3,7 +3,7 @@ import {
   describeBlocker,
   needsOperator,
   reprocessOf,
-} from '../../../src/console/coverage-blocker.ts';
+} from '../../../src/clients/console/coverage-blocker.ts';
 
 const now = Date.parse('2024-03-12T18:00:00Z');
 const range = {

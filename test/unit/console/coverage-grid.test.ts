@@ -1,5 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { countStates, gridRows, pageBounds, shapeOf } from '../../../src/console/coverage-grid.ts';
+import {
+  countStates,
+  gridRows,
+  pageBounds,
+  shapeOf,
+} from '../../../src/clients/console/coverage-grid.ts';
 
 const iso = (text: string) => Date.parse(`${text}Z`);
 const now = iso('2024-03-13T10:30:00');

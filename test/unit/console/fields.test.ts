@@ -6,8 +6,8 @@ import {
   labelOf,
   type PropertySchema,
   valuesOf,
-} from '../../../src/console/form/fields.ts';
-import { readDescription } from '../../../src/console/form/openapi.ts';
+} from '../../../src/clients/console/form/fields.ts';
+import { readDescription } from '../../../src/clients/console/form/openapi.ts';
 
 const schema: PropertySchema = {
   type: 'object',

@@ -1,12 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import type { BatchExport } from '../../../src/console/api-types.ts';
-import { checkDraft, withIncomplete } from '../../../src/console/form/check-draft.ts';
-import { bodyOf, draftOf, rowsOf } from '../../../src/console/form/draft.ts';
-import { fieldsOf, type PropertySchema } from '../../../src/console/form/fields.ts';
-import { applies, choicesOf, isSent, withFormat } from '../../../src/console/form/file-settings.ts';
-import { inFormWords, labelsOf } from '../../../src/console/form/form-words.ts';
-import { type ApiDescription, offered } from '../../../src/console/form/openapi.ts';
-import { createTimeFormat } from '../../../src/console/times.ts';
+import type { BatchExport } from '../../../src/clients/console/api-types.ts';
+import { checkDraft, withIncomplete } from '../../../src/clients/console/form/check-draft.ts';
+import { bodyOf, draftOf, rowsOf } from '../../../src/clients/console/form/draft.ts';
+import { fieldsOf, type PropertySchema } from '../../../src/clients/console/form/fields.ts';
+import {
+  applies,
+  choicesOf,
+  isSent,
+  withFormat,
+} from '../../../src/clients/console/form/file-settings.ts';
+import { inFormWords, labelsOf } from '../../../src/clients/console/form/form-words.ts';
+import { type ApiDescription, offered } from '../../../src/clients/console/form/openapi.ts';
+import { createTimeFormat } from '../../../src/clients/console/times.ts';
 
 const times = createTimeFormat('en', 'UTC');
 const days = { anyOf: [{ type: 'integer', minimum: 1, maximum: 2 }, { type: 'null' }] };

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { describeGoing, describeMissing } from '../../../src/console/going-rows.ts';
-import { lateRowsIn } from '../../../src/console/coverage-grid.ts';
+import { describeGoing, describeMissing } from '../../../src/clients/console/going-rows.ts';
+import { lateRowsIn } from '../../../src/clients/console/coverage-grid.ts';
 
 const totals = {
   ...{ delivered_rows: 1_000, rows_now: 100, would_go: 900, would_go_is: 'at_least' as const },

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import type { Draft } from '../../../src/console/form/draft.ts';
-import { fieldsOf } from '../../../src/console/form/fields.ts';
-import type { ApiDescription } from '../../../src/console/form/openapi.ts';
-import { draftItem, readDraft, textOfDraft } from '../../../src/console/kept-drafts.ts';
+import type { Draft } from '../../../src/clients/console/form/draft.ts';
+import { fieldsOf } from '../../../src/clients/console/form/fields.ts';
+import type { ApiDescription } from '../../../src/clients/console/form/openapi.ts';
+import { draftItem, readDraft, textOfDraft } from '../../../src/clients/console/kept-drafts.ts';
 
 const field = { type: 'string' } as const;
 const destinationOf = (type: string, properties: object) => ({

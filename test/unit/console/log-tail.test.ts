@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { LogEntry } from '../../../src/console/api-types.ts';
-import { appended } from '../../../src/console/log-tail.ts';
+import type { LogEntry } from '../../../src/clients/console/api-types.ts';
+import { appended } from '../../../src/clients/console/log-tail.ts';
 
 const entry = (id: number) => ({ id, entry: { message: `line ${id}` } as LogEntry });
 

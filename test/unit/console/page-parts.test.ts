@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { formatBytes, formatCell, formatCount, plural } from '../../../src/console/numbers.ts';
-import { hrefOf, type Route, readRoute } from '../../../src/console/route.ts';
+import {
+  formatBytes,
+  formatCell,
+  formatCount,
+  plural,
+} from '../../../src/clients/console/numbers.ts';
+import { hrefOf, type Route, readRoute } from '../../../src/clients/console/route.ts';
 
 describe('addresses', () => {
   const routes: readonly Route[] = [

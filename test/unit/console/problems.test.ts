@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { readErrorBody, readRunError, sortProblems } from '../../../src/console/problems.ts';
+import {
+  readErrorBody,
+  readRunError,
+  sortProblems,
+} from '../../../src/clients/console/problems.ts';
 
 describe('an error answer', () => {
   test('shows all its problems and its request', () => {

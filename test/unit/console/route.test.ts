@@ -6,7 +6,7 @@ import {
   type Route,
   readRoute,
   withQuery,
-} from '../../../src/console/route.ts';
+} from '../../../src/clients/console/route.ts';
 
 const exportId = 'a b/1';
 const routes: Route[] = [

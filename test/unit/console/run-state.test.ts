@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { attemptsOf, stateOf } from '../../../src/console/run-state.ts';
+import { attemptsOf, stateOf } from '../../../src/clients/console/run-state.ts';
 
 const at = '2024-03-12T05:30:00Z';
 const before = Date.parse(at) - 60_000;

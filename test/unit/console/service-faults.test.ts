@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readServiceFaults } from '../../../src/console/service-faults.ts';
+import { readServiceFaults } from '../../../src/clients/console/service-faults.ts';
 
 test('each part that is not ok is named with its reason', () => {
   const checks = { postgres: 'ok', queue: 'ok', era: 'ok', workers: 'no worker has reported' };

@@ -5,7 +5,7 @@ import {
   formatRelative,
   formatUtc,
   readLocalInput,
-} from '../../../src/console/times.ts';
+} from '../../../src/clients/console/times.ts';
 
 const berlin = createTimeFormat('en-GB', 'Europe/Berlin');
 const now = Date.parse('2024-03-12T18:00:00Z');

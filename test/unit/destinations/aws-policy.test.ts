@@ -32,7 +32,7 @@ const permissions: Readonly<Record<string, string>> = {
 };
 
 test('the policy for AWS allows what the destination asks for, and nothing else', () => {
-  const folder = path.join(root, 'src/destinations/s3');
+  const folder = path.join(root, 'src/rows/destinations/s3');
   const source = readdirSync(folder)
     .filter((name) => name.endsWith('.ts') && name !== 'testkit.ts')
     .map((name) => readFileSync(path.join(folder, name), 'utf8'))

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { fileDefinition } from '../../../src/destinations/file/definition.ts';
+import { fileDefinition } from '../../../src/rows/destinations/file/definition.ts';
 
 const enclose = (directory: unknown) => fileDefinition.enclose?.({ directory }, 7)?.directory;
 

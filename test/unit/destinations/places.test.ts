@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { s3Definition } from '../../../src/destinations/s3/definition.ts';
+import { s3Definition } from '../../../src/rows/destinations/s3/definition.ts';
 
 const placeOf = (config: Readonly<Record<string, unknown>>) =>
   s3Definition.place({ bucket_name: 'b', region: 'eu-central-1', ...config });

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { expect, test } from 'vitest';
-import { type BodyErrors, collectBody } from '../../../src/destinations/s3/collect-body.ts';
+import { type BodyErrors, collectBody } from '../../../src/rows/destinations/s3/collect-body.ts';
 
 const errors: BodyErrors = {
   tooLong: () => new Error('too long'),

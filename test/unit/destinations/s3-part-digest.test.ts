@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { PartDigest } from '../../../src/destinations/s3/part-digest.ts';
+import { PartDigest } from '../../../src/rows/destinations/s3/part-digest.ts';
 
 it('sums a part that came in pieces as the whole', () => {
   fc.assert(

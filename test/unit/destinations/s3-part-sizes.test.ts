@@ -1,38 +1,78 @@
 import { describe, expect, it } from 'vitest';
-import { partSize } from '../../../src/destinations/s3/part-sizes.ts';
+import {
+  learnParts,
+  type PartPlan,
+  partSize,
+  planParts,
+} from '../../../src/rows/destinations/s3/part-sizes.ts';
+import { usualParts } from '../../../src/foundation/domain/store-traits.ts';
 
 const mebibyte = 1024 ** 2;
+const gibibyte = 1024 ** 3;
 const tebibyte = 1024 ** 4;
 
-function capacity(partBytes: number, maxParts: number): number {
+const plan = (mib: number, most = 10_000, equal = false): PartPlan => ({
+  ...{ bytes: mib * mebibyte, most, equal },
+});
+
+function capacity(parts: PartPlan): number {
   let sum = 0;
-  for (let number = 1; number <= maxParts; number += 1)
-    sum += partSize(number, partBytes, maxParts);
+  for (let number = 1; number <= parts.most; number += 1) sum += partSize(number, parts);
   return sum;
 }
 
 describe('part sizes', () => {
   it.each([5, 8, 16, 64])('hold the largest object that S3 knows, from %i MiB on', (size) => {
-    expect(capacity(size * mebibyte, 10_000)).toBeGreaterThanOrEqual(5 * tebibyte);
+    expect(capacity(plan(size))).toBeGreaterThanOrEqual(5 * tebibyte);
   });
 
   it('never shrink, and stay between the limits of S3 and of a buffer', () => {
     for (let number = 2; number <= 10_000; number += 1) {
-      const size = partSize(number, 8 * mebibyte, 10_000);
-      expect(size).toBeGreaterThanOrEqual(partSize(number - 1, 8 * mebibyte, 10_000));
+      const size = partSize(number, plan(8));
+      expect(size).toBeGreaterThanOrEqual(partSize(number - 1, plan(8)));
       expect(size).toBeLessThanOrEqual(2048 * mebibyte);
     }
   });
 
-  it('stay small for files of ordinary size', () => {
-    expect(partSize(1, 8 * mebibyte, 10_000)).toBe(8 * mebibyte);
+  it('are equal in files of ordinary size, and in all files of a store that wants it', () => {
+    expect(partSize(1, plan(8))).toBe(8 * mebibyte);
     // 15 GiB.
-    expect(partSize(2_000, 8 * mebibyte, 10_000)).toBe(8 * mebibyte);
+    expect(partSize(2_000, plan(8))).toBe(8 * mebibyte);
+    expect(partSize(10_000, plan(8, 10_000, true))).toBe(8 * mebibyte);
   });
 
   it('grow soon if few parts are allowed', () => {
-    expect([1, 2, 3, 4].map((number) => partSize(number, 5 * mebibyte, 4) / mebibyte)).toEqual([
+    expect([1, 2, 3, 4].map((number) => partSize(number, plan(5, 4)) / mebibyte)).toEqual([
       5, 10, 20, 40,
     ]);
+  });
+});
+
+describe('the parts of a file', () => {
+  const limits = { partBytes: 8 * mebibyte, maxParts: 10_000 };
+
+  it('are so large that a file with a limit keeps to one size', () => {
+    const parts = planParts(limits, usualParts, 100 * gibibyte);
+    expect(2_000 * parts.bytes).toBeGreaterThanOrEqual(100 * gibibyte);
+    expect(planParts(limits, usualParts, 1 * gibibyte).bytes).toBe(8 * mebibyte);
+    expect(planParts(limits, usualParts, null)).toEqual({ ...plan(8), equal: false });
+  });
+
+  it('are larger at a store that allows few', () => {
+    const learned = learnParts(plan(8), Array(1_000).fill(8 * mebibyte), 1_000);
+    expect(learned).toMatchObject({ equal: false, most: 1_000 });
+    const next = planParts(limits, learned ?? usualParts, null);
+    expect(next.most).toBe(1_000);
+    // No file begins with larger ones: they are held in memory.
+    expect(next.bytes).toBe(64 * mebibyte);
+  });
+
+  it('are equal after a refusal of different ones, and larger if equal ones were refused', () => {
+    const different = [8, 8, 16, 16, 3].map((mib) => mib * mebibyte);
+    const learned = learnParts(plan(8), different, null);
+    expect(learned).toEqual({ equal: true, most: 10_000, bytes: 8 * mebibyte });
+    const same = [8, 8, 8, 3].map((mib) => mib * mebibyte);
+    expect(learnParts(plan(8), same, null)).toMatchObject({ bytes: 32 * mebibyte });
+    expect(learnParts(plan(64, 10_000, true), same, null)).toBeNull();
   });
 });

@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { queryString } from '../../../src/destinations/s3/query-string.ts';
-import { emptyHash, RequestSigner, sha256 } from '../../../src/destinations/s3/sign-request.ts';
+import { queryString } from '../../../src/rows/destinations/s3/query-string.ts';
+import {
+  emptyHash,
+  RequestSigner,
+  sha256,
+} from '../../../src/rows/destinations/s3/sign-request.ts';
 
 /** The examples of https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html */
 const keys = {

@@ -2,8 +2,8 @@
 
 import { GetObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { expect, test } from 'vitest';
-import { queryString } from '../../../src/destinations/s3/query-string.ts';
-import { openStoreClient } from '../../../src/destinations/s3/store-client.ts';
+import { queryString } from '../../../src/rows/destinations/s3/query-string.ts';
+import { openStoreClient } from '../../../src/rows/destinations/s3/store-client.ts';
 
 const keys = { accessKeyId: 'AKID', secretAccessKey: 'secret' };
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { allTraits, type StoreTraits } from '../../../src/destinations/destination.ts';
-import { SharedProbes } from '../../../src/destinations/shared-probes.ts';
+import { allTraits, type StoreTraits } from '../../../src/rows/destinations/destination.ts';
+import { SharedProbes } from '../../../src/rows/destinations/shared-probes.ts';
 
 const later = () => AbortSignal.timeout(30_000);
 

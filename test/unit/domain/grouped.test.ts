@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { Grouped } from '../../../src/domain/grouped.ts';
+import { Grouped } from '../../../src/foundation/domain/grouped.ts';
 
 const isOfAll = (error: unknown) => (error as { code?: unknown }).code === 'ECONNREFUSED';
 

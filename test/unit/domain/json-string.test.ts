@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { isEscapedByte, skipPlainBytes } from '../../../src/domain/json-string.ts';
+import { isEscapedByte, skipPlainBytes } from '../../../src/foundation/domain/json-string.ts';
 
 const firstEscaped = (bytes: Uint8Array, from: number, end: number): number => {
   let at = from;

@@ -6,7 +6,7 @@ import {
   literalFolder,
   maxPrefixBytes,
   renderKeyTemplate,
-} from '../../../src/domain/key-template.ts';
+} from '../../../src/foundation/domain/key-template.ts';
 
 const values = {
   // A year's last hour, so that start and end differ in every field but minute and second.

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { Grouped } from '../../../src/domain/grouped.ts';
-import { KeyedGroups } from '../../../src/domain/keyed-groups.ts';
+import { Grouped } from '../../../src/foundation/domain/grouped.ts';
+import { KeyedGroups } from '../../../src/foundation/domain/keyed-groups.ts';
 
 /** Each group is answered when the test says so. */
 function openGroups() {

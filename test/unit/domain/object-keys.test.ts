@@ -5,7 +5,7 @@ import {
   manifestKey,
   manifestKeyOf,
   rejectedKey,
-} from '../../../src/domain/object-keys.ts';
+} from '../../../src/foundation/domain/object-keys.ts';
 
 const interval = { start: Date.UTC(2024, 2, 1), end: Date.UTC(2024, 2, 1, 1) };
 const stem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseSpanBack, parseTime } from '../../../src/domain/parse-time.ts';
+import { parseSpanBack, parseTime } from '../../../src/foundation/domain/parse-time.ts';
 
 test.each([
   ['2024-03-01T00:00:00Z', '2024-03-01T00:00:00.000000Z', true],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ConfigError, readConfig } from '../../../src/config/config.ts';
-import { parseRedisAddress } from '../../../src/domain/redis-address.ts';
+import { ConfigError, readConfig } from '../../../src/foundation/config/config.ts';
+import { parseRedisAddress } from '../../../src/foundation/domain/redis-address.ts';
 
 function messageOf(work: () => unknown): string {
   try {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type ErrorCode, SluiceError } from '../../../src/domain/errors.ts';
-import { decideAttempt, defaultRetryPolicy } from '../../../src/domain/retry-policy.ts';
+import { type ErrorCode, SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { decideAttempt, defaultRetryPolicy } from '../../../src/foundation/domain/retry-policy.ts';
 
 const policy = { ...defaultRetryPolicy, maxAttempts: 3, secondOpinionMs: 10_000 };
 

@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
 import { constants, crc32, deflateRaw } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { ParallelBlocks } from '../../../src/encoders/codecs/parallel-blocks.ts';
+import { ParallelBlocks } from '../../../src/rows/encoders/codecs/parallel-blocks.ts';
 import {
   streamCodecOf,
   streamCompressions,
-} from '../../../src/encoders/codecs/stream-compressions.ts';
-import type { Compression } from '../../../src/encoders/encoder.ts';
+} from '../../../src/rows/encoders/codecs/stream-compressions.ts';
+import type { Compression } from '../../../src/rows/encoders/encoder.ts';
 import { unpack } from '../../support/unpack.ts';
 
 async function compress(compression: Compression, chunks: readonly Buffer[]): Promise<Buffer> {

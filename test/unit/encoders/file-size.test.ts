@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import type { RowBlock } from '../../../src/domain/row-block.ts';
-import { csv } from '../../../src/encoders/csv/definition.ts';
-import type { EncoderDefinition } from '../../../src/encoders/encoder.ts';
-import { jsonLines, openEncoder } from '../../../src/encoders/index.ts';
-import { parquet } from '../../../src/encoders/parquet/definition.ts';
+import type { RowBlock } from '../../../src/foundation/domain/row-block.ts';
+import { csv } from '../../../src/rows/encoders/csv/definition.ts';
+import type { EncoderDefinition } from '../../../src/rows/encoders/encoder.ts';
+import { jsonLines, openEncoder } from '../../../src/rows/encoders/index.ts';
+import { parquet } from '../../../src/rows/encoders/parquet/definition.ts';
 import { compressionsOf } from '../../support/compressions.ts';
 import { columnsOf, rowBlocks, type TestRow } from '../../support/row-blocks.ts';
 

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ByteWriter } from '../../../src/domain/byte-writer.ts';
-import { openBitSetter } from '../../../src/encoders/parquet/bloom-bits.ts';
-import { BloomFilter } from '../../../src/encoders/parquet/bloom-filter.ts';
-import { xxh64 } from '../../../src/encoders/parquet/xxhash.ts';
+import { ByteWriter } from '../../../src/foundation/domain/byte-writer.ts';
+import { openBitSetter } from '../../../src/rows/encoders/parquet/bloom-bits.ts';
+import { BloomFilter } from '../../../src/rows/encoders/parquet/bloom-filter.ts';
+import { xxh64 } from '../../../src/rows/encoders/parquet/xxhash.ts';
 
 const salts = [0x47b6137b, 0x44974d91, 0x8824ad5b];
 const filterBytes = 2 ** 10 * salts.length * 4;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
-import type { ParquetSizes } from '../../../src/encoders/parquet/sizes.ts';
+import type { ParquetSizes } from '../../../src/rows/encoders/parquet/sizes.ts';
 import { encodeParquet } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlocks, type TestRow } from '../../support/row-blocks.ts';
 

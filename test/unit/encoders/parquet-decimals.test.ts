@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { jsonNumberOf } from '../../../src/encoders/parquet/json-forms.ts';
+import { jsonNumberOf } from '../../../src/rows/encoders/parquet/json-forms.ts';
 
 const limits = fc
   .tuple(fc.integer({ min: 1, max: 18 }), fc.nat(18))

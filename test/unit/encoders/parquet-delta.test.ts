@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { ByteWriter } from '../../../src/domain/byte-writer.ts';
-import { putDeltas } from '../../../src/encoders/parquet/delta.ts';
+import { ByteWriter } from '../../../src/foundation/domain/byte-writer.ts';
+import { putDeltas } from '../../../src/rows/encoders/parquet/delta.ts';
 
 /** Reads DELTA_BINARY_PACKED bit by bit, as the format says. */
 function readDeltas(bytes: Uint8Array): bigint[] {

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { viewOf } from '../../../src/domain/byte-writer.ts';
-import { parquet } from '../../../src/encoders/parquet/definition.ts';
-import { Dictionary } from '../../../src/encoders/parquet/dictionary.ts';
-import { openParquet } from '../../../src/encoders/parquet/encode.ts';
-import { defaultSizes, type ParquetSizes } from '../../../src/encoders/parquet/sizes.ts';
+import { viewOf } from '../../../src/foundation/domain/byte-writer.ts';
+import { parquet } from '../../../src/rows/encoders/parquet/definition.ts';
+import { Dictionary } from '../../../src/rows/encoders/parquet/dictionary.ts';
+import { openParquet } from '../../../src/rows/encoders/parquet/encode.ts';
+import { defaultSizes, type ParquetSizes } from '../../../src/rows/encoders/parquet/sizes.ts';
 import { compressionsOf } from '../../support/compressions.ts';
 import { encodeParquet, readMetadata } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../../support/row-blocks.ts';

@@ -1,6 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bitWidthOf, encodeHybrid, maxHybridBytes } from '../../../src/encoders/parquet/levels.ts';
+import {
+  bitWidthOf,
+  encodeHybrid,
+  maxHybridBytes,
+} from '../../../src/rows/encoders/parquet/levels.ts';
 
 /** A plain reading of the format's description, one value after the other. */
 function decodeHybrid(bytes: Uint8Array, count: number, bitWidth: number): number[] {

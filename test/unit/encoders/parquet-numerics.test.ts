@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { Column } from '../../../src/domain/row-block.ts';
-import { openParquet } from '../../../src/encoders/parquet/encode.ts';
+import type { Column } from '../../../src/foundation/domain/row-block.ts';
+import { openParquet } from '../../../src/rows/encoders/parquet/encode.ts';
 import { rowBlock, type TestRow } from '../../support/row-blocks.ts';
 
 /** The file of one column of numerics, and the rows that are not in it. */

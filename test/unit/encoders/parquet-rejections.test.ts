@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { openParquet } from '../../../src/encoders/parquet/encode.ts';
+import { openParquet } from '../../../src/rows/encoders/parquet/encode.ts';
 import { encodeAll, readWithHyparquet } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlock, type TestRow } from '../../support/row-blocks.ts';
 

@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type ColumnType, textOfJson } from '../../../src/domain/row-block.ts';
-import { parquet } from '../../../src/encoders/parquet/definition.ts';
+import { type ColumnType, textOfJson } from '../../../src/foundation/domain/row-block.ts';
+import { parquet } from '../../../src/rows/encoders/parquet/definition.ts';
 import { encodeParquet } from '../../support/parquet-readers.ts';
 import { rowBlock } from '../../support/row-blocks.ts';
 

@@ -5,8 +5,8 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { compress } from '@mongodb-js/zstd';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { streamCodecOf } from '../../../src/encoders/codecs/stream-compressions.ts';
-import { splitRecords } from '../../../src/encoders/text/split-records.ts';
+import { streamCodecOf } from '../../../src/rows/encoders/codecs/stream-compressions.ts';
+import { splitRecords } from '../../../src/rows/encoders/text/split-records.ts';
 
 let folder: string;
 beforeAll(async () => {

@@ -2,16 +2,16 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { FormatSettings } from '../../../src/domain/format-settings.ts';
-import type { Column } from '../../../src/domain/row-block.ts';
+import type { FormatSettings } from '../../../src/foundation/domain/format-settings.ts';
+import type { Column } from '../../../src/foundation/domain/row-block.ts';
 import type {
   Compression,
   EncoderDefinition,
   FormatOptions,
-} from '../../../src/encoders/encoder.ts';
-import { csv } from '../../../src/encoders/csv/definition.ts';
-import { encoders, jsonLines, openEncoder } from '../../../src/encoders/index.ts';
-import { parquet } from '../../../src/encoders/parquet/definition.ts';
+} from '../../../src/rows/encoders/encoder.ts';
+import { csv } from '../../../src/rows/encoders/csv/definition.ts';
+import { encoders, jsonLines, openEncoder } from '../../../src/rows/encoders/index.ts';
+import { parquet } from '../../../src/rows/encoders/parquet/definition.ts';
 import { compressionsOf } from '../../support/compressions.ts';
 import { encodeAll } from '../../support/parquet-readers.ts';
 import { parquetCases } from '../../support/parquet-schema-cases.ts';

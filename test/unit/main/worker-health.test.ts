@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { serveWorkerHealth, type WorkerHealth } from '../../../src/main/worker-health.ts';
-import { createMetrics } from '../../../src/telemetry/metrics.ts';
-import { checkReadiness } from '../../../src/use-cases/installation/check-readiness.ts';
+import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
+import { checkReadiness } from '../../../src/service/use-cases/installation/check-readiness.ts';
 
 let health: WorkerHealth | null = null;
 afterEach(async () => {

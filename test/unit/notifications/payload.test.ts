@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { Notification } from '../../../src/domain/notification.ts';
-import { retryDelayMs, retryDelaysMs } from '../../../src/domain/notification.ts';
-import { emailText, jsonBody, slackBody } from '../../../src/notifications/payload.ts';
+import type { Notification } from '../../../src/foundation/domain/notification.ts';
+import { retryDelayMs, retryDelaysMs } from '../../../src/foundation/domain/notification.ts';
+import { emailText, jsonBody, slackBody } from '../../../src/service/notifications/payload.ts';
 
 const failing: Notification = {
   eventId: '6c1a2f9e-1111-4222-8333-444455556666',

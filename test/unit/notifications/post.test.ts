@@ -3,7 +3,7 @@ import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, test } from 'vitest';
-import { answerOf, post } from '../../../src/notifications/post.ts';
+import { answerOf, post } from '../../../src/service/notifications/post.ts';
 
 test('informational answers without end are cut off after ten, long before the time limit', async () => {
   let sent = 0;

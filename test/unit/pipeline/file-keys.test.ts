@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { ReadColumn, ReadRow } from '../../../src/encoders/encoder.ts';
-import { rawProperty } from '../../../src/encoders/jsonlines/raw-json.ts';
-import { textOfDays } from '../../../src/encoders/parquet/read-times.ts';
+import type { ReadColumn, ReadRow } from '../../../src/rows/encoders/encoder.ts';
+import { rawProperty } from '../../../src/rows/encoders/jsonlines/raw-json.ts';
+import { textOfDays } from '../../../src/rows/encoders/parquet/read-times.ts';
 import { readRowsBy, registry } from '../../../src/main/connectors.ts';
-import { joinKeys, keyOfRow } from '../../../src/pipeline/key-values.ts';
+import { joinKeys, keyOfRow } from '../../../src/rows/pipeline/key-values.ts';
 
 const readRows = readRowsBy(registry);
 

@@ -8,7 +8,7 @@ import {
   KeyDifference,
   type KeySink,
   KeyTally,
-} from '../../../src/pipeline/key-tally.ts';
+} from '../../../src/rows/pipeline/key-tally.ts';
 
 const everyBucket = Array.from({ length: bucketCount }, (_, bucket) => bucket);
 const keys = fc.array(

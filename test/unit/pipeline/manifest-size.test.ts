@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { withManifestDigest } from '../../../src/pipeline/commit.ts';
-import type { CommitIntent } from '../../../src/pipeline/interval-job.ts';
+import { withManifestDigest } from '../../../src/rows/pipeline/commit.ts';
+import type { CommitIntent } from '../../../src/rows/pipeline/interval-job.ts';
 import { firstJob } from '../../support/interval-bench.ts';
 
 const job = firstJob();

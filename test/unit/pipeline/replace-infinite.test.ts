@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { InfiniteValues } from '../../../src/pipeline/replace-infinite.ts';
+import { InfiniteValues } from '../../../src/rows/pipeline/replace-infinite.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 
 const columns = columnsOf({ id: 'date', day: 'date', moment: 'timestamp', n: 'int8' });

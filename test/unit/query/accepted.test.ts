@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { eventsModel } from '../../../src/domain/events-model.ts';
-import { printTimeText } from '../../../src/query/time-text.ts';
-import { binaryOperators, comparisons } from '../../../src/query/allow-list.ts';
-import { normalizedText, parseQuery, schemaOf } from '../../../src/query/parse-query.ts';
-import { describeSql } from '../../../src/query/select.ts';
+import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
+import { printTimeText } from '../../../src/rows/query/time-text.ts';
+import { binaryOperators, comparisons } from '../../../src/rows/query/allow-list.ts';
+import { normalizedText, parseQuery, schemaOf } from '../../../src/rows/query/parse-query.ts';
+import { describeSql } from '../../../src/rows/query/select.ts';
 
 function read(text: string) {
   const result = parseQuery(text, eventsModel);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { BoundedMap } from '../../../src/query/bounded-map.ts';
+import { BoundedMap } from '../../../src/rows/query/bounded-map.ts';
 
 test('what was not read for the longest time leaves first, as soon as the weights are too much', () => {
   const map = new BoundedMap<string, number>(10);

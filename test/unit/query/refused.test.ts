@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { eventsModel } from '../../../src/domain/events-model.ts';
-import { parseQuery } from '../../../src/query/parse-query.ts';
+import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
+import { parseQuery } from '../../../src/rows/query/parse-query.ts';
 import { inSelect, refusedQueries } from '../../security/refused-queries.ts';
 
 describe.each(refusedQueries)('refuses among %s', (_, cases) => {

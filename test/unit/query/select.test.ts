@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { eventsModel } from '../../../src/domain/events-model.ts';
-import type { Model } from '../../../src/domain/model.ts';
-import { parseQuery } from '../../../src/query/parse-query.ts';
+import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
+import type { Model } from '../../../src/foundation/domain/model.ts';
+import { parseQuery } from '../../../src/rows/query/parse-query.ts';
 import {
   copySql,
   countSql,
   describeSql,
   outputsOf,
   type Selection,
-} from '../../../src/query/select.ts';
-import { checkModelExpression, checkWall } from '../../../src/query/wall.ts';
+} from '../../../src/rows/query/select.ts';
+import { checkModelExpression, checkWall } from '../../../src/rows/query/wall.ts';
 
 const small: Model = {
   ...eventsModel,

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { withDefaults } from '../../../src/domain/plugin.ts';
-import { inspectPlugin, readConfigSchema } from '../../../src/sandbox/inspect-plugin.ts';
+import { withDefaults } from '../../../src/foundation/domain/plugin.ts';
+import { inspectPlugin, readConfigSchema } from '../../../src/rows/sandbox/inspect-plugin.ts';
 import { applyPlugin } from '../../support/sandbox/apply-plugin.ts';
 
 interface Example {

@@ -1,21 +1,21 @@
 import { describe, expect, test } from 'vitest';
-import type { RowBlock } from '../../../src/domain/row-block.ts';
-import { jsonOfField } from '../../../src/encoders/index.ts';
-import { withOpenSteps } from '../../../src/sandbox/open-steps.ts';
+import type { RowBlock } from '../../../src/foundation/domain/row-block.ts';
+import { jsonOfField } from '../../../src/rows/encoders/index.ts';
+import { withOpenSteps } from '../../../src/rows/sandbox/open-steps.ts';
 import {
   type BlockTransformer,
   inThisThread,
   withBlocksInFlight,
-} from '../../../src/transforms/block-transformer.ts';
-import { findTransform } from '../../../src/transforms/index.ts';
-import { jsonNull, textOf } from '../../../src/transforms/json.ts';
+} from '../../../src/rows/transforms/block-transformer.ts';
+import { findTransform } from '../../../src/rows/transforms/index.ts';
+import { jsonNull, textOf } from '../../../src/rows/transforms/json.ts';
 import {
   type BatchStep,
   compileStep,
   defineOwnStep,
   type RowStep,
-} from '../../../src/transforms/step.ts';
-import { type RowsShape, RowTransformer } from '../../../src/transforms/transform-rows.ts';
+} from '../../../src/rows/transforms/step.ts';
+import { type RowsShape, RowTransformer } from '../../../src/rows/transforms/transform-rows.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 import {
   intervalEndMs,

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { type OpenStepsOptions, withOpenSteps } from '../../../src/sandbox/open-steps.ts';
-import { StepLog } from '../../../src/sandbox/step-log.ts';
-import { Chain } from '../../../src/transforms/chain.ts';
-import { defineOwnStep, type StepDefinition } from '../../../src/transforms/step.ts';
+import { type OpenStepsOptions, withOpenSteps } from '../../../src/rows/sandbox/open-steps.ts';
+import { StepLog } from '../../../src/rows/sandbox/step-log.ts';
+import { Chain } from '../../../src/rows/transforms/chain.ts';
+import { defineOwnStep, type StepDefinition } from '../../../src/rows/transforms/step.ts';
 import { intervalEndMs, rowOf, someEvent } from '../../support/sandbox/apply-plugin.ts';
 import { stepOf } from '../../support/transforms/rows.ts';
 import { until } from '../../support/until.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { inspectPlugin, readConfigSchema } from '../../../src/sandbox/inspect-plugin.ts';
+import { inspectPlugin, readConfigSchema } from '../../../src/rows/sandbox/inspect-plugin.ts';
 import {
   applyPlugin,
   rowOf,

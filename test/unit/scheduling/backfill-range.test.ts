@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import type { Cadence } from '../../../src/domain/cadence.ts';
-import type { CadenceHistory } from '../../../src/domain/schedule.ts';
+import type { Cadence } from '../../../src/foundation/domain/cadence.ts';
+import type { CadenceHistory } from '../../../src/foundation/domain/schedule.ts';
 import {
   countIntervals,
   intervalsIn,
   pageOfIntervals,
   widenRange,
-} from '../../../src/scheduling/backfill-range.ts';
+} from '../../../src/service/scheduling/backfill-range.ts';
 
 import { at, daily, showIntervals, utc, on } from './examples.ts';
 

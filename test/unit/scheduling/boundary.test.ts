@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import type { Cadence } from '../../../src/domain/cadence.ts';
+import type { Cadence } from '../../../src/foundation/domain/cadence.ts';
 import {
   boundaryAtOrBefore,
   countBoundaries,
   nextBoundary,
   nominalMs,
-} from '../../../src/scheduling/boundary.ts';
+} from '../../../src/service/scheduling/boundary.ts';
 import { at, daily, show, utc, weekly } from './examples.ts';
 
 function boundariesFrom(cadence: Cadence, from: string, count: number): string[] {

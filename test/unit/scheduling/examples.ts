@@ -1,10 +1,10 @@
 /** Short ways to write the tables of these tests. */
 
-import type { Cadence, Interval } from '../../../src/domain/cadence.ts';
-import type { CadenceHistory, Schedule } from '../../../src/domain/schedule.ts';
-import type { DataInterval, Instant } from '../../../src/domain/time.ts';
-import { openSchedule, type Settings } from '../../../src/scheduling/schedule.ts';
-import type { Timeline } from '../../../src/scheduling/timeline.ts';
+import type { Cadence, Interval } from '../../../src/foundation/domain/cadence.ts';
+import type { CadenceHistory, Schedule } from '../../../src/foundation/domain/schedule.ts';
+import type { DataInterval, Instant } from '../../../src/foundation/domain/time.ts';
+import { openSchedule, type Settings } from '../../../src/service/scheduling/schedule.ts';
+import type { Timeline } from '../../../src/service/scheduling/timeline.ts';
 
 /** `2024-03-10T05:00Z` to an instant; refuses what is not a time. */
 export function at(text: string): Instant {

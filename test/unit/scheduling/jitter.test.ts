@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { jitterMs } from '../../../src/scheduling/jitter.ts';
+import { jitterMs } from '../../../src/service/scheduling/jitter.ts';
 import { daily, utc, weekly } from './examples.ts';
 
 /** Ids that share all but their last digits, as UUIDv7 of one second do. */

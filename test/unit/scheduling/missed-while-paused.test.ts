@@ -1,9 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { missedWhilePaused } from '../../../src/scheduling/missed-while-paused.ts';
-import { planTicks } from '../../../src/scheduling/plan.ts';
-import { changeCadence, changeWindow, pause, unpause } from '../../../src/scheduling/schedule.ts';
-import { timelineOf } from '../../../src/scheduling/timeline.ts';
-import type { Schedule } from '../../../src/domain/schedule.ts';
+import { missedWhilePaused } from '../../../src/service/scheduling/missed-while-paused.ts';
+import { planTicks } from '../../../src/service/scheduling/plan.ts';
+import {
+  changeCadence,
+  changeWindow,
+  pause,
+  unpause,
+} from '../../../src/service/scheduling/schedule.ts';
+import { timelineOf } from '../../../src/service/scheduling/timeline.ts';
+import type { Schedule } from '../../../src/foundation/domain/schedule.ts';
 import { at, daily, scheduleFrom, showIntervals } from './examples.ts';
 
 const missed = (schedule: Schedule, now: number) =>

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { intervals } from '../../../src/domain/cadence.ts';
+import { intervals } from '../../../src/foundation/domain/cadence.ts';
 import {
   type CadenceInput,
   parseCadence,
   parseInterval,
-} from '../../../src/scheduling/parse-cadence.ts';
+} from '../../../src/service/scheduling/parse-cadence.ts';
 import { daily, weekly } from './examples.ts';
 
 function problemsOf(input: CadenceInput, minIntervalMinutes = 5): string[] {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import type { Schedule } from '../../../src/domain/schedule.ts';
-import type { Instant } from '../../../src/domain/time.ts';
-import { nextRunAt, planTicks } from '../../../src/scheduling/plan.ts';
-import { changeWindow, pause, unpause } from '../../../src/scheduling/schedule.ts';
+import type { Schedule } from '../../../src/foundation/domain/schedule.ts';
+import type { Instant } from '../../../src/foundation/domain/time.ts';
+import { nextRunAt, planTicks } from '../../../src/service/scheduling/plan.ts';
+import { changeWindow, pause, unpause } from '../../../src/service/scheduling/schedule.ts';
 import { at, daily, scheduleFrom, show } from './examples.ts';
 
 /** The ticks due at `now` as `start/end fate`. */

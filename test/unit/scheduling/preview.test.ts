@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { planTicks } from '../../../src/scheduling/plan.ts';
-import { previewIntervals } from '../../../src/scheduling/preview.ts';
-import { changeCadence } from '../../../src/scheduling/schedule.ts';
+import { planTicks } from '../../../src/service/scheduling/plan.ts';
+import { previewIntervals } from '../../../src/service/scheduling/preview.ts';
+import { changeCadence } from '../../../src/service/scheduling/schedule.ts';
 import { at, daily, scheduleFrom, showIntervals, utc } from './examples.ts';
 
 describe('previewIntervals', () => {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
 const root = new URL('../../../', import.meta.url);
-const readme = readFileSync(new URL('src/scheduling/README.md', root), 'utf8');
+const readme = readFileSync(new URL('src/service/scheduling/README.md', root), 'utf8');
 const claims = [...readme.matchAll(/Enforced by: (\S+) › (.+)/g)].map(
   ([, file = '', name = '']) => [file, name] as const,
 );

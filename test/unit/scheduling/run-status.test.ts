@@ -5,7 +5,7 @@ import {
   runMoves,
   runStatuses,
   terminalStatuses,
-} from '../../../src/domain/run.ts';
+} from '../../../src/foundation/domain/run.ts';
 
 test('a status is live or terminal', () => {
   expect([...liveStatuses, ...terminalStatuses].toSorted()).toEqual([...runStatuses].toSorted());

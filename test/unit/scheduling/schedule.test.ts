@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import type { Schedule } from '../../../src/domain/schedule.ts';
-import { tickAfter } from '../../../src/scheduling/cadence-history.ts';
-import { planTicks } from '../../../src/scheduling/plan.ts';
-import { changeCadence } from '../../../src/scheduling/schedule.ts';
+import type { Schedule } from '../../../src/foundation/domain/schedule.ts';
+import { tickAfter } from '../../../src/service/scheduling/cadence-history.ts';
+import { planTicks } from '../../../src/service/scheduling/plan.ts';
+import { changeCadence } from '../../../src/service/scheduling/schedule.ts';
 import { at, daily, scheduleFrom, show, showIntervals, utc, weekly } from './examples.ts';
 
 function intervalsDue(schedule: Schedule, now: string): string[] {

@@ -4,7 +4,7 @@ import {
   isWellFormedApiKey,
   mintApiKey,
   sameHash,
-} from '../../../src/security/api-keys.ts';
+} from '../../../src/foundation/security/api-keys.ts';
 
 test('a key is slc_, 32 base62 digits and 6 of checksum', () => {
   expect(mintApiKey()).toMatch(/^slc_[0-9A-Za-z]{38}$/);

@@ -4,14 +4,14 @@ import { request as httpsRequest } from 'node:https';
 import { once } from 'node:events';
 import type { AddressInfo, Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import {
   createOutboundAgents,
   type Lookup,
   type OutboundAgents,
-} from '../../../src/security/outbound-filter.ts';
+} from '../../../src/foundation/security/outbound-filter.ts';
 import { until } from '../../support/until.ts';
-import { isPublicAddress } from '../../../src/security/public-address.ts';
+import { isPublicAddress } from '../../../src/foundation/security/public-address.ts';
 
 describe('a public address', () => {
   it.each(['8.8.8.8', '52.216.1.1', '1.1.1.1', '172.32.0.1', '2606:4700::1', '2a05:d018::1'])(

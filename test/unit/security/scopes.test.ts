@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { allows, isGrantableScope, type Scope } from '../../../src/security/scopes.ts';
+import { allows, isGrantableScope, type Scope } from '../../../src/foundation/security/scopes.ts';
 
 test.each<[string[], Scope, boolean]>([
   [['batch_export:read'], 'batch_export:read', true],

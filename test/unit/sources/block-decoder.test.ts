@@ -1,11 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import type { RowBlock } from '../../../src/domain/row-block.ts';
-import { planModels } from '../../../src/sources/index.ts';
-import { BlockDecoder } from '../../../src/sources/postgres/block-decoder.ts';
-import { CopyFormatError } from '../../../src/sources/postgres/copy-format-error.ts';
-import { decoderOf } from '../../../src/sources/postgres/json-decoders.ts';
-import { RowBlockBuilder, type SourceBlock } from '../../../src/sources/postgres/row-blocks.ts';
-import { RowTooLargeError } from '../../../src/sources/postgres/row-skimmer.ts';
+import type { RowBlock } from '../../../src/foundation/domain/row-block.ts';
+import { planModels } from '../../../src/rows/sources/index.ts';
+import { BlockDecoder } from '../../../src/rows/sources/postgres/block-decoder.ts';
+import { CopyFormatError } from '../../../src/rows/sources/postgres/copy-format-error.ts';
+import { decoderOf } from '../../../src/rows/sources/postgres/json-decoders.ts';
+import {
+  RowBlockBuilder,
+  type SourceBlock,
+} from '../../../src/rows/sources/postgres/row-blocks.ts';
+import { RowTooLargeError } from '../../../src/rows/sources/postgres/row-skimmer.ts';
 import { columnsOf, int16, int32 } from '../../support/row-blocks.ts';
 
 const oid = { numeric: 1700, numericArray: 1231, int4Array: 1007, textArray: 1009, interval: 1186 };

@@ -3,8 +3,8 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import fc from 'fast-check';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Copy, CopyReader } from '../../../src/sources/postgres/copy-reader.ts';
-import { RowBlockBuilder } from '../../../src/sources/postgres/row-blocks.ts';
+import { type Copy, CopyReader } from '../../../src/rows/sources/postgres/copy-reader.ts';
+import { RowBlockBuilder } from '../../../src/rows/sources/postgres/row-blocks.ts';
 import { countLoopTurns } from '../../support/loop-turns.ts';
 import { columnsOf } from '../../support/row-blocks.ts';
 

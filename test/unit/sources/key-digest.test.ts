@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { hashInto, KeyDigest } from '../../../src/sources/postgres/key-digest.ts';
+import { hashInto, KeyDigest } from '../../../src/rows/sources/postgres/key-digest.ts';
 
 function hash(text: string): string {
   const state = new Int32Array(4);

@@ -1,6 +1,11 @@
 import { expect, test } from 'vitest';
-import { fullId, type Live, namesOf, stillPending } from '../../../src/sources/postgres/pending.ts';
-import { lastRecordEnd } from '../../../src/sources/postgres/replay.ts';
+import {
+  fullId,
+  type Live,
+  namesOf,
+  stillPending,
+} from '../../../src/rows/sources/postgres/pending.ts';
+import { lastRecordEnd } from '../../../src/rows/sources/postgres/replay.ts';
 
 const nothing: Live = {
   nowMs: 0,

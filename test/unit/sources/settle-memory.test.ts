@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { Look } from '../../../src/sources/postgres/live-transactions.ts';
-import type { Live } from '../../../src/sources/postgres/pending.ts';
-import { SettleMemory } from '../../../src/sources/postgres/settle-memory.ts';
+import type { Look } from '../../../src/rows/sources/postgres/live-transactions.ts';
+import type { Live } from '../../../src/rows/sources/postgres/pending.ts';
+import { SettleMemory } from '../../../src/rows/sources/postgres/settle-memory.ts';
 
 const live = (...preparedAtMs: number[]): Live => ({
   nowMs: 10_000,

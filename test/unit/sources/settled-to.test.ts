@@ -2,9 +2,9 @@
 
 import type pg from 'pg';
 import { describe, expect, test } from 'vitest';
-import { type Look, liveAt } from '../../../src/sources/postgres/live-transactions.ts';
-import { recallSettled, settleInterval } from '../../../src/sources/postgres/settle.ts';
-import { SharedServer } from '../../../src/sources/postgres/shared-server.ts';
+import { type Look, liveAt } from '../../../src/rows/sources/postgres/live-transactions.ts';
+import { recallSettled, settleInterval } from '../../../src/rows/sources/postgres/settle.ts';
+import { SharedServer } from '../../../src/rows/sources/postgres/shared-server.ts';
 
 const never = new AbortController().signal;
 const nowMs = Date.parse('2024-03-10T00:00:00Z');

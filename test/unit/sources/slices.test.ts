@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { countLimit, sliceInterval } from '../../../src/sources/postgres/slices.ts';
-import { manyRows } from '../../../src/sources/source.ts';
+import { countLimit, sliceInterval } from '../../../src/rows/sources/postgres/slices.ts';
+import { manyRows } from '../../../src/rows/sources/source.ts';
 
 const minute = 60_000;
 const day = 24 * 60 * minute;

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { locatePackage } from '../../../src/embedded-postgres/binaries.ts';
-import { grantFor } from '../../../src/sources/postgres/denied-right.ts';
-import { meaningOf, toSourceError } from '../../../src/sources/postgres/errors.ts';
-import { quotedValues } from '../../../src/sources/postgres/failing-row.ts';
+import { locatePackage } from '../../../src/state/embedded-postgres/binaries.ts';
+import { grantFor } from '../../../src/rows/sources/postgres/denied-right.ts';
+import { meaningOf, toSourceError } from '../../../src/rows/sources/postgres/errors.ts';
+import { quotedValues } from '../../../src/rows/sources/postgres/failing-row.ts';
 
 /** PostgreSQL's own list of its errors, as the embedded server brings it. */
 const list = readFileSync(

@@ -1,7 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { RowBlockBuilder, type SourceBlock } from '../../../src/sources/postgres/row-blocks.ts';
-import type { TieKeyType } from '../../../src/sources/postgres/tie-order.ts';
+import {
+  RowBlockBuilder,
+  type SourceBlock,
+} from '../../../src/rows/sources/postgres/row-blocks.ts';
+import type { TieKeyType } from '../../../src/rows/sources/postgres/tie-order.ts';
 import { columnsOf, int16, int32 } from '../../support/row-blocks.ts';
 
 const header = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');

@@ -1,8 +1,11 @@
 import { avroMetadata, avroRead } from 'icebird';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { ColumnMetrics } from '../../../src/domain/column-metrics.ts';
-import { commitInterval } from '../../../src/table-formats/iceberg/commit-interval.ts';
-import { keptVersions, type TableMetadata } from '../../../src/table-formats/iceberg/metadata.ts';
+import type { ColumnMetrics } from '../../../src/foundation/domain/column-metrics.ts';
+import { commitInterval } from '../../../src/rows/table-formats/iceberg/commit-interval.ts';
+import {
+  keptVersions,
+  type TableMetadata,
+} from '../../../src/rows/table-formats/iceberg/metadata.ts';
 import {
   commitTo,
   dayMs,

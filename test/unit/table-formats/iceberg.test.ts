@@ -3,11 +3,14 @@ import {
   commitInterval,
   expireSnapshots,
   type TableCommit,
-} from '../../../src/table-formats/iceberg/commit-interval.ts';
-import { findHeld } from '../../../src/table-formats/iceberg/held-files.ts';
-import { budgetOfCommit, readManifests } from '../../../src/table-formats/iceberg/manifest-set.ts';
-import type { TableMetadata } from '../../../src/table-formats/iceberg/metadata.ts';
-import { readTable } from '../../../src/table-formats/iceberg/read-table.ts';
+} from '../../../src/rows/table-formats/iceberg/commit-interval.ts';
+import { findHeld } from '../../../src/rows/table-formats/iceberg/held-files.ts';
+import {
+  budgetOfCommit,
+  readManifests,
+} from '../../../src/rows/table-formats/iceberg/manifest-set.ts';
+import type { TableMetadata } from '../../../src/rows/table-formats/iceberg/metadata.ts';
+import { readTable } from '../../../src/rows/table-formats/iceberg/read-table.ts';
 import { codeOf } from '../../conformance/destination-suite.ts';
 import {
   commitTo,

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { logAttempt } from '../../../src/main/log-attempt.ts';
-import type { ClaimedRun } from '../../../src/store/claims.ts';
-import { createLogger } from '../../../src/telemetry/logger.ts';
+import type { ClaimedRun } from '../../../src/state/store/claims.ts';
+import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
 
 /** A logger, and its lines as objects. */
 function openLog() {

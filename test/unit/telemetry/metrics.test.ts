@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createMetrics } from '../../../src/telemetry/metrics.ts';
+import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 
 test('no metric has a label that Prometheus itself gives to each scrape, and would rename', () => {
   const metrics = createMetrics().registry.getMetricsAsArray();

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { jsonNull, toJson } from '../../../src/transforms/json.ts';
-import { RowError } from '../../../src/transforms/row-error.ts';
-import type { BatchStep, RowStep, Step, StepResult } from '../../../src/transforms/step.ts';
-import type { Apply, Row } from '../../../src/transforms/transform.ts';
+import { jsonNull, toJson } from '../../../src/rows/transforms/json.ts';
+import { RowError } from '../../../src/rows/transforms/row-error.ts';
+import type { BatchStep, RowStep, Step, StepResult } from '../../../src/rows/transforms/step.ts';
+import type { Apply, Row } from '../../../src/rows/transforms/transform.ts';
 import { chainFor, rowOf, stepOf } from '../../support/transforms/rows.ts';
 
 const row = rowOf({

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { transforms } from '../../../src/transforms/index.ts';
-import { textOf, trustJson } from '../../../src/transforms/json.ts';
-import { makeRow, type Row } from '../../../src/transforms/transform.ts';
+import { transforms } from '../../../src/rows/transforms/index.ts';
+import { textOf, trustJson } from '../../../src/rows/transforms/json.ts';
+import { makeRow, type Row } from '../../../src/rows/transforms/transform.ts';
 import {
   canonical,
   chainFor,

@@ -11,7 +11,7 @@ import {
   textOf,
   toJson,
   trustJson,
-} from '../../../src/transforms/json.ts';
+} from '../../../src/rows/transforms/json.ts';
 
 const numbers = [
   '9007199254740993',

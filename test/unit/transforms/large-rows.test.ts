@@ -1,8 +1,8 @@
 /** A large row may take as long in each step as many small rows: the process has its turn between the steps. */
 
 import { expect, test } from 'vitest';
-import type { BatchStep, Step } from '../../../src/transforms/step.ts';
-import { RowTransformer } from '../../../src/transforms/transform-rows.ts';
+import type { BatchStep, Step } from '../../../src/rows/transforms/step.ts';
+import { RowTransformer } from '../../../src/rows/transforms/transform-rows.ts';
 import { countLoopTurns } from '../../support/loop-turns.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 import { stepOf } from '../../support/transforms/rows.ts';

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { checkPluginConfig, withDefaults } from '../../../src/domain/plugin.ts';
-import { findTransform, transforms } from '../../../src/transforms/index.ts';
+import { checkPluginConfig, withDefaults } from '../../../src/foundation/domain/plugin.ts';
+import { findTransform, transforms } from '../../../src/rows/transforms/index.ts';
 import {
   type Json,
   type JsonObject,
@@ -11,11 +11,11 @@ import {
   objectOf,
   stringOf,
   trustJson,
-} from '../../../src/transforms/json.ts';
-import type { Transform } from '../../../src/transforms/transform.ts';
+} from '../../../src/rows/transforms/json.ts';
+import type { Transform } from '../../../src/rows/transforms/transform.ts';
 import { canonical, chainFor, rowOfText, stepOfPlugin } from '../../support/transforms/rows.ts';
 
-const room = path.resolve(import.meta.dirname, '../../../src/transforms');
+const room = path.resolve(import.meta.dirname, '../../../src/rows/transforms');
 const folders = readdirSync(room, { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => name);
@@ -54,7 +54,7 @@ function readExamples(folder: string): Example[] {
 }
 
 async function loadPlugin(folder: string): Promise<Plugin> {
-  const definition: unknown = await import(`../../../src/transforms/${folder}/definition.ts`);
+  const definition: unknown = await import(`../../../src/rows/transforms/${folder}/definition.ts`);
   const [transform] = Object.values(definition as Record<string, Transform>);
   if (!transform) throw new Error(`${folder} exports no plugin.`);
   return { folder, transform, examples: readExamples(folder) };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { remember } from '../../../src/transforms/remember.ts';
+import { remember } from '../../../src/rows/transforms/remember.ts';
 
 function counted() {
   const asked: string[] = [];

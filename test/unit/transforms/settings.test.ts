@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { withDefaults } from '../../../src/domain/plugin.ts';
-import { transforms } from '../../../src/transforms/index.ts';
-import { compileStep } from '../../../src/transforms/step.ts';
-import { InvalidSetting } from '../../../src/transforms/transform.ts';
+import { withDefaults } from '../../../src/foundation/domain/plugin.ts';
+import { transforms } from '../../../src/rows/transforms/index.ts';
+import { compileStep } from '../../../src/rows/transforms/step.ts';
+import { InvalidSetting } from '../../../src/rows/transforms/transform.ts';
 
 function compile(name: string, config: Readonly<Record<string, string>>) {
   const transform = transforms.find((candidate) => candidate.name === name);

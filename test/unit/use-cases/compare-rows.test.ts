@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { SluiceError } from '../../../src/domain/errors.ts';
-import type { Source } from '../../../src/sources/source.ts';
-import { compareRows } from '../../../src/use-cases/backfills/compare-rows.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { Source } from '../../../src/rows/sources/source.ts';
+import { compareRows } from '../../../src/service/use-cases/backfills/compare-rows.ts';
 
 const choice = {
   ...{ model: 'events', teamId: 1, dslQuery: null },

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { KeyDifference } from '../../../src/pipeline/key-tally.ts';
-import { joinKeys, splitKeys } from '../../../src/pipeline/key-values.ts';
-import { Difference, groupsOf } from '../../../src/verify/compare-rows.ts';
+import { KeyDifference } from '../../../src/rows/pipeline/key-tally.ts';
+import { joinKeys, splitKeys } from '../../../src/rows/pipeline/key-values.ts';
+import { Difference, groupsOf } from '../../../src/service/verify/compare-rows.ts';
 
 const buckets = [...Array(4096).keys()];
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { paced } from '../../../src/worker/shared-work.ts';
+import { paced } from '../../../src/service/worker/shared-work.ts';
 
 it('calls of a paced piece of work share an execution that begins after them', async () => {
   const ends: (() => void)[] = [];

@@ -1,5 +1,0 @@
-#!/usr/bin/env node
-import { useCompileCache } from '../main/compile-cache.ts';
-
-useCompileCache();
-await import('./terminal.ts');

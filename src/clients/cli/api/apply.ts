@@ -1,0 +1,271 @@
+import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { type Paint, paintFor, plain, plural } from '../text.ts';
+import { type Api, quoted } from './api.ts';
+import { applyChain, summaryOfChain } from './apply-chain.ts';
+import { confirm } from './confirm.ts';
+import { changesOf, type Difference, differencesOf } from './differences.ts';
+import { RefusedRequest } from './explain.ts';
+import { type ExportFields, readFields } from './export-fields.ts';
+import { print } from './exports-actions.ts';
+import { readExportsFile, type WantedExport } from './exports-file.ts';
+import { listExports } from './find-export.ts';
+import { isRecord, type Json, textOf } from './json.ts';
+import { type ApiOptions, openApi } from './open-api.ts';
+import type { BatchExport } from './types.ts';
+
+export interface ApplyOptions extends ApiOptions {
+  readonly file: string;
+  readonly dryRun?: boolean;
+  readonly prune?: boolean;
+  readonly secrets?: boolean;
+  readonly yes?: boolean;
+}
+
+/** What happens to one export. */
+interface Step {
+  readonly action: 'create' | 'update' | 'delete' | 'unchanged';
+  readonly name: string;
+  /** Null before it is created. */
+  readonly id: string | null;
+  readonly differences: readonly Difference[];
+  /** The request's body; empty if it needs none. */
+  readonly body: Json;
+  readonly missingSecrets: readonly string[];
+}
+
+interface DoneStep extends Pick<Step, 'action' | 'name' | 'id'> {
+  readonly changes: readonly Difference[];
+  /** Why it could not be done; null if it was, or if it was only planned. */
+  readonly error: string | null;
+}
+
+/** `sluice apply`: makes the exports of the project those of a file. */
+export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void> {
+  const api = openApi(deps, options);
+  const fields = await readFields(api);
+  const { exports: wanted, transformations } = await readExportsFile(
+    deps.terminal,
+    options.file,
+    fields,
+  );
+  const stored = await listExports(api);
+  const steps = planSteps(wanted, stored, fields, options);
+  const paint = paintFor(deps.terminal);
+  if (!options.json)
+    for (const line of steps.flatMap((one) => stepLines(one, paint))) deps.print(line);
+  const deletions = steps.filter(({ action }) => action === 'delete').length;
+  if (!options.dryRun && deletions > 0) {
+    const question = `Delete ${plural(deletions, 'export')} of ${await projectOf(api, stored)} that the file does not have?`;
+    await confirm(deps.terminal, question, options.yes ?? false);
+  }
+  // The chain comes first: an export that applies it must not send rows that a step masks.
+  const chain = transformations && (await applyChain(deps, api, transformations, options));
+  const done = options.dryRun
+    ? steps.map(planned)
+    : await perform(deps, api, steps, fields, options);
+  const inChain = summaryOfChain(chain);
+  print(deps, options, chain ? { exports: done, transformations: chain } : done, () => [
+    ...(inChain === null ? [] : [inChain]),
+    summaryOf(done, options.dryRun ?? false),
+  ]);
+  const failed = done.filter(({ error }) => error !== null);
+  if (failed.length === 0) return;
+  const lines = failed.map(({ name, error }) => `${plain(name)}: ${error}`);
+  throw new CliError(lines.join('\n'));
+}
+
+/** @throws CliError if a name is not unique, a secret is not set, or pruning would leave nothing */
+function planSteps(
+  wanted: readonly WantedExport[],
+  stored: readonly BatchExport[],
+  fields: ExportFields,
+  options: ApplyOptions,
+): readonly Step[] {
+  if (options.prune && wanted.length === 0) {
+    throw new CliError(
+      'The file has no exports, so --prune would delete all. Use `sluice exports delete`.',
+      exitCodes.misused,
+    );
+  }
+  const problems: string[] = [];
+  const steps = wanted.map(({ name, spec, missingSecrets }): Step => {
+    const found = stored.filter((one) => one.name === name);
+    const [first] = found;
+    if (found.length > 1) {
+      const ids = found.map(({ id }) => id).join(', ');
+      problems.push(
+        `${found.length} exports are named ${quoted(name)}: ${ids}. Rename or delete all but one.`,
+      );
+    }
+    const step = first
+      ? updateStep(spec, first, fields, options)
+      : { action: 'create' as const, name, id: null, differences: [], body: spec };
+    const sends = isRecord(step.body.destination);
+    if (sends) problems.push(...missingSecrets.map((problem) => `${plain(name)}: ${problem}`));
+    return { ...step, missingSecrets };
+  });
+  if (problems.length > 0) throw new CliError(problems.join('\n'));
+  const names = new Set(wanted.map(({ name }) => name));
+  if (options.prune && stored.length > 0 && !stored.some(({ name }) => names.has(name))) {
+    throw new CliError(
+      `No export of project ${stored[0]?.team_id} is in the file, so --prune would delete all ${stored.length}. Check --project and SLUICE_KEY. If they are right, apply the file without --prune first.`,
+      exitCodes.misused,
+    );
+  }
+  const left = options.prune ? stored.filter(({ name }) => !names.has(name)) : [];
+  return [...steps, ...left.map(deleteStep)];
+}
+
+function updateStep(
+  spec: Json,
+  stored: BatchExport,
+  fields: ExportFields,
+  { secrets = false }: ApplyOptions,
+): Omit<Step, 'missingSecrets'> {
+  const { id, name } = stored;
+  const differences = differencesOf(spec, stored, fields);
+  const resent = secrets && isRecord(spec.destination) ? { destination: spec.destination } : {};
+  const body = { ...changesOf(spec, differences), ...resent };
+  const action = Object.keys(body).length === 0 ? 'unchanged' : 'update';
+  return { action, name, id, differences, body };
+}
+
+const deleteStep = ({ id, name }: BatchExport): Step => ({
+  action: 'delete',
+  name,
+  id,
+  differences: [],
+  body: {},
+  missingSecrets: [],
+});
+
+/** Continues after a failure, so that one bad export does not hold the others; deletes last, if all is well. */
+async function perform(
+  deps: CliDeps,
+  api: Api,
+  steps: readonly Step[],
+  fields: ExportFields,
+  options: ApplyOptions,
+): Promise<readonly DoneStep[]> {
+  const done: DoneStep[] = [];
+  for (const step of steps) {
+    const hasFailed = done.some(({ error }) => error !== null);
+    if (step.action === 'delete' && hasFailed) {
+      done.push({ ...planned(step), error: 'not deleted, because another export failed' });
+      continue;
+    }
+    try {
+      const { taken, after } = await performOne(deps, api, step, fields, options);
+      done.push({ ...planned(taken), id: after?.id ?? taken.id });
+      if (after) reportLeft(deps, taken, after, fields);
+    } catch (error) {
+      const isOwn = error instanceof CliError && error.exitCode === exitCodes.failed;
+      if (!isOwn) throw error;
+      done.push({ ...planned(step), error: error.message });
+    }
+  }
+  return done;
+}
+
+/**
+ * Does one step. Another client may do the same at the same moment: the export that it created is updated, and
+ * what it deleted is deleted.
+ *
+ * @returns `taken`: the step that was possible
+ */
+async function performOne(
+  deps: CliDeps,
+  api: Api,
+  step: Step,
+  fields: ExportFields,
+  options: ApplyOptions,
+): Promise<{ readonly taken: Step; readonly after: BatchExport | null }> {
+  try {
+    return { taken: step, after: await send(api, step) };
+  } catch (error) {
+    if (!(error instanceof RefusedRequest)) throw error;
+    if (step.action === 'delete' && error.status === 404) return { taken: step, after: null };
+    const isTaken = step.action === 'create' && error.status === 409 && error.attr === 'name';
+    if (!isTaken) throw error;
+  }
+  const wanted = { name: step.name, spec: step.body, missingSecrets: step.missingSecrets };
+  const update = { ...options, prune: false };
+  const [taken] = planSteps([wanted], await listExports(api), fields, update);
+  if (!taken || taken.id === null) {
+    throw new CliError('Another client created and deleted it meanwhile. Apply the file again.');
+  }
+  deps.terminal.err(`${plain(step.name)}: another client created it meanwhile (${taken.id}).\n`);
+  if (!options.json) for (const line of stepLines(taken, paintFor(deps.terminal))) deps.print(line);
+  return { taken, after: await send(api, taken) };
+}
+
+async function send(api: Api, { action, id, body }: Step): Promise<BatchExport | null> {
+  if (action === 'unchanged') return null;
+  if (id === null) {
+    return api.call('post', '/batch_exports', { body: { ...body, unique_name: true } });
+  }
+  if (action === 'update') return api.call('patch', '/batch_exports/{id}', { path: { id }, body });
+  await api.call('delete', '/batch_exports/{id}', { path: { id } });
+  return null;
+}
+
+/** If the service stores another text for the same thing, each apply would find a difference. */
+function reportLeft(
+  { terminal }: CliDeps,
+  { name, body }: Step,
+  after: BatchExport,
+  fields: ExportFields,
+) {
+  for (const { field, before } of differencesOf(body, after, fields)) {
+    const stored = plain(textOf(before));
+    terminal.err(`${plain(name)}: ${field} is stored as ${stored}. Write this in the file.\n`);
+  }
+}
+
+const planned = ({ action, name, id, differences }: Step): DoneStep => ({
+  action,
+  name,
+  id,
+  changes: differences,
+  error: null,
+});
+
+/** `project 7 (Web)`: a file applied to the wrong project deletes what is there. */
+async function projectOf(api: Api, stored: readonly BatchExport[]): Promise<string> {
+  const id = stored[0]?.team_id;
+  const found = (await api.readMe()).projects.find((project) => project.id === id);
+  return `project ${id}${found ? ` (${plain(found.name)})` : ''}`;
+}
+
+const marks = { create: '+', update: '~', delete: '-', unchanged: '=' } as const;
+const colours = { create: 'green', update: 'yellow', delete: 'red', unchanged: 'dim' } as const;
+
+function stepLines({ action, name, id, differences, body }: Step, paint: Paint): readonly string[] {
+  const head = `${marks[action]} ${action.padEnd(9)}  ${plain(name)}${id === null ? '' : ` (${id})`}`;
+  const changes = differences.map(
+    ({ field, before, after }) => `    ${field}: ${shown(before)} → ${shown(after)}`,
+  );
+  const onlySecrets = action === 'update' && changes.length === 0 && body.destination !== undefined;
+  return [paint(head, colours[action]), ...changes, ...(onlySecrets ? ['    secrets'] : [])];
+}
+
+const longest = 80;
+
+function shown(value: unknown): string {
+  const text = plain(JSON.stringify(value) ?? 'null');
+  return text.length > longest ? `${text.slice(0, longest)}…` : text;
+}
+
+function summaryOf(done: readonly DoneStep[], isDryRun: boolean): string {
+  const number = (action: Step['action']) =>
+    done.filter((step) => step.action === action && step.error === null).length;
+  const [created, updated, deleted] = [number('create'), number('update'), number('delete')];
+  if (done.every(({ action }) => action === 'unchanged')) {
+    return `No change: ${plural(done.length, 'export')} as in the file.`;
+  }
+  const failed = done.filter(({ error }) => error !== null).length;
+  const counts = `${created} to create, ${updated} to update, ${deleted} to delete`;
+  return isDryRun
+    ? `${counts}, ${number('unchanged')} unchanged. Nothing was changed (--dry-run).`
+    : `${created} created, ${updated} updated, ${deleted} deleted, ${number('unchanged')} unchanged${failed > 0 ? `, ${failed} failed` : ''}.`;
+}

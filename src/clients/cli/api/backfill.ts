@@ -1,0 +1,205 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { count, paintFor, plural, shortTime, tableLines } from '../text.ts';
+import type { Api } from './api.ts';
+import { confirm } from './confirm.ts';
+import { print } from './exports-actions.ts';
+import { findExport } from './find-export.ts';
+import { keepAsking } from './keep-asking.ts';
+import { type ApiOptions, openApi } from './open-api.ts';
+import { createProgress } from './progress.ts';
+import { type RangeOptions, readRange } from './time-range.ts';
+import type { Backfill } from './types.ts';
+
+export interface BackfillOptions extends ApiOptions, RangeOptions {
+  readonly dryRun?: boolean;
+  readonly reprocess?: string;
+  readonly missingRows?: string;
+  readonly yes?: boolean;
+  readonly newestFirst?: boolean;
+  readonly concurrency?: number;
+  /** False: return as soon as it has begun. */
+  readonly wait: boolean;
+}
+
+const optionOf = {
+  start_at: 'the start of the range (--from or --last)',
+  end_at: 'the end of the range (--to or --last)',
+  reprocess: '--reprocess',
+  missing_rows: '--missing-rows',
+  order: '--newest-first',
+  concurrency: '--concurrency',
+};
+const pollMs = 1_000;
+/** Intervals that a preview lists. */
+const shownIntervals = 10;
+
+/** `sluice backfill`: exports a range of the past, and shows how far it is. */
+export async function backfill(deps: CliDeps, name: string, options: BackfillOptions) {
+  const api = openApi(deps, options);
+  const { id } = await findExport(api, name);
+  const body = {
+    ...readRange(api, options),
+    ...(options.reprocess === undefined ? {} : { reprocess: options.reprocess }),
+    ...(options.missingRows === undefined ? {} : { missing_rows: options.missingRows }),
+    ...(options.newestFirst ? { order: 'newest_first' } : {}),
+    ...(options.concurrency === undefined ? {} : { concurrency: options.concurrency }),
+  };
+  const send = (dryRun: boolean) =>
+    api.call('post', '/batch_exports/{id}/backfill', {
+      path: { id },
+      body: dryRun ? { ...body, dry_run: true } : body,
+      optionOf,
+    });
+  if (options.missingRows === 'drop' && !options.dryRun) {
+    const preview = await send(true);
+    if (!('dry_run' in preview)) throw new CliError(`${api.url} did not preview the backfill.`);
+    await confirmRemoval(deps, preview, options.yes ?? false);
+  }
+  const begun = await send(options.dryRun ?? false);
+  if ('dry_run' in begun) {
+    print(deps, options, begun, () => previewLines(begun, deps));
+    return;
+  }
+  const { backfill_id: backfillId, backfill_total_runs: total = 0 } = begun;
+  if (backfillId === undefined) throw new CliError(`${api.url} did not name the backfill.`);
+  if (!options.wait) {
+    print(deps, options, { id: backfillId, total_runs: total }, () => [
+      `Backfill ${backfillId} has begun: ${plural(total, 'run')}.`,
+    ]);
+    return;
+  }
+  const ended = await waitForBackfill(deps, api, { batch_export_id: id, id: backfillId });
+  print(deps, options, ended, () => [summaryOf(ended)]);
+  if (ended.failed_runs > 0 || ended.status === 'Cancelled') {
+    throw new CliError(
+      ended.status === 'Cancelled'
+        ? 'The backfill was cancelled.'
+        : `${plural(ended.failed_runs, 'run')} failed. \`sluice runs list <export> --status Failed,FailedRetryable\` says why.`,
+    );
+  }
+}
+
+/** Asks before delivered rows are removed, with their number. @throws CliError unless the person agrees */
+export async function confirmRemoval(
+  { terminal }: CliDeps,
+  preview: Preview,
+  yes: boolean,
+): Promise<void> {
+  const { would_go: rows, would_go_is: is } = preview.totals;
+  const across = `${plural(preview.total_runs, 'interval')} from ${shortTime(preview.start_at)} to ${shortTime(preview.end_at)}`;
+  if (is === 'exact' && rows === 0) return;
+  await confirm(terminal, `Remove ${removedRows(preview)} from the files of ${across}?`, yes);
+}
+
+function removedRows({ totals: { would_go: rows, would_go_is: is } }: Preview): string {
+  if (rows === null) return 'an unknown number of delivered rows';
+  const delivered = plural(rows, 'delivered row');
+  return is === 'exact' ? delivered : `at least ${delivered}`;
+}
+
+interface GoingRows {
+  readonly delivered_rows: number;
+  readonly rows_now: number | null;
+  readonly would_go: number | null;
+  readonly would_go_is: 'exact' | 'at_least' | null;
+}
+
+interface ComparedInterval extends GoingRows {
+  readonly start: string;
+  readonly end: string;
+}
+
+interface Preview {
+  readonly start_at: string;
+  readonly end_at: string;
+  readonly total_runs: number;
+  readonly skipped: number;
+  readonly intervals: readonly ComparedInterval[];
+  readonly totals: GoingRows & { readonly left_out: string | null };
+  readonly estimated_rows: number | null;
+}
+
+function previewLines(preview: Preview, { terminal }: CliDeps): readonly string[] {
+  const { intervals, total_runs: total, estimated_rows: rows } = preview;
+  const shown = intervals.slice(0, shownIntervals);
+  const { totals } = preview;
+  const hasRows = totals.delivered_rows > 0;
+  const table = shown.map((one) => [
+    shortTime(one.start),
+    shortTime(one.end),
+    ...(hasRows ? [count(one.delivered_rows), numberText(one.rows_now), goingText(one)] : []),
+  ]);
+  const columns = ['INTERVAL FROM', 'TO', ...(hasRows ? ['DELIVERED', 'NOW', 'WOULD GO'] : [])];
+  const more = total - shown.length;
+  const about = rows === null ? '' : `, about ${plural(rows, 'row')}`;
+  return [
+    `${plural(total, 'run')} from ${shortTime(preview.start_at)} to ${shortTime(preview.end_at)}${about}; ${preview.skipped} skipped.`,
+    ...(shown.length > 0 ? tableLines(columns, table, paintFor(terminal)) : []),
+    ...(more > 0 ? [`and ${more} more`] : []),
+    ...(hasRows
+      ? [
+          `In all: ${plural(totals.delivered_rows, 'row')} delivered, ${goingText(totals)} would go.`,
+        ]
+      : []),
+    ...(totals.left_out === null ? [] : [totals.left_out]),
+    ...(totals.would_go === 0 || totals.would_go === null ? [] : [whatGoes]),
+    'Nothing was started (--dry-run).',
+  ];
+}
+
+const whatGoes =
+  'Without --missing-rows drop, the runs of intervals whose delivered rows are missing fail, and their files stay.';
+
+const numberText = (value: number | null) => (value === null ? '-' : count(value));
+
+function goingText({ would_go: rows, would_go_is: is }: GoingRows): string {
+  if (rows === null) return 'unknown';
+  const { text } = count(rows);
+  return is === 'exact' ? text : `at least ${text}`;
+}
+
+/** Until it has ended; the person may leave, and the service goes on. */
+async function waitForBackfill(
+  { terminal }: CliDeps,
+  api: Api,
+  path: { readonly batch_export_id: string; readonly id: string },
+): Promise<Backfill> {
+  const progress = createProgress(terminal);
+  try {
+    for (;;) {
+      const now = await keepAsking(terminal, () =>
+        api.call('get', '/batch_exports/{batch_export_id}/backfills/{id}', { path }),
+      );
+      const { finished_runs: finished, failed_runs: failed, total_runs: total } = now;
+      const eta =
+        now.eta === null || finished === total ? '' : `, ends about ${shortTime(now.eta)}`;
+      progress.show(
+        now.status === 'Running' ? now.progress : 1,
+        `${finished}/${plural(total, 'run')}${failed > 0 ? `, ${failed} failed` : ''}${eta}`,
+      );
+      if (now.status !== 'Running') return now;
+      await sleep(pollMs, undefined, { signal: terminal.signal });
+    }
+  } catch (error) {
+    if (!terminal.signal.aborted) throw error;
+    throw new CliError(
+      `Stopped waiting. Backfill ${path.id} goes on in the service.`,
+      exitCodes.failed,
+    );
+  } finally {
+    progress.end();
+  }
+}
+
+function summaryOf(backfill: Backfill): string {
+  const { id, status, finished_runs, failed_runs, total_runs, records_completed: rows } = backfill;
+  const done = finished_runs - failed_runs;
+  if (total_runs === 0) return `Backfill ${id}: there was nothing to export.`;
+  const size = `${plural(rows, 'row')}, ${plural(backfill.bytes_exported, 'byte')}`;
+  const none =
+    rows === 0 && done > 0
+      ? ' The source has no rows in these intervals for this export: check the range, the query and the event filters.'
+      : '';
+  return `Backfill ${id}: ${status}, ${done} of ${plural(total_runs, 'run')} done, ${size}.${none}`;
+}

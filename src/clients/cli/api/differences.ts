@@ -1,0 +1,73 @@
+import { isDeepStrictEqual } from 'node:util';
+import { parseTime } from '../../../foundation/domain/parse-time.ts';
+import type { ExportFields } from './export-fields.ts';
+import { isRecord, type Json } from './json.ts';
+import type { BatchExport } from './types.ts';
+
+/** A field that a file says differently than the service. */
+export interface Difference {
+  /** `destination.config.prefix` */
+  readonly field: string;
+  readonly before: unknown;
+  readonly after: unknown;
+}
+
+/**
+ * The fields of `spec` that differ from what the service has. A field that `spec` leaves out is no
+ * difference, and neither is a secret: the service shows none.
+ */
+export function differencesOf(
+  spec: Json,
+  stored: BatchExport,
+  fields: ExportFields,
+): readonly Difference[] {
+  const current = stored as unknown as Json;
+  return Object.entries(spec).flatMap(([name, value]): readonly Difference[] => {
+    if (name === 'destination' && isRecord(value)) {
+      return destinationDifferences(value, stored, fields);
+    }
+    const [before, after] = [current[name], value];
+    const same = fields.times.has(name) ? isSameTime(before, after) : isSame(before, after);
+    return same ? [] : [{ field: name, before: before ?? null, after }];
+  });
+}
+
+function destinationDifferences(
+  { type, config }: Json,
+  { destination, team_id: project }: BatchExport,
+  fields: ExportFields,
+): readonly Difference[] {
+  const known = fields.destinations.get(destination.type);
+  // A property of the type that it gets may be a secret, though the type that it has has no such property.
+  const wantedType = fields.destinations.get(String(type ?? destination.type));
+  const isSecret = (name: string) => known?.secrets.has(name) || wantedType?.secrets.has(name);
+  const differences: Difference[] = [];
+  if (type !== undefined && type !== destination.type) {
+    differences.push({ field: 'destination.type', before: destination.type, after: type });
+  }
+  for (const [name, after] of Object.entries(isRecord(config) ? config : {})) {
+    if (isSecret(name)) continue;
+    const before = destination.config[name] ?? null;
+    // Null removes a property: then it has its default.
+    const wanted = after ?? wantedType?.defaults[name] ?? null;
+    const isBelow = known?.belowProject.has(name) && before === `${project}/${wanted}`;
+    if (isBelow || isSame(before, wanted)) continue;
+    differences.push({ field: `destination.config.${name}`, before, after: wanted });
+  }
+  return differences;
+}
+
+const isSame = (before: unknown, after: unknown) =>
+  isDeepStrictEqual(before ?? null, after ?? null);
+
+function isSameTime(before: unknown, after: unknown): boolean {
+  const instant = (value: unknown) =>
+    typeof value === 'string' ? (parseTime(value)?.timestamp ?? value) : value;
+  return isSame(instant(before), instant(after));
+}
+
+/** The body of the request that makes the changes; the destination's secrets go with each change of it. */
+export function changesOf(spec: Json, differences: readonly Difference[]): Json {
+  const names = new Set(differences.map(({ field }) => field.split('.')[0] ?? ''));
+  return Object.fromEntries(Object.entries(spec).filter(([name]) => names.has(name)));
+}

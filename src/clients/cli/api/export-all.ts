@@ -1,0 +1,73 @@
+import { stringify } from 'yaml';
+import type { CliDeps } from '../deps.ts';
+import { chainOfFile } from './apply-chain.ts';
+import { type ExportFields, readFields } from './export-fields.ts';
+import { withoutVariables } from './export-spec.ts';
+import { listExports } from './find-export.ts';
+import { isRecord, type Json } from './json.ts';
+import { type ApiOptions, openApi } from './open-api.ts';
+import type { BatchExport } from './types.ts';
+
+/** `sluice export`: prints the exports of the project as a file for `sluice apply`. */
+export async function exportAll(deps: CliDeps, options: ApiOptions): Promise<void> {
+  const api = openApi(deps, options);
+  const fields = await readFields(api);
+  const all = await listExports(api);
+  const names = new Set<string>();
+  // Oldest first: a new export does not move the others in the file.
+  const exports = all.toReversed().map((one) => specOf(one, fields, variablePrefix(one, names)));
+  const transformations = await chainOfFile(api);
+  const state = { ...(transformations.length > 0 ? { transformations } : {}), exports };
+  if (options.json) {
+    deps.print(JSON.stringify(state));
+    return;
+  }
+  const head =
+    '# For `sluice apply -f`. Secrets are not shown: set the environment variables that replace them.\n';
+  deps.terminal.out(head + stringify(state, { lineWidth: 0 }));
+}
+
+/** The fields that differ from the defaults; a variable in place of each secret. */
+function specOf(stored: BatchExport, fields: ExportFields, prefix: string): Json {
+  const current = stored as unknown as Json;
+  const { destination } = stored;
+  const known = fields.destinations.get(destination.type);
+  const config = Object.entries(destination.config).filter(
+    ([name, value]) =>
+      value !== null && known?.names.includes(name) && value !== known.defaults[name],
+  );
+  const secrets = stored.secrets.map(({ name }) => name);
+  const spec = fields.names.flatMap((name): [string, unknown][] => {
+    if (name === 'destination') {
+      const own = Object.fromEntries(
+        config.map(([key, value]) => [key, withoutVariablesIn(value)]),
+      );
+      const hidden = Object.fromEntries(
+        secrets.map((secret) => [secret, `\${${prefix}_${secret.toUpperCase()}}`]),
+      );
+      return [[name, { type: destination.type, config: { ...own, ...hidden } }]];
+    }
+    const value = current[name];
+    return value === null || value === undefined ? [] : [[name, withoutVariablesIn(value)]];
+  });
+  return Object.fromEntries(spec);
+}
+
+function withoutVariablesIn(value: unknown): unknown {
+  if (typeof value === 'string') return withoutVariables(value);
+  if (Array.isArray(value)) return value.map(withoutVariablesIn);
+  if (!isRecord(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => [name, withoutVariablesIn(inner)]),
+  );
+}
+
+/** `Events, hourly` → `EVENTS_HOURLY`, and `EVENTS_HOURLY_2` for the second one. */
+function variablePrefix({ name }: BatchExport, taken: Set<string>): string {
+  const words = name.toUpperCase().match(/[A-Z0-9]+/g) ?? ['EXPORT'];
+  const plainName = words.join('_').replace(/^(?=\d)/, 'EXPORT_');
+  let prefix = plainName;
+  for (let n = 2; taken.has(prefix); n += 1) prefix = `${plainName}_${n}`;
+  taken.add(prefix);
+  return prefix;
+}

@@ -1,0 +1,118 @@
+import { nearestName } from '../../../foundation/domain/nearest-name.ts';
+import { CliError } from '../deps.ts';
+import { plain } from '../text.ts';
+import type { Api } from './api.ts';
+import { at, isRecord, type Json } from './json.ts';
+
+/** Which fields an export has at this service: its OpenAPI document says so, not this build. */
+export interface ExportFields {
+  /** Those that a file may set. */
+  readonly names: readonly string[];
+  /** Besides these, create takes them. */
+  readonly onlyCreate: readonly string[];
+  /** Those that are times. */
+  readonly times: ReadonlySet<string>;
+  readonly destinations: ReadonlyMap<string, DestinationFields>;
+}
+
+interface DestinationFields {
+  /** The properties of its config. */
+  readonly names: readonly string[];
+  readonly secrets: ReadonlySet<string>;
+  readonly defaults: Readonly<Json>;
+  /** Those that are stored below a folder of the project: `files` as `7/files`. */
+  readonly belowProject: ReadonlySet<string>;
+}
+
+const exportsPath = '/api/projects/{project_id}/batch_exports';
+const bodySchema = ['requestBody', 'content', 'application/json', 'schema'];
+/** Fields of the API's bodies that describe no state: the path names the project, a pause its own time. */
+const leftOut = ['team_id', 'last_paused_at'];
+
+/** @throws CliError if the service does not describe its exports */
+export async function readFields(api: Api): Promise<ExportFields> {
+  const document = await api.readDocument();
+  const change = at(document, 'paths', `${exportsPath}/{id}`, 'patch', ...bodySchema, 'properties');
+  const create = at(document, 'paths', exportsPath, 'post', ...bodySchema, 'properties');
+  if (!isRecord(change) || !isRecord(create)) {
+    throw new CliError(`${api.url} does not describe its exports. Update the service.`);
+  }
+  const names = Object.keys(change).filter((name) => !leftOut.includes(name));
+  return {
+    names,
+    onlyCreate: Object.keys(create).filter((name) => ![...leftOut, ...names].includes(name)),
+    times: new Set(names.filter((name) => at(change[name], 'format') === 'date-time')),
+    destinations: new Map(destinationsOf(document, create.destination)),
+  };
+}
+
+function destinationsOf(document: unknown, schema: unknown): [string, DestinationFields][] {
+  const branches = at(schema, 'oneOf');
+  return (Array.isArray(branches) ? branches : []).flatMap((branch: unknown) => {
+    const named = resolve(document, branch);
+    const type =
+      at(named, 'properties', 'type', 'enum', '0') ?? at(named, 'properties', 'type', 'const');
+    const config = at(resolve(document, at(named, 'properties', 'config')), 'properties');
+    if (typeof type !== 'string' || !isRecord(config)) return [];
+    const having = (keyword: string) =>
+      Object.entries(config).filter(([, property]) => at(property, keyword) !== undefined);
+    const fields = {
+      names: Object.keys(config),
+      secrets: new Set(having('writeOnly').map(([name]) => name)),
+      belowProject: new Set(having('x-below-project').map(([name]) => name)),
+      defaults: Object.fromEntries(
+        having('x-default').map(([name, property]) => [name, at(property, 'x-default')]),
+      ),
+    };
+    return [[type, fields] as [string, DestinationFields]];
+  });
+}
+
+function resolve(document: unknown, schema: unknown): unknown {
+  const reference = at(schema, '$ref');
+  return typeof reference === 'string'
+    ? at(document, ...reference.replace('#/', '').split('/'))
+    : schema;
+}
+
+/**
+ * What is wrong with the names of an export's fields, one line for each.
+ *
+ * @param type the destination's type if `spec` does not say it
+ */
+export function findUnknownFields(
+  spec: Json,
+  fields: ExportFields,
+  { isNew, type }: { readonly isNew: boolean; readonly type?: string },
+): readonly string[] {
+  const names = isNew ? [...fields.names, ...fields.onlyCreate] : fields.names;
+  const problems = unknownIn(spec, names, '');
+  const { destination } = spec;
+  if (destination === undefined) return problems;
+  if (!isRecord(destination)) return [...problems, 'destination must have type and config.'];
+  problems.push(...unknownIn(destination, ['type', 'config'], 'destination.'));
+  const { config = {}, type: own = type } = destination;
+  const known = fields.destinations.get(String(own));
+  if (!known) {
+    const types = [...fields.destinations.keys()].join(', ');
+    problems.push(`destination.type must be one of ${types}.`);
+  } else if (isRecord(config)) {
+    problems.push(...unknownIn(config, known.names, 'destination.config.'));
+  } else {
+    problems.push('destination.config must have fields.');
+  }
+  return problems;
+}
+
+/** Of the letters of a field, one in three may be wrong. */
+const lettersPerMistake = 3;
+
+export function unknownIn(given: Json, names: readonly string[], prefix: string): string[] {
+  return Object.keys(given)
+    .filter((name) => !names.includes(name))
+    .map((name) => {
+      const nearest = nearestName(name, names, lettersPerMistake);
+      const remedy = nearest === null ? `Use ${names.join(', ')}.` : `Did you mean ${nearest}?`;
+      return `${prefix}${plain(name)} is not a field. ${remedy}`;
+    });
+}

@@ -1,0 +1,108 @@
+import { readFile } from 'node:fs/promises';
+import { parseDocument } from 'yaml';
+import type { Environment } from '../../../foundation/config/client-settings.ts';
+import { CliError, exitCodes, type Terminal } from '../deps.ts';
+import { plain } from '../text.ts';
+import { type ExportFields, findUnknownFields } from './export-fields.ts';
+import { isRecord, type Json } from './json.ts';
+
+export interface SpecOptions {
+  readonly file?: string;
+  readonly set?: readonly string[];
+}
+
+/**
+ * The fields of one export, from a file and from `--set`, which is stronger. `${NAME}` is the value of an
+ * environment variable.
+ *
+ * @throws CliError that names each unknown field and each variable that is not set
+ */
+export async function readSpec(
+  terminal: Terminal,
+  { file, set = [] }: SpecOptions,
+  fields: ExportFields,
+  stored?: { readonly type: string },
+): Promise<Json> {
+  if (file === undefined && set.length === 0) {
+    throw new CliError('Nothing is set. Use --file or --set.', exitCodes.misused);
+  }
+  const read = file === undefined ? {} : await readYaml(terminal, file);
+  if (!isRecord(read)) throw new CliError(`${file} must hold the fields of one export.`);
+  const spec = set.reduce(setField, read);
+  const about = stored ? { isNew: false, type: stored.type } : { isNew: true };
+  const problems = [...findUnknownFields(spec, fields, about)];
+  const expanded = expandVariables(spec, terminal.env, (path, name) =>
+    problems.push(`${path}: the environment variable ${name} is not set.`),
+  );
+  if (problems.length > 0) throw new CliError(problems.join('\n'));
+  return expanded as Json;
+}
+
+/** @throws CliError if the file cannot be read or is not YAML */
+export async function readYaml(terminal: Terminal, file: string): Promise<unknown> {
+  const text = await (file === '-' ? terminal.readInput() : readFile(file, 'utf8')).catch(
+    (error: unknown) => {
+      const reason = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+      throw new CliError(`${file} cannot be read (${reason}). Check the path.`);
+    },
+  );
+  const document = parseDocument(text);
+  const [error] = document.errors;
+  if (error)
+    throw new CliError(`${file} is not YAML: ${plain(error.message.split('\n')[0] ?? '')}`);
+  return document.toJS() as unknown;
+}
+
+/** `destination.config.prefix=events`: the value is YAML, so `null`, numbers and lists work too. */
+function setField(spec: Json, assignment: string): Json {
+  const [, path, text] = /^([\w.]+)=(.*)$/s.exec(assignment) ?? [];
+  if (path === undefined || text === undefined) {
+    throw new CliError(`--set takes field=value, not ${plain(assignment)}.`, exitCodes.misused);
+  }
+  const value = parseDocument(text).toJS() as unknown;
+  return withField(spec, path.split('.'), value);
+}
+
+function withField(spec: Json, [name = '', ...rest]: readonly string[], value: unknown): Json {
+  const inner = spec[name];
+  return {
+    ...spec,
+    [name]: rest.length === 0 ? value : withField(isRecord(inner) ? inner : {}, rest, value),
+  };
+}
+
+const variable = /\$\$\{|\$\{([A-Za-z_]\w*)\}/g;
+
+/**
+ * A copy with `${NAME}` replaced in all its texts; `$${` is a literal `${`.
+ *
+ * @param onMissing called with the field and the variable that is not set; its text stays
+ */
+export function expandVariables(
+  value: unknown,
+  env: Readonly<Environment>,
+  onMissing: (path: string, name: string) => void,
+  path = '',
+): unknown {
+  if (typeof value === 'string') {
+    return value.replaceAll(variable, (whole, name: string | undefined) => {
+      if (name === undefined) return '${';
+      const found = env[name];
+      if (found === undefined || found === '') onMissing(path, name);
+      return found ?? whole;
+    });
+  }
+  if (Array.isArray(value)) {
+    return value.map((item, n) => expandVariables(item, env, onMissing, `${path}[${n}]`));
+  }
+  if (!isRecord(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => [
+      name,
+      expandVariables(inner, env, onMissing, path === '' ? name : `${path}.${name}`),
+    ]),
+  );
+}
+
+/** The opposite, for texts that are not variables. */
+export const withoutVariables = (text: string): string => text.replaceAll('${', () => '$${');

@@ -1,0 +1,97 @@
+import { CliError, type Terminal } from '../deps.ts';
+import { plain } from '../text.ts';
+import { type ExportFields, findUnknownFields, unknownIn } from './export-fields.ts';
+import { expandVariables, readYaml } from './export-spec.ts';
+import { isRecord, type Json } from './json.ts';
+
+/** An export of the file, its variables replaced. */
+export interface WantedExport {
+  readonly name: string;
+  readonly spec: Json;
+  /** Variables of its secrets that are not set: `aws_secret_access_key: … is not set`. */
+  readonly missingSecrets: readonly string[];
+}
+
+/** What a file says. */
+export interface WantedState {
+  readonly exports: readonly WantedExport[];
+  /** The list of its steps, unread; null: the file does not speak of the chain. */
+  readonly transformations: readonly unknown[] | null;
+}
+
+/**
+ * Reads a file of `sluice apply`: `exports:` with a list, and perhaps `transformations:` with the chain of the project.
+ *
+ * @throws CliError that lists every fault of the file
+ */
+export async function readExportsFile(
+  terminal: Terminal,
+  file: string,
+  fields: ExportFields,
+): Promise<WantedState> {
+  const read = await readYaml(terminal, file);
+  if (!isRecord(read) || !Array.isArray(read.exports)) {
+    throw new CliError(
+      `${file} must hold a list named exports. \`sluice export\` prints such a file.`,
+    );
+  }
+  const problems = unknownIn(read, ['exports', 'transformations'], '');
+  const { transformations = null } = read;
+  if (transformations !== null && !Array.isArray(transformations)) {
+    problems.push('transformations must be a list of steps.');
+  }
+  const places = new Map<string, string>();
+  const wanted = read.exports.flatMap((entry: unknown, n): WantedExport[] => {
+    const place = `exports[${n}]`;
+    if (!isRecord(entry) || typeof entry.name !== 'string' || entry.name.trim() === '') {
+      problems.push(`${place}: an export needs a name.`);
+      return [];
+    }
+    const first = places.get(entry.name);
+    if (first !== undefined) {
+      problems.push(`${place}.name: ${first} has the same name, ${plain(entry.name)}.`);
+    }
+    places.set(entry.name, place);
+    const about = `${place} (${plain(entry.name)}): `;
+    const known = findUnknownFields(entry, { ...fields, onlyCreate: [] }, { isNew: false });
+    problems.push(...known.map((problem) => about + problem));
+    problems.push(...findPlainSecrets(entry, fields).map((problem) => about + problem));
+    const missingSecrets: string[] = [];
+    const spec = expandVariables(entry, terminal.env, (path, variable) => {
+      const problem = `${path}: the environment variable ${variable} is not set.`;
+      if (isSecret(entry, path, fields)) missingSecrets.push(problem);
+      else problems.push(about + problem);
+    });
+    return [{ name: String((spec as Json).name), spec: spec as Json, missingSecrets }];
+  });
+  if (problems.length > 0) throw new CliError(problems.join('\n'));
+  return {
+    exports: wanted,
+    transformations: Array.isArray(transformations) ? transformations : null,
+  };
+}
+
+function secretsOf({ destination }: Json, fields: ExportFields): ReadonlySet<string> {
+  const type = isRecord(destination) ? String(destination.type) : '';
+  return fields.destinations.get(type)?.secrets ?? new Set();
+}
+
+function isSecret(entry: Json, path: string, fields: ExportFields): boolean {
+  const [, name] = /^destination\.config\.(\w+)$/.exec(path) ?? [];
+  return name !== undefined && secretsOf(entry, fields).has(name);
+}
+
+/** A secret in a file is a secret in a repository. */
+function findPlainSecrets(entry: Json, fields: ExportFields): readonly string[] {
+  const { destination } = entry;
+  const config = isRecord(destination) && isRecord(destination.config) ? destination.config : {};
+  return [...secretsOf(entry, fields)]
+    .filter((name) => {
+      const value = config[name];
+      return value !== undefined && value !== null && !/^\$\{[A-Za-z_]\w*\}$/.test(String(value));
+    })
+    .map(
+      (name) =>
+        `destination.config.${name} is a secret in plain text. Write \${${name.toUpperCase()}} and set that environment variable.`,
+    );
+}

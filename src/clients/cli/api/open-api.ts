@@ -1,0 +1,70 @@
+import type { Command } from 'commander';
+import { readClientSettings } from '../../../foundation/config/client-settings.ts';
+import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { type Api, connectApi } from './api.ts';
+
+/** Options of every command that calls the API. */
+export interface ApiOptions {
+  readonly url?: string;
+  readonly project?: string;
+  readonly json?: boolean;
+}
+
+/** Adds the options that every command that calls the API has. */
+export function withApi(command: Command): Command {
+  return command
+    .option('--url <url>', 'address of the API (default: SLUICE_URL)')
+    .option('--project <id>', 'the project (default: SLUICE_PROJECT, else @current)')
+    .option('--json', 'print JSON');
+}
+
+/** @throws CliError if URL or key is missing or malformed */
+export function openApi({ terminal }: CliDeps, options: ApiOptions): Api {
+  const settings = readClientSettings(terminal.env);
+  const url = options.url ?? settings.url;
+  if (url === null) {
+    throw new CliError(
+      'SLUICE_URL is not set. Set it to the address of the API, such as http://127.0.0.1:8000.',
+      exitCodes.misused,
+    );
+  }
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+    throw new CliError(
+      'SLUICE_URL must be an http:// or https:// address, such as http://127.0.0.1:8000.',
+      exitCodes.misused,
+    );
+  }
+  if (new URL(url).password !== '' || new URL(url).username !== '') {
+    throw new CliError(
+      'SLUICE_URL: remove the user and password. Put the key into SLUICE_KEY.',
+      exitCodes.misused,
+    );
+  }
+  const { origin, pathname } = new URL(url);
+  if (/\/api\/*$/.test(pathname)) {
+    throw new CliError(
+      `SLUICE_URL: remove the path ${pathname}, which the command adds. Set it to ${origin}${pathname.replace(/\/api\/*$/, '')}.`,
+      exitCodes.misused,
+    );
+  }
+  if (settings.key === null) {
+    throw new CliError(
+      'SLUICE_KEY is not set. Set it to an API key; `sluice keys create` issues one.',
+      exitCodes.misused,
+    );
+  }
+  // A header cannot hold other characters.
+  if (!/^[\x21-\x7e]+$/.test(settings.key)) {
+    throw new CliError(
+      'SLUICE_KEY contains characters that no key has. Copy it again.',
+      exitCodes.refused,
+    );
+  }
+  return connectApi({
+    url,
+    key: settings.key,
+    project: options.project ?? settings.project ?? '@current',
+    signal: terminal.signal,
+    onWait: (seconds) => terminal.err(`The service asks to wait ${seconds} s …\n`),
+  });
+}

@@ -1,0 +1,118 @@
+import { exportHealths } from '../../../foundation/domain/batch-export.ts';
+import { type CliDeps, CliError } from '../deps.ts';
+import {
+  type Colour,
+  type Paint,
+  paintFor,
+  plain,
+  plural,
+  shortTime,
+  tableLines,
+} from '../text.ts';
+import { healthColours } from './export-text.ts';
+import { print } from './exports-actions.ts';
+import { listExports } from './find-export.ts';
+import { type ApiOptions, openApi } from './open-api.ts';
+import type { BatchExport, Health, Readiness } from './types.ts';
+
+/** Exports of one state that the screen names. */
+const namedExports = 8;
+
+export interface Status {
+  readonly url: string;
+  readonly service: Readiness;
+  /** Exports in each state. */
+  readonly exports: Readonly<Record<Health, number>>;
+  readonly runs: { readonly running: number; readonly waiting: number; readonly retrying: number };
+  /** All that are not fine, the most urgent first. */
+  readonly attention: readonly {
+    readonly id: string;
+    readonly name: string;
+    readonly state: Health;
+    readonly reason: string;
+    readonly complete_up_to: string | null;
+  }[];
+}
+
+/** `sluice status`: one screen that says what needs a person. */
+export async function status(deps: CliDeps, options: ApiOptions & { check?: boolean }) {
+  const api = openApi(deps, options);
+  const service = await api.readReadiness();
+  const exports = await listExports(api);
+  const found = summarize(api.url, service, exports);
+  print(deps, options, found, () => statusLines(found, paintFor(deps.terminal)));
+  const { failing, incomplete, late } = found.exports;
+  const isWell = service.status === 'ok' && failing + incomplete + late === 0;
+  if (options.check && !isWell) throw new CliError('Something needs attention.');
+}
+
+function summarize(url: string, service: Readiness, all: readonly BatchExport[]): Status {
+  const counts = Object.fromEntries(exportHealths.map((state) => [state, 0])) as Record<
+    Health,
+    number
+  >;
+  for (const { health } of all) counts[health] += 1;
+  const live = all.flatMap(({ latest_runs: runs }) =>
+    runs.filter((run) => run.status === 'Running' || run.status === 'Starting'),
+  );
+  const retrying = live.filter((run) => run.next_attempt_at !== null && run.attempt > 0).length;
+  const waiting = live.filter((run) => run.attempt === 0).length;
+  return {
+    url,
+    service,
+    exports: counts,
+    runs: { running: live.length - retrying - waiting, waiting, retrying },
+    attention: all
+      .filter(({ health }) => health !== 'fine')
+      .toSorted((a, b) => exportHealths.indexOf(a.health) - exportHealths.indexOf(b.health))
+      .map((one) => ({
+        id: one.id,
+        name: one.name,
+        state: one.health,
+        // A retry alone does not help an export that is paused too.
+        reason: `${one.paused && one.health !== 'paused' ? 'paused; ' : ''}${one.health_reason ?? ''}`,
+        complete_up_to: one.high_water_mark,
+      })),
+  };
+}
+
+function statusLines({ url, service, exports, runs, attention }: Status, paint: Paint) {
+  const colour: Colour =
+    service.status === 'ok' ? 'green' : service.status === 'degraded' ? 'yellow' : 'red';
+  const faults = Object.entries(service.checks).filter(([, text]) => text !== 'ok');
+  const counts = exportHealths
+    .filter((state) => exports[state] > 0)
+    .map((state) => paint(`${exports[state]} ${state}`, healthColours[state]));
+  const rows = exportHealths.flatMap((state) => {
+    const those = attention.filter((one) => one.state === state);
+    const shown = those
+      .slice(0, namedExports)
+      .map(({ name, reason, complete_up_to: upTo }) => [
+        { text: state, colour: healthColours[state] },
+        name,
+        shortTime(upTo),
+        shorten(reason),
+      ]);
+    const more = those.length - shown.length;
+    return more > 0 ? [...shown, [`and ${more} more ${state}`]] : shown;
+  });
+  return [
+    `Sluice    ${plain(url)}: ${paint(service.status, colour)}`,
+    ...(Object.keys(service.checks).length > 0 && faults.length === 0
+      ? [`Checks    ${Object.keys(service.checks).join(', ')}: ok`]
+      : faults.map(([name, text]) => paint(`  ${name}: ${plain(text)}`, colour))),
+    `Exports   ${counts.length > 0 ? counts.join(' · ') : 'none'}`,
+    `Runs      ${runs.running} running · ${runs.waiting} waiting · ${runs.retrying} retrying`,
+    ...(rows.length > 0
+      ? ['', ...tableLines(['STATE', 'EXPORT', 'COMPLETE UP TO', 'REASON'], rows, paint)]
+      : [
+          exports.fine === 0
+            ? 'Nothing needs attention: no exports yet.'
+            : `Nothing needs attention: ${plural(exports.fine, 'export')} fine.`,
+        ]),
+  ];
+}
+
+const longestReason = 100;
+const shorten = (text: string) =>
+  text.length > longestReason ? `${text.slice(0, longestReason - 1)}…` : text;

@@ -1,0 +1,46 @@
+import type { Environment } from '../../foundation/config/client-settings.ts';
+import type { Database } from '../../state/store/database.ts';
+
+/** What a command sees of the world. */
+export interface Terminal {
+  /** Writes to standard output, as it is. */
+  out(text: string): void;
+  /** Writes to standard error, as it is. */
+  err(text: string): void;
+  readonly env: Environment;
+  /** Whether standard output is a terminal. */
+  readonly isTerminal: boolean;
+  /** Whether standard error is a terminal: only there a progress bar is drawn. */
+  readonly drawsProgress: boolean;
+  /** Asks a person; null if standard input is no terminal. */
+  readonly ask: ((question: string) => Promise<string>) | null;
+  /** All of standard input. */
+  readInput(): Promise<string>;
+  /** Aborted by Ctrl-C and SIGTERM. */
+  readonly signal: AbortSignal;
+}
+
+/** What the commands need from the process. */
+export interface CliDeps {
+  readonly terminal: Terminal;
+  /** DATABASE_URL without its pooler, else the running embedded database; throws CliError if there is neither. */
+  findDatabase(): Promise<string>;
+  /** Opens Sluice's own database for `work` and closes it afterwards. */
+  withDatabase<T>(work: (db: Database, url: string) => Promise<T>): Promise<T>;
+  /** Prints a line on standard output. Characters that a terminal acts on are escaped; see `visible`. */
+  print(line: string): void;
+}
+
+/** Exit codes; docs/cli.md lists them. */
+export const exitCodes = { done: 0, failed: 1, misused: 2, unreachable: 3, refused: 4 } as const;
+
+/** A failure with a message for the user. */
+export class CliError extends Error {
+  override readonly name: string = 'CliError';
+  readonly exitCode: number;
+
+  constructor(message: string, exitCode: number = exitCodes.failed) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}

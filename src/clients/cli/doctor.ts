@@ -1,0 +1,89 @@
+import type { Command } from 'commander';
+import { readClientSettings } from '../../foundation/config/client-settings.ts';
+import type { Examined } from '../../main/examine.ts';
+import { type CliDeps, CliError } from './deps.ts';
+
+interface Options {
+  readonly json?: boolean;
+}
+
+/** `sluice doctor`: what an operator checks first. */
+export function registerDoctor(program: Command, deps: CliDeps): void {
+  program
+    .command('doctor')
+    .description(
+      'check the database, migrations, queue, clocks and destinations of this machine, and the API at SLUICE_URL; exits with 1 if a check fails',
+    )
+    .option('--json', 'print JSON')
+    .action((options: Options) => doctor(deps, options));
+}
+
+async function doctor(deps: CliDeps, { json }: Options): Promise<void> {
+  const { paintFor, tableLines } = await import('./text.ts');
+  const all = [...(await examineHere(deps)), ...(await examineApi(deps))];
+  const isStep = ({ check }: Examined) => check === 'production';
+  const [found, steps] = [all.filter((one) => !isStep(one)), all.filter(isStep)];
+  if (json) deps.print(JSON.stringify(all));
+  else {
+    const colours = { ok: 'green', warning: 'yellow', failed: 'red' } as const;
+    const rows = found.map(({ check, result, detail }) => [
+      check,
+      { text: result, colour: colours[result] },
+      detail,
+    ]);
+    const lines = tableLines(['CHECK', 'RESULT', ''], rows, paintFor(deps.terminal));
+    for (const line of lines) deps.print(line);
+    if (steps.length > 0) deps.print('Not done yet of docs/production.md:');
+    for (const { detail } of steps) deps.print(`- ${detail}`);
+  }
+  const faults = found.filter(({ result }) => result === 'failed').length;
+  if (faults > 0) throw new CliError(`${faults} of ${found.length} checks failed.`);
+}
+
+async function examineHere(deps: CliDeps): Promise<readonly Examined[]> {
+  const { readConfig } = await import('../../foundation/config/config.ts');
+  const config = readConfig(deps.terminal.env);
+  try {
+    const url = await deps.findDatabase();
+    const { examineInstallation } = await import('../../main/examine.ts');
+    const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
+    return await examineInstallation(await allowQuickstartS3(config), url);
+  } catch (error) {
+    // On a machine without a database there is the API to check.
+    const { url } = readClientSettings(deps.terminal.env);
+    if (!(error instanceof CliError) || url !== null) {
+      if (error instanceof CliError) return [];
+      throw error;
+    }
+    return [{ check: 'database', result: 'failed', detail: error.message }];
+  }
+}
+
+async function examineApi(deps: CliDeps): Promise<readonly Examined[]> {
+  const { url, key } = readClientSettings(deps.terminal.env);
+  if (url === null) return [];
+  const { openApi } = await import('./api/open-api.ts');
+  const found: Examined[] = [];
+  const attempt = async (check: string, look: () => Promise<Omit<Examined, 'check'>>) => {
+    const result = await look().catch((error: unknown) => {
+      if (!(error instanceof CliError)) throw error;
+      return { result: 'failed' as const, detail: error.message };
+    });
+    found.push({ check, ...result });
+    return result.result !== 'failed';
+  };
+  const reached = await attempt('API', async () => {
+    const { status, checks } = await openApi(deps, {}).readReadiness();
+    const faults = Object.entries(checks).filter(([, text]) => text !== 'ok');
+    const detail = faults.map(([name, text]) => `${name}: ${text}`).join('; ');
+    const result = status === 'ok' ? 'ok' : status === 'degraded' ? 'warning' : 'failed';
+    return { result, detail: detail === '' ? url : `${url}: ${detail}` };
+  });
+  if (reached && key !== null) {
+    await attempt('API key', async () => {
+      const { key_name: name, scopes } = await openApi(deps, {}).readMe();
+      return { result: 'ok', detail: `${name}: ${scopes.join(', ')}` };
+    });
+  }
+  return found;
+}

@@ -1,0 +1,247 @@
+import type { Command } from 'commander';
+import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
+import {
+  type DataInterval,
+  describeInterval,
+  type Instant,
+  toTimestamp,
+} from '../../foundation/domain/time.ts';
+import type { OpenSearch, SearchedInterval } from '../../main/erase.ts';
+import type { Database } from '../../state/store/database.ts';
+import { readInstant, readSeconds, readUuid } from './arguments.ts';
+import { type CliDeps, CliError } from './deps.ts';
+import { type Found, type Rewritten, rewriteFound } from './erase-rewrite.ts';
+import { plain, plural } from './text.ts';
+
+interface Options {
+  readonly export: string;
+  readonly key: string;
+  readonly column?: string;
+  readonly after?: number;
+  readonly json?: boolean;
+}
+
+interface Searched extends Found {
+  readonly searchedIntervals: number;
+}
+
+/** `sluice erase …`: finds the rows of a person in current files, and makes these files again without them. */
+export function register(program: Command, deps: CliDeps): void {
+  const erase = program
+    .command('erase')
+    .description('Find a key in the current files of an export, and remove its rows from them');
+  const common = (command: Command) =>
+    command
+      .requiredOption('--export <id>', 'the export', readUuid)
+      .requiredOption('--key <value>', 'the value to find, as the files have it')
+      .option('--column <name>', "the column; default: the model's key, if it is one column")
+      .option('--after <time>', 'only intervals that start at this time or later', readInstant)
+      .option('--json', 'print one line of JSON per interval');
+
+  common(erase.command('find'))
+    .description(
+      'read every current file and list the intervals whose files have the key; exits with 1 if one cannot be read',
+    )
+    .action((options: Options) =>
+      withSearch(deps, options, async (search, wanted) => {
+        const found = await find(deps, options, search, wanted, null);
+        summarize(deps, options, wanted, found);
+        if (found.doubtful.length > 0) throw new CliError(describeDoubts(found.doubtful));
+      }),
+    );
+
+  common(erase.command('rewrite'))
+    .description(
+      'make the files again that have the key, without its rows, after these left the source; exits with 1 unless no current file has it then',
+    )
+    .option('--timeout <seconds>', 'how long to wait for the runs', readSeconds, 3_600)
+    .action((options: Options & { timeout: number }) =>
+      withSearch(deps, options, (search, wanted, db) => rewrite(deps, options, search, wanted, db)),
+    );
+}
+
+async function withSearch(
+  deps: CliDeps,
+  options: Options,
+  work: (search: OpenSearch, wanted: ErasedValue, db: Database) => Promise<void>,
+): Promise<void> {
+  const { searchExport } = await import('../../main/erase.ts');
+  const { readConfig } = await import('../../foundation/config/config.ts');
+  const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
+  const config = await allowQuickstartS3(readConfig(deps.terminal.env));
+  const done = await deps.withDatabase((db, url) =>
+    searchExport(config, db, config.SOURCE_DATABASE_URL ?? url, options.export, async (search) => {
+      const [own, ...others] = search.keyColumns;
+      const column = options.column ?? (others.length === 0 ? own : undefined);
+      if (column === undefined) {
+        throw new CliError('The key of this model has several columns. Name one with --column.');
+      }
+      await work(search, { column, value: options.key }, db);
+      return true;
+    }),
+  );
+  if (!done) throw new CliError(`There is no export ${options.export} that keeps files.`);
+}
+
+async function find(
+  deps: CliDeps,
+  { json, after }: Options,
+  search: OpenSearch,
+  wanted: ErasedValue,
+  only: ((interval: DataInterval) => boolean) | null,
+): Promise<Searched> {
+  const found: SearchedInterval[] = [];
+  const doubtful: DataInterval[] = [];
+  const lacking: SearchedInterval[] = [];
+  const files = new Set<string>();
+  let searchedIntervals = 0;
+  // No interval ends at or before its start.
+  const last = after === undefined ? null : { start: after, end: after };
+  for await (const searched of search.find(wanted, last, only)) {
+    deps.terminal.signal.throwIfAborted();
+    searchedIntervals += 1;
+    if (searched.rows > 0) found.push(searched);
+    // Of a whole export these may be millions.
+    if (only !== null) for (const key of searched.files) files.add(key);
+    if (searched.lacksColumn) {
+      lacking.push(searched);
+      continue;
+    }
+    if (searched.doubt !== null) doubtful.push(searched.interval);
+    if (searched.rows === 0 && searched.doubt === null) continue;
+    deps.print(json ? JSON.stringify(viewOf(searched)) : lineOf(searched));
+  }
+  // The query can have changed: a column that other intervals have is in none of their rows.
+  const hasColumn = lacking.length < searchedIntervals;
+  if (hasColumn && lacking.length > 0 && only === null) {
+    const [first] = lacking;
+    const where = first ? `, such as ${describeInterval(first.interval)}` : '';
+    deps.terminal.err(
+      `${plural(lacking.length, 'interval')} have no column ${plain(wanted.column)} in their files${where}: nothing was searched there. If another column has the person there, search it too.\n`,
+    );
+  }
+  for (const searched of hasColumn ? [] : lacking) {
+    doubtful.push(searched.interval);
+    deps.print(json ? JSON.stringify(viewOf(searched)) : lineOf(searched));
+  }
+  return { doubtful, found, files, searchedIntervals };
+}
+
+function viewOf({ interval, rows, files, doubt }: SearchedInterval) {
+  const { start, end } = interval;
+  return { start: toTimestamp(start), end: toTimestamp(end), rows, files, doubt };
+}
+
+function lineOf({ interval, rows, files, doubt }: SearchedInterval): string {
+  const range = describeInterval(interval);
+  const has = `${range}: ${plural(rows, 'row')} in ${plural(files.length, 'file')}`;
+  return plain(doubt === null ? has : `${range}: NOT SURE: ${doubt}`);
+}
+
+/** Says what was searched too: no row found in the wrong column is not a person who is in no file. */
+function summarize(
+  deps: CliDeps,
+  { json, column }: Options,
+  wanted: ErasedValue,
+  { found, searchedIntervals }: Searched,
+): void {
+  const rows = found.reduce((sum, interval) => sum + interval.rows, 0);
+  const where = `Searched the column ${plain(wanted.column)} in ${plural(searchedIntervals, 'interval')}.`;
+  if (!json) {
+    const has = `${plural(rows, 'row')} in the current files of ${plural(found.length, 'interval')}.`;
+    deps.print(`${has} ${where}`);
+  }
+  if (rows > 0) return;
+  if (searchedIntervals === 0) {
+    deps.terminal.err(
+      'Nothing was searched: this export has no exported interval (after --after, if set). Check --export and --after.\n',
+    );
+  } else if (column === undefined) {
+    deps.terminal.err(
+      `${json ? `${where} ` : ''}That is the key of the model, the default. To find a person, name the column that has the value, such as --column distinct_id.\n`,
+    );
+  }
+}
+
+async function rewrite(
+  deps: CliDeps,
+  options: Options & { timeout: number },
+  search: OpenSearch,
+  wanted: ErasedValue,
+  db: Database,
+): Promise<void> {
+  const { json = false, timeout, after = null } = options;
+  const rewritten = await rewriteFound({
+    destination: search.destination,
+    secrets: search.secrets,
+    countInSource: (interval) => search.countInSource(interval, wanted, deps.terminal.signal),
+    deps,
+    db,
+    exportId: options.export,
+    erased: wanted,
+    isQuiet: json,
+    timeoutMs: timeout * 1_000,
+    since: after,
+    async find(only) {
+      const found = await find(deps, options, search, wanted, only);
+      if (only === null) summarize(deps, options, wanted, found);
+      return found;
+    },
+  });
+  const { countDeletedAgain } = await import('../../state/store/unfinished-commits.ts');
+  const deletedAgain = await countDeletedAgain(db, options.export);
+  const proof = describeProof(rewritten, after, search.hasMoved, deletedAgain);
+  const { doubtful, unrecorded, intervals } = rewritten;
+  if (!json) {
+    for (const interval of intervals) deps.print(`Rewritten: ${describeInterval(interval)}`);
+  }
+  if (doubtful.length === 0 && unrecorded.length === 0) {
+    if (!json) deps.print(proof);
+    return;
+  }
+  throw new CliError(
+    [
+      proof,
+      ...(doubtful.length > 0 ? [describeDoubts(doubtful)] : []),
+      ...(unrecorded.length > 0 ? [describeUnrecorded(unrecorded)] : []),
+    ].join('\n'),
+  );
+}
+
+/** What is proven, and in the same line what is not. */
+function describeProof(
+  { intervals, unasked }: Rewritten,
+  after: Instant | null,
+  hasMoved: boolean,
+  deletedAgain: number,
+): string {
+  const searched =
+    after === null ? '' : ` of an interval that starts at ${toTimestamp(after)} or later`;
+  const proven =
+    intervals.length === 0
+      ? `No current file${searched} has the key: nothing to rewrite.`
+      : `Proven: of ${plural(intervals.length, 'interval')}, none has the key in a current file, and the replaced files are deleted.`;
+  return [
+    proven,
+    ...(unasked === null
+      ? []
+      : [
+          `Not known: whether the source still has the rows, in which case a later run exports them again (${plain(unasked)}).`,
+        ]),
+    ...(deletedAgain === 0
+      ? []
+      : [
+          `In about an hour ${plural(deletedAgain, 'file')} of the export are deleted a second time, in case a late request brings them back.`,
+        ]),
+    ...(hasMoved ? ['Not searched: files at places that the export has left.'] : []),
+  ].join(' ');
+}
+
+const describeDoubts = (intervals: readonly DataInterval[]): string =>
+  `${plural(intervals.length, 'interval')} could not be searched: see the lines above.`;
+
+const describeUnrecorded = (intervals: readonly DataInterval[]): string =>
+  [
+    `${plural(intervals.length, 'interval')} may have files that no search reads, because a run ended while it committed them. Retry the newest run of each, then run the same command again.`,
+    ...intervals.map(describeInterval),
+  ].join('\n');

@@ -1,0 +1,64 @@
+import { Command } from 'commander';
+import { registerExports } from './api/exports.ts';
+import { registerRecords } from './api/records.ts';
+import { registerRuns } from './api/runs.ts';
+import { registerTasks } from './api/tasks.ts';
+import { registerCompletion } from './completion.ts';
+import type { CliDeps } from './deps.ts';
+import { registerDoctor } from './doctor.ts';
+import { register as registerEras } from './eras.ts';
+import { register as registerErase } from './erase.ts';
+import { register as registerEvents } from './events.ts';
+import { register as registerKeys } from './keys.ts';
+import { register as registerMigrate } from './migrate.ts';
+import { register as registerModels } from './models.ts';
+import { register as registerOffboardings } from './offboardings.ts';
+import { register as registerOrganizations } from './organizations.ts';
+import { register as registerProjects } from './projects.ts';
+import { register as registerQuickstart } from './quickstart.ts';
+import { register as registerVerify } from './verify.ts';
+import { register as registerWork } from './work.ts';
+
+/** What a command belongs to, as the help lists them. */
+const groups = {
+  api: 'Over the API (SLUICE_URL, SLUICE_KEY):',
+  here: 'On the machine of the service (DATABASE_URL):',
+} as const;
+
+/** All commands. Each imports its modules when it is called: all of them take a second to load. */
+export function createProgram(deps: CliDeps, version: string): Command {
+  const program = new Command('sluice')
+    .description('Exports rows from PostgreSQL to S3 on a schedule: every row exactly once.')
+    .version(version)
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => deps.terminal.out(text),
+      writeErr: (text) => deps.terminal.err(text),
+    });
+  program.commandsGroup(groups.api);
+  for (const register of [registerTasks, registerExports, registerRuns, registerRecords]) {
+    register(program, deps);
+  }
+  program.commandsGroup(groups.here);
+  for (const register of [
+    registerDoctor,
+    registerMigrate,
+    registerQuickstart,
+    registerOrganizations,
+    registerProjects,
+    registerOffboardings,
+    registerKeys,
+    registerEvents,
+    registerModels,
+    registerVerify,
+    registerErase,
+    registerEras,
+    registerWork,
+  ]) {
+    register(program, deps);
+  }
+  program.commandsGroup('Other:');
+  program.helpCommand('help [command]', 'show the options of a command');
+  registerCompletion(program, deps);
+  return program;
+}

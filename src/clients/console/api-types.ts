@@ -1,0 +1,93 @@
+/** The parts of the API's answers that the page shows. The build makes their types from the OpenAPI document. */
+
+import type { components, paths } from '../../../dist/api-schema.d.ts';
+
+type Schemas = components['schemas'];
+type Exports = '/api/projects/{project_id}/batch_exports';
+type Steps = '/api/projects/{project_id}/pipeline_transformation_configs';
+type JsonOf<Answer> = Answer extends { content: { readonly 'application/json': infer Json } }
+  ? Json
+  : never;
+type Listed<Path extends keyof paths> = paths[Path] extends { get: { responses: { 200: infer A } } }
+  ? JsonOf<A>
+  : never;
+
+export type Run = Schemas['BatchExportRun'];
+/** The current files of a run. */
+export type RunFiles = Listed<`${Exports}/{batch_export_id}/runs/{id}/files`>;
+export type RunStatus = Run['status'];
+export type BatchExport = Schemas['BatchExport'];
+/** What an unpause leaves out unless it asks for it. */
+export type UnpausePreview = Schemas['UnpausePreview'];
+export type Config = BatchExport['destination']['config'];
+export type Coverage = Schemas['Coverage'];
+export type Backfill = Schemas['Backfill'];
+export type BackfillPreview = Schemas['BackfillPreview'];
+/** What an export needs; each has one. */
+export type Health = BatchExport['health'];
+export type HealthCounts = Schemas['ExportHealthCounts'];
+/** A project of the organization, and the health of its exports. */
+export type ProjectOverview = Schemas['ProjectOverview'];
+export type LogTail = Schemas['LogTail'];
+export type LogEntry = Schemas['BatchExportLog'];
+export type LogLevel = LogEntry['level'];
+export type RowPreview = Schemas['RowPreview'];
+/** A change of an export: who, what and when. */
+export type Activity = Schemas['Activity'];
+/** One step of a destination's own test. */
+export type CheckStep = Schemas['DestinationTest']['steps'][number];
+/** A future data interval; `hours` is 23 or 25 on a day of a clock change. */
+export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
+/** What the key of the session may do. */
+export type Me = Schemas['Me'];
+/** What exports can use in this installation. */
+export type Capabilities = Schemas['Capabilities'];
+/** What one exported interval has, and how long its run took. */
+export type IntervalThroughput = Schemas['Throughput']['results'][number];
+export type Scope = Me['scopes'][number];
+/** The project's chain, and which exports apply it. */
+export type Chain = Listed<Steps>;
+/** A config of the project's transformation chain. */
+export type Step = Schemas['PipelineTransformationConfig'];
+export type Plugin = Schemas['Plugin'];
+/** Who is notified of changes. */
+export type NotificationTarget = Schemas['NotificationTarget'];
+/** An event for one target. */
+/** What became of the deadlines of an export. */
+export type DeliveryRecord = Schemas['DeliveryRecord'];
+export type Delivery = Schemas['NotificationDelivery'];
+export type NotificationTest = Schemas['NotificationTest'];
+export type PluginField = Plugin['config_schema'][number];
+/** A row of the lab, and what each step did to it. */
+export type Trial = Schemas['TransformationLabResult']['rows'][number];
+export type TracedStep = Trial['steps'][number];
+/** Rows of one step in one run. */
+export type StepCount = NonNullable<Run['steps']>[number];
+/** A problem that the API found; `attr` names the field, nested names joined by `__`. */
+export type Problem = Pick<Schemas['Error']['errors'][number], 'detail' | 'attr'> & {
+  readonly code: string;
+};
+
+type BodyOf<Operation> = Operation extends {
+  requestBody: { content: { 'application/json': infer Body } };
+}
+  ? Body
+  : never;
+export type LabRequest = BodyOf<paths[`${Steps}/lab`]['post']>;
+export type NewStep = BodyOf<paths[Steps]['post']>;
+export type StepChange = BodyOf<paths[`${Steps}/{id}`]['patch']>;
+
+export type OffsetPage<T> = Omit<Listed<Exports>, 'results'> & { readonly results: readonly T[] };
+export type CursorPage<T> = Omit<Listed<`${Exports}/{batch_export_id}/runs`>, 'results'> & {
+  readonly results: readonly T[];
+};
+
+const levels: Readonly<Record<LogLevel, true>> = {
+  DEBUG: true,
+  LOG: true,
+  INFO: true,
+  WARNING: true,
+  ERROR: true,
+};
+/** The compiler reports a missing or unknown name. */
+export const logLevels = Object.keys(levels) as LogLevel[];

@@ -1,0 +1,270 @@
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import type { Me, Scope } from './api-types.ts';
+import { createClient } from './client.ts';
+import { ConsoleContext } from './console-context.ts';
+import { readDescription } from './form/openapi.ts';
+import { forgetDrafts } from './kept-drafts.ts';
+import { EditExportPage } from './pages/edit-export-page.tsx';
+import { ExportPage } from './pages/export-page.tsx';
+import { ExportsPage } from './pages/exports-page.tsx';
+import { NewExportPage } from './pages/new-export-page.tsx';
+import { NotificationsPage } from './pages/notifications-page.tsx';
+import { ProjectsPage } from './pages/projects-page.tsx';
+import { RunPage } from './pages/run-page.tsx';
+import { SignInPage } from './pages/sign-in-page.tsx';
+import { NewStepPage, StepPage } from './pages/step-page.tsx';
+import { TransformationsPage } from './pages/transformations-page.tsx';
+import { Logo } from './parts/logo.tsx';
+import { Failure } from './parts/notice.tsx';
+import { ProjectSwitch } from './parts/project-switch.tsx';
+import { ServiceBanner } from './parts/service-banner.tsx';
+import { ClockSwitch } from './parts/time-text.tsx';
+import { hrefOf, type Route } from './route.ts';
+import {
+  askForSession,
+  readSession,
+  type Session,
+  shareSession,
+  signOutOthers,
+  storeSession,
+} from './session.ts';
+import { useAction } from './use-action.ts';
+import { useResource } from './use-resource.ts';
+import { useRoute } from './use-route.ts';
+
+/** The whole page: sign-in, then the page of the address. */
+export function App() {
+  const [session, setSession] = useState(readSession);
+  const [farewell, setFarewell] = useState('');
+  const change = useCallback((next: Session | null, reason = '') => {
+    storeSession(next);
+    setSession(next);
+    setFarewell(reason);
+  }, []);
+  const signOut = useCallback((reason?: string) => change(null, reason), [change]);
+  const isSignedOut = session === null;
+  // At the start only: a tab that was signed out stays so.
+  useEffect(() => (readSession() ? undefined : askForSession(change)), [change]);
+  useEffect(
+    () =>
+      session
+        ? shareSession(session, () => {
+            forgetDrafts(sessionStorage);
+            signOut('You signed out in another tab.');
+          })
+        : undefined,
+    [session, signOut],
+  );
+  if (isSignedOut) return <SignInPage notice={farewell} onSignedIn={change} />;
+  return <SignedIn session={session} onChange={change} onSignOut={signOut} />;
+}
+
+interface SignedInProps {
+  readonly session: Session;
+  readonly onChange: (session: Session) => void;
+  readonly onSignOut: (reason?: string) => void;
+}
+
+function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
+  const { key } = session;
+  const { route, project } = useRoute(session.project);
+  useEffect(() => {
+    if (project !== session.project) onChange({ key, project });
+  }, [key, project, session.project, onChange]);
+  useFocusOnPage(route);
+  const [message, setMessage] = useState<Message>({ id: 0, text: '' });
+  const say = useCallback<ConsoleContext['say']>(
+    (text, cancel) => setMessage(({ id }) => ({ id: id + 1, text, cancel })),
+    [],
+  );
+  const client = useMemo(
+    () => createClient(key, project, () => onSignOut('The API key is no longer accepted.')),
+    [key, project, onSignOut],
+  );
+  const [needsDescription, setNeedsDescription] = useState(false);
+  const loadDescription = useCallback(() => setNeedsDescription(true), []);
+  const described = useResource({
+    key: `description ${needsDescription}`,
+    // Hundreds of kilobytes that only forms need.
+    load: async (signal) => {
+      if (!needsDescription) return null;
+      const [document, installation] = await Promise.all([
+        client.describe(signal),
+        client.getCapabilities(signal),
+      ]);
+      return readDescription(document, installation);
+    },
+    pollMs: (data) => (data || !needsDescription ? null : 10_000),
+  });
+  const me = useResource({
+    key: 'me',
+    load: (signal) => client.getMe(signal),
+    pollMs: (data) => (data ? null : 10_000),
+  });
+  const granted = me.data?.scopes ?? null;
+  const may = useCallback((scope: Scope) => granted?.includes(scope) ?? false, [granted]);
+  const context = useMemo(
+    () => ({ client, described, loadDescription, me: me.data, granted, may, say }),
+    [client, described, loadDescription, me.data, granted, may, say],
+  );
+  return (
+    <ConsoleContext value={context}>
+      <button type="button" className="skip" onClick={skipToMain}>
+        Skip to the content
+      </button>
+      <header className="top">
+        <a className="brand" href={hrefOf({ page: 'exports' })}>
+          <Logo />
+          Sluice
+        </a>
+        <Places route={route} may={may} me={me.data} />
+        <ClockSwitch />
+        <ProjectSwitch me={me.data} project={project} />
+        <button
+          type="button"
+          className="quiet"
+          onClick={() => {
+            signOutOthers();
+            forgetDrafts(sessionStorage);
+            onSignOut();
+          }}
+        >
+          Sign out
+        </button>
+      </header>
+      <main id="main" tabIndex={-1}>
+        <ServiceBanner />
+        <Failure failure={me.failure} onRetry={me.reload} />
+        <Page key={project} route={route} />
+      </main>
+      <Toast message={message} say={say} />
+    </ConsoleContext>
+  );
+}
+
+const places = [
+  ['Projects', 'batch_export:read', { page: 'projects' }, ['projects']],
+  [
+    'Exports',
+    'batch_export:read',
+    { page: 'exports' },
+    ['exports', 'new', 'edit', 'export', 'run'],
+  ],
+  [
+    'Transformations',
+    'plugin:read',
+    { page: 'transformations' },
+    ['transformations', 'new-step', 'step'],
+  ],
+  ['Notifications', 'batch_export:read', { page: 'notifications' }, ['notifications']],
+] as const satisfies readonly (readonly [string, Scope, Route, readonly Route['page'][]])[];
+
+interface PlacesProps {
+  readonly route: Route;
+  readonly may: (scope: Scope) => boolean;
+  readonly me: Me | null;
+}
+
+/** Links to the parts of the page that the key may read. */
+function Places({ route, may, me }: PlacesProps) {
+  const hasOverview = me?.all_projects === true && me.projects_count > 1;
+  const shown = places.filter(
+    ([, scope, { page }]) => may(scope) && (page !== 'projects' || hasOverview),
+  );
+  if (shown.length < 2) return null;
+  return (
+    <nav className="places" aria-label="Parts of the project">
+      {shown.map(([name, , target, pages]) => (
+        <a
+          key={name}
+          href={hrefOf(target)}
+          aria-current={pages.some((page) => page === route.page) ? 'page' : undefined}
+        >
+          {name}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+/** Moves the focus to a new page, for keyboards and screen readers; not to a new tab of the same page. */
+function useFocusOnPage(route: Route): void {
+  const thing = 'exportId' in route ? route.exportId : 'stepId' in route ? route.stepId : '';
+  const place = `${route.page} ${thing}`;
+  const last = useRef(place);
+  useEffect(() => {
+    if (last.current === place) return;
+    last.current = place;
+    document.getElementById('main')?.focus();
+  }, [place]);
+}
+
+/** Moves the focus. A link to #main would change the route. */
+function skipToMain() {
+  document.getElementById('main')?.focus();
+}
+
+function Page({ route }: { route: Route }) {
+  switch (route.page) {
+    case 'exports':
+      return <ExportsPage />;
+    case 'projects':
+      return <ProjectsPage />;
+    case 'new':
+      return <NewExportPage />;
+    case 'edit':
+      return <EditExportPage key={route.exportId} exportId={route.exportId} />;
+    case 'export':
+      return <ExportPage key={route.exportId} exportId={route.exportId} tab={route.tab} />;
+    case 'transformations':
+      return <TransformationsPage />;
+    case 'notifications':
+      return <NotificationsPage />;
+    case 'new-step':
+      return <NewStepPage />;
+    case 'step':
+      return <StepPage key={route.stepId} stepId={route.stepId} />;
+    case 'run':
+      return <RunPage key={route.runId} exportId={route.exportId} runId={route.runId} />;
+  }
+}
+
+interface Message {
+  readonly id: number;
+  readonly text: string;
+  readonly cancel?: (() => Promise<void>) | undefined;
+}
+
+interface ToastProps {
+  readonly message: Message;
+  readonly say: ConsoleContext['say'];
+}
+
+/** The newest message; an animation hides it after a while. */
+function Toast({ message: { id, text, cancel }, say }: ToastProps) {
+  return (
+    <div className="toasts" role="status" aria-live="polite">
+      {text !== '' && (
+        <p className={cancel ? 'toast has-button' : 'toast'} key={id}>
+          {text}
+          {cancel && <CancelButton cancel={cancel} say={say} />}
+        </p>
+      )}
+    </div>
+  );
+}
+
+function CancelButton({ cancel, say }: { cancel: () => Promise<void>; say: ToastProps['say'] }) {
+  const act = useAction(async () => {
+    await cancel();
+    say('Cancelled.');
+  });
+  return (
+    <>
+      <button type="button" className="small" disabled={act.busy} onClick={() => void act.run()}>
+        Cancel
+      </button>
+      {act.failure && <span> {act.failure.message}</span>}
+    </>
+  );
+}

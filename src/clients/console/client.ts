@@ -1,0 +1,338 @@
+import type {
+  Activity,
+  Backfill,
+  BackfillPreview,
+  BatchExport,
+  Capabilities,
+  Chain,
+  CheckStep,
+  Config,
+  Coverage,
+  CursorPage,
+  Delivery,
+  DeliveryRecord,
+  Health,
+  HealthCounts,
+  IntervalThroughput,
+  LabRequest,
+  LogEntry,
+  LogLevel,
+  LogTail,
+  Me,
+  NewStep,
+  NotificationTarget,
+  NotificationTest,
+  OffsetPage,
+  PlannedInterval,
+  Plugin,
+  Problem,
+  ProjectOverview,
+  RowPreview,
+  Run,
+  RunFiles,
+  RunStatus,
+  Step,
+  StepChange,
+  Trial,
+  UnpausePreview,
+} from './api-types.ts';
+import { readErrorBody } from './problems.ts';
+
+/** An answer with an error, or no answer (status 0). */
+export class ApiFailure extends Error {
+  readonly status: number;
+  readonly problems: readonly Problem[];
+  readonly requestId: string | null;
+
+  constructor(status: number, problems: readonly Problem[], requestId: string | null) {
+    super(problems.map(({ detail }) => detail).join(' '));
+    this.name = 'ApiFailure';
+    this.status = status;
+    this.problems = problems;
+    this.requestId = requestId;
+  }
+}
+
+type Query = Readonly<Record<string, string | number | readonly string[] | null>>;
+
+interface Call {
+  readonly method?: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  readonly query?: Query;
+  readonly body?: unknown;
+  readonly signal?: AbortSignal;
+}
+
+/** @throws ApiFailure, or an AbortError if `signal` aborted it */
+export async function callApi<T>(key: string, path: string, call: Call = {}): Promise<T> {
+  const { method = 'GET', query = {}, body, signal } = call;
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value === null || value === '') continue;
+    for (const one of [value].flat()) search.append(name, String(one));
+  }
+  const headers: Record<string, string> = { authorization: `Bearer ${key}` };
+  if (body !== undefined) headers['content-type'] = 'application/json';
+  const response = await fetch(search.size > 0 ? `${path}?${search}` : path, {
+    method,
+    headers,
+    body: body === undefined ? null : JSON.stringify(body),
+    signal: signal ?? null,
+  }).catch((error: unknown) => {
+    if (signal?.aborted) throw error;
+    const detail = 'The service is unreachable. Check your network.';
+    throw new ApiFailure(0, [{ code: 'error', detail, attr: null }], null);
+  });
+  const text = await response.text();
+  const isText = response.headers.get('content-type')?.startsWith('text/') === true;
+  const answer = isText ? text : parseJson(text);
+  if (response.ok) return answer as T;
+  const { problems, requestId } = readErrorBody(response.status, answer);
+  throw new ApiFailure(response.status, problems, requestId);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** The cursor in a link to another page. */
+export function cursorOf(link: string | null): string | null {
+  return link === null ? null : new URL(link).searchParams.get('cursor');
+}
+
+export interface ExportFilter {
+  readonly healths: readonly Health[];
+  readonly search: string;
+  readonly ordering: string;
+  readonly offset: number;
+}
+
+export interface ProjectFilter {
+  readonly search: string;
+  readonly ordering: string;
+  readonly offset: number;
+}
+
+export interface RunFilter {
+  readonly statuses: readonly RunStatus[];
+  readonly cursor: string | null;
+}
+
+export interface LogFilter {
+  readonly runId: string | null;
+  readonly levels: readonly LogLevel[];
+  readonly search: string;
+  readonly offset: number;
+}
+
+export interface BackfillRequest {
+  readonly start_at: string | null;
+  readonly end_at: string | null;
+  readonly order: Backfill['order'];
+  readonly reprocess: Backfill['reprocess'];
+  /** Default: keep. */
+  readonly missing_rows?: Backfill['missing_rows'];
+  readonly concurrency?: number;
+}
+
+export interface UnpauseRequest {
+  /** Export the intervals that were missed in the pause. */
+  readonly backfill: boolean;
+  /** Export the requested intervals that have no data. */
+  readonly retry_missing: boolean;
+}
+
+export interface AcceptRequest {
+  readonly from: string;
+  readonly to: string;
+  /** Empty: none. */
+  readonly reason: string;
+}
+
+export interface ExportInput {
+  readonly name: string;
+  readonly destination: { readonly type?: string; readonly config: Config };
+  readonly interval: string;
+  readonly [field: string]: unknown;
+}
+
+export const exportsPageSize = 50;
+export const projectsPageSize = 50;
+export const changesPageSize = 20;
+export const logPageSize = 200;
+export const filesPageSize = 50;
+const runPageSize = 30;
+const dayMs = 86_400_000;
+
+/**
+ * The API of one project, with one key. All methods throw ApiFailure.
+ *
+ * @param onRefused called if the key is no longer accepted
+ */
+export function createClient(key: string, project: string, onRefused: () => void) {
+  const base = `/api/projects/${encodeURIComponent(project)}`;
+  const send = async <T>(path: string, options?: Call): Promise<T> => {
+    try {
+      return await callApi<T>(key, path, options);
+    } catch (error) {
+      if (error instanceof ApiFailure && error.status === 401) onRefused();
+      throw error;
+    }
+  };
+  const call = <T>(path: string, options?: Call) =>
+    send<T>(`${base}/batch_exports${path}`, options);
+  const callChain = <T>(path: string, options?: Call) =>
+    send<T>(`${base}/pipeline_transformation_configs${path}`, options);
+  const callTargets = <T>(path: string, options?: Call) =>
+    send<T>(`${base}/notification_targets${path}`, options);
+  const post = <T>(path: string, body: unknown = {}) => call<T>(path, { method: 'POST', body });
+  return {
+    describe: (signal: AbortSignal) => callApi<object>(key, '/api/openapi.json', { signal }),
+    getCapabilities: (signal: AbortSignal) => send<Capabilities>('/api/capabilities', { signal }),
+    listExports: (
+      { healths: health, search, ordering, offset }: ExportFilter,
+      signal: AbortSignal,
+    ) =>
+      call<OffsetPage<BatchExport>>('', {
+        query: { health, search, ordering, limit: exportsPageSize, offset },
+        signal,
+      }),
+    countExports: (signal: AbortSignal) => call<HealthCounts>('/health', { signal }),
+    /** Of the whole organization; only for a key that has access to it. */
+    countAllExports: (signal: AbortSignal) =>
+      send<HealthCounts>('/api/organizations/@current/batch_exports/health', { signal }),
+    listProjects: ({ search, ordering, offset }: ProjectFilter, signal: AbortSignal) =>
+      send<OffsetPage<ProjectOverview>>('/api/organizations/@current/projects', {
+        query: { search, ordering, limit: projectsPageSize, offset },
+        signal,
+      }),
+    getExport: (id: string, signal?: AbortSignal) =>
+      call<BatchExport>(`/${id}`, signal ? { signal } : {}),
+    createExport: (body: ExportInput) => post<BatchExport>('', body),
+    updateExport: (id: string, body: ExportInput) =>
+      call<BatchExport>(`/${id}`, { method: 'PATCH', body }),
+    deleteExport: (id: string) => call<null>(`/${id}`, { method: 'DELETE' }),
+    pause: (id: string) => post<BatchExport>(`/${id}/pause`),
+    previewUnpause: (id: string, signal: AbortSignal) =>
+      call<UnpausePreview>(`/${id}/unpause`, { method: 'POST', body: { dry_run: true }, signal }),
+    unpause: (id: string, wanted: UnpauseRequest) => post<BatchExport>(`/${id}/unpause`, wanted),
+    listRuns: (id: string, { statuses, cursor }: RunFilter, signal: AbortSignal) =>
+      call<CursorPage<Run>>(`/${id}/runs`, {
+        query: { status: statuses, cursor, limit: runPageSize },
+        signal,
+      }),
+    getRun: (id: string, runId: string, signal: AbortSignal) =>
+      call<Run>(`/${id}/runs/${runId}`, { signal }),
+    listFiles: (id: string, runId: string, offset: number, signal: AbortSignal) =>
+      call<RunFiles>(`/${id}/runs/${runId}/files`, {
+        query: { limit: filesPageSize, offset },
+        signal,
+      }),
+    cancelRun: (id: string, runId: string) => post<object>(`/${id}/runs/${runId}/cancel`),
+    retryRun: (id: string, runId: string, missingRows?: Backfill['missing_rows']) =>
+      post<Run>(`/${id}/runs/${runId}/retry`, missingRows && { missing_rows: missingRows }),
+    /** The blocker alone: the coverage of a single day. */
+    findBlocker: (id: string, nowMs: number, signal: AbortSignal) =>
+      call<Coverage>(`/${id}/coverage`, {
+        query: { from: new Date(nowMs - dayMs).toISOString() },
+        signal,
+      }),
+    /** @param bounds milliseconds */
+    getCoverage: (id: string, bounds: { start: number; end: number }, signal: AbortSignal) =>
+      call<Coverage>(`/${id}/coverage`, {
+        query: {
+          from: new Date(bounds.start).toISOString(),
+          to: new Date(bounds.end).toISOString(),
+        },
+        signal,
+      }),
+    acceptCoverage: (id: string, { from, to, reason }: AcceptRequest) =>
+      post<{ readonly accepted: number }>(`/${id}/coverage/accept`, {
+        from,
+        to,
+        reason: reason.trim() === '' ? null : reason,
+      }),
+    listLogs: (
+      id: string,
+      { runId, levels: level, search, offset }: LogFilter,
+      signal: AbortSignal,
+    ) =>
+      call<OffsetPage<LogEntry>>(runId === null ? `/${id}/logs` : `/${id}/runs/${runId}/logs`, {
+        query: { level, search, limit: logPageSize, offset },
+        signal,
+      }),
+    /** What is new in the log of a run. */
+    tailLogs: (id: string, runId: string, cursor: string | null, signal: AbortSignal) =>
+      call<LogTail>(`/${id}/runs/${runId}/logs/tail`, {
+        query: { cursor, limit: logPageSize },
+        signal,
+      }),
+    listBackfills: (id: string, cursor: string | null, signal: AbortSignal) =>
+      call<CursorPage<Backfill>>(`/${id}/backfills`, { query: { cursor, limit: 20 }, signal }),
+    previewBackfill: (id: string, body: BackfillRequest) =>
+      post<BackfillPreview>(`/${id}/backfill`, { ...body, dry_run: true }),
+    startBackfill: (id: string, body: BackfillRequest) =>
+      post<BatchExport>(`/${id}/backfill`, body),
+    cancelBackfill: (id: string, backfillId: string, running: 'finish' | 'cancel') =>
+      post<Backfill>(`/${id}/backfills/${backfillId}/cancel`, { running }),
+    testDestination: (id: string) => post<{ steps: readonly CheckStep[] }>(`/${id}/test`),
+    getSchedule: (id: string, signal: AbortSignal) =>
+      call<{ results: readonly PlannedInterval[] }>(`/${id}/schedule`, { signal }),
+    previewRows: (id: string) => call<RowPreview>(`/${id}/preview`),
+    /** @param id of the export that the body would change; null: a new one */
+    testUnsaved: (id: string | null, body: object) =>
+      post<{ steps: readonly CheckStep[] }>(id === null ? '/test' : `/${id}/test`, body),
+    previewUnsaved: (id: string | null, body: object) =>
+      post<RowPreview>(id === null ? '/preview' : `/${id}/preview`, body),
+    /** @param before ISO 8601; null: up to the newest */
+    getThroughput: (id: string, before: string | null, limit: number, signal: AbortSignal) =>
+      call<{ results: readonly IntervalThroughput[] }>(`/${id}/throughput`, {
+        query: { before, limit },
+        signal,
+      }),
+    getDelivery: (id: string, window: string, signal: AbortSignal) =>
+      call<DeliveryRecord>(`/${id}/delivery`, { query: { window }, signal }),
+    getDeliveryCsv: (id: string, window: string) =>
+      call<string>(`/${id}/delivery`, { query: { window, format: 'csv' } }),
+    listActivity: (id: string, offset: number, signal: AbortSignal) =>
+      call<OffsetPage<Activity>>(`/${id}/activity`, {
+        query: { limit: changesPageSize, offset },
+        signal,
+      }),
+    getMe: (signal: AbortSignal) => send<Me>('/api/me', { signal }),
+    listTargets: (signal: AbortSignal) =>
+      callTargets<OffsetPage<NotificationTarget>>('', { query: { limit: 100 }, signal }),
+    testTarget: (id: string) =>
+      callTargets<NotificationTest>(`/${id}/test`, { method: 'POST', body: {} }),
+    listDeliveries: (id: string, cursor: string | null, signal: AbortSignal) =>
+      callTargets<CursorPage<Delivery>>(`/${id}/deliveries`, {
+        query: { cursor, limit: 20 },
+        signal,
+      }),
+    redeliver: (id: string, deliveryId: string) =>
+      callTargets<Delivery>(`/${id}/deliveries/${deliveryId}/redeliver`, {
+        method: 'POST',
+        body: {},
+      }),
+    listPlugins: (signal: AbortSignal) =>
+      send<OffsetPage<Plugin>>('/api/organizations/@current/plugins', {
+        query: { limit: 1_000 },
+        signal,
+      }),
+    listSteps: (signal: AbortSignal) => callChain<Chain>('', { query: { limit: 1_000 }, signal }),
+    getStep: (id: number, signal: AbortSignal) => callChain<Step>(`/${id}`, { signal }),
+    createStep: (body: NewStep) => callChain<Step>('', { method: 'POST', body }),
+    changeStep: (id: number, body: StepChange) =>
+      callChain<Step>(`/${id}`, { method: 'PATCH', body }),
+    deleteStep: (id: number) => callChain<null>(`/${id}`, { method: 'DELETE' }),
+    rearrangeSteps: (orders: Readonly<Record<string, number>>) =>
+      callChain<object>('/rearrange', { method: 'PATCH', body: { orders } }),
+    tryChain: (body: LabRequest) =>
+      callChain<{ rows: readonly Trial[] }>('/lab', { method: 'POST', body }),
+  };
+}
+
+export type Client = ReturnType<typeof createClient>;

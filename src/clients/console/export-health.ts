@@ -1,0 +1,102 @@
+import type { BatchExport, Health, Run } from './api-types.ts';
+import { plural } from './numbers.ts';
+
+const lengths: Readonly<Record<string, number>> = {
+  hour: 3_600_000,
+  day: 86_400_000,
+  week: 604_800_000,
+};
+
+/** Milliseconds of an interval; a day has 24 hours. Null for an unknown interval. */
+export function intervalMs(interval: string): number | null {
+  const minutes = /^every (\d+) minutes$/.exec(interval)?.[1];
+  return minutes === undefined ? (lengths[interval] ?? null) : Number(minutes) * 60_000;
+}
+
+/** `every hour`, `every 5 minutes` */
+export function describeInterval(interval: string): string {
+  return interval.startsWith('every') ? interval : `every ${interval}`;
+}
+
+/** Time for the jitter of a run's start and for the run itself. */
+const graceMs = 360_000;
+
+/**
+ * How many whole intervals the high-water mark is behind the newest possible one, after a grace period
+ * for the run; null before the first completed interval.
+ */
+export function intervalsBehind(
+  { high_water_mark: mark, interval }: Pick<BatchExport, 'high_water_mark' | 'interval'>,
+  nowMs: number,
+): number | null {
+  const length = intervalMs(interval);
+  if (mark === null || length === null) return null;
+  // A day can have 25 hours.
+  const slack = graceMs + (length >= 86_400_000 ? 3_600_000 : 0);
+  return Math.max(0, Math.floor((nowMs - Date.parse(mark) - slack) / length));
+}
+
+/** `4 intervals without data`; null if there is none. */
+export function describeMissing({ missing }: Pick<BatchExport, 'missing'>): string | null {
+  if (missing.count === 0) return null;
+  const count = plural(missing.count, 'interval');
+  return `${missing.count >= countedMissing ? 'at least ' : ''}${count} without data`;
+}
+
+/** The API counts no more. */
+const countedMissing = 1_000;
+
+/**
+ * `up to date`, `3 intervals behind`; null if there is no high-water mark. Never `up to date` if the export is late,
+ * or if an interval has no data or may still receive rows.
+ */
+export function describeLag(batchExport: BatchExport, nowMs: number): string | null {
+  const behind = intervalsBehind(batchExport, nowMs);
+  if (behind === null) return null;
+  if (behind > 0) return `${plural(behind, 'interval')} behind`;
+  const { missing, unsettled_from: unsettled, health } = batchExport;
+  return missing.count > 0 || unsettled !== null || health === 'late' ? null : 'up to date';
+}
+
+/** Every health in words, the most urgent first. */
+export const healthNames: Readonly<Record<Health, string>> = {
+  failing: 'failing',
+  late: 'late',
+  incomplete: 'incomplete',
+  paused: 'paused',
+  fine: 'fine',
+};
+export const healths = Object.keys(healthNames) as Health[];
+
+/**
+ * The newest run that failed, while the export is failing or paused before it recovered; null if it is not among the
+ * latest.
+ */
+export function failureOf({
+  latest_runs: runs,
+  health,
+}: Pick<BatchExport, 'latest_runs' | 'health'>): Run | null {
+  const isFailure = ({ status }: Run) => status === 'Failed' || status === 'FailedRetryable';
+  if (health === 'failing') return runs.find(isFailure) ?? null;
+  if (health !== 'paused') return null;
+  const ended = runs.find((run) => hasEnded(run) && run.status !== 'Cancelled');
+  return ended && isFailure(ended) ? ended : null;
+}
+
+export function hasEnded({ status }: Pick<Run, 'status'>): boolean {
+  return status !== 'Starting' && status !== 'Running';
+}
+
+/** Whether a run is waiting or live. */
+export function isBusy({ latest_runs }: Pick<BatchExport, 'latest_runs'>): boolean {
+  return latest_runs.some((run) => !hasEnded(run));
+}
+
+/** The destination in a few words: `S3 · my-bucket/events`. */
+export function describeDestination({ destination }: Pick<BatchExport, 'destination'>): string {
+  const { type, config } = destination;
+  const words = [config.bucket_name ?? config.directory, config.prefix]
+    .filter((part) => typeof part === 'string' && part !== '')
+    .join('/');
+  return words === '' ? type : `${type} · ${words}`;
+}

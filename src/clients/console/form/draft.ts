@@ -1,0 +1,164 @@
+import type { BatchExport } from '../api-types.ts';
+import type { ExportInput } from '../client.ts';
+import { readLocalInput, type TimeFormat } from '../times.ts';
+import { type ConfigDraft, configOf, type Field, type FieldValues, valuesOf } from './fields.ts';
+import { applies, isSent } from './file-settings.ts';
+import { type ApiDescription, type DestinationForm, offered } from './openapi.ts';
+
+/** The content of the form of an export. */
+export interface Draft extends ConfigDraft {
+  readonly name: string;
+  readonly type: string;
+  readonly interval: string;
+  readonly timezone: string;
+  readonly offsetDay: string;
+  readonly offsetHour: string;
+  readonly startAt: string;
+  readonly endAt: string;
+  readonly backfill: boolean;
+  /** Minutes; empty: none. */
+  readonly freshnessMinutes: string;
+  /** Minutes after the end of an interval; empty: none. */
+  readonly deadlineMinutes: string;
+  /** HH:MM, for days and weeks; empty: none. */
+  readonly deadlineAt: string;
+  readonly healForHours: string;
+  readonly model: string;
+  readonly dslQuery: string;
+  /** `yes`, `no`; empty: not decided yet. */
+  readonly transformations: string;
+}
+
+/** The draft of a new export, or of an existing one. */
+export function draftOf(
+  description: ApiDescription,
+  batchExport: BatchExport | null,
+  times: TimeFormat,
+): Draft {
+  const here = description.installation;
+  const [firstType = ''] = offered(typesOf(description), here?.destinations, '');
+  const type = batchExport?.destination.type ?? firstType;
+  const form = destinationForm(description, type);
+  const local = (iso: string | null | undefined) => (iso ? times.inputValue(iso) : '');
+  return {
+    name: batchExport?.name ?? '',
+    type,
+    values: valuesOf(form?.fields ?? [], batchExport?.destination.config ?? {}),
+    cleared: new Set(),
+    interval: batchExport?.interval ?? firstInterval(description),
+    timezone: batchExport?.timezone ?? 'UTC',
+    offsetDay: String(batchExport?.offset_day ?? ''),
+    offsetHour: String(batchExport?.offset_hour ?? ''),
+    startAt: local(batchExport?.start_at),
+    endAt: local(batchExport?.end_at),
+    backfill: false,
+    freshnessMinutes: String(batchExport?.freshness_minutes ?? ''),
+    deadlineMinutes: String(batchExport?.deadline_minutes ?? ''),
+    deadlineAt: batchExport?.deadline_at ?? '',
+    healForHours: String(batchExport?.heal_for_hours ?? 168),
+    model: batchExport?.model ?? here?.models[0]?.name ?? description.models[0] ?? 'events',
+    dslQuery: batchExport?.dsl_query ?? '',
+    transformations: batchExport === null ? '' : batchExport.transformations ? 'yes' : 'no',
+  };
+}
+
+export function typesOf({ destinations }: ApiDescription): readonly string[] {
+  return destinations.map(({ type }) => type);
+}
+
+/** An hour, if this installation allows it. */
+function firstInterval({ installation }: ApiDescription): string {
+  const allowed = installation?.intervals ?? ['hour'];
+  return allowed.includes('hour') ? 'hour' : (allowed[0] ?? 'hour');
+}
+
+export function destinationForm(
+  { destinations }: ApiDescription,
+  type: string,
+): DestinationForm | undefined {
+  return destinations.find((form) => form.type === type);
+}
+
+/** Changes the destination's type; keeps the values of fields that both types have. */
+export function withType(description: ApiDescription, draft: Draft, type: string): Draft {
+  const fields = destinationForm(description, type)?.fields ?? [];
+  const fresh = valuesOf(fields, {});
+  const kept = fields
+    .filter(({ name, kind }) => kind !== 'secret' && draft.values[name] !== undefined)
+    .map(({ name }) => [name, draft.values[name] ?? '']);
+  return { ...draft, type, values: { ...fresh, ...Object.fromEntries(kept) } };
+}
+
+/** Days and weeks begin at an hour, weeks also on a day; other intervals have neither. */
+export function scheduleFields(interval: string): {
+  readonly day: boolean;
+  readonly hour: boolean;
+} {
+  return { day: interval === 'week', hour: interval === 'day' || interval === 'week' };
+}
+
+/**
+ * The body of the request. A bound keeps its seconds if its input did not change.
+ *
+ * @param batchExport the export to change; null for a new one
+ */
+export function bodyOf(
+  description: ApiDescription,
+  draft: Draft,
+  batchExport: BatchExport | null,
+  times: TimeFormat,
+): ExportInput {
+  const fields = destinationForm(description, draft.type)?.fields ?? [];
+  const isNew = batchExport === null;
+  const { cleared } = draft;
+  const sent = fields.filter((field) => isSent(field, draft.values));
+  const config = configOf(sent, sentValues(sent, draft.values), { isNew, cleared });
+  const bound = (value: string, before: string | null | undefined) =>
+    before && times.inputValue(before) === value ? before : readLocalInput(value);
+  const asked = scheduleFields(draft.interval);
+  const offset = (wanted: boolean, text: string) => (wanted && text !== '' ? Number(text) : null);
+  return {
+    name: draft.name,
+    destination: isNew ? { type: draft.type, config } : { config },
+    interval: draft.interval,
+    timezone: draft.timezone.trim() || 'UTC',
+    offset_day: offset(asked.day, draft.offsetDay),
+    offset_hour: offset(asked.hour, draft.offsetHour),
+    start_at: bound(draft.startAt, batchExport?.start_at),
+    end_at: bound(draft.endAt, batchExport?.end_at),
+    freshness_minutes: draft.freshnessMinutes === '' ? null : Number(draft.freshnessMinutes),
+    deadline_minutes: draft.deadlineMinutes === '' ? null : Number(draft.deadlineMinutes),
+    deadline_at: asked.hour && draft.deadlineAt !== '' ? draft.deadlineAt : null,
+    ...(draft.healForHours !== '' && { heal_for_hours: Number(draft.healForHours) }),
+    dsl_query: draft.dslQuery.trim() === '' ? null : draft.dslQuery,
+    // A person who changes the query sees the conditions of the filters in it: the text alone decides.
+    ...(isQueryChanged(draft, batchExport) && { filters: null }),
+    transformations: draft.transformations === 'yes',
+    ...(isNew ? { model: draft.model, backfill: draft.backfill && draft.startAt !== '' } : {}),
+  };
+}
+
+/** Whether a query that has the conditions of filters is to be another one. */
+function isQueryChanged(
+  { dslQuery }: Draft,
+  batchExport: Pick<BatchExport, 'dsl_query' | 'filters'> | null,
+): boolean {
+  return Boolean(batchExport?.filters) && dslQuery !== (batchExport?.dsl_query ?? '');
+}
+
+/** Settings without an effect have their default, which is what they are sent for. */
+function sentValues(fields: readonly Field[], values: FieldValues): FieldValues {
+  const idle = fields.filter((field) => !applies(field, values));
+  return { ...values, ...valuesOf(idle, {}) };
+}
+
+/** What of a body decides which rows an export has; no secret. */
+export function rowsOf({ destination, model, dsl_query, transformations }: ExportInput): object {
+  const { include_events, exclude_events } = destination.config;
+  const config = { include_events, exclude_events };
+  return { model, dsl_query, transformations, destination: { config } };
+}
+
+export function configAttr(name: string): string {
+  return `destination__config__${name}`;
+}

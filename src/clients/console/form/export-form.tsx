@@ -1,0 +1,170 @@
+import { type FormEvent, useRef, useState } from 'react';
+import type { BatchExport } from '../api-types.ts';
+import { ApiFailure, type ExportInput } from '../client.ts';
+import { useConsole } from '../console-context.ts';
+import { ConfirmDialog } from '../parts/dialog.tsx';
+import { KeptDraftNotice } from '../parts/kept-draft-notice.tsx';
+import { localTimes } from '../parts/time-text.tsx';
+import { sortProblems } from '../problems.ts';
+import { hrefOf } from '../route.ts';
+import { useAction } from '../use-action.ts';
+import { useKeptDraft } from '../use-kept-draft.ts';
+import { useResource } from '../use-resource.ts';
+import { goTo } from '../use-route.ts';
+import { checkDraft, withIncomplete } from './check-draft.ts';
+import { DestinationFields } from './destination-fields.tsx';
+import { bodyOf, type Draft, draftOf, rowsOf } from './draft.ts';
+import { FileFields } from './file-fields.tsx';
+import { labelsOf, problemsInWords } from './form-words.ts';
+import type { ApiDescription } from './openapi.ts';
+import type { PartProps } from './part-props.ts';
+import { findIncomplete, ProblemSummary } from './problem-summary.tsx';
+import { ScheduleFields } from './schedule-fields.tsx';
+import { TextField } from './text-field.tsx';
+import { TryDestination, TryRows, useTrial } from './try-out.tsx';
+import { WhatFields } from './what-fields.tsx';
+
+interface Props {
+  readonly description: ApiDescription;
+  /** Null for a new one. */
+  readonly batchExport: BatchExport | null;
+}
+
+const none: ReadonlyMap<string, string> = new Map();
+
+/**
+ * Creates or changes an export. Shows all problems at once, each at its field: those that the page finds and
+ * those that the API names. The destination and the rows can be tried before anything is saved.
+ */
+export function ExportForm({ description, batchExport }: Props) {
+  const { client, say, may } = useConsole();
+  const { draft, setDraft, kept, forget } = useKeptDraft(description, batchExport, () =>
+    draftOf(description, batchExport, localTimes),
+  );
+  /** Of the last attempt to save. */
+  const [found, setFound] = useState(none);
+  const form = useRef<HTMLFormElement>(null);
+  const id = batchExport?.id ?? null;
+  const bodyNow = (): ExportInput => bodyOf(description, draft, batchExport, localTimes);
+
+  const chain = useResource({
+    key: 'chain',
+    load: async (signal) => (may('plugin:read') ? client.listSteps(signal) : null),
+  });
+  const enabledSteps = (chain.data?.results ?? [])
+    .filter(({ enabled }) => enabled)
+    .map(({ id: step, name }) => name ?? `step ${step}`);
+
+  const save = useAction(async () => {
+    const incomplete = findIncomplete(form.current);
+    const problems = checkDraft(description, draft, incomplete, enabledSteps.length > 0);
+    setFound(problems);
+    const body = withIncomplete(bodyNow(), incomplete);
+    // The API takes an export that does not say it.
+    if (problems.has('transformations') && problems.size === 1) return;
+    const saved = batchExport
+      ? await client.updateExport(batchExport.id, body)
+      : await client.createExport(body);
+    forget();
+    say(batchExport ? `${saved.name} is changed.` : `${saved.name} is created.`);
+    goTo({ page: 'export', exportId: saved.id, tab: batchExport ? 'settings' : 'runs' });
+  });
+  const steps = useTrial(async () => {
+    const { destination, model } = bodyNow();
+    return (await client.testUnsaved(id, { destination, model })).steps;
+  });
+  const test = useAction(steps.work);
+  const rows = useTrial(() => client.previewUnsaved(id, rowsOf(bodyNow())));
+  const preview = useAction(rows.work);
+
+  const actions = [save, test, preview];
+  const run = (action: (typeof actions)[number]) => {
+    for (const other of actions) other.clear();
+    setFound(none);
+    void action.run();
+  };
+  const failure = actions.find((action) => action.failure)?.failure ?? null;
+  const labels = labelsOf(description, draft.type);
+  const problems = problemsInWords(failure?.problems ?? [], labels);
+  const { byField, others } = sortProblems(problems, [...labels.keys()]);
+  const errors = new Map([...byField, ...found]);
+  const rest =
+    failure && others.length > 0 ? new ApiFailure(failure.status, others, failure.requestId) : null;
+
+  const change = (part: Partial<Draft>) => {
+    // A test says nothing about other settings.
+    if (part.values !== undefined || part.type !== undefined) steps.clear();
+    setDraft((last) => ({ ...last, ...part }));
+  };
+  const [asking, setAsking] = useState(false);
+  const hasFailed = steps.result?.some(({ passed }) => !passed) ?? false;
+  const parts: PartProps = { description, draft, batchExport, errors, onChange: change };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (hasFailed) setAsking(true);
+    else run(save);
+  };
+  const verb = batchExport ? 'Save changes' : 'Create export';
+  return (
+    <>
+      <form ref={form} className="export-form" onSubmit={submit} noValidate>
+        <KeptDraftNotice kept={kept} />
+        <ProblemSummary byField={errors} labels={labels} rest={rest} attempt={failure} />
+        <section className="card panel">
+          <TextField
+            attr="name"
+            label="Name"
+            value={draft.name}
+            error={errors.get('name')}
+            onChange={(name) => change({ name })}
+            help="Shown in lists and alerts."
+            input={{ 'aria-required': true }}
+          />
+        </section>
+        <WhatFields {...parts} steps={enabledSteps}>
+          <TryRows busy={preview.busy} rows={rows.result} onTry={() => run(preview)} />
+        </WhatFields>
+        <DestinationFields {...parts}>
+          <TryDestination busy={test.busy} steps={steps.result} onTry={() => run(test)} />
+        </DestinationFields>
+        <FileFields {...parts} />
+        <ScheduleFields {...parts} />
+        <div className="row end">
+          <a
+            className="button"
+            onClick={forget}
+            href={hrefOf(
+              batchExport
+                ? { page: 'export', exportId: batchExport.id, tab: 'settings' }
+                : { page: 'exports' },
+            )}
+          >
+            Discard
+          </a>
+          <button type="submit" className="primary" disabled={save.busy}>
+            {verb}
+          </button>
+        </div>
+      </form>
+      {asking && (
+        <ConfirmDialog
+          title="The test of the destination failed"
+          verb={`${verb} anyway`}
+          danger
+          action={{
+            ...save,
+            run: async () => {
+              setAsking(false);
+              run(save);
+            },
+          }}
+          onClose={() => setAsking(false)}
+        >
+          <p>
+            Its runs will fail too until that is fixed. Correct the destination first, or go on.
+          </p>
+        </ConfirmDialog>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,169 @@
+import { type FormEvent, useState } from 'react';
+import type { Step } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { AppliedBy } from '../parts/applied-by.tsx';
+import { Lab } from '../parts/lab.tsx';
+import { Failure } from '../parts/notice.tsx';
+import { hrefOf } from '../route.ts';
+import { useAction } from '../use-action.ts';
+import { useLab } from '../use-lab.ts';
+import { goTo } from '../use-route.ts';
+import { Choice } from './choice.tsx';
+import { ConfigField } from './config-field.tsx';
+import { FieldsToCorrect, problemsOf, useFocusOnProblem } from './form-problems.tsx';
+import {
+  fieldsOfPlugin,
+  newStepOf,
+  type StepDraft,
+  type StepPlugin,
+  stepAttr,
+  stepAttrs,
+  stepChangeOf,
+  stepDraftOf,
+  trialStepOf,
+} from './step-draft.ts';
+import { TextField } from './text-field.tsx';
+
+interface Props {
+  readonly plugin: StepPlugin;
+  /** Null for a new one. */
+  readonly step: Step | null;
+  /** The order of a new step. */
+  readonly order: number;
+}
+
+/** Creates or changes a step of the chain, and tries it in the lab. Without the right to write: shows it. */
+export function StepForm({ plugin, step, order }: Props) {
+  const { client, say, may } = useConsole();
+  const [draft, setDraft] = useState(() => stepDraftOf(plugin, step));
+  const readOnly = !may('plugin:write');
+  const lab = useLab(() => {
+    save.clear();
+    return { configs: [trialStepOf(plugin, draft)] };
+  });
+  const save = useAction(async () => {
+    const { name } = step
+      ? await client.changeStep(step.id, stepChangeOf(plugin, draft))
+      : await client.createStep(newStepOf(plugin, draft, order));
+    say(`${name} is ${step ? 'changed' : 'created'}.`);
+    goTo({ page: 'transformations' });
+  });
+  const attrs = stepAttrs(plugin);
+  const failure = save.failure ?? lab.failure;
+  const form = useFocusOnProblem<HTMLFormElement>(failure);
+  const { byField: refused } = problemsOf(failure, attrs);
+  const [undecided, setUndecided] = useState(false);
+  const isUndecided = undecided && draft.enabled === '';
+  const byField = isUndecided ? new Map([...refused, ['enabled', 'Choose one.']]) : refused;
+  const change = (part: Partial<StepDraft>) => setDraft((last) => ({ ...last, ...part }));
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    lab.clear();
+    setUndecided(draft.enabled === '');
+    if (draft.enabled !== '') void save.run();
+  };
+  return (
+    <>
+      <form ref={form} className="export-form" onSubmit={submit} noValidate>
+        <fieldset disabled={readOnly}>
+          <section className="card panel">
+            <h2>{plugin.name || 'Plugin that is no longer installed'}</h2>
+            {plugin.description !== null && <p className="muted">{plugin.description}</p>}
+            <SettingsFields {...{ plugin, step, draft, errors: byField, onChange: change }} />
+          </section>
+          <NamingFields {...{ plugin, draft, errors: byField, onChange: change }} />
+        </fieldset>
+        <Failure failure={problemsOf(save.failure, attrs).rest} />
+        <div className="row end">
+          <FieldsToCorrect count={byField.size} />
+          <a className="button" href={hrefOf({ page: 'transformations' })}>
+            {readOnly ? 'Back' : 'Discard'}
+          </a>
+          {!readOnly && (
+            <button type="submit" className="primary" disabled={save.busy}>
+              {step ? 'Save changes' : 'Create step'}
+            </button>
+          )}
+        </div>
+      </form>
+      {!readOnly && (
+        <Lab lab={lab} title="Try these settings" shownElsewhere={attrs}>
+          <p className="muted">
+            This step alone, as it is in the form. Nothing is stored. If it has a secret, enter the
+            secret here too: the lab does not read stored ones.
+          </p>
+        </Lab>
+      )}
+    </>
+  );
+}
+
+interface PartProps {
+  readonly plugin: StepPlugin;
+  readonly draft: StepDraft;
+  /** By the API's name of the field. */
+  readonly errors: ReadonlyMap<string, string>;
+  readonly onChange: (part: Partial<StepDraft>) => void;
+}
+
+function SettingsFields({
+  plugin,
+  step,
+  draft,
+  errors,
+  onChange,
+}: PartProps & { step: Props['step'] }) {
+  return (
+    <div className="grid">
+      {fieldsOfPlugin(plugin).map((field) => (
+        <ConfigField
+          key={field.name}
+          field={field}
+          attr={stepAttr(field.name)}
+          draft={draft}
+          error={errors.get(stepAttr(field.name))}
+          hasSecret={step?.details.config[field.name] !== undefined}
+          onChange={onChange}
+        />
+      ))}
+    </div>
+  );
+}
+
+function NamingFields({ plugin, draft, errors, onChange }: PartProps) {
+  return (
+    <section className="card panel">
+      <h2>Step</h2>
+      <div className="grid">
+        <TextField
+          attr="name"
+          label="Name"
+          value={draft.name}
+          error={errors.get('name')}
+          onChange={(name) => onChange({ name })}
+          input={{ placeholder: plugin.name }}
+        />
+        <TextField
+          attr="description"
+          label="Description"
+          value={draft.description}
+          error={errors.get('description')}
+          onChange={(description) => onChange({ description })}
+        />
+      </div>
+      <Choice
+        attr="enabled"
+        label="Enabled"
+        value={draft.enabled}
+        choices={[
+          ...(draft.enabled === '' ? [['', 'Choose…'] as const] : []),
+          ['yes', 'Yes: it changes rows from the next run on'],
+          ['no', 'No: it changes nothing yet'],
+        ]}
+        error={errors.get('enabled')}
+        onChange={(enabled) => onChange({ enabled })}
+        help={<AppliedBy />}
+      />
+    </section>
+  );
+}

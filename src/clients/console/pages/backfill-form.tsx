@@ -1,0 +1,238 @@
+import { type FormEvent, useState } from 'react';
+import type { Backfill, BackfillPreview, BatchExport } from '../api-types.ts';
+import type { BackfillRequest } from '../client.ts';
+import { useConsole } from '../console-context.ts';
+import { Choice } from '../form/choice.tsx';
+import { problemsOf } from '../form/form-problems.tsx';
+import { LocalTimeInput } from '../form/local-time-input.tsx';
+import { TextField } from '../form/text-field.tsx';
+import { formatCount, plural } from '../numbers.ts';
+import { GoingRows, mayRemoveRows, RemovalDialog } from '../parts/going-rows.tsx';
+import { Failure } from '../parts/notice.tsx';
+import { IntervalText, localTimes } from '../parts/time-text.tsx';
+import { readLocalInput } from '../times.ts';
+import { useAction } from '../use-action.ts';
+
+/** What the form begins with. */
+export interface BackfillStart {
+  /** ISO 8601. */
+  readonly start: string;
+  readonly end: string;
+  readonly reprocess: Backfill['reprocess'];
+}
+
+interface Props {
+  readonly batchExport: BatchExport;
+  readonly onStarted: () => void;
+  readonly initial?: BackfillStart;
+}
+
+interface Draft {
+  readonly start: string;
+  readonly end: string;
+  readonly order: Backfill['order'];
+  readonly reprocess: Backfill['reprocess'];
+  readonly missingRows: Backfill['missing_rows'];
+  readonly concurrency: string;
+}
+
+const blank: Draft = {
+  start: '',
+  end: '',
+  order: 'oldest_first',
+  reprocess: 'all',
+  missingRows: 'keep',
+  concurrency: '',
+};
+
+const reprocessing = [
+  ['all', 'All, also those already exported'],
+  ['failed', 'Only those without data'],
+  ['missing', 'Only those without data that were asked for'],
+  ['none', 'Only those that never ran'],
+] as const;
+const missingRowsChoices = [
+  ['keep', 'Keep them: the run fails, and the files stay'],
+  ['drop', 'Remove them from the files'],
+] as const;
+const orders = [
+  ['oldest_first', 'Oldest first'],
+  ['newest_first', 'Newest first'],
+] as const;
+
+/** Asks for a range, shows a preview, then starts the backfill. */
+export function BackfillForm({ batchExport, onStarted, initial }: Props) {
+  const { client, say } = useConsole();
+  const [draft, setDraft] = useState(() => (initial ? draftOf(initial) : blank));
+  const [preview, setPreview] = useState<BackfillPreview | null>(null);
+  const [asking, setAsking] = useState(false);
+  const look = useAction(async () => {
+    setPreview(await client.previewBackfill(batchExport.id, requestOf(draft)));
+  });
+  const start = useAction(async () => {
+    const { backfill_total_runs: runs } = await client.startBackfill(
+      batchExport.id,
+      requestOf(draft),
+    );
+    say(runs === 0 ? 'There was nothing to export.' : 'The backfill has started.');
+    setAsking(false);
+    setPreview(null);
+    setDraft(blank);
+    onStarted();
+  });
+  const change = (part: Partial<Draft>) => {
+    setDraft({ ...draft, ...part });
+    setPreview(null);
+    look.clear();
+    start.clear();
+  };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (preview && mayRemoveRows(preview, draft.missingRows)) setAsking(true);
+    else void (preview ? start : look).run();
+  };
+  const { byField, rest } = problemsOf(look.failure ?? start.failure, ['start_at', 'end_at']);
+  return (
+    <>
+      <form className="card panel" onSubmit={submit} noValidate>
+        <h2>Start a backfill</h2>
+        <div className="grid">
+          <LocalTimeInput
+            label="From"
+            value={draft.start}
+            onChange={(value) => change({ start: value })}
+            error={byField.get('start_at')}
+          />
+          <LocalTimeInput
+            label="To"
+            value={draft.end}
+            onChange={(value) => change({ end: value })}
+            error={byField.get('end_at')}
+          />
+          <MoreOptions draft={draft} onChange={change} />
+        </div>
+        <Failure failure={rest} />
+        {preview && <Preview preview={preview} missingRows={draft.missingRows} />}
+        <div className="row">
+          {preview && preview.total_runs > 0 ? (
+            <button type="submit" className="primary" disabled={start.busy}>
+              Start {plural(preview.total_runs, 'run')}
+            </button>
+          ) : (
+            <button type="submit" disabled={look.busy || preview !== null}>
+              Preview
+            </button>
+          )}
+        </div>
+      </form>
+      {asking && preview && (
+        <RemovalDialog
+          totals={preview.totals}
+          what={plural(preview.total_runs, 'interval')}
+          action={start}
+          onClose={() => setAsking(false)}
+        />
+      )}
+    </>
+  );
+}
+
+interface OptionProps {
+  readonly draft: Draft;
+  readonly onChange: (part: Partial<Draft>) => void;
+}
+
+function MoreOptions({ draft, onChange }: OptionProps) {
+  return (
+    <>
+      <Choice
+        attr="reprocess"
+        label="Intervals"
+        value={draft.reprocess}
+        choices={reprocessing}
+        onChange={(reprocess) => onChange({ reprocess })}
+      />
+      <Choice
+        attr="order"
+        label="Order"
+        value={draft.order}
+        choices={orders}
+        onChange={(order) => onChange({ order })}
+      />
+      <Choice
+        attr="missing_rows"
+        label="Delivered rows that the source no longer has"
+        value={draft.missingRows}
+        choices={missingRowsChoices}
+        onChange={(missingRows) => onChange({ missingRows })}
+      />
+      <TextField
+        attr="concurrency"
+        label="Maximum runs at a time"
+        value={draft.concurrency}
+        onChange={(concurrency) => onChange({ concurrency })}
+        input={{ type: 'number', min: 1, max: 100, placeholder: 'default' }}
+      />
+    </>
+  );
+}
+
+interface PreviewProps {
+  readonly preview: BackfillPreview;
+  readonly missingRows: Backfill['missing_rows'];
+}
+
+function Preview({ preview, missingRows }: PreviewProps) {
+  const { start_at, end_at, total_runs, skipped, already_completed, estimated_rows } = preview;
+  if (total_runs === 0) {
+    return (
+      <p role="status">
+        <strong>0 runs.</strong> Each of the {plural(skipped, 'interval')} of this range is already
+        exported or has a run. To export them again, choose “{reprocessing[0][1]}”.
+      </p>
+    );
+  }
+  return (
+    <div className="preview" role="status">
+      <p>
+        <strong>{plural(total_runs, 'run')}</strong> over{' '}
+        <IntervalText start={start_at} end={end_at} />
+        {skipped > 0 && `, ${plural(skipped, 'interval')} skipped`}
+        {estimated_rows !== null && `, about ${formatCount(estimated_rows)} rows`}.
+      </p>
+      {already_completed.length > 0 && (
+        <p className="muted">Already exported: {plural(already_completed.length, 'interval')}.</p>
+      )}
+      {preview.totals.delivered_rows > 0 && (
+        <GoingRows preview={preview} missingRows={missingRows} />
+      )}
+    </div>
+  );
+}
+
+function draftOf({ start, end, reprocess }: BackfillStart): Draft {
+  return {
+    ...blank,
+    start: localTimes.inputValue(start),
+    end: localTimes.inputValue(end),
+    reprocess,
+  };
+}
+
+function requestOf({
+  start,
+  end,
+  order,
+  reprocess,
+  missingRows,
+  concurrency,
+}: Draft): BackfillRequest {
+  return {
+    start_at: readLocalInput(start),
+    end_at: readLocalInput(end),
+    order,
+    reprocess,
+    missing_rows: missingRows,
+    ...(concurrency === '' ? {} : { concurrency: Number(concurrency) }),
+  };
+}

@@ -1,0 +1,152 @@
+import { useState } from 'react';
+import type { BatchExport, Coverage } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import {
+  countStates,
+  gridRows,
+  lateRowsIn,
+  pageBounds,
+  shapeOf,
+  stateLooks,
+} from '../coverage-grid.ts';
+import { describeMissing } from '../export-health.ts';
+import { useNow } from '../now.ts';
+import { plural } from '../numbers.ts';
+import { CoverageTable, type Span } from '../parts/coverage-table.tsx';
+import { DeliveryOfMonth } from '../parts/delivery-record.tsx';
+import { ExportAgainButton } from '../parts/export-again.tsx';
+import { Failure, Loading } from '../parts/notice.tsx';
+import { Pager } from '../parts/pager.tsx';
+import { IntervalText } from '../parts/time-text.tsx';
+import { offsetOf, pageAt, useQuery } from '../use-query.ts';
+import { useResource } from '../use-resource.ts';
+import { BackfillForm, type BackfillStart } from './backfill-form.tsx';
+
+/** The state of every data interval as a grid, and a backfill of the cells that are selected. */
+export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
+  const { client } = useConsole();
+  const { id, interval, missing } = batchExport;
+  const { query, setQuery } = useQuery();
+  const page = offsetOf(query, 1);
+  const turnTo = (to: number) => () => setQuery({ page: pageAt(to, 1) });
+  const [selected, setSelected] = useState<Span | null>(null);
+  const shape = shapeOf(interval);
+  const bounds = pageBounds(shape, page, useNow());
+  const { data, failure, reload } = useResource<Coverage>({
+    key: [id, bounds.start, bounds.end].join(),
+    load: (signal) => client.getCoverage(id, bounds, signal),
+    pollMs: () => 15_000,
+  });
+  const ranges = data?.ranges ?? [];
+  // A backfill ends with the last complete interval.
+  const complete = data?.to ? Date.parse(data.to) : bounds.end;
+  const select = ({ start, end }: Span) => setSelected({ start, end: Math.min(end, complete) });
+  return (
+    <section aria-label="Coverage of the export">
+      <div className="row">
+        <p className="muted small">
+          Times are in UTC. Select cells to export them again: drag, or use the arrow keys with
+          Shift.
+        </p>
+        {missing.since !== null && page === 0 && (
+          <div className="row last">
+            <span className="warn-text small">{describeMissing(batchExport)}</span>
+            <ExportAgainButton
+              exportId={id}
+              again={{
+                start: missing.since,
+                end: new Date(complete).toISOString(),
+                intervals: missing.count,
+                reprocess: 'missing',
+              }}
+              onStarted={reload}
+            />
+          </div>
+        )}
+      </div>
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading lines={8} />}
+      {data && (
+        <div className="scroll">
+          <CoverageTable
+            columns={shape.columns}
+            rows={gridRows(shape, bounds, ranges)}
+            cellMs={shape.cellMs}
+            selected={selected}
+            onSelect={select}
+          />
+        </div>
+      )}
+      <Legend />
+      <DeliveryOfMonth batchExport={batchExport} />
+      <Pager
+        onNewer={page === 0 ? null : turnTo(page - 1)}
+        onOlder={bounds.start === 0 ? null : turnTo(page + 1)}
+      />
+      {selected && (
+        <Selection
+          key={`${selected.start} ${selected.end}`}
+          {...{ batchExport, selected, onStarted: reload }}
+          counts={selected.start < bounds.start ? null : countStates(ranges, selected)}
+          waits={lateRowsIn(data?.late_rows_wait ?? [], selected)}
+        />
+      )}
+    </section>
+  );
+}
+
+interface SelectionProps {
+  readonly batchExport: BatchExport;
+  readonly selected: Span;
+  /** Null if the grid does not show all of it. */
+  readonly counts: string | null;
+  /** Of its intervals, those whose late rows wait for a person. */
+  readonly waits: Coverage['late_rows_wait'];
+  readonly onStarted: () => void;
+}
+
+/** Reasons that a selection shows. */
+const shownWaits = 5;
+
+function Selection({ batchExport, selected, counts, waits, onStarted }: SelectionProps) {
+  const { may } = useConsole();
+  const start = new Date(selected.start).toISOString();
+  const end = new Date(selected.end).toISOString();
+  const initial: BackfillStart = { start, end, reprocess: 'all' };
+  return (
+    <>
+      <p role="status">
+        <strong>
+          <IntervalText start={start} end={end} />
+        </strong>
+        {counts !== null && `: ${counts}.`}
+      </p>
+      {waits.slice(0, shownWaits).map((wait) => (
+        <p key={wait.start} className="small warn-text">
+          <IntervalText start={wait.start} end={wait.end} /> {wait.why}
+        </p>
+      ))}
+      {waits.length > shownWaits && (
+        <p className="small muted">
+          {plural(waits.length - shownWaits, 'more interval')} of this selection wait for you.
+        </p>
+      )}
+      {may('batch_export:write') && <BackfillForm {...{ batchExport, onStarted, initial }} />}
+    </>
+  );
+}
+
+function Legend() {
+  return (
+    <ul className="row legend small" aria-label="Signs">
+      {Object.entries(stateLooks).map(([state, [glyph, name]]) => (
+        <li key={state}>
+          <span className={`sign state-${state}`} aria-hidden="true">
+            {glyph}
+          </span>{' '}
+          {name}
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,181 @@
+import type { BatchExport, OffsetPage } from '../api-types.ts';
+import { exportsPageSize } from '../client.ts';
+import { useConsole } from '../console-context.ts';
+import {
+  describeDestination,
+  describeInterval,
+  failureOf,
+  healths,
+  isBusy,
+} from '../export-health.ts';
+import { formatCount } from '../numbers.ts';
+import { DeleteExportButton, PauseButton } from '../parts/export-actions.tsx';
+import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
+import { HealthLinks } from '../parts/health-links.tsx';
+import { ListTools } from '../parts/list-tools.tsx';
+import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { OffsetPager } from '../parts/pager.tsx';
+import { RunStrip } from '../parts/status.tsx';
+import { readRunError } from '../problems.ts';
+import { currentHash, hrefOf, withQuery } from '../route.ts';
+import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
+import { useResource } from '../use-resource.ts';
+import { useTitle } from '../use-title.ts';
+
+const orderings = {
+  health: 'Most urgent first',
+  '-created_at': 'Newest first',
+  name: 'By name',
+  '-last_run': 'Newest run first',
+  last_run: 'Oldest run first',
+} as const;
+
+/** The exports of the project: how many have which health, and a page of those that are asked for. */
+export function ExportsPage() {
+  const { client, may } = useConsole();
+  const { query } = useQuery();
+  const chosen = chosenOf(query, 'health', healths);
+  const search = query.get('search') ?? '';
+  const [ordering = 'health'] = chosenOf(query, 'ordering', Object.keys(orderings));
+  const offset = offsetOf(query, exportsPageSize);
+  const { data, failure, reload } = useResource({
+    key: JSON.stringify([chosen, search, ordering, offset]),
+    load: (signal) => client.listExports({ healths: chosen, search, ordering, offset }, signal),
+    pollMs: (page) => (page?.results.some(isBusy) ? 4_000 : 15_000),
+  });
+  const counts = useResource({
+    key: 'counts',
+    load: (signal) => client.countExports(signal),
+    pollMs: () => 15_000,
+  });
+  const changed = () => {
+    reload();
+    counts.reload();
+  };
+  useTitle('Exports');
+  const isFiltered = chosen.length > 0 || search !== '';
+  const isNew = data?.count === 0 && !isFiltered;
+  return (
+    <>
+      <div className="row heading">
+        <h1>Exports</h1>
+        {counts.data && counts.data.total > 0 && (
+          <HealthLinks counts={counts.data} chosen={chosen} to={addressOf} />
+        )}
+        {may('batch_export:write') && (
+          <a className="button primary last" href={hrefOf({ page: 'new' })}>
+            New export
+          </a>
+        )}
+      </div>
+      {!isNew && <ListTools what="exports" orderings={orderings} ordering={ordering} />}
+      <Failure failure={failure ?? counts.failure} onRetry={changed} stale={data !== null} />
+      {!data && !failure && <Loading lines={5} />}
+      {isNew && <NoExports />}
+      {data?.results.length === 0 && !isNew && (
+        <Empty title="No exports match">
+          <p>
+            <a href={addressOf(null)}>Show all exports</a>
+          </p>
+        </Empty>
+      )}
+      {data && data.results.length > 0 && <Rows page={data} onChanged={changed} />}
+      {data && <OffsetPager page={data} pageSize={exportsPageSize} offset={offset} />}
+    </>
+  );
+}
+
+/** The address of the exports of one health; null: of all. */
+const addressOf = (health: string | null): string =>
+  withQuery(currentHash(), { health, page: null, ...(health === null ? { search: null } : {}) });
+
+function NoExports() {
+  const { may } = useConsole();
+  return (
+    <Empty title="No exports yet">
+      <p>An export ships new rows to a destination at a fixed interval.</p>
+      {may('batch_export:write') && (
+        <a className="button primary" href={hrefOf({ page: 'new' })}>
+          Create the first export
+        </a>
+      )}
+    </Empty>
+  );
+}
+
+interface RowsProps {
+  readonly page: OffsetPage<BatchExport>;
+  readonly onChanged: () => void;
+}
+
+function Rows({ page, onChanged }: RowsProps) {
+  return (
+    <ul className="card" aria-label={`${formatCount(page.count)} exports`}>
+      {page.results.map((batchExport) => (
+        <ExportRow key={batchExport.id} batchExport={batchExport} onChanged={onChanged} />
+      ))}
+    </ul>
+  );
+}
+
+interface RowProps {
+  readonly batchExport: BatchExport;
+  readonly onChanged: () => void;
+}
+
+function ExportRow({ batchExport, onChanged }: RowProps) {
+  const { id, name, interval, latest_runs } = batchExport;
+  return (
+    <li className="export">
+      <div className="export-name">
+        <h2 className="row">
+          <a href={hrefOf({ page: 'export', exportId: id, tab: 'runs' })}>{name}</a>
+          <HealthBadges batchExport={batchExport} />
+        </h2>
+        <p className="muted small one-line" title={describeDestination(batchExport)}>
+          {describeInterval(interval)} · {describeDestination(batchExport)}
+        </p>
+        <Reasons batchExport={batchExport} />
+      </div>
+      <div className="export-fact">
+        <span className="caption">Latest runs</span>
+        <RunStrip runs={latest_runs} exportId={id} />
+      </div>
+      <div className="export-fact">
+        <span className="caption">Next run</span>
+        <NextRun batchExport={batchExport} />
+      </div>
+      <div className="export-fact">
+        <span className="caption">Complete up to</span>
+        <Lag batchExport={batchExport} />
+      </div>
+      <div className="export-buttons">
+        <PauseButton batchExport={batchExport} onChanged={onChanged} />
+        <DeleteExportButton batchExport={batchExport} onChanged={onChanged} />
+      </div>
+    </li>
+  );
+}
+
+/** Why the export has its health, as far as its other facts do not say it. */
+function Reasons({ batchExport }: { batchExport: BatchExport }) {
+  const { id, health, health_reason: reason, paused_reason: pausedReason } = batchExport;
+  const failed = failureOf(batchExport);
+  const error = health === 'failing' && reason !== null ? readRunError(reason) : null;
+  return (
+    <>
+      {pausedReason !== null && pausedReason !== reason && (
+        <p className="warn-text small">{pausedReason}</p>
+      )}
+      {error && (
+        <p className="bad-text small reason">
+          {error.code !== null && <code>{error.code}</code>} {error.text}{' '}
+          {failed && (
+            <a href={hrefOf({ page: 'run', exportId: id, runId: failed.id })}>Show the run</a>
+          )}
+        </p>
+      )}
+      {health === 'late' && <p className="warn-text small">{reason}</p>}
+    </>
+  );
+}

@@ -1,0 +1,147 @@
+import { useEffect, useState } from 'react';
+import { type LogEntry, type LogLevel, logLevels, type OffsetPage } from '../api-types.ts';
+import { logPageSize } from '../client.ts';
+import { useConsole } from '../console-context.ts';
+import { FilterChips } from '../parts/filter-chips.tsx';
+import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { OffsetPager } from '../parts/pager.tsx';
+import { TimeText } from '../parts/time-text.tsx';
+import { currentHash, hrefOf, withQuery } from '../route.ts';
+import { useLogTail } from '../use-log-tail.ts';
+import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
+import { useResource } from '../use-resource.ts';
+import { useSearchText } from '../use-search-text.ts';
+
+interface Props {
+  readonly exportId: string;
+  /** Null for the export and all its runs. */
+  readonly runId: string | null;
+  /** Whether new entries are expected soon. */
+  readonly live: boolean;
+}
+
+/** Log entries, newest first. Those of a live run appear as they are written. */
+export function LogsView({ exportId, runId, live }: Props) {
+  const { query, setQuery } = useQuery();
+  const [text, setText] = useSearchText();
+  const levels = chosenOf<LogLevel>(query, 'level', logLevels);
+  const search = query.get('search') ?? '';
+  const offset = offsetOf(query, logPageSize);
+  // It stays a tail after the end of the run, so that nothing moves.
+  const [begins] = useState(live);
+  const isTail = begins && levels.length === 0 && search === '' && offset === 0;
+  return (
+    <section aria-label="Logs">
+      <div className="row filters">
+        <FilterChips
+          label="Levels"
+          choices={logLevels}
+          chosen={levels}
+          onChange={(level) => setQuery({ level, page: null })}
+        />
+        <input
+          type="search"
+          aria-label="Search messages"
+          placeholder="Search"
+          maxLength={400}
+          value={text}
+          onChange={({ target }) => setText(target.value)}
+        />
+        {live && <span className="live small">Live</span>}
+      </div>
+      {isTail && runId !== null ? (
+        <Tail exportId={exportId} runId={runId} />
+      ) : (
+        <Listed {...{ exportId, runId, live, levels, search, offset }} />
+      )}
+    </section>
+  );
+}
+
+interface ListedProps extends Props {
+  readonly levels: readonly LogLevel[];
+  readonly search: string;
+  readonly offset: number;
+}
+
+/** A page of entries; polled while new ones are expected. */
+function Listed({ exportId, runId, live, levels, search, offset }: ListedProps) {
+  const { client } = useConsole();
+  const { data, failure, reload } = useResource<OffsetPage<LogEntry>>({
+    key: JSON.stringify([exportId, runId, levels, search, offset]),
+    load: (signal) => client.listLogs(exportId, { runId, levels, search, offset }, signal),
+    pollMs: () => (live ? 3_000 : runId === null ? 15_000 : null),
+  });
+  useReloadAtEnd(live, reload);
+  return (
+    <>
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading lines={6} />}
+      {data?.results.length === 0 && <Empty title="No log entries" />}
+      {data && data.results.length > 0 && (
+        <LogLines entries={data.results} exportId={exportId} withRun={runId === null} />
+      )}
+      {data && <OffsetPager page={data} pageSize={logPageSize} offset={offset} />}
+    </>
+  );
+}
+
+/** The log of a run that is in progress. */
+function Tail({ exportId, runId }: { exportId: string; runId: string }) {
+  const { client } = useConsole();
+  const { entries, failure } = useLogTail(client, exportId, runId);
+  const lines = entries?.map(({ entry }) => entry).toReversed();
+  return (
+    <>
+      <Failure failure={failure} stale={entries !== null} />
+      {!entries && !failure && <Loading lines={6} />}
+      {lines?.length === 0 && <Empty title="No log entries yet" />}
+      {lines && lines.length > 0 && (
+        <LogLines entries={lines} exportId={exportId} withRun={false} />
+      )}
+      {lines && lines.length >= logPageSize && (
+        <p>
+          <a href={withQuery(currentHash(), { page: '2' })}>Earlier entries</a>
+        </p>
+      )}
+    </>
+  );
+}
+
+interface LinesProps {
+  readonly entries: readonly LogEntry[];
+  readonly exportId: string;
+  readonly withRun: boolean;
+}
+
+function LogLines({ entries, exportId, withRun }: LinesProps) {
+  return (
+    <ol className="card log small">
+      {entries.map(({ timestamp, level, message, run_id }, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: entries have no id, and may be alike.
+        <li key={`${timestamp} ${index}`} className={`level-${level}`}>
+          <TimeText at={timestamp} as={withRun ? 'stamp' : 'clock'} />
+          <span className="level">{level}</span>
+          <span className="message">
+            {message}
+            {withRun && run_id !== null && (
+              <>
+                {' '}
+                <a href={hrefOf({ page: 'run', exportId, runId: run_id })}>run</a>
+              </>
+            )}
+          </span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+/** Reloads when a run ends, because its last entries are written then. */
+function useReloadAtEnd(live: boolean, reload: () => void): void {
+  const [wasLive, setWasLive] = useState(live);
+  useEffect(() => {
+    if (wasLive && !live) reload();
+    setWasLive(live);
+  }, [live, wasLive, reload]);
+}

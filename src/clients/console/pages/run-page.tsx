@@ -1,0 +1,99 @@
+import type { Run } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { hasEnded } from '../export-health.ts';
+import { formatBytes, formatCount, plural } from '../numbers.ts';
+import { Fact, Facts } from '../parts/facts.tsx';
+import { Loading, Trouble } from '../parts/notice.tsx';
+import { RunDuration, RunRows } from '../parts/run-facts.tsx';
+import { RunFileList } from '../parts/run-file-list.tsx';
+import { RunProblem } from '../parts/run-problem.tsx';
+import { RunStateText } from '../parts/status.tsx';
+import { IntervalText, TimeText } from '../parts/time-text.tsx';
+import { hrefOf } from '../route.ts';
+import { attemptsOf } from '../run-state.ts';
+import { useResource } from '../use-resource.ts';
+import { useTitle } from '../use-title.ts';
+import { LogsView } from './logs-view.tsx';
+import { RunActions } from './runs-tab.tsx';
+
+/** One run and its logs. */
+export function RunPage({ exportId, runId }: { exportId: string; runId: string }) {
+  const { client } = useConsole();
+  const batchExport = useResource({
+    key: exportId,
+    load: (signal) => client.getExport(exportId, signal),
+  });
+  const { data, failure, reload } = useResource({
+    key: runId,
+    load: (signal) => client.getRun(exportId, runId, signal),
+    pollMs: (run) => (run && hasEnded(run) ? null : 3_000),
+  });
+  useTitle('Run');
+  return (
+    <>
+      <nav className="crumbs small" aria-label="Place">
+        <a href={hrefOf({ page: 'exports' })}>Exports</a>
+        <a href={hrefOf({ page: 'export', exportId, tab: 'runs' })}>
+          {batchExport.data?.name ?? 'Export'}
+        </a>
+      </nav>
+      <Trouble what="run" failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading lines={8} />}
+      {data && (
+        <>
+          <div className="row heading">
+            <h1>
+              <IntervalText start={data.data_interval_start} end={data.data_interval_end} />
+            </h1>
+            <RunStateText run={data} />
+            {(data.latest_error === null || !hasEnded(data)) && (
+              <div className="row last">
+                <RunActions run={data} onChanged={reload} />
+              </div>
+            )}
+          </div>
+          <RunProblem run={data} onRetried={reload} />
+          <RunFacts run={data} />
+          {data.status === 'Completed' && <RunFileList exportId={exportId} runId={runId} />}
+          <h2 className="section">Logs</h2>
+          <LogsView exportId={exportId} runId={runId} live={!hasEnded(data)} />
+        </>
+      )}
+    </>
+  );
+}
+
+function RunFacts({ run }: { run: Run }) {
+  return (
+    <Facts>
+      <Fact name="Rows">
+        <RunRows run={run} />
+      </Fact>
+      {run.records_dropped > 0 && (
+        <Fact name="Dropped by transformations">{formatCount(run.records_dropped)}</Fact>
+      )}
+      {run.records_rejected > 0 && <Fact name="Rejected">{formatCount(run.records_rejected)}</Fact>}
+      {run.settled === false && (
+        <Fact name="Settled">
+          <span className="warn-text">
+            no: rows may still arrive, Sluice checks the interval again
+          </span>
+        </Fact>
+      )}
+      <Fact name="Size">
+        {formatBytes(run.bytes_exported)}{' '}
+        <small className="muted">in {plural(run.files, 'file')}</small>
+      </Fact>
+      <Fact name="Attempt">{attemptsOf(run)}</Fact>
+      <Fact name="Created">
+        <TimeText at={run.created_at} />
+      </Fact>
+      <Fact name="Time">
+        <RunDuration run={run} />
+      </Fact>
+      <Fact name="Run">
+        <code>{run.id}</code>
+      </Fact>
+    </Facts>
+  );
+}

@@ -1,0 +1,181 @@
+import type { CursorPage, Run, RunStatus } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { hasEnded } from '../export-health.ts';
+import { formatBytes } from '../numbers.ts';
+import { ExportAgainButton } from '../parts/export-again.tsx';
+import { FilterChips } from '../parts/filter-chips.tsx';
+import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { Pager } from '../parts/pager.tsx';
+import { RunDuration, RunRows } from '../parts/run-facts.tsx';
+import { RunStateText } from '../parts/status.tsx';
+import { IntervalText } from '../parts/time-text.tsx';
+import { readRunError } from '../problems.ts';
+import { hrefOf } from '../route.ts';
+import { attemptsOf, statusLabels } from '../run-state.ts';
+import { useAction } from '../use-action.ts';
+import { chosenOf, cursorMover, useQuery } from '../use-query.ts';
+import { useResource } from '../use-resource.ts';
+
+interface Props {
+  readonly exportId: string;
+  readonly onChanged: () => void;
+}
+
+const allStatuses = Object.keys(statusLabels) as RunStatus[];
+
+/** The runs of an export, newest first. */
+export function RunsTab({ exportId, onChanged }: Props) {
+  const { client, may } = useConsole();
+  const { query, setQuery } = useQuery();
+  const statuses = chosenOf(query, 'status', allStatuses);
+  const cursor = query.get('cursor');
+  const { data, failure, reload } = useResource<CursorPage<Run>>({
+    key: JSON.stringify([exportId, statuses, cursor]),
+    load: (signal) => client.listRuns(exportId, { statuses, cursor }, signal),
+    pollMs: (page) => (page?.results.some((run) => !hasEnded(run)) ? 3_000 : 15_000),
+  });
+  const changed = () => {
+    reload();
+    onChanged();
+  };
+  return (
+    <section aria-label="Runs">
+      <FilterChips
+        label="Statuses"
+        choices={allStatuses}
+        chosen={statuses}
+        nameOf={(status) => statusLabels[status]}
+        onChange={(status) => setQuery({ status, cursor: null })}
+      />
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading lines={6} />}
+      {data?.results.length === 0 && (
+        <Empty title={statuses.length > 0 ? 'No runs with this status' : 'No runs yet'}>
+          {statuses.length === 0 && (
+            <p>
+              Each interval gets a run after its end, from the start of the export on.
+              {may('batch_export:write') && (
+                <>
+                  {' '}
+                  For past intervals, start a{' '}
+                  <a href={hrefOf({ page: 'export', exportId, tab: 'backfills' })}>backfill</a>.
+                </>
+              )}
+            </p>
+          )}
+        </Empty>
+      )}
+      {data && data.results.length > 0 && <RunTable runs={data.results} onChanged={changed} />}
+      {data && (
+        <Pager
+          onNewer={cursorMover(data.previous, setQuery)}
+          onOlder={cursorMover(data.next, setQuery)}
+        />
+      )}
+    </section>
+  );
+}
+
+interface TableProps {
+  readonly runs: readonly Run[];
+  readonly onChanged: () => void;
+}
+
+function RunTable({ runs, onChanged }: TableProps) {
+  return (
+    <table className="card runs">
+      <thead>
+        <tr>
+          <th scope="col">Interval</th>
+          <th scope="col">Status</th>
+          {['Attempt', 'Rows', 'Size', 'Time'].map((name) => (
+            <th key={name} scope="col" className="number">
+              {name}
+            </th>
+          ))}
+          <th scope="col">
+            <span className="unseen">Actions</span>
+          </th>
+        </tr>
+      </thead>
+      {runs.map((run) => (
+        <RunRow key={run.id} run={run} onChanged={onChanged} />
+      ))}
+    </table>
+  );
+}
+
+function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
+  const error = run.latest_error === null ? null : readRunError(run.latest_error);
+  return (
+    <tbody>
+      <tr>
+        <th scope="row">
+          <a href={hrefOf({ page: 'run', exportId: run.batch_export, runId: run.id })}>
+            <IntervalText start={run.data_interval_start} end={run.data_interval_end} />
+          </a>
+          {run.backfill_id !== null && <small className="muted"> backfill</small>}
+          {run.superseded && <small className="good-text"> exported later</small>}
+          {run.purpose === 'supplement' && <small className="muted"> adds late rows</small>}
+        </th>
+        <td>
+          <RunStateText run={run} />
+        </td>
+        <td className="number" data-label="Attempt">
+          {attemptsOf(run)}
+        </td>
+        <td className="number" data-label="Rows">
+          <RunRows run={run} />
+        </td>
+        <td className="number" data-label="Size">
+          {formatBytes(run.bytes_exported)}
+        </td>
+        <td className="number" data-label="Time">
+          <RunDuration run={run} />
+        </td>
+        <td className="actions">
+          <RunActions run={run} onChanged={onChanged} />
+        </td>
+      </tr>
+      {error && (
+        <tr className="run-error small">
+          <td colSpan={7}>
+            {error.code !== null && <code>{error.code}</code>} {error.text}
+          </td>
+        </tr>
+      )}
+    </tbody>
+  );
+}
+
+/** A button to cancel a live run, or to export the interval of one that has ended again. */
+export function RunActions({ run, onChanged }: { run: Run; onChanged: () => void }) {
+  if (!hasEnded(run)) return <CancelRunButton run={run} onChanged={onChanged} />;
+  const { batch_export: exportId } = run;
+  return (
+    <ExportAgainButton
+      className="small"
+      exportId={exportId}
+      again={{ run }}
+      onStarted={onChanged}
+    />
+  );
+}
+
+function CancelRunButton({ run, onChanged }: { run: Run; onChanged: () => void }) {
+  const { client, may, say } = useConsole();
+  const act = useAction(async () => {
+    await client.cancelRun(run.batch_export, run.id);
+    say('The run is being cancelled.');
+    onChanged();
+  });
+  if (!may('batch_export:write')) return null;
+  return (
+    <>
+      <button type="button" className="small" disabled={act.busy} onClick={() => void act.run()}>
+        Cancel
+      </button>
+      <Failure failure={act.failure} />
+    </>
+  );
+}

@@ -1,0 +1,98 @@
+import type { Step } from '../api-types.ts';
+import { exportsPageSize } from '../client.ts';
+import { useConsole } from '../console-context.ts';
+import { plural } from '../numbers.ts';
+import { AppliedBy } from '../parts/applied-by.tsx';
+import { ChainList } from '../parts/chain-list.tsx';
+import { Lab } from '../parts/lab.tsx';
+import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { StepCounts } from '../parts/step-counts.tsx';
+import { hrefOf } from '../route.ts';
+import { countedRuns } from '../step-counts.ts';
+import { useLab } from '../use-lab.ts';
+import { useResource } from '../use-resource.ts';
+import { useTitle } from '../use-title.ts';
+
+/** The chain of the project, the lab, and what the steps did in the last runs. */
+export function TransformationsPage() {
+  const { client, may } = useConsole();
+  const { data, failure, reload } = useResource({
+    key: 'steps',
+    load: (signal) => client.listSteps(signal),
+    pollMs: () => 15_000,
+  });
+  useTitle('Transformations');
+  const steps = data?.results ?? [];
+  return (
+    <>
+      <div className="row heading">
+        <h1>Transformations</h1>
+        {steps.length > 0 && <span className="muted">{plural(steps.length, 'step')}</span>}
+        {may('plugin:write') && (
+          <a className="button primary last" href={hrefOf({ page: 'new-step' })}>
+            New step
+          </a>
+        )}
+      </div>
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading lines={5} />}
+      {data?.count === 0 && (
+        <Empty title="No transformations yet">
+          <p>
+            A chain of steps changes, drops or hides rows before they are exported. It changes the
+            exports that apply transformations.
+          </p>
+        </Empty>
+      )}
+      {data && steps.length > 0 && (
+        <p>
+          <AppliedBy appliedBy={data.applied_by} />
+        </p>
+      )}
+      {steps.length > 0 && <ChainList steps={steps} onChanged={reload} />}
+      {steps.length > 0 && may('plugin:write') && <StoredLab />}
+      {data && <LastRuns steps={steps} />}
+    </>
+  );
+}
+
+function StoredLab() {
+  const lab = useLab(() => ({ stored: true }));
+  return (
+    <div className="section">
+      <Lab lab={lab} title="Lab">
+        <p className="muted">The enabled steps, as they are stored. Nothing is exported.</p>
+      </Lab>
+    </div>
+  );
+}
+
+const shownRuns = 10;
+
+function LastRuns({ steps }: { steps: readonly Step[] }) {
+  const { client } = useConsole();
+  const { data, failure, reload } = useResource({
+    key: 'counts',
+    load: (signal) =>
+      client.listExports({ healths: [], search: '', ordering: '-last_run', offset: 0 }, signal),
+    pollMs: () => 15_000,
+  });
+  const counted = countedRuns(data?.results ?? [], shownRuns);
+  return (
+    <section aria-label="Last runs">
+      <h2 className="section">Last runs</h2>
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {data && counted.length === 0 && (
+        <p className="muted">
+          No run has applied the chain yet. Turn on transformations in the form of an export.
+        </p>
+      )}
+      {counted.length > 0 && <StepCounts counted={counted} steps={steps} />}
+      {data?.next && (
+        <p className="muted small">
+          Only the {exportsPageSize} exports with the newest runs are shown.
+        </p>
+      )}
+    </section>
+  );
+}

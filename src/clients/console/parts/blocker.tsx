@@ -1,0 +1,122 @@
+import { useState } from 'react';
+import type { BatchExport, Coverage } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { describeBlocker, needsOperator, reprocessOf } from '../coverage-blocker.ts';
+import { TextField } from '../form/text-field.tsx';
+import { useNow } from '../now.ts';
+import { plural } from '../numbers.ts';
+import { useAction } from '../use-action.ts';
+import { useResource } from '../use-resource.ts';
+import { ConfirmDialog, DialogButton } from './dialog.tsx';
+import { ExportAgainButton } from './export-again.tsx';
+import { IntervalText } from './time-text.tsx';
+
+interface Props {
+  readonly batchExport: BatchExport;
+  readonly onChanged: () => void;
+}
+
+type Range = NonNullable<Coverage['blocker']>;
+
+/** What holds the high-water mark of an export, with what an operator can do. Nothing if it needs no one. */
+export function Blocker({ batchExport, onChanged }: Props) {
+  const { client, may } = useConsole();
+  const now = useNow();
+  const { id, high_water_mark: mark, latest_runs: runs } = batchExport;
+  const { data, reload } = useResource({
+    // What moves the mark or fills a hole shows in the export first.
+    key: [id, mark, runs[0]?.id, runs[0]?.status].join(),
+    load: (signal) => client.findBlocker(id, Date.now(), signal),
+    pollMs: () => 15_000,
+  });
+  const blocker = data?.blocker ?? null;
+  if (blocker === null || !needsOperator(blocker, now)) return null;
+  // The page says already that it is paused.
+  if (batchExport.paused && ['paused', 'never_asked'].includes(blocker.state)) return null;
+  const changed = () => {
+    reload();
+    onChanged();
+  };
+  const parts = { exportId: id, blocker, onChanged: changed };
+  return (
+    <section className="row alert is-Failed" aria-label="What holds the export back">
+      <div>
+        <p>
+          <strong>Complete only up to here:</strong>{' '}
+          <IntervalText start={blocker.start} end={blocker.end} />
+        </p>
+        <p>{describeBlocker(blocker)}</p>
+      </div>
+      {may('batch_export:write') && (
+        <div className="row last">
+          <ExportAgainButton
+            exportId={id}
+            again={{ ...blocker, reprocess: reprocessOf(blocker) }}
+            onStarted={changed}
+          />
+          <AcceptButton {...parts} />
+        </div>
+      )}
+    </section>
+  );
+}
+
+interface PartProps {
+  readonly exportId: string;
+  readonly blocker: Range;
+  readonly onChanged: () => void;
+}
+
+function AcceptButton(props: PartProps) {
+  return (
+    <DialogButton dialog={(onClose) => <AcceptDialog {...props} onClose={onClose} />}>
+      Accept as it is
+    </DialogButton>
+  );
+}
+
+function AcceptDialog({
+  exportId,
+  blocker,
+  onChanged,
+  onClose,
+}: PartProps & { readonly onClose: () => void }) {
+  const { client, say } = useConsole();
+  const [reason, setReason] = useState('');
+  const { start, end, intervals, state } = blocker;
+  const accept = useAction(async () => {
+    const { accepted } = await client.acceptCoverage(exportId, { from: start, to: end, reason });
+    say(`${plural(accepted, 'interval')} accepted.`);
+    onClose();
+    onChanged();
+  });
+  return (
+    <ConfirmDialog
+      title={`Accept ${plural(intervals, 'interval')}?`}
+      verb="Accept as it is"
+      danger
+      action={accept}
+      onClose={onClose}
+    >
+      <p>
+        <IntervalText start={start} end={end} />
+      </p>
+      <p>
+        {state === 'unsettled'
+          ? 'The files stay as they are, and the export counts as complete here although rows may still arrive.'
+          : state === 'late_rows'
+            ? 'The files stay as they are, and Sluice no longer looks for late rows here.'
+            : 'No files are written, and the export counts as complete here although these intervals have no data.'}{' '}
+        You can still export them later.
+      </p>
+      <TextField
+        attr="reason"
+        label="Reason"
+        help="Optional. Kept in the activity of the export."
+        value={reason}
+        onChange={setReason}
+        input={{ maxLength: 1_000 }}
+      />
+    </ConfirmDialog>
+  );
+}

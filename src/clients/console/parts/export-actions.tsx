@@ -1,0 +1,142 @@
+import { type ReactNode, useState } from 'react';
+import type { BatchExport, UnpausePreview } from '../api-types.ts';
+import type { UnpauseRequest } from '../client.ts';
+import { useConsole } from '../console-context.ts';
+import { plural } from '../numbers.ts';
+import { useAction } from '../use-action.ts';
+import { useResource } from '../use-resource.ts';
+import { DeleteButton } from './delete-button.tsx';
+import { ConfirmDialog, DialogButton } from './dialog.tsx';
+import { Failure, Loading } from './notice.tsx';
+import { TimeText } from './time-text.tsx';
+
+interface Props {
+  readonly batchExport: BatchExport;
+  readonly onChanged: () => void;
+}
+
+/** Pauses or unpauses an export, after confirmation. */
+export function PauseButton({ batchExport, onChanged }: Props) {
+  const { may } = useConsole();
+  const { paused, name } = batchExport;
+  const Dialog = paused ? UnpauseDialog : PauseDialog;
+  const verb = paused ? 'Unpause' : 'Pause';
+  if (!may('batch_export:write')) return null;
+  return (
+    <DialogButton
+      aria-label={`${verb} ${name}`}
+      dialog={(onClose) => <Dialog {...{ batchExport, onChanged, onClose }} />}
+    >
+      {verb}
+    </DialogButton>
+  );
+}
+
+interface DialogProps extends Props {
+  readonly onClose: () => void;
+}
+
+function PauseDialog({ batchExport: { id, name }, onChanged, onClose }: DialogProps) {
+  const { client, say } = useConsole();
+  const pause = useAction(async () => {
+    await client.pause(id);
+    say(`${name} is paused.`);
+    onClose();
+    onChanged();
+  });
+  return (
+    <ConfirmDialog title={`Pause ${name}?`} verb="Pause" action={pause} onClose={onClose}>
+      <p>Sluice exports no new intervals until you unpause it. Live runs finish.</p>
+    </ConfirmDialog>
+  );
+}
+
+function UnpauseDialog({ batchExport, onChanged, onClose }: DialogProps) {
+  const { id, name } = batchExport;
+  const { client, say } = useConsole();
+  const [chosen, setChosen] = useState({ backfill: true, retry_missing: true });
+  const { data, failure, reload } = useResource({
+    key: `unpause ${id}`,
+    load: (signal) => client.previewUnpause(id, signal),
+  });
+  const unpause = useAction(async () => {
+    const { backfill_total_runs: runs } = await client.unpause(id, chosen);
+    say(`${name} is unpaused.${runs === undefined ? '' : ` ${plural(runs, 'run')} started.`}`);
+    onClose();
+    onChanged();
+  });
+  const change = (part: Partial<typeof chosen>) => setChosen({ ...chosen, ...part });
+  return (
+    <ConfirmDialog title={`Unpause ${name}?`} verb="Unpause" action={unpause} onClose={onClose}>
+      <Failure failure={failure} onRetry={reload} />
+      {!data && !failure && <Loading lines={2} />}
+      {data && <LeftOut preview={data} chosen={chosen} onChange={change} />}
+    </ConfirmDialog>
+  );
+}
+
+interface LeftOutProps {
+  readonly preview: UnpausePreview;
+  readonly chosen: UnpauseRequest;
+  readonly onChange: (part: Partial<UnpauseRequest>) => void;
+}
+
+/** What stays without data unless it is exported now, in numbers. */
+function LeftOut({
+  preview: { missed_intervals: missed, missing },
+  chosen,
+  onChange,
+}: LeftOutProps) {
+  const choice = (field: keyof UnpauseRequest, title: string, help: ReactNode) => (
+    <label className="choice">
+      <input
+        type="checkbox"
+        checked={chosen[field]}
+        onChange={({ target }) => onChange({ [field]: target.checked })}
+      />
+      <span>
+        <strong>{title}</strong>
+        <small>{help}</small>
+      </span>
+    </label>
+  );
+  const left = (chosen.backfill ? 0 : missed) + (chosen.retry_missing ? 0 : missing.count);
+  return (
+    <>
+      {missed > 0 &&
+        choice(
+          'backfill',
+          `Export ${plural(missed, 'interval')} missed while paused`,
+          'They became due during the pause.',
+        )}
+      {missing.since !== null &&
+        choice(
+          'retry_missing',
+          `Export ${plural(missing.count, 'interval')} without data`,
+          <>
+            Their runs ended without success. The oldest is of <TimeText at={missing.since} />.
+          </>,
+        )}
+      <p role="status">
+        {missed + missing.count === 0
+          ? 'No interval was missed, and no requested interval is without data.'
+          : left > 0
+            ? `${plural(left, 'interval')} will stay without data until you export them.`
+            : 'All of them are exported again now, oldest first.'}
+      </p>
+    </>
+  );
+}
+
+/** Deletes an export, after confirmation. */
+export function DeleteExportButton({ batchExport: { id, name }, onChanged }: Props) {
+  const { client, may } = useConsole();
+  if (!may('batch_export:write')) return null;
+  const remove = () => client.deleteExport(id);
+  return (
+    <DeleteButton name={name} what="export" remove={remove} onDeleted={onChanged}>
+      Its live runs and backfills are cancelled, and it never runs again. Files at the destination
+      stay.
+    </DeleteButton>
+  );
+}

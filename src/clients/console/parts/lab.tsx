@@ -1,0 +1,92 @@
+import type { FormEvent, ReactNode } from 'react';
+import { useDescription } from '../console-context.ts';
+import { Choice } from '../form/choice.tsx';
+import { CodeField } from '../form/code-field.tsx';
+import { FieldsToCorrect, problemsOf, useFocusOnProblem } from '../form/form-problems.tsx';
+import { TextField } from '../form/text-field.tsx';
+import type { LabState } from '../use-lab.ts';
+import { LabResult } from './lab-result.tsx';
+import { Failure } from './notice.tsx';
+
+interface Props {
+  readonly lab: LabState;
+  readonly title: string;
+  /** The API's names of fields that show their errors outside the lab. */
+  readonly shownElsewhere?: readonly string[];
+  readonly children: ReactNode;
+}
+
+const sources = [
+  ['sample', 'The newest rows of the source'],
+  ['rows', 'Rows that I write'],
+] as const;
+
+/** Tries a chain on some rows and shows what each step does. */
+export function Lab({ lab, title, shownElsewhere = [], children }: Props) {
+  const { draft, change, busy, failure, trials } = lab;
+  const description = useDescription();
+  const models = description.data?.models ?? [draft.model];
+  const form = useFocusOnProblem<HTMLFormElement>(failure);
+  const { byField, rest } = problemsOf(failure, ['sample', 'rows', 'model', ...shownElsewhere]);
+  const elsewhere = shownElsewhere.filter((attr) => byField.has(attr)).length;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    void lab.run();
+  };
+  return (
+    <section className="card panel lab" aria-label={title}>
+      <h2>{title}</h2>
+      {children}
+      <form ref={form} onSubmit={submit} noValidate>
+        <div className="grid">
+          <Choice
+            attr="source"
+            label="Try it on"
+            value={draft.source}
+            choices={sources}
+            onChange={(source) => change({ source })}
+          />
+          {models.length > 1 && (
+            <Choice
+              attr="model"
+              label="Model"
+              value={draft.model}
+              choices={models.map((model) => [model, model])}
+              error={byField.get('model')}
+              onChange={(model) => change({ model })}
+            />
+          )}
+          {draft.source === 'sample' && (
+            <TextField
+              attr="sample"
+              label="Number of rows"
+              value={draft.sample}
+              error={byField.get('sample')}
+              onChange={(sample) => change({ sample })}
+              input={{ type: 'number', min: 1, max: 100 }}
+            />
+          )}
+        </div>
+        {draft.source === 'rows' && (
+          <CodeField
+            attr="rows"
+            label="Rows"
+            value={draft.rows}
+            placeholder='{"event": "signup", "properties": {"plan": "pro"}}'
+            error={byField.get('rows')}
+            onChange={(rows) => change({ rows })}
+            help="One JSON object per line, or a list of them."
+          />
+        )}
+        <Failure failure={rest} />
+        <div className="row">
+          <button type="submit" disabled={busy}>
+            {busy ? 'Running…' : 'Run the lab'}
+          </button>
+          <FieldsToCorrect count={elsewhere} />
+        </div>
+      </form>
+      <div aria-live="polite">{trials && <LabResult trials={trials} />}</div>
+    </section>
+  );
+}

@@ -1,0 +1,61 @@
+import { useState } from 'react';
+import type { RowPreview } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { formatCell } from '../numbers.ts';
+import { useAction } from '../use-action.ts';
+import { Failure } from './notice.tsx';
+
+const shown = 20;
+
+/** A few rows as they would be exported, on request. */
+export function RowSample({ exportId }: { exportId: string }) {
+  const { client } = useConsole();
+  const [preview, setPreview] = useState<RowPreview | null>(null);
+  const look = useAction(async () => setPreview(await client.previewRows(exportId)));
+  return (
+    <div className="check">
+      <button type="button" disabled={look.busy} onClick={() => void look.run()}>
+        {look.busy ? 'Loading…' : 'Preview rows'}
+      </button>
+      <Failure failure={look.failure} />
+      {preview && <Sample preview={preview} />}
+    </div>
+  );
+}
+
+/** Some rows as a table. */
+export function Sample({ preview: { columns, rows } }: { preview: RowPreview }) {
+  if (rows.length === 0) {
+    return (
+      <p className="muted" role="status">
+        There are no rows to show.
+      </p>
+    );
+  }
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
+    <section className="sample small" aria-label="Preview of rows" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map(({ name, type }) => (
+              <th key={name} scope="col">
+                {name} <small className="muted">{type}</small>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(-shown).map((row, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: rows have no known key.
+            <tr key={index}>
+              {columns.map(({ name }, column) => (
+                <td key={name}>{formatCell(row[column])}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}

@@ -1,0 +1,94 @@
+import type { Run } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { hasEnded } from '../export-health.ts';
+import { describeMissing } from '../going-rows.ts';
+import { useNow } from '../now.ts';
+import { readRunError } from '../problems.ts';
+import { stateOf } from '../run-state.ts';
+import { useAction } from '../use-action.ts';
+import { ConfirmDialog, DialogButton } from './dialog.tsx';
+import { ExportAgainButton } from './export-again.tsx';
+import { IntervalText } from './time-text.tsx';
+
+interface Props {
+  readonly run: Run;
+  readonly onRetried: () => void;
+}
+
+/** Why a run failed, what to do, and a button to export its interval again. */
+export function RunProblem({ run, onRetried }: Props) {
+  const { may } = useConsole();
+  const now = useNow();
+  if (run.latest_error === null) return null;
+  const { code, text } = readRunError(run.latest_error);
+  const lacksRows = code === 'source.rows_missing' && run.purpose === 'whole';
+  const failed = run.status === 'Failed' || run.status === 'FailedRetryable';
+  return (
+    <div className={`row alert ${failed ? 'is-Failed' : 'is-paused'}`}>
+      <div>
+        <p>
+          <strong>{stateOf(run, now).label}</strong>{' '}
+          <IntervalText start={run.data_interval_start} end={run.data_interval_end} />{' '}
+          {code !== null && <code>{code}</code>}
+        </p>
+        <p>{text}</p>
+        {run.superseded && (
+          <p className="good-text">
+            The interval was exported later: nothing is left to do about this run.
+          </p>
+        )}
+        {lacksRows && (
+          <p>
+            To keep the files as they are, there is nothing to do. Only a person can decide to
+            remove these rows.
+          </p>
+        )}
+      </div>
+      {hasEnded(run) && may('batch_export:write') && (
+        <div className="row last">
+          <ExportAgainButton exportId={run.batch_export} again={{ run }} onStarted={onRetried} />
+          {lacksRows && (
+            <DialogButton
+              className="danger"
+              dialog={(onClose) => <DropDialog {...{ run, text, onRetried, onClose }} />}
+            >
+              Export again and drop missing rows
+            </DialogButton>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}
+
+interface DropProps extends Props {
+  /** Of the error. */
+  readonly text: string;
+  readonly onClose: () => void;
+}
+
+/** Asks before the interval is exported again without the rows that its source no longer has. */
+function DropDialog({ run, text, onRetried, onClose }: DropProps) {
+  const { client, say } = useConsole();
+  const drop = useAction(async () => {
+    await client.retryRun(run.batch_export, run.id, 'drop');
+    say('A new run of the interval is queued. It removes the rows that are missing.');
+    onClose();
+    onRetried();
+  });
+  return (
+    <ConfirmDialog
+      title="Remove delivered rows?"
+      verb="Remove them"
+      danger
+      action={drop}
+      onClose={onClose}
+    >
+      <p>{describeMissing(text) ?? 'How many rows would go is not known.'}</p>
+      <p>
+        The files of the interval are made again from what the source has now. Rows that it no
+        longer has are gone from the bucket then, and this cannot be undone.
+      </p>
+    </ConfirmDialog>
+  );
+}

@@ -1,0 +1,69 @@
+import type { Run, RunStatus } from '../api-types.ts';
+import { useNow } from '../now.ts';
+import { hrefOf } from '../route.ts';
+import { stateOf, statusLabels } from '../run-state.ts';
+import { useTimes } from '../use-times.ts';
+import { TimeText } from './time-text.tsx';
+
+const glyphs: Readonly<Record<RunStatus, string>> = {
+  Starting: '',
+  Running: '',
+  Completed: '',
+  Failed: '×',
+  FailedRetryable: '!',
+  Cancelled: '–',
+};
+
+/** A status with its colour. */
+export function StatusBadge({ status }: { status: RunStatus }) {
+  return <span className={`badge is-${status}`}>{statusLabels[status]}</span>;
+}
+
+/** `Retrying (5/10), next at 05:30`; for an ended run the same as its status. */
+export function RunStateText({ run }: { run: Run }) {
+  const { label, isRetrying, nextAt, needsWorker } = stateOf(run, useNow());
+  return (
+    <span>
+      <span className={`badge is-${isRetrying ? 'paused' : run.status}`}>{label}</span>
+      {nextAt !== null && (
+        <small className="muted">
+          {' '}
+          {isRetrying ? 'next' : 'starts'} at <TimeText at={nextAt} />
+        </small>
+      )}
+      {needsWorker && <small className="muted"> for a free worker</small>}
+    </span>
+  );
+}
+
+/** The latest runs, the newest on the right; each cell is a link to its run. */
+export function RunStrip({ runs, exportId }: { runs: readonly Run[]; exportId: string }) {
+  const now = useNow();
+  const times = useTimes();
+  const room = 10;
+  return (
+    <ol className="strip" aria-label="Latest runs, newest last">
+      {Array.from({ length: Math.max(0, room - runs.length) }, (_, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: empty cells are all alike.
+        <li key={index} className="cell" aria-hidden="true" />
+      ))}
+      {runs.toReversed().map((run) => {
+        const { id, status, data_interval_start, data_interval_end } = run;
+        const interval = times.interval(data_interval_start, data_interval_end, now);
+        const text = `${stateOf(run, now).label}: ${interval}`;
+        return (
+          <li key={id}>
+            <a
+              className={`cell is-${status}`}
+              href={hrefOf({ page: 'run', exportId, runId: id })}
+              title={text}
+            >
+              <span className="unseen">{text}</span>
+              <span aria-hidden="true">{glyphs[status]}</span>
+            </a>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}

@@ -1,0 +1,105 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CreateBucketCommand, HeadBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { tryPort } from '../../state/embedded-postgres/server-process.ts';
+import { StartError } from '../../main/wait-for-database.ts';
+
+/** An S3 for the quickstart. */
+export interface QuickstartS3 {
+  readonly endpoint: string;
+  readonly bucket: string;
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  /** Whether it may still contain what earlier starts wrote. */
+  readonly kept: boolean;
+  /** Stops it; its objects are already on disk. */
+  stop(): Promise<void>;
+}
+
+const bucket = 'sluice-quickstart';
+const credentials = { accessKeyId: 'quickstart', secretAccessKey: 'quickstart' };
+const host = '127.0.0.1';
+/** Below the ports of outgoing connections, which can be taken at any time. */
+const ports = { from: 20_000, count: 10_000 };
+
+const portFileOf = (folder: string): string => join(folder, 'port');
+
+/** The address of the local S3 of this folder, running or not; null if it has none yet. */
+export async function findLocalS3(folder: string): Promise<string | null> {
+  const port = Number(await readFile(portFileOf(folder), 'utf8').catch(() => '0'));
+  return port > 0 ? `http://${host}:${port}` : null;
+}
+
+/** Gives the local S3 of this folder a permanent address, because exports name it. */
+export async function placeLocalS3(folder: string): Promise<void> {
+  if ((await findLocalS3(folder)) !== null) return;
+  await mkdir(folder, { recursive: true });
+  let port = ports.from + (process.pid % ports.count);
+  while ((await tryPort(port)) === null) port += 1;
+  await writeFile(portFileOf(folder), String(port));
+}
+
+/**
+ * Starts an independent S3 server on loopback, at the address of this folder, with its earlier objects:
+ * even a kill loses none. If another process of this data folder already runs it, that one is used.
+ *
+ * @throws StartError if another program has its port, or the server's package is not installed
+ */
+export async function startLocalS3(folder: string): Promise<QuickstartS3> {
+  const endpoint = await findLocalS3(folder);
+  if (endpoint === null) throw new Error(`${folder} has no S3 yet.`);
+  if (await answers(endpoint)) {
+    return { endpoint, bucket, ...credentials, kept: true, stop: async () => {} };
+  }
+  // Loaded only here, so that `sluice verify`, which needs only the address, starts sooner.
+  const { openDurableS3 } = await import('./durable-s3.ts').catch(explainMissingServer);
+  const { app, restored } = await openDurableS3(join(folder, 'bucket'));
+  const port = Number(new URL(endpoint).port);
+  await app.listen({ port, host }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EADDRINUSE') throw error;
+    throw new StartError(
+      `Another program uses port ${port}, the port of the quickstart's S3. Stop that program, or delete ${portFileOf(folder)}: the quickstart then takes another port and exports its rows again.`,
+    );
+  });
+  const client = connect(endpoint, credentials);
+  await client.send(new CreateBucketCommand({ Bucket: bucket })).finally(() => client.destroy());
+  return {
+    endpoint,
+    bucket,
+    ...credentials,
+    kept: restored > 0,
+    stop: () => app.close(),
+  };
+}
+
+export function connect(
+  endpoint: string,
+  { accessKeyId, secretAccessKey }: typeof credentials,
+): S3Client {
+  const region = 'us-east-1';
+  return new S3Client({
+    endpoint,
+    credentials: { accessKeyId, secretAccessKey },
+    region,
+    forcePathStyle: true,
+  });
+}
+
+/** The server is a development package: a production install leaves it out. */
+function explainMissingServer(error: NodeJS.ErrnoException): never {
+  if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error;
+  throw new StartError(
+    "The quickstart's S3 server is the package fauxqs, which is not installed. Run npm ci without --omit=dev (and without NODE_ENV=production).",
+  );
+}
+
+/** Whether an S3 with our bucket is there. */
+async function answers(endpoint: string): Promise<boolean> {
+  const client = connect(endpoint, credentials);
+  const head = new HeadBucketCommand({ Bucket: bucket });
+  const answered = client.send(head, { abortSignal: AbortSignal.timeout(2_000) }).then(
+    () => true,
+    () => false,
+  );
+  return answered.finally(() => client.destroy());
+}

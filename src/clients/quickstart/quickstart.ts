@@ -1,0 +1,191 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../../foundation/config/config.ts';
+import { toTimestamp } from '../../foundation/domain/time.ts';
+import type { Foundation } from '../../main/foundation.ts';
+import { writableSourceUrl } from '../../main/source-role.ts';
+import { verifyInstallation } from '../../main/verify.ts';
+import { countEvents, generateEvents } from '../../rows/sources/index.ts';
+import { readNow } from '../../state/store/ticks.ts';
+import { type ApiClient, createApiClient } from './api-client.ts';
+import { countWithDuckDb, hasDuckDb } from './duckdb.ts';
+import type { QuickstartS3 } from './local-s3.ts';
+import { createProgressBar, runTable } from './show.ts';
+import type { QuickstartTenant } from './tenant.ts';
+
+const hourMs = 3_600_000;
+const hours = 24;
+const exportsPath = '/api/projects/{project_id}/batch_exports';
+
+/** What the quickstart exports; the second only if DuckDB is installed to read it. */
+const jsonLines = {
+  name: 'Quickstart: events to S3, hourly',
+  format: { file_format: 'JSONLines', compression: 'gzip' },
+} as const;
+const parquet = {
+  name: 'Quickstart: events to S3 as Parquet, hourly',
+  format: { file_format: 'Parquet', compression: 'zstd' },
+} as const;
+
+type Shown = typeof jsonLines | typeof parquet;
+
+export interface QuickstartOptions {
+  readonly foundation: Foundation;
+  readonly config: Config;
+  /** Where the API serves. */
+  readonly address: string;
+  readonly s3: QuickstartS3;
+  readonly tenant: QuickstartTenant;
+  /** Events to write, if there are none. */
+  readonly rows: number;
+  /** Reads and compares every row again even if this start exported nothing. */
+  readonly alwaysProve: boolean;
+  readonly print: (line: string) => void;
+}
+
+/**
+ * Shows the main job on real rows: events, an hourly export over the API, a backfill of a day, its runs,
+ * and the proof.
+ *
+ * @returns whether everything was proven
+ */
+export async function quickstart(options: QuickstartOptions): Promise<boolean> {
+  const { foundation, address, tenant } = options;
+  const api = createApiClient(address, tenant.key);
+  const end = Math.floor((await readNow(foundation.db)) / hourMs) * hourMs;
+  await ensureEvents(options, { start: end - hours * hourMs, end });
+  const proven = await showExport(options, api, jsonLines, end);
+  if (!(await hasDuckDb())) return proven;
+  return (await showExport(options, api, parquet, end)) && proven;
+}
+
+async function showExport(
+  options: QuickstartOptions,
+  api: ApiClient,
+  shown: Shown,
+  end: number,
+): Promise<boolean> {
+  const { tenant, print } = options;
+  const batchExport = await ensureExport(options, api, shown);
+  const at = { project_id: tenant.projectId, batch_export_id: batchExport.id };
+  const listCompleted = async () =>
+    (
+      await api.get(`${exportsPath}/{batch_export_id}/runs`, at, {
+        status: 'Completed',
+        ordering: '-data_interval_start',
+      })
+    ).results;
+  const exported = options.s3.kept && (await listCompleted()).length >= hours;
+  if (!exported) await backfill(options, api, at, end);
+
+  const results = await listCompleted();
+  print(`\n${shown.name}\n${runTable(results.slice(0, hours).toReversed())}\n`);
+  if (exported && !options.alwaysProve) {
+    print('  exported by an earlier start; `npx sluice verify` proves it again');
+    return true;
+  }
+  const proven = await prove(options, batchExport.id, end);
+  return shown === parquet ? (await readBack(options, batchExport.id, end)) && proven : proven;
+}
+
+/** The address of the table for its owner: the role of exports may neither write nor count rows. */
+function tableUrl({ config, foundation }: Pick<QuickstartOptions, 'config' | 'foundation'>) {
+  return writableSourceUrl(config, foundation.databases.url);
+}
+
+/** Another program reads the bucket. */
+async function readBack(
+  { s3, tenant, print, ...options }: QuickstartOptions,
+  exportId: string,
+  end: number,
+): Promise<boolean> {
+  const events = await countEvents(tableUrl(options), tenant.projectId, end);
+  const { rows, keys } = await countWithDuckDb(s3, `quickstart/${exportId}/`);
+  const agrees = rows === events && keys === events;
+  print(`  DuckDB reads ${rows} rows and ${keys} different keys${agrees ? '' : ': NOT PROVEN'}`);
+  return agrees;
+}
+
+async function prove(options: QuickstartOptions, exportId: string, end: number): Promise<boolean> {
+  const { foundation, config, tenant, print } = options;
+  const { db, databases } = foundation;
+  const report = await verifyInstallation(config, db, databases.sourceUrl, {
+    batchExport: exportId,
+  });
+  for (const { invariant, detail } of report.findings) print(`  BROKEN ${invariant}: ${detail}`);
+  for (const { failure } of report.results) if (failure !== null) print(`  NOT READ ${failure}`);
+  const events = await countEvents(tableUrl(options), tenant.projectId, end);
+  const proven = report.findings.length === 0 && report.rows === events;
+  const rows = report.rows.toLocaleString('en');
+  print(
+    proven
+      ? `  proven: ${rows} rows in ${report.files} files of ${report.intervals} manifests are exactly the ${events.toLocaleString('en')} rows of the table`
+      : `  NOT PROVEN: ${rows} rows in current files, ${events} rows in the table`,
+  );
+  return proven;
+}
+
+async function ensureEvents(
+  { tenant, rows, print, ...options }: QuickstartOptions,
+  range: { start: number; end: number },
+): Promise<void> {
+  const sourceUrl = tableUrl(options);
+  if ((await countEvents(sourceUrl, tenant.projectId, range.end)) > 0) return;
+  print(`Writing ${rows.toLocaleString('en')} events of the last ${hours} hours …`);
+  const draw = createProgressBar(process.stdout);
+  await generateEvents(sourceUrl, { teamId: tenant.projectId, rows, range }, (written) =>
+    draw(written / rows, `${written.toLocaleString('en')} rows`),
+  );
+}
+
+async function ensureExport(
+  options: QuickstartOptions,
+  api: ApiClient,
+  { name: wanted, format }: Shown,
+): Promise<{ readonly id: string }> {
+  const { s3, tenant, print } = options;
+  const at = { project_id: tenant.projectId };
+  const config = {
+    bucket_name: s3.bucket,
+    region: 'us-east-1',
+    prefix: 'quickstart/{batch_export_id}',
+    aws_access_key_id: s3.accessKeyId,
+    aws_secret_access_key: s3.secretAccessKey,
+    endpoint_url: s3.endpoint,
+    ...format,
+  };
+  const listed = await api.get(exportsPath, at);
+  const kept = listed.results.find(
+    ({ name, destination }) => name === wanted && destination.config.endpoint_url === s3.endpoint,
+  );
+  if (kept) return kept;
+  print(`Creating an hourly ${format.file_format} export to S3 over the API …`);
+  return api.post(exportsPath, at, {
+    name: wanted,
+    interval: 'hour',
+    destination: { type: 'S3', config },
+  });
+}
+
+async function backfill(
+  { print }: QuickstartOptions,
+  api: ApiClient,
+  at: { readonly project_id: number; readonly batch_export_id: string },
+  end: number,
+): Promise<void> {
+  print(`Backfilling ${hours} hours …`);
+  const of = { ...at, id: at.batch_export_id };
+  const started = await api.post(`${exportsPath}/{id}/backfill`, of, {
+    start_at: toTimestamp(end - hours * hourMs),
+    end_at: toTimestamp(end),
+    concurrency: 4,
+  });
+  if ('dry_run' in started || !started.backfill_id) throw new Error('no backfill was started');
+  const id = started.backfill_id;
+  const draw = createProgressBar(process.stdout);
+  for (;;) {
+    const found = await api.get(`${exportsPath}/{batch_export_id}/backfills/{id}`, { ...at, id });
+    draw(found.progress, `${found.finished_runs} of ${found.total_runs} runs`);
+    if (found.status !== 'Running') return;
+    await sleep(150);
+  }
+}

@@ -1,0 +1,48 @@
+import { readConfig } from '../../foundation/config/config.ts';
+import { startApi } from '../../main/api-process.ts';
+import { claimDataFolder } from '../../main/claim-data-folder.ts';
+import { runProcess } from '../../main/run-process.ts';
+import { startWorker } from '../../main/worker-process.ts';
+import { quickstart } from './quickstart.ts';
+import { allowQuickstartS3, openQuickstartS3, placeQuickstartS3 } from './remembered-s3.ts';
+import { ensureTenant } from './tenant.ts';
+
+/**
+ * Starts everything in this process, exports a day of generated events and proves it; then keeps serving.
+ *
+ * @param exit end afterwards; the exit code is not 0 if something was not proven
+ * @param rows events to write, if there are none
+ */
+export async function runQuickstart(
+  { exit, rows }: { readonly exit: boolean; readonly rows: number },
+  print: (line: string) => void,
+): Promise<void> {
+  const given = readConfig();
+  await placeQuickstartS3(given);
+  const config = {
+    ...(await allowQuickstartS3(given)),
+    LOG_LEVEL: process.stdout.isTTY || exit ? ('warn' as const) : given.LOG_LEVEL,
+  };
+  await runProcess('quickstart', config, config.PORT, async (foundation, keep, end) => {
+    const running = keep(await claimDataFolder(foundation));
+    const s3 = await openQuickstartS3(config);
+    keep({ close: () => s3.stop() });
+    keep(await startWorker(foundation));
+    const { address } = keep(await startApi(foundation));
+    await running.publish(address);
+    const tenant = await ensureTenant(foundation.db, config.SLUICE_DATA_DIR);
+    const shown = { foundation, config, address, s3, tenant, rows, print };
+    const proven = await quickstart({ ...shown, alwaysProve: exit });
+    if (!proven) process.exitCode = 1;
+    print(`
+  API            ${address}/api/projects/${tenant.projectId}/batch_exports/
+  documentation  ${address}/api/docs
+  page           ${address}/console/
+  queues         ${address}/admin/queues   (the key as password)
+  key            ${tenant.key}
+  S3             ${s3.endpoint}   (bucket ${s3.bucket}, access key ${s3.accessKeyId}, secret key ${s3.secretAccessKey})
+`);
+    print(`ready ${address}`);
+    if (exit) await end();
+  });
+}

@@ -1,0 +1,37 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Database } from '../../state/store/database.ts';
+import { findProject } from '../../state/store/tenants.ts';
+import { createOrganization } from '../../service/use-cases/tenants/create-organization.ts';
+import { createProject } from '../../service/use-cases/tenants/create-project.ts';
+import { issueKey } from '../../service/use-cases/tenants/issue-key.ts';
+
+/** What the quickstart made, kept in the data directory for the next start. */
+export interface QuickstartTenant {
+  readonly projectId: number;
+  /** An admin key with all scopes; readable only by its owner, like the database's password. */
+  readonly key: string;
+}
+
+/** The organization, project and key of the last start, or new ones. */
+export async function ensureTenant(db: Database, dataDir: string): Promise<QuickstartTenant> {
+  const path = join(dataDir, 'quickstart.json');
+  const kept = await readFile(path, 'utf8').then(
+    (text) => JSON.parse(text) as QuickstartTenant,
+    () => null,
+  );
+  if (kept && (await findProject(db, kept.projectId))) return kept;
+  const organization = await createOrganization(db, 'Quickstart');
+  const project = await createProject(db, { organizationId: organization.id, name: 'Quickstart' });
+  const issued = await issueKey(db, {
+    organizationId: organization.id,
+    projectIds: null,
+    name: 'Quickstart',
+    scopes: ['*'],
+    isAdmin: true,
+    expiresAt: null,
+  });
+  const tenant = { projectId: project.id, key: issued.key };
+  await writeFile(path, `${JSON.stringify(tenant)}\n`, { mode: 0o600 });
+  return tenant;
+}

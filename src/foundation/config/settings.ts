@@ -1,0 +1,285 @@
+import {
+  choice,
+  count,
+  flag,
+  list,
+  optionalNumber,
+  optionalText,
+  postgresUrl,
+  redisUrl,
+  type Setting,
+  text,
+  wholeNumber,
+} from './setting.ts';
+
+/** Every environment variable that Sluice reads. `npm run docs` writes the tables of settings from it. */
+export const settings = {
+  PORT: wholeNumber('Port of the API.', 8000, [0, 65_535]),
+  HOST: text('Address on which the API listens.', '127.0.0.1'),
+  DATABASE_URL: postgresUrl(
+    "PostgreSQL (15 to 18) for Sluice's own tables. Without it, Sluice starts an embedded PostgreSQL 18.",
+    'embedded',
+  ),
+  DATABASE_DIRECT_URL: postgresUrl(
+    'Address of the same database without the pooler. Set it if DATABASE_URL is a PgBouncer in transaction mode. Migrations, and queues in PostgreSQL, use it; see docs/scaling.md.',
+    'DATABASE_URL',
+  ),
+  SOURCE_DATABASE_URL: postgresUrl(
+    'PostgreSQL from which Sluice exports rows.',
+    'DATABASE_DIRECT_URL, else DATABASE_URL',
+  ),
+  SOURCE_PRIMARY_URL: postgresUrl(
+    'Address of the primary, if SOURCE_DATABASE_URL is a standby. Runs wait for transactions to end on the primary, but read no rows from it.',
+  ),
+  ALLOW_UNSETTLED_STANDBY: flag(
+    'Allow exports from a standby without a known primary. Their intervals stay unsettled: rows can be missing, and only LATE_LOOKBACK_HOURS finds them.',
+    false,
+  ),
+  NODE_ENV: optionalText(
+    "If `production`, Sluice does not start with a source role that is a superuser or may read Sluice's own tables. Otherwise it logs a warning.",
+  ),
+  ALLOW_PRIVILEGED_SOURCE: flag(
+    'Allow such a source role in production (see NODE_ENV and docs/security.md).',
+    false,
+  ),
+  MODELS_FILE: optionalText(
+    'Path of models.yaml. This file defines which tables and views can be exported, besides the table events; see docs/models.md.',
+  ),
+  REDIS_URL: redisUrl(
+    'Redis for the queues: one server, a cluster, or sentinels; see docs/scaling.md. Set maxmemory-policy noeviction in Redis. Without REDIS_URL, the queues are in DATABASE_URL.',
+  ),
+  SLUICE_DATA_DIR: text('Folder of the embedded database and of generated keys.', './.sluice'),
+  ENCRYPTION_KEYS: list(
+    'Keys that encrypt destination secrets, each as `id:base64 of 32 bytes`. The first key encrypts, all keys decrypt. Without it, Sluice generates a key in SLUICE_DATA_DIR, which works only on one machine.',
+    true,
+  ),
+  AUTO_MIGRATE: flag(
+    "Migrate Sluice's own tables at every start. If false, run `sluice migrate`.",
+    true,
+  ),
+  METRICS_PORT: optionalText(
+    'A second port of the API process, for /livez, /readyz and /metrics. It needs no key, so keep it private. The main port serves /metrics only to admin keys.',
+    { matches: /^\d{1,5}$/, mustBe: 'a port number' },
+  ),
+  PUBLIC_URL: optionalText(
+    'Public address of the API and the console. Sluice uses it for next and previous links and for links in notifications. Without it, links use the Host header if it comes from a trusted proxy (TRUST_PROXY) or from loopback. Otherwise they use the address of the connection.',
+    { matches: /^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?$/, mustBe: 'an http:// or https:// address' },
+  ),
+  WORKER_PORT: optionalText(
+    'Port of a worker for /livez, /readyz and /metrics. Without it, the worker opens no port.',
+    { matches: /^\d{1,5}$/, mustBe: 'a port number' },
+  ),
+  RATE_LIMIT_PER_MINUTE: wholeNumber(
+    'Maximum requests of one API key per minute. Costly requests count as several; see docs/configuration.md.',
+    480,
+    [1, 1_000_000],
+  ),
+  RATE_LIMIT_PER_HOUR: wholeNumber(
+    'Maximum requests of one API key per hour.',
+    4_800,
+    [1, 10_000_000],
+  ),
+  MAX_STORED_MIB_PER_DAY: wholeNumber(
+    'Maximum MiB that requests of one organization may store per day. Each change counts as the size of its body plus 2 KiB. Deleting the data later does not free the amount.',
+    256,
+    [1, 1_000_000],
+  ),
+  FAILED_KEYS_PER_MINUTE: wholeNumber(
+    'Maximum requests per minute with an invalid API key from one IP address (IPv6: one /64). Requests with a valid key are not affected.',
+    60,
+    [1, 1_000_000],
+  ),
+  LOG_LEVEL: choice('Minimum log level.', 'info', [
+    'trace',
+    'debug',
+    'info',
+    'warn',
+    'error',
+    'fatal',
+    'silent',
+  ]),
+  OTEL_EXPORTER_OTLP_ENDPOINT: optionalText(
+    'Address of an OpenTelemetry receiver (OTLP over HTTP), such as http://127.0.0.1:4318. Without it, Sluice sends no traces; see docs/traces.md.',
+    { matches: /^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?$/, mustBe: 'an http:// or https:// address' },
+  ),
+  OTEL_EXPORTER_OTLP_HEADERS: optionalText(
+    'Headers for that receiver, as name=value, separated by commas.',
+    { secret: true },
+  ),
+  OTEL_SERVICE_NAME: text('Name of the service in traces.', 'sluice'),
+  OTEL_TRACES_SAMPLER_ARG: optionalText(
+    'Share of traces to keep. Without it, Sluice keeps all traces.',
+    {
+      matches: /^(0(\.\d+)?|1(\.0+)?)$/,
+      mustBe: 'a number from 0 to 1',
+    },
+  ),
+  TRUST_PROXY: count(
+    'Trust the X-Forwarded-* headers of a proxy, or of several proxies, each behind the other: their number. Set it only behind proxies that set or extend these headers. The address of a client is the one that the outermost of these proxies saw.',
+    9,
+  ),
+  DATABASE_POOL_SIZE: wholeNumber(
+    'Maximum connections of one process to DATABASE_URL.',
+    20,
+    [4, 500],
+  ),
+  MIN_INTERVAL_MINUTES: wholeNumber('Minimum interval of an export, in minutes.', 5, [1, 60]),
+  MAX_JITTER_SECONDS: wholeNumber(
+    "Maximum jitter in seconds added to a run's start, at most 5% of the interval. 0 turns it off.",
+    300,
+    [0, 3_600],
+  ),
+  WORKER_CONCURRENCY: wholeNumber(
+    'Slots of one worker: the maximum number of runs that it executes at a time. Small runs do not count; see WORKER_SMALL_RUNS.',
+    4,
+    [1, 100],
+  ),
+  WORKER_SMALL_RUNS: wholeNumber(
+    'Maximum number of small runs that one worker executes at a time, besides its slots; see docs/configuration.md. Each may need a connection to the source. 0 means that small runs use slots like other runs.',
+    24,
+    [0, 500],
+  ),
+  WORKER_MEMORY_MB: wholeNumber(
+    'Memory of one worker in MiB. The worker starts a run only if the run fits into it; see docs/configuration.md.',
+    576,
+    [192, 1_048_576],
+  ),
+  MAX_ROW_MIB: optionalNumber(
+    'Maximum size of a row in MiB. A run with a larger row fails with source.row_too_large. A worker refuses to start if four times this size does not fit into WORKER_MEMORY_MB. Previews have a fixed maximum of 1 MiB.',
+    '64, or what fits into WORKER_MEMORY_MB',
+    [1, 1_024],
+  ),
+  MAX_RUNS_PER_EXPORT: wholeNumber('Maximum runs of one export at a time.', 3, [1, 1_000]),
+  MAX_RUNS_PER_TENANT: wholeNumber(
+    'Maximum runs of one project at a time. If the workers have four or more slots in total, one organization can never use the last slot.',
+    20,
+    [1, 10_000],
+  ),
+  MAX_EXPORTS_PER_PROJECT: wholeNumber(
+    'Maximum exports of one project. Deleted exports do not count.',
+    1_000,
+    [1, 1_000_000],
+  ),
+  LEASE_SECONDS: wholeNumber(
+    'Seconds without a heartbeat after which a worker loses its run.',
+    60,
+    [2, 3_600],
+  ),
+  RETRY_MAX_ATTEMPTS: wholeNumber(
+    'Maximum attempts of a run. If the last attempt fails, the run ends as FailedRetryable.',
+    10,
+    [1, 100],
+  ),
+  RETRY_BASE_SECONDS: wholeNumber(
+    'Maximum wait in seconds before the second attempt. The maximum doubles with each further attempt, up to one hour. The actual wait is a random part of the maximum.',
+    30,
+    [0, 3_600],
+  ),
+  BACKFILL_CONCURRENCY: wholeNumber(
+    'Maximum runs of one backfill at a time, unless the request sets another number.',
+    2,
+    [1, 100],
+  ),
+  SETTLE_TIMEOUT_SECONDS: wholeNumber(
+    "Maximum seconds that a run waits until the source's clock has passed its interval, and until all transactions that may add rows to it have ended. After that, Sluice exports the interval as unsettled and re-checks it later.",
+    300,
+    [0, 86_400],
+  ),
+  LATE_LOOKBACK_HOURS: wholeNumber(
+    'How many hours back Sluice re-checks completed intervals for late rows. Set it if clients set the timestamps. 0 re-checks only intervals whose transactions had not ended.',
+    0,
+    [0, 720],
+  ),
+  SOURCE_LOCK_WAIT_SECONDS: wholeNumber(
+    'Maximum seconds that another session of the source waits for a table that a run is reading, such as an ALTER TABLE. Then the run gives up its attempt, so that the session can continue, and retries.',
+    5,
+    [1, 86_400],
+  ),
+  MAX_SNAPSHOT_HOURS: wholeNumber(
+    'Maximum hours that a run reads from one snapshot of the source. VACUUM of the source removes no newer rows meanwhile. Then the run gives up its attempt and retries.',
+    24,
+    [1, 720],
+  ),
+  SHUTDOWN_GRACE_SECONDS: wholeNumber(
+    'Maximum seconds between SIGTERM and the exit of a process. In this time it hands back its work.',
+    25,
+    [1, 600],
+  ),
+  ALLOWED_PRIVATE_ENDPOINTS: list(
+    'Endpoints with private IP addresses that exports are allowed to use, each as `host` or `host:port`.',
+  ),
+  ALLOW_AMBIENT_CREDENTIALS: flag(
+    'Let exports without credentials use the AWS credentials of the process itself.',
+    false,
+  ),
+  SMTP_URL: optionalText(
+    'Mail server for notifications by e-mail, as `smtp://user:password@host:587` (with STARTTLS if the server supports it) or `smtps://…:465`. Set MAIL_FROM too. Without SMTP_URL, the API refuses e-mail targets.',
+    {
+      secret: true,
+      matches: /^smtps?:\/\/[^\s/]+\/?$/,
+      mustBe: 'an smtp:// or smtps:// address of a host',
+    },
+  ),
+  MAIL_FROM: optionalText(
+    'Sender of notifications by e-mail, as `sluice@example.com` or `Sluice <sluice@example.com>`.',
+    {
+      matches: /^([^<>@\r\n]+ )?<?[^\s<>@]+@[^\s<>@]+>?$/,
+      mustBe: 'an e-mail address, with or without a name',
+    },
+  ),
+  MAIL_TRUSTED_DOMAINS: list(
+    'Domains of e-mail, such as `example.com`, whose addresses get notifications without a confirmation. All other addresses must confirm once, by a link below PUBLIC_URL.',
+  ),
+  MAX_EMAILS_PER_HOUR: wholeNumber(
+    'Maximum e-mails of one organization per hour. Each recipient of each attempt counts as one. Further notifications by e-mail wait.',
+    200,
+    [10, 10_000],
+  ),
+  FILE_DESTINATION_ROOT: optionalText(
+    'Folder to which File destinations write. Without it, the API refuses File destinations.',
+  ),
+  UPLOAD_PART_MIB: wholeNumber(
+    'Size in MiB of the first parts of an upload. Later parts are larger.',
+    8,
+    [5, 512],
+  ),
+  UPLOAD_PARTS_IN_FLIGHT: wholeNumber(
+    'Maximum parts of one file that a worker sends at a time.',
+    2,
+    [1, 32],
+  ),
+  HTTP_PROXY: optionalText(
+    'HTTP proxy for connections to `http://` addresses of destinations and webhooks, for example `http://user:password@proxy:3128`. Sluice also reads `http_proxy`.',
+    { secret: true, matches: /^https?:\/\//, mustBe: 'an http:// or https:// address' },
+  ),
+  HTTPS_PROXY: optionalText(
+    'HTTP proxy for connections to `https://` addresses of destinations, STS and webhooks, and to the mail server. The proxy must refuse private addresses. Sluice also reads `https_proxy`.',
+    { secret: true, matches: /^https?:\/\//, mustBe: 'an http:// or https:// address' },
+  ),
+  NO_PROXY: list(
+    'Hosts that Sluice reaches without a proxy: `host`, `.domain`, `host:port`, or `*`. Hosts in ALLOWED_PRIVATE_ENDPOINTS never use a proxy. Sluice also reads `no_proxy`.',
+  ),
+  STS_ENDPOINT: optionalText(
+    'STS endpoint for exports that use a role. Without it, Sluice uses the AWS endpoint of the region.',
+  ),
+  UPLOAD_STALL_SECONDS: wholeNumber(
+    'Seconds without progress after which Sluice aborts and retries an upload.',
+    60,
+    [1, 3_600],
+  ),
+  UPLOAD_MIN_KIB_PER_SECOND: wholeNumber(
+    'Minimum speed of each request to a destination, in KiB per second, after its first UPLOAD_STALL_SECONDS. Sluice aborts and retries slower requests. Lower it if the workers share a slow connection.',
+    16,
+    [1, 1_048_576],
+  ),
+  LOG_RETENTION_DAYS: wholeNumber(
+    'Number of days to keep log entries, the log of notifications and the record of worker time.',
+    30,
+    [1, 3_650],
+  ),
+  RETENTION_DAYS: wholeNumber(
+    'Number of days to keep finished runs, ticks, deleted exports and the record of who changed what.',
+    365,
+    [1, 36_500],
+  ),
+} as const satisfies Record<string, Setting<unknown>>;

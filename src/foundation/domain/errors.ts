@@ -1,0 +1,366 @@
+import { cutText } from './one-line.ts';
+
+/**
+ * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and
+ * what to do. `latest_error`, logs, the API and the documentation share this text. Only `retryable`
+ * says whether an error is transient; the retry policy reads it.
+ */
+
+export type Fault = 'customer' | 'destination' | 'source' | 'internal';
+
+export interface ErrorSpec {
+  readonly fault: Fault;
+  /** The error is transient: the same attempt may succeed later without any change. */
+  readonly retryable: boolean;
+  readonly means: string;
+  readonly remedy: string;
+}
+
+const customer = (means: string, remedy: string): ErrorSpec => ({
+  fault: 'customer',
+  retryable: false,
+  means,
+  remedy,
+});
+const transient = (fault: Fault, means: string, remedy: string): ErrorSpec => ({
+  fault,
+  retryable: true,
+  means,
+  remedy,
+});
+
+export const errorCatalogue = {
+  'destination.access_denied': customer(
+    'The destination refused access.',
+    'Grant what is named above to the credentials, then retry the run.',
+  ),
+  'destination.invalid_credentials': customer(
+    'The destination rejected the credentials.',
+    'Update aws_access_key_id and aws_secret_access_key of the export, then retry the run.',
+  ),
+  'destination.expired_credentials': customer(
+    'The credentials have expired.',
+    'Update the credentials of the export, then retry the run.',
+  ),
+  'destination.bucket_not_found': customer(
+    'The bucket does not exist.',
+    'Create the bucket or correct bucket_name, then retry the run.',
+  ),
+  'destination.wrong_region': customer(
+    'The bucket is in another region or at another address.',
+    'Set region to the region of the bucket, and endpoint_url to its address, then retry the run.',
+  ),
+  'destination.kms_denied': customer(
+    'The credentials are not allowed to use the KMS key.',
+    'Allow the credentials to use the KMS key or correct kms_key_id, then retry the run.',
+  ),
+  'destination.endpoint_forbidden': customer(
+    'The endpoint resolves to an address that is not allowed.',
+    'Use a public endpoint, or ask your operator to add it to ALLOWED_PRIVATE_ENDPOINTS.',
+  ),
+  'destination.invalid_config': customer(
+    'The destination refused the request as invalid.',
+    'Correct the destination config of the export, then retry the run.',
+  ),
+  'destination.decimal_mismatch': customer(
+    'decimal_columns names a column that does not exist or is not numeric.',
+    'Correct decimal_columns or dsl_query of the export, then retry the run.',
+  ),
+  'destination.key_taken': customer(
+    'Another export or program wrote the file at this key.',
+    'Give the export its own prefix, for example {batch_export_id}, then retry the run.',
+  ),
+  'destination.files_differ': customer(
+    'The delivered files of the interval are not as they were delivered, so nothing was changed.',
+    'Run `sluice verify`, which names what is missing or different. Retry the newest run of the interval, then run the same command again.',
+  ),
+  'destination.table_conflict': customer(
+    'The rows do not match the columns of the Iceberg table.',
+    'Cast the column to its earlier type in dsl_query, or create an export with another prefix. Then retry the run.',
+  ),
+  'destination.table_damaged': customer(
+    'Sluice cannot read the Iceberg table of the export.',
+    'Restore the files below the metadata folder of its prefix, or create an export with another prefix. Then retry the run.',
+  ),
+  'destination.unavailable': transient(
+    'destination',
+    'The destination is unavailable.',
+    'No action needed: Sluice retries automatically.',
+  ),
+  'destination.throttled': transient(
+    'destination',
+    'The destination limits the request rate.',
+    'No action needed: Sluice retries automatically. If it persists, raise the limits of the destination.',
+  ),
+  'destination.stalled': transient(
+    'destination',
+    'The destination stopped accepting data.',
+    'No action needed: Sluice retries automatically.',
+  ),
+  'destination.invalid_answer': transient(
+    'destination',
+    'The destination sent a response that is too long or not valid.',
+    'Check that endpoint_url is the address of an S3-compatible store. Sluice retries automatically.',
+  ),
+  'destination.conflict': transient(
+    'destination',
+    'Another writer changed the file at the same time.',
+    'No action needed: Sluice retries automatically. Make sure that nothing else writes to this prefix.',
+  ),
+  'destination.upload_lost': transient(
+    'destination',
+    'The destination no longer knows the upload.',
+    'No action needed: Sluice retries automatically, from the start of the file.',
+  ),
+  'destination.invalid_parts': transient(
+    'destination',
+    'The destination refused the number or the size of the parts of an upload.',
+    'Sluice retries with other parts. If it persists, set max_file_size_mb of the export, so that each file has fewer parts.',
+  ),
+  'destination.proxy_refused': transient(
+    'destination',
+    'The proxy of this installation refused the connection.',
+    'Ask your operator to check HTTP_PROXY, HTTPS_PROXY and NO_PROXY, and what the proxy allows. Sluice retries automatically.',
+  ),
+  'query.invalid': customer(
+    'The query is not valid.',
+    'Correct dsl_query of the export, then retry the run.',
+  ),
+  'query.invalid_events': customer(
+    'include_events or exclude_events contains a name that does not fit the type of the event column.',
+    'Correct or remove the name in include_events or exclude_events of the export, then retry the run.',
+  ),
+  'source.model_invalid': customer(
+    'Sluice cannot read the model as it is defined.',
+    'Ask your operator to run sluice models check and to correct the key, tenant, interval or other columns of the model. Then retry the run.',
+  ),
+  'source.schema_changed': customer(
+    'A column has another type in the source database than in the model.',
+    'Ask your operator to correct type in the model, or to set on_schema_change of the model to follow or widen. Then retry the run.',
+  ),
+  'source.permission_denied': customer(
+    'A role may not read something in the source database.',
+    'Grant the right that is named above, then retry the run.',
+  ),
+  'source.function_failed': customer(
+    'A function, view or policy in the source database raised an error.',
+    'Ask your operator to correct what is named above, then retry the run.',
+  ),
+  'source.access_refused': {
+    fault: 'source',
+    retryable: false,
+    means: 'The source database refuses the connections of Sluice.',
+    remedy:
+      'Ask your operator to correct the address, the password, the certificates or the rights that are named above. Then retry the run.',
+  },
+  'source.recovery_conflict': transient(
+    'source',
+    'The standby ended the statement because it had to replay changes of its primary.',
+    'Sluice retries automatically. If it persists, set hot_standby_feedback to on or raise max_standby_streaming_delay on the standby.',
+  ),
+  'source.lock_released': transient(
+    'source',
+    'The run gave up the table that it was reading, because it held the table or its snapshot for too long.',
+    'No action needed: Sluice retries automatically. If it persists, use a faster destination, or raise SOURCE_LOCK_WAIT_SECONDS or MAX_SNAPSHOT_HOURS.',
+  ),
+  'source.out_of_resources': transient(
+    'source',
+    'The source database has reached a limit.',
+    'Sluice retries automatically. If it persists, raise the limit that is named above, such as CONNECTION LIMIT of the role.',
+  ),
+  'source.failed': transient(
+    'source',
+    'The source database reported an error.',
+    'Sluice retries automatically. If it persists, ask your operator to look for the code named above in the logs of Sluice and of the database.',
+  ),
+  'source.relation_missing': customer(
+    'The relation or column does not exist in the source database.',
+    'Correct the model or the query, then retry the run.',
+  ),
+  'source.row_too_large': customer(
+    'A row is larger than the limit of this installation.',
+    'In dsl_query, exclude the row or select less of it, for example left(properties.body, 1000). Or ask your operator to raise MAX_ROW_MIB. Then retry the run.',
+  ),
+  'source.unavailable': transient(
+    'source',
+    'The source database is unavailable.',
+    'No action needed: Sluice retries automatically.',
+  ),
+  'source.timeout': transient(
+    'source',
+    'The source database took too long.',
+    'No action needed: Sluice retries automatically. If it persists, add an index on the interval column.',
+  ),
+  'source.count_mismatch': transient(
+    'source',
+    'The number of rows read differs from the number of rows counted.',
+    'No action needed: Sluice retries automatically. If it persists, report it with the run id.',
+  ),
+  'source.unsupported': {
+    fault: 'source',
+    retryable: false,
+    means: 'Sluice cannot export from the source database in its current state.',
+    remedy: 'Ask your operator to fix the problem above, then retry the run.',
+  },
+  'source.standby': transient(
+    'source',
+    'The source database is a standby. A standby cannot show that an interval is complete.',
+    'Ask your operator to set settle_url of the model or SOURCE_PRIMARY_URL. Sluice retries automatically.',
+  ),
+  'source.unknown_model': customer(
+    'The model is not defined in this installation.',
+    'Ask your operator to define the model, or delete the export.',
+  ),
+  'transformation.invalid': customer(
+    'A step of the transformation chain cannot run.',
+    'Correct the transformation config named above, or disable it. Then retry the run.',
+  ),
+  'transformation.too_many_errors': customer(
+    'A step of the transformation chain failed for too many rows.',
+    'Correct the config of the step or raise its max_error_share, then retry the run.',
+  ),
+  'transformation.plugin_failed': customer(
+    'One of your own plugins exceeded a limit, or its sandbox crashed.',
+    'Correct the plugin named above, or disable its transformation config. Then retry the run.',
+  ),
+  'transformation.sandbox_ended': transient(
+    'internal',
+    'The process of a plugin did not start, or another program ended it.',
+    'No action needed: Sluice retries automatically. If it persists, report it with the run id.',
+  ),
+  'transformation.thread_ended': transient(
+    'internal',
+    'The thread that applies the transformation chain ended or did not answer.',
+    'No action needed: Sluice retries automatically. If it persists, report it with the run id.',
+  ),
+  'transformation.needs_memory': {
+    fault: 'internal',
+    retryable: false,
+    means: 'The plugins of the transformation chain need more memory than a worker has.',
+    remedy:
+      'Disable a transformation config with one of your own plugins, or ask your operator to raise WORKER_MEMORY_MB. Then retry the run.',
+  },
+  'run.unknown_history': {
+    fault: 'internal',
+    retryable: false,
+    means:
+      "The bucket has files of this interval from a run that is not in Sluice's database. Sluice paused the export.",
+    remedy:
+      "Ask your operator to check that no other copy of Sluice's database is in use, and then to run `sluice eras accept`. Then unpause the export and retry the run.",
+  },
+  'run.crashed': {
+    fault: 'internal',
+    retryable: false,
+    means:
+      'The worker crashed repeatedly on this run, even in a separate process, so Sluice stopped retrying it.',
+    remedy: 'Report this to your operator with the run id. Retry the run once the cause is fixed.',
+  },
+  'source.rows_missing': customer(
+    'Delivered rows are missing from the rows that would replace them, so the files stay as they are.',
+    'Check why the source no longer has these rows: retention, another query, a policy, a table that was emptied. To keep the files, do nothing. To replace them all the same, start a backfill of the interval with missing_rows drop.',
+  ),
+  'run.late_rows_wait': customer(
+    'Rows may have arrived late in this interval, and Sluice cannot add them by itself.',
+    'Nothing was changed. Start a backfill of the interval: it makes the files anew, and refuses if delivered rows would go. Or accept the interval as it is.',
+  ),
+  'run.rows_rejected': customer(
+    'Rows were rejected, and on_rejected of the export is fail. Nothing was committed.',
+    'Correct the rows in the source, exclude them with dsl_query, or set on_rejected to warn. For infinite dates, set infinity to null or limit. Then retry the run.',
+  ),
+  'run.lease_lost': transient(
+    'internal',
+    'Another worker took over the run.',
+    'No action needed: the other worker continues the run.',
+  ),
+  'run.cancelled': {
+    fault: 'customer',
+    retryable: false,
+    means: 'The run was cancelled.',
+    remedy: 'To export its interval, retry the run.',
+  },
+  'run.released': transient(
+    'internal',
+    'The worker was shut down.',
+    'No action needed: another worker continues the run.',
+  ),
+  'secrets.undecryptable': {
+    fault: 'internal',
+    retryable: false,
+    means: 'The stored credentials cannot be decrypted.',
+    remedy:
+      'Ask your operator to restore the key in ENCRYPTION_KEYS, or enter the credentials again.',
+  },
+  'internal.database_unavailable': transient(
+    'internal',
+    "Sluice's own database was unavailable.",
+    'No action needed: Sluice retries automatically.',
+  ),
+  'internal.unexpected': transient(
+    'internal',
+    'An unexpected error happened.',
+    'No action needed: Sluice retries automatically. If it persists, report it with the run id.',
+  ),
+} as const satisfies Record<string, ErrorSpec>;
+
+export type ErrorCode = keyof typeof errorCatalogue;
+
+/** Whether this build knows the code. */
+export function isErrorCode(text: string): text is ErrorCode {
+  return Object.hasOwn(errorCatalogue, text);
+}
+
+/**
+ * A failure with a code of the catalogue. The export's owner sees `detail`: it must not contain a
+ * secret, a stack trace or data of another tenant. `cause` is for our own log only.
+ */
+export class SluiceError extends Error {
+  readonly code: ErrorCode;
+  readonly detail: string | undefined;
+
+  constructor(code: ErrorCode, detail?: string, cause?: unknown) {
+    super(detail ? `${code}: ${detail}` : code, { cause });
+    this.name = 'SluiceError';
+    this.code = code;
+    this.detail = detail;
+  }
+
+  get spec(): ErrorSpec {
+    return errorCatalogue[this.code];
+  }
+}
+
+/** Why a step of a transformation chain cannot run, or failed for too many rows. */
+export class StepFault extends SluiceError {
+  /** The id of its config. */
+  readonly step: number;
+
+  constructor(
+    code:
+      | 'transformation.invalid'
+      | 'transformation.too_many_errors'
+      | 'transformation.plugin_failed',
+    step: number,
+    detail: string,
+    cause?: unknown,
+  ) {
+    super(code, detail, cause);
+    this.step = step;
+  }
+}
+
+/** Turns anything thrown into a SluiceError; an unknown error becomes `internal.unexpected`. */
+export function toSluiceError(error: unknown): SluiceError {
+  return error instanceof SluiceError
+    ? error
+    : new SluiceError('internal.unexpected', undefined, error);
+}
+
+/** A store may say much; an answer holds thousands of these texts. */
+const maxDetail = 1_000;
+
+/** The text of `latest_error`: `code: what happened and what to do`. */
+export function describeError(error: SluiceError, remedy: string = error.spec.remedy): string {
+  const { means } = error.spec;
+  const detail = error.detail ? ` (${cutText(error.detail, maxDetail)})` : '';
+  return `${error.code}: ${means}${detail} ${remedy}`;
+}

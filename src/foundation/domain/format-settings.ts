@@ -1,0 +1,114 @@
+import { type DecimalColumn, readDecimalColumns } from './decimal-columns.ts';
+
+type Config = Readonly<Record<string, unknown>>;
+
+/**
+ * Settings of a config that change how values are written: equal ones and equal rows give equal files.
+ * A format ignores those of others.
+ */
+export interface FormatSettings {
+  /** Texts of a CSV that a spreadsheet takes for formulas get an apostrophe in front. */
+  readonly csvFormulaGuard: boolean;
+  /** Columns of numeric that Parquet writes as DECIMAL by choice; null: none. */
+  readonly decimalColumns: readonly DecimalColumn[] | null;
+  readonly infinity: InfinityChoice;
+  /** How CSV has arrays and composites: as JSON, or as PostgreSQL prints them, so that COPY reads them. */
+  readonly csvArrays: 'json' | 'postgres';
+  /** What separates the cells of a CSV. */
+  readonly csvDelimiter: CsvDelimiter;
+  /** How CSV has a null; `empty` is a cell of no characters, without quotes. */
+  readonly csvNull: CsvNull;
+  /** Whether a CSV begins with a byte order mark. */
+  readonly csvBom: boolean;
+  /** What Parquet may use: all encodings of today's readers, or those that every reader knows. */
+  readonly parquetEncodings: ParquetEncodings;
+  /** How Parquet has a time of day: as its type TIME, or as text. */
+  readonly timeAs: TimeAs;
+  /** What the JSON value null of a json column becomes: the text `null`, or a null of the column. */
+  readonly jsonNull: 'keep' | 'null';
+  /** Whether halves of surrogate pairs in json values become U+FFFD. */
+  readonly replaceInvalidUnicode: boolean;
+  /** Of the table that the files make; its columns have ids in the files. Null: none. */
+  readonly tableFormat: TableFormat | null;
+}
+
+export const csvDelimiters = ['comma', 'semicolon', 'tab', 'pipe'] as const;
+
+export type CsvDelimiter = (typeof csvDelimiters)[number];
+
+export const csvNulls = ['empty', '\\N', 'NULL'] as const;
+
+export type CsvNull = (typeof csvNulls)[number];
+
+export const parquetEncodings = ['modern', 'compatible'] as const;
+
+export type ParquetEncodings = (typeof parquetEncodings)[number];
+
+export const timeForms = ['micros', 'text'] as const;
+
+export type TimeAs = (typeof timeForms)[number];
+
+export const tableFormats = ['iceberg'] as const;
+
+export type TableFormat = (typeof tableFormats)[number];
+
+/**
+ * What becomes of the infinite dates and timestamps of PostgreSQL. `reject`: as the format can, so Parquet
+ * rejects the row and text formats write the word. `null`: null. `limit`: the first or last moment of the
+ * years 1 to 9999, which every reader can hold.
+ */
+export const infinityChoices = ['reject', 'null', 'limit'] as const;
+
+export type InfinityChoice = (typeof infinityChoices)[number];
+
+/** Of a config that says nothing; and of recipes, which say only what differs. */
+const usual: FormatSettings = {
+  csvFormulaGuard: false,
+  decimalColumns: null,
+  infinity: 'reject',
+  csvArrays: 'json',
+  csvDelimiter: 'comma',
+  csvNull: 'empty',
+  csvBom: false,
+  parquetEncodings: 'modern',
+  timeAs: 'micros',
+  jsonNull: 'keep',
+  replaceInvalidUnicode: false,
+  tableFormat: null,
+};
+
+/** Reads the settings of a config. A property that is absent or of a wrong type gets its usual value. */
+export function readFormatSettings(config: Config): FormatSettings {
+  return {
+    csvFormulaGuard: config.csv_formula_guard === true,
+    decimalColumns: readDecimalColumns(config.decimal_columns),
+    infinity: infinityChoices.find((choice) => choice === config.infinity) ?? usual.infinity,
+    csvArrays: config.csv_arrays === 'postgres' ? 'postgres' : usual.csvArrays,
+    csvDelimiter: oneOf(csvDelimiters, config.csv_delimiter) ?? usual.csvDelimiter,
+    csvNull: oneOf(csvNulls, config.csv_null) ?? usual.csvNull,
+    csvBom: config.csv_bom === true,
+    parquetEncodings: oneOf(parquetEncodings, config.parquet_encodings) ?? usual.parquetEncodings,
+    timeAs: oneOf(timeForms, config.time_as) ?? usual.timeAs,
+    jsonNull: config.json_null === 'null' ? 'null' : usual.jsonNull,
+    replaceInvalidUnicode: config.replace_invalid_unicode === true,
+    tableFormat: config.table_format === 'iceberg' ? 'iceberg' : usual.tableFormat,
+  };
+}
+
+function oneOf<T>(choices: readonly T[], value: unknown): T | undefined {
+  return choices.find((choice) => choice === value);
+}
+
+/** The settings that a recipe keeps: those that are not the usual ones. */
+export function settingsForRecipe(settings: FormatSettings): Partial<FormatSettings> {
+  const names = Object.keys(usual) as (keyof FormatSettings)[];
+  const changed = names.filter((name) => settings[name] !== usual[name]);
+  return Object.fromEntries(changed.map((name) => [name, settings[name]]));
+}
+
+/** All settings of a recipe. */
+export function settingsOfRecipe(recipe: Partial<FormatSettings>): FormatSettings {
+  const names = Object.keys(usual) as (keyof FormatSettings)[];
+  const said = names.filter((name) => recipe[name] !== undefined);
+  return { ...usual, ...Object.fromEntries(said.map((name) => [name, recipe[name]])) };
+}

@@ -1,0 +1,74 @@
+/**
+ * What a probe found that a destination's store supports. A store that accepts a condition may
+ * still ignore it, or refuse one that is true.
+ */
+export interface StoreTraits {
+  /** A put with If-None-Match creates an object and never replaces one. */
+  readonly ifNoneMatch: boolean;
+  /** How to write an ETag in the If-Match of a put; `none`: no form protects the object. */
+  readonly ifMatch: 'quoted' | 'unquoted' | 'none';
+  /** The same two conditions on the completion of an upload. */
+  readonly completeIfNoneMatch: boolean;
+  readonly completeIfMatch: boolean;
+  /** The store checks a CRC32 of each part. */
+  readonly checksums: boolean;
+  /** A completed upload refuses further parts. Otherwise a late part changes the object. */
+  readonly sealsUploads: boolean;
+  readonly parts: PartTraits;
+}
+
+/** What the store demands of the parts of an upload, as its refusals said. No probe finds it. */
+export interface PartTraits {
+  /** All parts but the last must have one size. */
+  readonly equal: boolean;
+  /** How many parts an upload may have; null: as many as the installation allows. */
+  readonly most: number | null;
+  /** The size that the largest file so far needs; null: the installation's. */
+  readonly bytes: number | null;
+}
+
+export const usualParts: PartTraits = { equal: false, most: null, bytes: null };
+
+/** Stored traits; null if one is missing, because an older release did not probe it. */
+export function readTraits(kept: Partial<StoreTraits> | null): StoreTraits | null {
+  const names = Object.keys(lacks) as Trait[];
+  const isWhole = kept !== null && names.every((name) => kept[name] !== undefined);
+  return isWhole ? { ...(kept as StoreTraits), parts: kept.parts ?? usualParts } : null;
+}
+
+/** Whether the store refuses the manifest of a worker that lost its run, once a later one is current. */
+export function fencesManifests({ ifNoneMatch, ifMatch }: StoreTraits): boolean {
+  return ifNoneMatch && ifMatch !== 'none';
+}
+
+/** How long the result of a probe is used: the store may be upgraded. */
+export const traitsValidDays = 7;
+
+/** What a probe finds. */
+type Trait = Exclude<keyof StoreTraits, 'parts'>;
+
+/** What is weaker without each trait. */
+const lacks: Readonly<Record<Trait, string>> = {
+  ifNoneMatch:
+    'The store does not support conditional writes (If-None-Match): only the lease prevents two workers from writing the first run of an interval.',
+  ifMatch:
+    'The store does not support conditional writes (If-Match): only the lease prevents two workers from writing a re-run.',
+  completeIfNoneMatch:
+    'The store does not support If-None-Match when it completes an upload: only the lease and the keys keep the files of two workers separate.',
+  completeIfMatch:
+    'The store does not support If-Match when it completes an upload: only the lease prevents two workers from replacing the same file.',
+  checksums:
+    'The store does not check a CRC32 of each part: only the signature of each request protects its bytes.',
+  sealsUploads:
+    'The store accepts parts for an upload that is already complete: an attempt that takes over a run sends its files again from the start.',
+};
+
+/** The traits that a store lacks, each with a sentence that says what is weaker. */
+export function describeMissingTraits(
+  traits: StoreTraits,
+): readonly { readonly trait: Trait; readonly text: string }[] {
+  const names = Object.keys(lacks) as Trait[];
+  return names
+    .filter((trait) => traits[trait] === false || traits[trait] === 'none')
+    .map((trait) => ({ trait, text: lacks[trait] }));
+}

@@ -1,0 +1,81 @@
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { isIP, type Socket } from 'node:net';
+import { SluiceError } from '../domain/errors.ts';
+
+/** The operator's proxies for connections to the outside. */
+export interface ProxySettings {
+  /** For `http://` addresses; null: none. */
+  readonly http: string | null;
+  /** For `https://` addresses and mail servers; null: none. */
+  readonly https: string | null;
+  /** Hosts that are reached without one: `host`, `.domain`, `*.domain`, `host:port`, or `*` for all. */
+  readonly exceptions: readonly string[];
+}
+
+export const noProxy: ProxySettings = { http: null, https: null, exceptions: [] };
+
+/** For the connection to the proxy, and its answer. */
+const tunnelTimeoutMs = 15_000;
+
+/** The proxy for an endpoint; null: it is reached directly. */
+export function proxyFor(
+  { http, https, exceptions }: ProxySettings,
+  secure: boolean,
+  host: string,
+  port: number,
+): string | null {
+  const proxy = secure ? https : http;
+  if (proxy === null) return null;
+  const name = host.toLowerCase().replace(/^\[|\]$|\.$/g, '');
+  const isExcepted = exceptions.some((entry) => {
+    const [, pattern = '', only] = /^(.*?)(?::(\d+))?$/.exec(entry.toLowerCase()) ?? [];
+    if (only !== undefined && isIP(entry) === 0 && Number(only) !== port) return false;
+    const bare = (isIP(entry) === 6 ? entry : pattern).replace(/^\[|\]$/g, '');
+    if (bare === '*') return true;
+    const domain = bare.replace(/^\*?\./, '');
+    return name === domain || name.endsWith(`.${domain}`);
+  });
+  return isExcepted ? null : proxy;
+}
+
+/**
+ * A connection to an endpoint by way of a proxy (CONNECT). The proxy resolves the name.
+ *
+ * @throws SluiceError `destination.proxy_refused` if the proxy answers with a refusal; errors of the connection
+ */
+export function openTunnel(proxy: string, host: string, port: number): Promise<Socket> {
+  const { protocol, hostname, port: at, username, password } = new URL(proxy);
+  const secure = protocol === 'https:';
+  const target = `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
+  const login = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const basic = `Basic ${Buffer.from(login).toString('base64')}`;
+  return new Promise((resolve, reject) => {
+    const outgoing = (secure ? httpsRequest : httpRequest)({
+      host: hostname.replace(/^\[|\]$/g, ''),
+      port: at === '' ? (secure ? 443 : 80) : Number(at),
+      method: 'CONNECT',
+      path: target,
+      agent: false,
+      timeout: tunnelTimeoutMs,
+      headers: { host: target, ...(username === '' ? {} : { 'proxy-authorization': basic }) },
+    });
+    const refuse = (status: number | undefined) => {
+      outgoing.destroy();
+      reject(new SluiceError('destination.proxy_refused', `HTTP ${status} to CONNECT`));
+    };
+    outgoing.once('connect', ({ statusCode }, socket: Socket, head: Buffer) => {
+      // Nothing may come before the first byte is sent.
+      if (statusCode !== 200 || head.length > 0) return refuse(statusCode);
+      socket.setTimeout(0);
+      resolve(socket);
+    });
+    // A proxy that does not know CONNECT answers as a server does.
+    outgoing.once('response', ({ statusCode }) => refuse(statusCode));
+    outgoing.once('timeout', () => {
+      outgoing.destroy(Object.assign(new Error('No answer of the proxy'), { code: 'ETIMEDOUT' }));
+    });
+    outgoing.once('error', reject);
+    outgoing.end();
+  });
+}

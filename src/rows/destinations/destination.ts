@@ -1,0 +1,389 @@
+import type { Agent as HttpAgent } from 'node:http';
+import type { Agent as HttpsAgent } from 'node:https';
+import type { TObject } from 'typebox';
+import type { DestinationConfig } from '../../foundation/domain/file-settings.ts';
+import type { Problem } from '../../foundation/domain/problem.ts';
+import type { RetryPolicy } from '../../foundation/domain/retry-policy.ts';
+import { type StoreTraits, usualParts } from '../../foundation/domain/store-traits.ts';
+import type { Instant } from '../../foundation/domain/time.ts';
+import type { SharedProbes } from './shared-probes.ts';
+
+export type { StoreTraits } from '../../foundation/domain/store-traits.ts';
+
+/** What the destination needs to continue or abort an upload after a crash; JSON, no secret. */
+export interface UploadRef {
+  readonly key: string;
+  /** Only the destination reads it. */
+  readonly uploadId: string;
+}
+
+/** Bytes of one file that are safely at the destination, though not yet readable. */
+export interface UploadProgress extends UploadRef {
+  /** The parts without a gap from the first byte on, in order, numbered from 1. */
+  readonly parts: readonly UploadPart[];
+}
+
+export interface UploadPart {
+  readonly number: number;
+  readonly bytes: number;
+  /** Only the destination reads it. */
+  readonly tag: string;
+}
+
+export interface FileOptions {
+  readonly key: string;
+  /**
+   * The file's own type. There is no Content-Encoding: a client would then unpack a `.gz` on the way,
+   * and the bytes would differ from the manifest.
+   */
+  readonly contentType: string;
+  /** The export, recorded with the object. */
+  readonly owner?: string;
+  /** The run that makes the file, recorded with the object. */
+  readonly run?: RunMark;
+  /**
+   * True if this file is the only one that was ever meant for its key. Then a store with If-None-Match gets a file
+   * smaller than one part in a single request, when the file is completed. No upload is begun.
+   */
+  readonly isNewKey?: boolean;
+  /** The file ends once it has about this many bytes; null or missing: it has no limit. */
+  readonly maxBytes?: number | null;
+}
+
+/** Which run made a file, and in which era of its database: a copy of the database has other runs. */
+export interface RunMark {
+  readonly id: string;
+  readonly era: string;
+}
+
+/** What a store says about an object, without its bytes. */
+export interface FileFacts {
+  readonly bytes: number;
+  readonly etag: string | null;
+  /** The export that made the object; null or missing if that is not known. */
+  readonly owner?: string | null;
+  /** The run that made it; null or missing if that is not known. */
+  readonly run?: RunMark | null;
+  /** When it was put, by the clock of the store; null or missing if the store does not say. */
+  readonly modifiedAt?: Instant | null;
+}
+
+/** An object whose bytes are read. */
+export interface OpenObject {
+  readonly body: AsyncIterable<Uint8Array>;
+  readonly etag: string | null;
+  /** As in `FileFacts`. */
+  readonly modifiedAt?: Instant | null;
+}
+
+/**
+ * One file that is being written. Nothing is readable at `key` before `complete`; `abort` leaves
+ * nothing behind. `write` resolves once there is room for more (back-pressure), in order; then `bytes`
+ * may be reused. After a failure each call throws it; the caller must still call `abort` or `suspend`.
+ */
+export interface FileWriter {
+  /** Names the upload in the journal; null if none was begun. */
+  readonly upload: UploadRef | null;
+  /** Once it has resolved, the caller may use the memory of the bytes again. */
+  write(bytes: Uint8Array): Promise<void>;
+  /**
+   * Waits until every byte is at the destination, not yet readable. Nothing may be written after it. A file
+   * without an upload stays in memory.
+   */
+  flush(): Promise<void>;
+  /**
+   * Makes the whole file readable at its key. A second call has the same effect.
+   *
+   * @throws SluiceError `destination.conflict` if the key does not have what `options.replaces` says
+   */
+  complete(options?: CompleteOptions): Promise<{ readonly etag: string | null }>;
+  /** Stops what is in flight and removes the upload. No effect after `complete`, or again. */
+  abort(): Promise<void>;
+  /** Stops what is in flight and keeps the upload for another attempt. No effect after `complete`. */
+  suspend(): Promise<void>;
+}
+
+export interface CompleteOptions {
+  /**
+   * The tag that must be at the key; null: the key must be free. Undefined: anything is replaced. A
+   * store without conditional writes always replaces.
+   */
+  readonly replaces?: ManifestTag;
+  /**
+   * Of the whole file, lower-case hexadecimal. If two attempts shared the upload, the object is checked
+   * against it.
+   */
+  readonly sha256?: string;
+  /**
+   * For a file without an upload, which is put at once: nothing is sent unless the lease holds
+   * (`run.lease_lost`). Absent: the put may come at any time.
+   */
+  readonly lease?: PutLease;
+}
+
+export interface ReadOptions {
+  readonly signal?: AbortSignal;
+  /** For an object that the caller holds in memory. */
+  readonly maxBytes?: number;
+}
+
+/** Is notified of uploads before and while they exist, so that no upload is forgotten. */
+export interface UploadJournal {
+  /**
+   * Must be durable before the store is asked for an upload, whose id the store chooses. If the answer
+   * is lost, the upload is looked for under its key.
+   */
+  starting(key: string): Promise<void>;
+  /**
+   * Must be durable before the first byte is sent.
+   *
+   * @param alone false if the store may have begun other uploads for the same `starting`, and their
+   *   answers were lost
+   */
+  started(upload: UploadRef, alone: boolean): Promise<void>;
+  /** Never called concurrently for one upload, and always with more bytes than the last time. */
+  progressed(upload: UploadProgress): Promise<void>;
+  /** The upload was completed or aborted. May be called again for the same upload. An empty id: the note of `starting`. */
+  ended(upload: UploadRef): Promise<void>;
+}
+
+/** For a marker's upload, which ends within a check: no record is needed. */
+export const unrecorded: UploadJournal = {
+  starting: async () => {},
+  started: async () => {},
+  progressed: async () => {},
+  ended: async () => {},
+};
+
+/** A destination that supports everything. */
+export const allTraits: StoreTraits = {
+  ifNoneMatch: true,
+  ifMatch: 'quoted',
+  completeIfNoneMatch: true,
+  completeIfMatch: true,
+  checksums: true,
+  sealsUploads: true,
+  parts: usualParts,
+};
+
+/** One step of the destination's own test. */
+export interface CheckStep {
+  readonly step: string;
+  readonly passed: boolean;
+  /** What went wrong and what to do; null if the step passed. */
+  readonly error: string | null;
+  /** What is weaker than it could be, though runs work; null if nothing is. */
+  readonly warning: string | null;
+}
+
+/** The tag of an interval's current manifest as we recorded it; null if there is none. */
+export type ManifestTag = string | null;
+
+/** The lease of the run on whose behalf an object is put, as this process knows it. */
+export interface PutLease {
+  /** Whether it lasts by each clock of this process. Sends nothing, so it can be the last thing before a put. */
+  holds(): boolean;
+  /**
+   * Asks our database, and extends it, if little of it is left.
+   *
+   * @param always asks however much is left: a machine may have been paused with all its clocks
+   * @throws SluiceError `run.lease_lost`
+   */
+  extend(always: boolean): Promise<void>;
+}
+
+export interface ManifestOptions {
+  /** Checks the run's fence right before each unconditional put; it throws to prevent the put. */
+  readonly confirm?: () => Promise<void>;
+  /**
+   * MD5 digests (hexadecimal) of manifests that may be replaced though their tags are unknown: credentials
+   * that cannot read identify a manifest only by its MD5.
+   */
+  readonly ours?: readonly string[];
+  /** Nothing is sent once it does not hold: `run.lease_lost`. Absent: the put may come at any time. */
+  readonly lease?: PutLease;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * An open connection to one export's destination. Throws SluiceError `destination.*` only. A method that
+ * takes no signal, or is called without one, has a deadline of its own; the body of a file has a minimum
+ * speed instead.
+ */
+export interface Destination {
+  /**
+   * Call it before more than a few hundred KiB are made of what was read. Absent: there is memory for it.
+   *
+   * @throws SluiceError `run.released` if there is not
+   */
+  readonly holds?: (bytes: number) => void;
+  /**
+   * What the store was found to support; null before the first probe. Each probe replaces it, including
+   * one that the destination starts itself because the store behaved differently.
+   */
+  readonly traits: StoreTraits | null;
+  /**
+   * Tries out what the store supports, with marker objects that it removes again. If another export of
+   * the project did so at the same store since this one was changed, its result is used.
+   *
+   * @param journal records the markers and their uploads, so that they are removed if this process dies
+   */
+  probe(signal: AbortSignal, journal?: UploadJournal): Promise<StoreTraits>;
+  /** @param signal stops what the writer waits for; the caller must still call `abort` */
+  createFile(
+    options: FileOptions,
+    journal: UploadJournal,
+    signal?: AbortSignal,
+  ): Promise<FileWriter>;
+  /**
+   * Continues an upload of an earlier attempt. The caller writes the file again from its first byte,
+   * since the attempt reads its own snapshot. Parts that the destination already has are not sent
+   * again. Throws `destination.upload_lost` if the destination no longer has the upload.
+   */
+  resumeFile(
+    options: FileOptions,
+    progress: UploadProgress,
+    journal: UploadJournal,
+    signal?: AbortSignal,
+  ): Promise<FileWriter>;
+  /** Aborts an upload that another attempt left behind; an unknown one is no error. */
+  abortUpload(upload: UploadRef, signal?: AbortSignal): Promise<void>;
+  /**
+   * Uploads under `prefix` that are neither completed nor aborted, to collect forgotten ones. Each id
+   * is the end of an id that the journal got.
+   */
+  listUploads(prefix: string, signal?: AbortSignal): AsyncIterable<OpenUpload>;
+  /**
+   * The commit point: puts the manifest if the current one is still `expected`, else throws
+   * `destination.conflict`. A store without conditional writes puts it unconditionally.
+   */
+  commitManifest(
+    key: string,
+    body: Uint8Array,
+    expected: ManifestTag,
+    options?: ManifestOptions,
+  ): Promise<{ readonly etag: ManifestTag }>;
+  /**
+   * The object's bytes and tag, or null if there is no object. Read the body to its end or leave the
+   * loop: until then it holds a connection or an open file.
+   *
+   * @throws SluiceError `destination.invalid_answer` if the object has more than `options.maxBytes`
+   */
+  readFile(key: string, options?: ReadOptions): Promise<OpenObject | null>;
+  /** Size and tag of the object, and who made it; null if there is none. */
+  statFile(key: string, signal?: AbortSignal): Promise<FileFacts | null>;
+  /** Every readable object whose key starts with `prefix`, ascending by key. */
+  listFiles(
+    prefix: string,
+    signal?: AbortSignal,
+  ): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
+  /** Missing ones are no error. */
+  deleteFiles(keys: readonly string[], signal?: AbortSignal): Promise<void>;
+  /**
+   * Tries each step of a run, with a marker object that is removed again. Stops at the first step that
+   * fails.
+   */
+  test(signal: AbortSignal): Promise<readonly CheckStep[]>;
+  close(): Promise<void>;
+}
+
+export interface OpenUpload extends UploadRef {
+  /**
+   * When the upload began, in milliseconds since the Unix epoch by the destination's clock; null if the
+   * destination does not say.
+   */
+  readonly startedAt: number | null;
+}
+
+export interface DestinationContext {
+  /**
+   * All connections use these agents. They keep sockets alive, live as long as the process and refuse
+   * forbidden addresses with SluiceError `destination.endpoint_forbidden`.
+   */
+  readonly httpAgent: HttpAgent;
+  readonly httpsAgent: HttpsAgent;
+  readonly allowAmbientCredentials: boolean;
+  /** Endpoint for assuming roles; null: AWS's endpoint of the region. */
+  readonly stsEndpoint: string | null;
+  readonly fileDestinationRoot: string | null;
+  /** Bytes of a file's first parts; minimum 5 MiB for S3. */
+  readonly partBytes: number;
+  readonly partsInFlight: number;
+  /** Maximum parts per file; 10,000 at S3. Part sizes grow so that any size fits. */
+  readonly maxParts: number;
+  readonly connectTimeoutMs: number;
+  /** A request that moves (nearly) no byte for this time has stalled. */
+  readonly stallTimeoutMs: number;
+  /** A request that is slower, on average and after the first `stallTimeoutMs`, is ended. */
+  readonly minBytesPerSecond: number;
+  /** Retries of a single request within an attempt; the worker retries whole attempts. */
+  readonly requestRetry: RetryPolicy;
+  /** Between the exports of a project; absent: each destination probes. */
+  readonly sharedProbes?: SharedProbes;
+}
+
+/** An option of each HTTP request: the agents resolve names on behalf of a tenant. */
+export interface OwnedRequest {
+  readonly tenant: string;
+}
+
+/** Who owns an export, as far as a destination must know. */
+export interface DestinationOwner {
+  /** Made per project. A role's trust policy names it, so that no other project can use the role. */
+  readonly externalId: string;
+  /** How long ago the export was changed; default: just now. */
+  readonly changedForMs?: number;
+}
+
+/**
+ * A destination as data: API validation, secrets, OpenAPI and the page's form follow from
+ * `configSchema`. Secret properties have `writeOnly: true`.
+ */
+export interface DestinationDefinition {
+  readonly type: string;
+  readonly configSchema: TObject;
+  /** The secret property that is the id of a key; absent: none. Its last characters are shown. */
+  readonly keyIdProperty?: string | undefined;
+  /** Properties of the config besides the file settings: the place of the files, and how it is reached. */
+  readonly ownProperties: readonly string[];
+  /** Whether an installation has what the destination needs. The API refuses a config of another. */
+  isAvailable(context: DestinationContext): boolean;
+  /** False if nothing that is written can be read again: then there is nothing to verify. */
+  readonly keepsFiles: boolean;
+  /** Whether a run holds parts of its file in memory until they are sent. */
+  readonly buffersParts: boolean;
+  /** Whether files can make up a table: their address is the same for every reader. */
+  readonly holdsTables?: boolean | undefined;
+  /**
+   * Rules that a schema cannot express. The `attr` of each problem is the property
+   * (`aws_secret_access_key`). `config` has passed the schema, and its defaults are filled in.
+   */
+  validate(config: DestinationConfig, context: DestinationContext): readonly Problem[];
+  /**
+   * Identifies the place of a config's files, without the prefix. Two configs with the same place see each
+   * other's files. If it changes, the export has moved.
+   */
+  place(config: DestinationConfig): string;
+  /** The address of an object as its own tools take it: `s3://bucket/key`. Null if there is none. */
+  uri(config: DestinationConfig, key: string): string | null;
+  /**
+   * The config as it is stored for a project, if all projects share one store. It changes the place so that
+   * no project reaches the files of another. Absent: the store keeps its users apart.
+   *
+   * @param config not checked yet; the result is
+   */
+  readonly enclose?:
+    | ((config: DestinationConfig, projectId: number) => DestinationConfig)
+    | undefined;
+  /**
+   * `config` has passed the schema and `validate` and contains its secrets. Opens no connection.
+   *
+   * @param traits what an earlier probe found; null if none is known
+   */
+  open(
+    config: DestinationConfig,
+    context: DestinationContext,
+    owner: DestinationOwner,
+    traits?: StoreTraits | null,
+  ): Destination;
+}

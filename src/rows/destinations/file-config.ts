@@ -1,0 +1,292 @@
+import { type TSchema, Type } from 'typebox';
+import { checkDecimalEntries } from '../../foundation/domain/decimal-columns.ts';
+import {
+  type FileSettings,
+  readFileSettings,
+  rejectedChoices,
+  usualRetentionDays,
+} from '../../foundation/domain/file-settings.ts';
+import {
+  csvDelimiters,
+  csvNulls,
+  type FormatSettings,
+  infinityChoices,
+  parquetEncodings,
+  tableFormats,
+  timeForms,
+} from '../../foundation/domain/format-settings.ts';
+import { checkKeyTemplate, keyVariables } from '../../foundation/domain/key-template.ts';
+import type { Problem } from '../../foundation/domain/problem.ts';
+import type { DestinationDefinition } from './destination.ts';
+
+/** The file settings of every destination, and the rules over them. */
+
+/** A format of files, as its encoder describes it. */
+export interface FormatChoice {
+  readonly format: string;
+  /** By name, besides none. */
+  readonly compressions: Readonly<Record<string, unknown>>;
+}
+
+const defaults = readFileSettings({});
+
+/** `null, gzip, zstd` */
+const listCompressions = ({ compressions }: FormatChoice) =>
+  ['null', ...Object.keys(compressions)].join(', ');
+
+/** `JSONLines and CSV: null, gzip. Parquet: null, snappy.` */
+function describeChoices(formats: readonly FormatChoice[]): string {
+  const lists = new Set(formats.map(listCompressions));
+  const names = (list: string) =>
+    formats.filter((choice) => listCompressions(choice) === list).map(({ format }) => format);
+  return [...lists].map((list) => `${names(list).join(' and ')}: ${list}.`).join(' ');
+}
+
+/** A property that may be missing or null, which is its default; null clears it. */
+export function optional<T extends TSchema>(
+  schema: T,
+  description: string,
+  options: Record<string, unknown> = {},
+) {
+  return Type.Optional(
+    Type.Union([schema, Type.Null()], { description, default: null, ...options }),
+  );
+}
+
+const eventNames = Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { maxItems: 100 });
+
+const fileProperties = (formats: readonly FormatChoice[]) => ({
+  prefix: Type.Optional(
+    Type.String({
+      description:
+        'Prefix of every key. Sluice replaces these variables with values of the interval. Variables without start or end use the end of the interval: ' +
+        `${keyVariables.map((name) => `{${name}}`).join(' ')}. Sluice removes leading, trailing and ` +
+        'doubled slashes.',
+      default: '',
+      maxLength: 900,
+      examples: ['exports/{table}/{year}/{month}/{day}'],
+    }),
+  ),
+  file_format: Type.Optional(
+    Type.Enum(
+      formats.map(({ format }) => format),
+      {
+        description: 'Format of the files.',
+        default: defaults.format,
+      },
+    ),
+  ),
+  compression: optional(
+    Type.Enum([...new Set(formats.flatMap(({ compressions }) => Object.keys(compressions)))]),
+    `Compression of the files. ${describeChoices(formats)}`,
+    { examples: ['gzip'] },
+  ),
+  max_file_size_mb: optional(
+    Type.Integer({ minimum: 0, maximum: 5_000_000 }),
+    'Maximum size of a file in MiB, after compression. Each file of an interval, except the last, has at least nine tenths of this size. A single row that is larger gets its own file. Null or 0: one file per interval.',
+    { examples: [100] },
+  ),
+  manifest: Type.Optional(
+    Type.Boolean({
+      description:
+        'Write a manifest after the files of an interval. It lists each file with its rows and SHA-256.',
+      default: true,
+    }),
+  ),
+  infinity: Type.Optional(
+    Type.Enum([...infinityChoices], {
+      description:
+        'How to write infinity and -infinity in columns of type date, timestamp and timestamptz. reject: Parquet rejects the row (see on_rejected), and JSONLines and CSV write the word. null: write null. limit: write the first or last moment of the years 1 to 9999, such as 9999-12-31. For keys, elements of arrays and bounds of ranges, reject always applies.',
+      default: defaults.infinity,
+    }),
+  ),
+  csv_arrays: Type.Optional(
+    Type.Enum(['json', 'postgres'], {
+      description:
+        'How to write arrays and composites. Only for CSV, and not with transformations. json: as JSON. postgres: in the text format of PostgreSQL, such as {a,NULL} and (1,x), including lower bounds of arrays. COPY FROM can read this into columns of the same type. Key columns are always JSON.',
+      default: defaults.csvArrays,
+    }),
+  ),
+  csv_delimiter: Type.Optional(
+    Type.Enum([...csvDelimiters], {
+      description: 'What separates the cells. Only for CSV.',
+      default: defaults.csvDelimiter,
+    }),
+  ),
+  csv_null: Type.Optional(
+    Type.Enum([...csvNulls], {
+      description:
+        'How to write a NULL. Only for CSV. empty: a cell without characters. An empty text is "" in quotes. \\N and NULL: this word without quotes. A text that equals the word is in quotes.',
+      default: defaults.csvNull,
+    }),
+  ),
+  csv_bom: Type.Optional(
+    Type.Boolean({
+      description:
+        'Begin each file with a byte order mark, so that Excel reads UTF-8. Only for CSV. PostgreSQL and other readers take the mark for a part of the first column name.',
+      default: defaults.csvBom,
+    }),
+  ),
+  parquet_encodings: Type.Optional(
+    Type.Enum([...parquetEncodings], {
+      description:
+        'Encodings of the values. Only for Parquet. modern: also DELTA and BYTE_STREAM_SPLIT, and data pages of version 2. Files are smaller. compatible: PLAIN and dictionaries, and data pages of version 1, which every reader knows. The types are the same.',
+      default: defaults.parquetEncodings,
+    }),
+  ),
+  time_as: Type.Optional(
+    Type.Enum([...timeForms], {
+      description:
+        'How to write columns of type time. Only for Parquet. micros: as TIME in microseconds, which Spark refuses. text: as text, such as 12:34:56.789. With table_format you cannot change it after creation.',
+      default: defaults.timeAs,
+    }),
+  ),
+  json_null: Type.Optional(
+    Type.Enum(['keep', 'null'], {
+      description:
+        'How to write the JSON value null in columns of type json and jsonb. keep: CSV and Parquet have the text null, which differs from an SQL NULL. JSONLines has null for both. null: write it like an SQL NULL.',
+      default: defaults.jsonNull,
+    }),
+  ),
+  replace_invalid_unicode: Type.Optional(
+    Type.Boolean({
+      description:
+        'Replace unpaired surrogates in json values, such as \\ud800, and \\u0000 with \\ufffd. PostgreSQL accepts both in json. DuckDB and other readers refuse a file with unpaired surrogates, and jsonb refuses both.',
+      default: defaults.replaceInvalidUnicode,
+    }),
+  ),
+  on_rejected: Type.Optional(
+    Type.Enum([...rejectedChoices], {
+      description:
+        'What to do if rows are rejected. A row is rejected if the file format cannot represent a value, or if a transformation that protects data cannot handle the row. warn: the run completes, logs a warning for each reason, and writes the rejected rows to a file that ends in _rejected.jsonl. fail: the run fails before it commits anything.',
+      default: defaults.onRejected,
+    }),
+  ),
+  csv_formula_guard: Type.Optional(
+    Type.Boolean({
+      description:
+        'Only for CSV. Put an apostrophe before each text that begins with =, +, -, @, a tab or a carriage return, so that no spreadsheet runs it as a formula. This changes the values in the files. A text that already begins with apostrophes before such a character gets one more.',
+      default: false,
+    }),
+  ),
+  decimal_columns: optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { maxItems: 100 }),
+    'Numeric columns to write as DECIMAL(p,s), whatever precision they have in PostgreSQL. Only for Parquet. Example: "amount decimal(18,4)" has 18 digits, 4 of them after the point. The maximum is 38 digits. Other numeric(p,s) columns are DECIMAL(p,s), and numeric columns without a precision are text. A row is rejected (see on_rejected) if the type cannot represent its value exactly, or if the value is NaN or infinite. A change does not affect existing files.',
+    { examples: [['amount decimal(18,4)', 'rate decimal(38,20)']] },
+  ),
+  table_format: optional(
+    Type.Enum([...tableFormats]),
+    'iceberg: the files also form an Apache Iceberg table (version 2). Only for Parquet on S3. The metadata folder is below the folders of prefix that all intervals share. Each commit adds a snapshot. The store must support conditional writes. You cannot change this field after creation. With iceberg, you cannot change bucket, endpoint and prefix either.',
+    { examples: ['iceberg'] },
+  ),
+  snapshot_retention_days: optional(
+    Type.Integer({ minimum: 1, maximum: 365 }),
+    `Only with table_format iceberg. Number of days to keep a snapshot and its files after a later snapshot replaced it. Null: ${usualRetentionDays}. The table keeps at most 2,000 snapshots.`,
+    { examples: [usualRetentionDays] },
+  ),
+  include_events: optional(
+    eventNames,
+    'Export only events with these names. At most 100 names of 200 characters. Null or empty: export all events.',
+    { examples: [['$pageview', 'signed_up']] },
+  ),
+  exclude_events: optional(
+    eventNames,
+    'Do not export events with these names. At most 100 names of 200 characters.',
+    { examples: [['$feature_flag_called']] },
+  ),
+});
+
+/** Adds the file settings of all destinations to a destination's definition. */
+export function withFileSettings(
+  definition: DestinationDefinition,
+  formats: readonly FormatChoice[],
+): DestinationDefinition {
+  const { properties: own, required: _, ...options } = definition.configSchema;
+  return {
+    ...definition,
+    configSchema: Type.Object({ ...own, ...fileProperties(formats) }, options),
+    validate: (config, context) => [
+      ...definition.validate(config, context),
+      ...checkFileSettings(readFileSettings(config), formats),
+      ...checkTable(
+        readFileSettings(config),
+        definition,
+        typeof config.snapshot_retention_days === 'number',
+      ),
+      ...checkDecimals(readFileSettings(config), config.decimal_columns),
+    ],
+  };
+}
+
+/** Settings that one format has: name, format, the value that each config may say, and the value of this one. */
+function formatOwn(settings: FileSettings) {
+  const of = (attr: string, only: string, name: keyof FormatSettings) =>
+    [attr, only, defaults[name], settings[name]] as const;
+  return [
+    of('csv_formula_guard', 'CSV', 'csvFormulaGuard'),
+    of('csv_arrays', 'CSV', 'csvArrays'),
+    of('csv_delimiter', 'CSV', 'csvDelimiter'),
+    of('csv_null', 'CSV', 'csvNull'),
+    of('csv_bom', 'CSV', 'csvBom'),
+    of('parquet_encodings', 'Parquet', 'parquetEncodings'),
+    of('time_as', 'Parquet', 'timeAs'),
+  ];
+}
+
+function checkFileSettings(
+  settings: FileSettings,
+  formats: readonly FormatChoice[],
+): readonly Problem[] {
+  const { format, compression, prefix } = settings;
+  const problems: Problem[] = [];
+  const choice = formats.find((each) => each.format === format);
+  if (choice && compression !== null && choice.compressions[compression] === undefined) {
+    const detail = `${format} supports ${listCompressions(choice)}.`;
+    problems.push({ attr: 'compression', code: 'invalid_choice', detail });
+  }
+  for (const [attr, only, usual, value] of formatOwn(settings)) {
+    if (value === usual || format === only) continue;
+    const detail = `Only for ${only}. Set file_format to ${only}, or set ${attr} to ${usual}.`;
+    problems.push({ attr, code: 'invalid_input', detail });
+  }
+  for (const detail of checkKeyTemplate(prefix)) {
+    problems.push({ attr: 'prefix', code: 'invalid_input', detail });
+  }
+  return problems;
+}
+
+function checkDecimals({ format }: FileSettings, entries: unknown): readonly Problem[] {
+  if (!Array.isArray(entries) || entries.length === 0) return [];
+  const remedies = [
+    ...(format === 'Parquet'
+      ? []
+      : ['Only for Parquet. Set file_format to Parquet, or leave decimal_columns empty.']),
+  ];
+  const attr = 'decimal_columns';
+  return [
+    ...remedies.map((detail): Problem => ({ attr, code: 'invalid_input', detail })),
+    ...checkDecimalEntries(entries, attr),
+  ];
+}
+
+function checkTable(
+  { tableFormat, format, writesManifest }: FileSettings,
+  { type, holdsTables }: DestinationDefinition,
+  hasRetention: boolean,
+): readonly Problem[] {
+  if (tableFormat === null) {
+    if (!hasRetention) return [];
+    const detail = 'Only with table_format iceberg. Leave it empty.';
+    return [{ attr: 'snapshot_retention_days', code: 'invalid_input', detail }];
+  }
+  const needs = (attr: string, detail: string): Problem => ({
+    attr,
+    code: 'invalid_input',
+    detail: `${detail}, or leave table_format empty.`,
+  });
+  if (!holdsTables) return [needs('table_format', `Not possible with ${type}. Use S3`)];
+  return [
+    ...(format === 'Parquet' ? [] : [needs('table_format', 'Only for Parquet. Set file_format')]),
+    ...(writesManifest ? [] : [needs('manifest', 'table_format needs a manifest. Set true')]),
+  ];
+}

@@ -1,0 +1,135 @@
+import { randomUUID } from 'node:crypto';
+import { lstat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describeError, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import {
+  allTraits,
+  type CheckStep,
+  type Destination,
+  type StoreTraits,
+  unrecorded,
+} from '../destination.ts';
+import { toDestinationError, withOurErrors } from './errors.ts';
+import { findFolder, hiddenPrefix, ignore, openForRead, splitKey } from './folders.ts';
+import { listFiles, listUploads } from './listing.ts';
+import { commitManifest, fileTag } from './manifest.ts';
+import { readOwner } from './owners.ts';
+import { createWriter, removeFile, removeHidden, resumeWriter } from './writer.ts';
+
+const traits: StoreTraits = { ...allTraits, checksums: false };
+
+/** @param syncBytes bytes between two syncs to the disk; the journal is notified of each */
+export function openFileDestination(
+  root: string,
+  folders: readonly string[],
+  syncBytes: number,
+): Destination {
+  /** Works on the path of a key; null if its folder does not exist. */
+  const at = <T>(
+    key: string,
+    work: (path: string, folder: string, name: string) => Promise<T>,
+  ): Promise<T | null> => {
+    const { folders: inner, name } = splitKey(key);
+    return withOurErrors(async () => {
+      const folder = await findFolder(root, [...folders, ...inner], false);
+      return folder === null ? null : work(join(folder, name), folder, name);
+    });
+  };
+  const findTop = () => withOurErrors(() => findFolder(root, folders, false));
+  const destination: Destination = {
+    traits,
+    probe: async () => traits,
+    createFile: (options, journal) =>
+      withOurErrors(() => createWriter(root, folders, options, syncBytes, journal)),
+    resumeFile: (options, progress, journal) =>
+      withOurErrors(() => resumeWriter(root, folders, options, progress, syncBytes, journal)),
+    async abortUpload(upload) {
+      await withOurErrors(() => removeHidden(root, folders, upload));
+    },
+    async *listUploads(prefix) {
+      const folder = await findTop();
+      if (folder !== null) yield* listUploads(folder, prefix);
+    },
+    async commitManifest(key, body, expected, { lease } = {}) {
+      const { folders: inner, name } = splitKey(key);
+      return withOurErrors(async () => {
+        const folder = await findFolder(root, [...folders, ...inner], true);
+        return commitManifest(folder ?? root, name, body, expected, lease);
+      });
+    },
+    readFile: async (key, { signal, maxBytes } = {}) =>
+      at(key, async (path) => {
+        const handle = await openForRead(path);
+        if (handle === null) return null;
+        try {
+          const { size, mtimeMs: modifiedAt } = await handle.stat();
+          if (maxBytes !== undefined && size > maxBytes) {
+            const detail = `${key} is longer than ${maxBytes / 1024 ** 2} MiB`;
+            throw new SluiceError('destination.invalid_answer', detail);
+          }
+          const etag = await fileTag(path);
+          const stream = handle.createReadStream(signal ? { signal } : {});
+          return { body: read(stream), etag, modifiedAt };
+        } catch (error) {
+          await handle.close();
+          throw error;
+        }
+      }),
+    statFile: async (key) =>
+      at(key, async (path, folder) => {
+        const found = await lstat(path).catch(ignore('ENOENT'));
+        if (!found?.isFile()) return null;
+        const etag = await fileTag(path);
+        const { size: bytes, mtimeMs: modifiedAt } = found;
+        return { bytes, etag, modifiedAt, ...(await readOwner(folder, etag)) };
+      }),
+    async *listFiles(prefix) {
+      const folder = await findTop();
+      if (folder !== null) yield* listFiles(folder, prefix);
+    },
+    async deleteFiles(keys) {
+      for (const key of keys) await at(key, (_path, folder, name) => removeFile(folder, name));
+    },
+    test: () => {
+      const marker = `${hiddenPrefix}test-${randomUUID()}`;
+      return check([
+        ['directory', () => findFolder(root, folders, true)],
+        ['write', () => writeMarker(destination, marker)],
+        ['delete', () => destination.deleteFiles([marker])],
+      ]);
+    },
+    close: async () => {},
+  };
+  return destination;
+}
+
+async function writeMarker(destination: Destination, key: string): Promise<void> {
+  const options = { key, contentType: 'text/plain' };
+  const writer = await destination.createFile(options, unrecorded);
+  await writer.write(Buffer.from('Sluice tests this destination. It removes this file itself.\n'));
+  await writer.complete();
+}
+
+async function check(
+  runs: readonly (readonly [string, () => Promise<unknown>])[],
+): Promise<readonly CheckStep[]> {
+  const steps: CheckStep[] = [];
+  for (const [step, run] of runs) {
+    try {
+      await withOurErrors(run);
+      steps.push({ step, passed: true, error: null, warning: null });
+    } catch (error) {
+      const text = describeError(toSluiceError(error));
+      return [...steps, { step, passed: false, error: text, warning: null }];
+    }
+  }
+  return steps;
+}
+
+async function* read(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* stream;
+  } catch (error) {
+    throw toDestinationError(error);
+  }
+}

@@ -1,0 +1,118 @@
+import { randomUUID } from 'node:crypto';
+import { constants } from 'node:fs';
+import { link, lstat, open, readFile, rename, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { ManifestTag, PutLease } from '../destination.ts';
+import { systemCode } from './errors.ts';
+import { hiddenPrefix, ignore, syncFolder } from './folders.ts';
+
+/** A lock is held for a few milliseconds; one this old was left behind by a crash. */
+const staleLockMs = 60_000;
+const lockTries = 40;
+const lockWaitMs = 50;
+
+/** Changes with each replacement: a rename brings another inode and time. */
+export async function fileTag(path: string): Promise<ManifestTag> {
+  const found = await lstat(path, { bigint: true }).catch(ignore('ENOENT'));
+  return found === undefined ? null : `${found.ino}-${found.size}-${found.mtimeNs}`;
+}
+
+/**
+ * Renames a file to `name` if `name` still has the tag `expected`. If `name` must be free, it is made
+ * as a link, which the file system refuses if the name exists. File systems have no conditional rename,
+ * so a replacement compares and renames under a lock file. One gap remains: a process that is stopped
+ * for a minute between the two does not see that its lock was broken. The run's fence is checked before
+ * that.
+ *
+ * @param lease looked at last, before the name is given
+ * @returns the tag of the file under its name
+ * @throws SluiceError `destination.conflict`; `run.lease_lost`
+ */
+export async function replaceFile(
+  folder: string,
+  name: string,
+  path: string,
+  expected: ManifestTag,
+  lease?: PutLease,
+): Promise<ManifestTag> {
+  const target = join(folder, name);
+  await lease?.extend(false);
+  if (expected === null) {
+    checkLease(lease);
+    try {
+      await link(path, target);
+    } catch (error) {
+      if (systemCode(error) !== 'EEXIST') throw error;
+      throw new SluiceError('destination.conflict', undefined, error);
+    }
+    await unlink(path).catch(ignore('ENOENT'));
+    return await fileTag(target);
+  }
+  return await withLock(join(folder, `${hiddenPrefix}${name}.lock`), path, async () => {
+    if ((await fileTag(target)) !== expected) throw new SluiceError('destination.conflict');
+    checkLease(lease);
+    await rename(path, target);
+    return await fileTag(target);
+  });
+}
+
+function checkLease(lease: PutLease | undefined): void {
+  if (lease?.holds() === false) throw new SluiceError('run.lease_lost');
+}
+
+/** Puts a manifest if the one at the key has the tag `expected`. */
+export async function commitManifest(
+  folder: string,
+  name: string,
+  body: Uint8Array,
+  expected: ManifestTag,
+  lease?: PutLease,
+): Promise<{ readonly etag: ManifestTag }> {
+  const target = join(folder, name);
+  const draft = join(folder, `${hiddenPrefix}${randomUUID()}.draft`);
+  const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
+  try {
+    const handle = await open(draft, flags, 0o644);
+    try {
+      await handle.writeFile(body);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    const put = replaceFile(folder, name, draft, expected, lease);
+    const etag = await put.catch(async (error: unknown) => {
+      const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
+      const found = conflict ? await fileTag(target) : null;
+      if (found === null || Buffer.compare(await readFile(target), body) !== 0) throw error;
+      return found;
+    });
+    await syncFolder(folder);
+    return { etag };
+  } finally {
+    await unlink(draft).catch(ignore('ENOENT'));
+  }
+}
+
+/** @param draft a file that was just written: its time shows the file system's clock */
+async function withLock<T>(path: string, draft: string, run: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    const lock = await open(path, 'wx').catch(ignore('EEXIST'));
+    if (lock !== undefined) {
+      await lock.close();
+      break;
+    }
+    if (attempt === lockTries)
+      throw new SluiceError('destination.conflict', 'another process is writing the manifest');
+    const [held, now] = await Promise.all([lstat(path).catch(ignore('ENOENT')), lstat(draft)]);
+    const stale = held !== undefined && now.mtimeMs - held.mtimeMs > staleLockMs;
+    if (stale) await unlink(path).catch(ignore('ENOENT'));
+    else await wait(lockWaitMs);
+  }
+  try {
+    return await run();
+  } finally {
+    await unlink(path).catch(ignore('ENOENT'));
+  }
+}

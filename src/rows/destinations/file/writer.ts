@@ -1,0 +1,201 @@
+import { randomUUID } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, open, rename, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type {
+  CompleteOptions,
+  FileOptions,
+  FileWriter,
+  ManifestTag,
+  UploadJournal,
+  UploadProgress,
+  UploadRef,
+} from '../destination.ts';
+import { systemCode, toDestinationError, withOurErrors } from './errors.ts';
+import { findFolder, hiddenPrefix, ignore, splitKey, syncFolder } from './folders.ts';
+import { fileTag, replaceFile } from './manifest.ts';
+import { forgetOwner, noteOwner } from './owners.ts';
+
+/** The hidden file that holds an upload, beside its key: `.sluice-<upload id>-<name>`. */
+export function hiddenName(upload: UploadRef): string {
+  if (!/^[0-9a-f-]{36}$/.test(upload.uploadId)) {
+    throw new SluiceError('destination.upload_lost', 'not an upload of this destination');
+  }
+  return `${hiddenPrefix}${upload.uploadId}-${splitKey(upload.key).name}`;
+}
+
+type Made = Pick<FileOptions, 'key' | 'owner' | 'run'>;
+
+/** Begins a file as a hidden one. */
+export async function createWriter(
+  root: string,
+  folders: readonly string[],
+  made: Made,
+  syncBytes: number,
+  journal: UploadJournal,
+): Promise<FileWriter> {
+  const { key } = made;
+  const upload = { key, uploadId: randomUUID() };
+  const folder = await findFolder(root, [...folders, ...splitKey(key).folders], true);
+  const path = join(folder ?? root, hiddenName(upload));
+  const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
+  await journal.started(upload, true);
+  const handle = await withOurErrors(() => open(path, flags, 0o644));
+  const file = { upload, made, folder: folder ?? root, path, handle, syncBytes, journal };
+  return new LocalFileWriter(file);
+}
+
+/**
+ * Begins the file of an earlier attempt again. That attempt may still have its hidden file open, so
+ * this one has another name.
+ */
+export async function resumeWriter(
+  root: string,
+  folders: readonly string[],
+  options: Made,
+  progress: UploadProgress,
+  syncBytes: number,
+  journal: UploadJournal,
+): Promise<FileWriter> {
+  if (!(await removeHidden(root, folders, progress))) {
+    throw new SluiceError('destination.upload_lost');
+  }
+  const writer = await createWriter(root, folders, options, syncBytes, journal);
+  await journal.ended(progress);
+  return writer;
+}
+
+/** Removes the hidden file of an upload. @returns whether there was one */
+export async function removeHidden(
+  root: string,
+  folders: readonly string[],
+  upload: UploadRef,
+): Promise<boolean> {
+  const folder = await findFolder(root, [...folders, ...splitKey(upload.key).folders], false);
+  if (folder === null) return false;
+  return withOurErrors(() => removeFile(folder, hiddenName(upload)));
+}
+
+/** Removes a file, and the record of its owner. @returns whether there was one */
+export async function removeFile(folder: string, name: string): Promise<boolean> {
+  const path = join(folder, name);
+  const tag = await fileTag(path);
+  const found = await lstat(path).catch(ignore('ENOENT'));
+  await unlink(path).catch(ignore('ENOENT'));
+  // A file that has just got its name has two until its hidden one is removed.
+  if (found?.nlink === 1) await forgetOwner(folder, tag);
+  return found !== undefined;
+}
+
+interface HiddenFile {
+  readonly upload: UploadRef;
+  readonly made: Made;
+  readonly folder: string;
+  readonly path: string;
+  readonly handle: FileHandle;
+  readonly syncBytes: number;
+  readonly journal: UploadJournal;
+}
+
+/**
+ * A hidden file beside its key that is renamed when it is whole and on the disk. If the next attempt
+ * has removed it, the rename fails: a worker that lost its lease does no harm.
+ */
+class LocalFileWriter implements FileWriter {
+  readonly upload: UploadRef;
+  readonly #file: HiddenFile;
+  #bytes = 0;
+  #syncedBytes = 0;
+  #failure: SluiceError | null = null;
+  #etag: ManifestTag = null;
+  #state: 'open' | 'completed' | 'aborted' = 'open';
+
+  constructor(file: HiddenFile) {
+    this.upload = file.upload;
+    this.#file = file;
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    if (this.#failure !== null) throw this.#failure;
+    if (this.#state !== 'open') throw new SluiceError('destination.unavailable', this.#state);
+    try {
+      await this.#append(bytes);
+    } catch (error) {
+      // Bytes are missing now: no more may be written.
+      this.#failure = toDestinationError(error);
+      throw this.#failure;
+    }
+  }
+
+  async #append(bytes: Uint8Array): Promise<void> {
+    await withOurErrors(async () => {
+      let rest = bytes;
+      while (rest.length > 0) {
+        const { bytesWritten } = await this.#file.handle.write(rest, 0, rest.length, this.#bytes);
+        this.#bytes += bytesWritten;
+        rest = rest.subarray(bytesWritten);
+      }
+    });
+    if (this.#bytes - this.#syncedBytes < this.#file.syncBytes) return;
+    await withOurErrors(() => this.#file.handle.datasync());
+    this.#syncedBytes = this.#bytes;
+    const parts = [{ number: 1, bytes: this.#syncedBytes, tag: '' }];
+    await this.#file.journal.progressed({ ...this.upload, parts });
+  }
+
+  async flush(): Promise<void> {
+    if (this.#failure !== null) throw this.#failure;
+    if (this.#state === 'open') await withOurErrors(() => this.#file.handle.sync());
+  }
+
+  async complete({ replaces }: CompleteOptions = {}): Promise<{ readonly etag: ManifestTag }> {
+    if (this.#failure !== null) throw this.#failure;
+    if (this.#state === 'aborted') throw new SluiceError('destination.unavailable', 'aborted');
+    if (this.#state === 'open') {
+      await this.flush();
+      try {
+        this.#etag = await this.#publish(replaces);
+      } catch (error) {
+        const lost = systemCode(error) === 'ENOENT';
+        if (lost) throw new SluiceError('destination.upload_lost', undefined, error);
+        throw toDestinationError(error);
+      }
+      this.#state = 'completed';
+      await this.#file.handle.close();
+    }
+    await withOurErrors(() => syncFolder(this.#file.folder));
+    await this.#file.journal.ended(this.upload);
+    return { etag: this.#etag };
+  }
+
+  /** Renames the hidden file to its key. @returns its tag */
+  async #publish(replaces: ManifestTag | undefined): Promise<ManifestTag> {
+    const { folder, path, made } = this.#file;
+    const { name } = splitKey(this.upload.key);
+    await noteOwner(folder, await fileTag(path), made);
+    if (replaces === undefined) {
+      await rename(path, join(folder, name));
+      return await fileTag(join(folder, name));
+    }
+    const tag = await replaceFile(folder, name, path, replaces);
+    await forgetOwner(folder, replaces);
+    return tag;
+  }
+
+  async suspend(): Promise<void> {
+    if (this.#state !== 'open') return;
+    this.#state = 'aborted';
+    await withOurErrors(() => this.#file.handle.close());
+  }
+
+  async abort(): Promise<void> {
+    if (this.#state !== 'open') return;
+    await withOurErrors(async () => {
+      await removeFile(this.#file.folder, hiddenName(this.upload));
+      await this.#file.handle.close();
+    });
+    this.#state = 'aborted';
+    await this.#file.journal.ended(this.upload);
+  }
+}

@@ -1,0 +1,69 @@
+import type { IncomingMessage } from 'node:http';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { collectBody } from './collect-body.ts';
+import { printXml, readXml } from './xml.ts';
+
+/** The longest answers in XML are lists: see `keysPerPage`. */
+export const maxXmlBytes = 1024 * 1024;
+
+/** The parts of a request that say which one it is. */
+interface NamedRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly query?: Record<string, string | readonly string[] | null>;
+}
+
+/**
+ * Reads the body of a successful answer to its end. XML is read within the bounds of `readXml` and printed anew: so the
+ * SDK parses a document of few elements without anything that takes its parser long.
+ *
+ * @throws SluiceError `destination.invalid_answer` if there are more than `maxBytes`, and the connection
+ *   ends; `destination.unavailable` if XML is expected and the body is not XML
+ */
+export async function readAnswer(
+  response: IncomingMessage,
+  request: NamedRequest,
+  maxBytes: number,
+): Promise<Buffer> {
+  const body = await collectBody(response, maxBytes, {
+    tooLong() {
+      const detail = `the answer to ${nameOf(request)} is longer than ${maxBytes / 1024 ** 2} MiB`;
+      return new SluiceError('destination.invalid_answer', detail);
+    },
+    cutOff: (cause) => cause,
+  });
+  if (maxBytes !== maxXmlBytes || body.length === 0) return body;
+  const document = await readXml(body.toString('utf8'));
+  if (document !== null) return Buffer.from(printXml(document));
+  // What a store says of a put is in its headers.
+  if (request.method === 'PUT' || request.method === 'DELETE') return Buffer.alloc(0);
+  const detail = `HTTP ${response.statusCode}, but the answer to ${nameOf(request)} is not XML`;
+  throw new SluiceError('destination.unavailable', detail);
+}
+
+/** Tags and upload ids are kept in our tables and their indexes. Those of stores have about a hundred bytes. */
+const maxNameBytes = 1_024;
+
+/**
+ * @param what the store sent, for the error
+ * @throws SluiceError `destination.invalid_answer` if it is too long to be kept
+ */
+export function checkLength(what: string, text: string | undefined): void {
+  if (Buffer.byteLength(text ?? '') <= maxNameBytes) return;
+  const detail = `${what} is longer than ${maxNameBytes} bytes`;
+  throw new SluiceError('destination.invalid_answer', detail);
+}
+
+/** The operation that a request asks for. */
+export function nameOf({ method, query = {} }: NamedRequest): string {
+  const given = query['x-id'];
+  if (typeof given === 'string') return given;
+  const has = (name: string) => Object.hasOwn(query, name);
+  if (method === 'GET' && has('list-type')) return 'ListObjectsV2';
+  if (method === 'GET' && has('uploads')) return 'ListMultipartUploads';
+  if (method === 'GET' && has('uploadId')) return 'ListParts';
+  if (method === 'POST' && has('uploads')) return 'CreateMultipartUpload';
+  if (method === 'POST' && has('uploadId')) return 'CompleteMultipartUpload';
+  if (method === 'HEAD') return 'HeadObject';
+  return method;
+}

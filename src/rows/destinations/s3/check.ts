@@ -1,0 +1,169 @@
+import { randomUUID } from 'node:crypto';
+import {
+  describeError,
+  type ErrorCode,
+  SluiceError,
+  toSluiceError,
+} from '../../../foundation/domain/errors.ts';
+import { markerPrefix } from '../../../foundation/domain/object-keys.ts';
+import { describeMissingTraits } from '../../../foundation/domain/store-traits.ts';
+import {
+  type CheckStep,
+  type DestinationContext,
+  type StoreTraits,
+  unrecorded,
+} from '../destination.ts';
+import { findWrongAddress } from './address.ts';
+import type { S3Connection } from './client.ts';
+import { isUnreached } from './errors.ts';
+import { deleteObjects, headObject } from './objects.ts';
+import { createWriter } from './open-writer.ts';
+import { probeStore } from './probe.ts';
+
+/** The part of the config that an error is about; other errors belong to the current step. */
+const stepOfCode: Partial<Record<ErrorCode, string>> = {
+  'destination.endpoint_forbidden': 'address',
+  'destination.invalid_credentials': 'credentials',
+  'destination.expired_credentials': 'credentials',
+  'destination.bucket_not_found': 'bucket',
+  'destination.wrong_region': 'bucket',
+  'destination.kms_denied': 'encryption',
+};
+
+/** Short, because a person waits for the answer. */
+const checkRetry = { maxAttempts: 2, baseMs: 200, capMs: 1000 };
+
+/** Tries what a run does, step by step; stops at the first failure. */
+export async function checkDestination(
+  connection: S3Connection,
+  folder: string,
+  context: DestinationContext,
+  signal: AbortSignal,
+): Promise<readonly CheckStep[]> {
+  const hurried: S3Connection = {
+    ...connection,
+    request: (call, own) => connection.request(call, AbortSignal.any([own, signal]), checkRetry),
+  };
+  /** Its requests end with the signal that they are given. */
+  const patient: S3Connection = {
+    ...connection,
+    request: (call, own, policy = checkRetry) => connection.request(call, own, policy),
+  };
+  const key = `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
+  const steps: CheckStep[] = [];
+  let current = 'address';
+  const check = async (step: string, run: () => Promise<string | null>): Promise<void> => {
+    current = step;
+    steps.push(passedStep(step, await run()));
+  };
+  try {
+    const warning = await tryListing(hurried, folder, signal);
+    steps.push(passedStep('address'), passedStep('credentials'), passedStep('bucket', warning));
+    await check('write', () => writeMarker(hurried, key, context));
+    current = 'conditional_write';
+    steps.push(...traitSteps(await probeStore(patient, folder, signal)));
+    if (connection.encryption.ServerSideEncryption !== undefined) {
+      await check('encryption', () => findEncryption(hurried, key));
+    }
+    await check('delete', async () => {
+      await deleteObjects(hurried, [key]);
+      return null;
+    });
+  } catch (caught) {
+    addFailure(steps, current, toSluiceError(caught));
+    // The marker may exist. A failure to remove it is not the failure to report.
+    if (current !== 'address' && current !== 'delete') {
+      await deleteObjects(hurried, [key]).catch(() => {});
+    }
+  }
+  return steps;
+}
+
+function passedStep(step: string, warning: string | null = null): CheckStep {
+  return { step, passed: true, error: null, warning };
+}
+
+/**
+ * An error belongs to the step that it is about. The first request tests three: if the store answered,
+ * the address is right; if the error is about the bucket, the credentials are right.
+ */
+function addFailure(steps: CheckStep[], current: string, error: SluiceError): void {
+  const failed = stepOfCode[error.code] ?? current;
+  if (steps.length === 0) {
+    const first = ['address', 'credentials', 'bucket'];
+    steps.push(
+      ...first.slice(0, Math.max(0, first.indexOf(failed))).map((each) => passedStep(each)),
+    );
+  }
+  const before = steps.findIndex((each) => each.step === failed);
+  if (before >= 0) steps.splice(before);
+  // Before the first answer one text for all: a tenant must not learn which names and ports exist.
+  const isHidden = steps.length === 0 && isUnreached(error);
+  const text = isHidden ? unreached : describeError(error);
+  steps.push({ step: isHidden ? 'address' : failed, passed: false, error: text, warning: null });
+}
+
+const unreached =
+  'destination.unavailable: The endpoint cannot be reached: its name does not resolve, its address is not allowed, or nothing answers there. Check endpoint_url. For an endpoint on a private network, ask your operator to add it to ALLOWED_PRIVATE_ENDPOINTS.';
+
+/** The first request. @returns a warning if listing is denied; only `verify` needs it */
+async function tryListing(
+  connection: S3Connection,
+  folder: string,
+  signal: AbortSignal,
+): Promise<string | null> {
+  try {
+    const problem = await findWrongAddress(connection, folder, signal);
+    if (problem === null) return null;
+    throw new SluiceError('destination.invalid_config', problem);
+  } catch (error) {
+    if (!(error instanceof SluiceError) || error.code !== 'destination.access_denied') throw error;
+    return 'The credentials are not allowed to list the bucket, so `sluice verify` cannot find stray files.';
+  }
+}
+
+async function writeMarker(
+  connection: S3Connection,
+  key: string,
+  context: DestinationContext,
+): Promise<null> {
+  const options = { key, contentType: 'text/plain', contentEncoding: null };
+  const writer = await createWriter(connection, options, context, unrecorded);
+  try {
+    await writer.write(
+      Buffer.from('Sluice tests this destination. It removes this file itself.\n'),
+    );
+    await writer.complete();
+  } catch (error) {
+    await writer.abort().catch(() => {});
+    throw error;
+  }
+  return null;
+}
+
+/**
+ * One step per kind of trait. Something that the store does not support is a warning, not a failure.
+ */
+function traitSteps(traits: StoreTraits): readonly CheckStep[] {
+  const missing = describeMissingTraits(traits);
+  const warn = (step: string, ...names: readonly (keyof StoreTraits)[]) => {
+    const texts = missing.filter(({ trait }) => names.includes(trait)).map(({ text }) => text);
+    return passedStep(step, texts.length === 0 ? null : texts.join(' '));
+  };
+  return [
+    warn('conditional_write', 'ifNoneMatch', 'ifMatch'),
+    warn('conditional_complete', 'completeIfNoneMatch', 'completeIfMatch'),
+    warn('checksums', 'checksums'),
+    warn('sealed_uploads', 'sealsUploads'),
+  ];
+}
+
+async function findEncryption(connection: S3Connection, key: string): Promise<null> {
+  const asked = connection.encryption.ServerSideEncryption;
+  const found = (await headObject(connection, key))?.ServerSideEncryption ?? 'none';
+  if (found === asked) return null;
+  throw new SluiceError(
+    'destination.invalid_config',
+    `asked for encryption ${asked}, the store reports ${found}`,
+  );
+}

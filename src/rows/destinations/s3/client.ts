@@ -1,0 +1,248 @@
+import type { S3ClientConfig } from '@aws-sdk/client-s3';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { RetryPolicy } from '../../../foundation/domain/retry-policy.ts';
+import { type PartTraits, usualParts } from '../../../foundation/domain/store-traits.ts';
+import type { DestinationContext, DestinationOwner, StoreTraits } from '../destination.ts';
+import type { S3Config } from './config.ts';
+import { type Hidden, toDestinationError } from './errors.ts';
+import { queryString } from './query-string.ts';
+import { createRequestHandler, type SendOptions, sendRequest } from './request-handler.ts';
+import { retryRequest } from './retry-request.ts';
+import { openStoreClient, type StoreClient } from './store-client.ts';
+
+/** A client for one bucket. It retries requests within limits and fails as SluiceError. */
+export interface S3Connection {
+  readonly bucket: string;
+  /** The same for exports of a project that use one bucket with the same keys and settings. */
+  readonly store: string;
+  readonly changedForMs: number;
+  readonly secure: boolean;
+  /** What the store was found to support; null before the first probe. A probe replaces it. */
+  traits: StoreTraits | null;
+  /** What is known of the parts of uploads, also before the first probe. */
+  readonly parts: PartTraits;
+  /** Keeps it, for the traits too. */
+  learnParts(parts: PartTraits): void;
+  /** The store has behaved otherwise than `traits` say, and was not probed since. */
+  isDoubted: boolean;
+  /** Marks that, also for the other exports that use the store. */
+  doubt(): void;
+  /** Headers that ask for encryption at rest, for each request that creates an object. */
+  readonly encryption: { ServerSideEncryption?: 'AES256' | 'aws:kms'; SSEKMSKeyId?: string };
+  /** What the config asks of each object, and of the bucket. */
+  readonly asks: {
+    readonly acl: string | null;
+    readonly storageClass: string | null;
+    /** As a query string. */
+    readonly tags: string | null;
+    /** The account that owns the bucket. */
+    readonly owner: string | null;
+  };
+  /**
+   * @param call must be safe to repeat
+   * @param signal ends the request and its retries
+   * @param policy of retries; default: the context's
+   */
+  request<T>(
+    call: (client: StoreClient, options: SendOptions) => Promise<T>,
+    signal: AbortSignal,
+    policy?: RetryPolicy,
+  ): Promise<T>;
+  close(): void;
+}
+
+type Headers = Readonly<Record<string, string | undefined>>;
+
+/** For each request that creates an object. */
+export function objectHeaders({
+  encryption: { ServerSideEncryption: kind, SSEKMSKeyId: key },
+  asks,
+}: S3Connection): Headers {
+  return {
+    'x-amz-server-side-encryption': kind,
+    'x-amz-server-side-encryption-aws-kms-key-id': key,
+    'x-amz-acl': asks.acl ?? undefined,
+    'x-amz-tagging': asks.tags ?? undefined,
+  };
+}
+
+/** For a file. A manifest is small and read often, so it has the usual class. */
+export function fileHeaders(connection: S3Connection): Headers {
+  return {
+    ...objectHeaders(connection),
+    'x-amz-storage-class': connection.asks.storageClass ?? undefined,
+  };
+}
+
+/** For the SDK's requests; `openStoreClient` sends it with ours. */
+export function expectedOwner({ asks: { owner } }: S3Connection) {
+  return owner === null ? {} : { ExpectedBucketOwner: owner };
+}
+
+export function connectS3(
+  config: S3Config,
+  context: DestinationContext,
+  owner: DestinationOwner,
+  traits: StoreTraits | null = null,
+): S3Connection {
+  const handler = createRequestHandler(context, owner.externalId);
+  const keys = staticKeys(config);
+  const secrets = keys ? [keys.secretAccessKey] : [];
+  const hidden: Hidden = { keyId: keys?.accessKeyId ?? null, secrets };
+  const credentials =
+    config.role_arn === null ? keys : assumeRole(config, context, owner, hidden, secrets);
+  const sdk = {
+    ...clientDefaults(config.region, handler),
+    ...(credentials ? { credentials } : {}),
+    ...(config.endpoint_url === null ? {} : { endpoint: config.endpoint_url }),
+    forcePathStyle: !config.use_virtual_style_addressing,
+    // Our own CRC32 goes with each part; the SDK's default adds trailers that many stores refuse.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    // With our own agents the SDK would send the header but not wait for the answer.
+    expectContinueHeader: false,
+    followRegionRedirects: false,
+    useArnRegion: false,
+    disableMultiregionAccessPoints: true,
+    disableS3ExpressSessionAuth: true,
+    useFipsEndpoint: false,
+    useDualstackEndpoint: false,
+  } as const;
+  const client = openStoreClient({
+    bucket: config.bucket_name,
+    headers: { 'x-amz-expected-bucket-owner': config.expected_bucket_owner ?? undefined },
+    sdk,
+    keys: config.role_arn === null ? keys : null,
+    send: (request, options) => sendRequest(request, context, owner.externalId, options),
+  });
+  let parts = traits?.parts ?? usualParts;
+  const connection: S3Connection = {
+    traits,
+    get parts() {
+      return parts;
+    },
+    learnParts(learned) {
+      parts = learned;
+      if (connection.traits) connection.traits = { ...connection.traits, parts };
+    },
+    isDoubted: false,
+    doubt() {
+      connection.isDoubted = true;
+      context.sharedProbes?.forget(connection.store);
+    },
+    bucket: config.bucket_name,
+    store: nameStore(config, owner),
+    changedForMs: owner.changedForMs ?? 0,
+    secure: config.endpoint_url === null || new URL(config.endpoint_url).protocol === 'https:',
+    encryption: {
+      ...(config.encryption === null ? {} : { ServerSideEncryption: config.encryption }),
+      ...(config.kms_key_id === null ? {} : { SSEKMSKeyId: config.kms_key_id }),
+    },
+    asks: {
+      acl: config.acl,
+      storageClass: config.storage_class,
+      tags: tagsOf(config),
+      owner: config.expected_bucket_owner,
+    },
+    request: (call, signal, policy = context.requestRetry) =>
+      retryRequest(() => call(client, { abortSignal: signal }), policy, hidden, signal),
+    close: () => client.close(),
+  };
+  return connection;
+}
+
+/** As the header has them. */
+function tagsOf({ object_tags: tags }: S3Config): string | null {
+  if (tags === null || tags.length === 0) return null;
+  return queryString(Object.fromEntries(tags.map(splitTag)));
+}
+
+export function splitTag(tag: string): readonly [key: string, value: string] {
+  const at = tag.indexOf('=');
+  return [tag.slice(0, at), tag.slice(at + 1)];
+}
+
+function nameStore(config: S3Config, { externalId }: DestinationOwner): string {
+  const { endpoint_url, region, bucket_name, use_virtual_style_addressing } = config;
+  const { aws_access_key_id, role_arn, encryption, kms_key_id } = config;
+  const asked = [config.acl, config.expected_bucket_owner, config.object_tags];
+  const address = [endpoint_url, region, bucket_name, use_virtual_style_addressing];
+  return JSON.stringify([
+    externalId,
+    address,
+    aws_access_key_id,
+    role_arn,
+    encryption,
+    kms_key_id,
+    asked,
+  ]);
+}
+
+/** Sets everything that the SDK would otherwise look for in the environment and in files. */
+function clientDefaults(region: string, requestHandler: ReturnType<typeof createRequestHandler>) {
+  return {
+    region,
+    requestHandler,
+    maxAttempts: 1,
+    retryMode: 'standard',
+    defaultsMode: 'standard',
+    userAgentAppId: 'sluice',
+  } as const;
+}
+
+function staticKeys(config: S3Config) {
+  const { aws_access_key_id: accessKeyId, aws_secret_access_key: secretAccessKey } = config;
+  return accessKeyId !== null && secretAccessKey !== null ? { accessKeyId, secretAccessKey } : null;
+}
+
+/**
+ * Credentials of a role for an hour at a time; the SDK asks again shortly before they expire. The
+ * external id keeps one project from using a role that trusts another (AWS IAM guide, "The confused
+ * deputy problem").
+ *
+ * @param secrets of `hidden`: gets those that are issued
+ */
+function assumeRole(
+  config: S3Config,
+  context: DestinationContext,
+  owner: DestinationOwner,
+  hidden: Hidden,
+  secrets: string[],
+): NonNullable<S3ClientConfig['credentials']> {
+  const keys = staticKeys(config);
+  return async () => {
+    // Loaded only for the few exports that have a role.
+    const { AssumeRoleCommand, STSClient } = await import('@aws-sdk/client-sts');
+    const client = new STSClient({
+      ...clientDefaults(config.region, createRequestHandler(context, owner.externalId)),
+      // The first answer to a host whose clock is wrong says the time, and the second try is signed with it.
+      maxAttempts: 2,
+      ...(keys ? { credentials: keys } : {}),
+      ...(context.stsEndpoint === null ? {} : { endpoint: context.stsEndpoint }),
+    });
+    const command = new AssumeRoleCommand({
+      RoleArn: config.role_arn ?? undefined,
+      RoleSessionName: 'sluice',
+      ExternalId: owner.externalId,
+      DurationSeconds: 3600,
+    });
+    const { Credentials: issued } = await client.send(command).catch((error: unknown) => {
+      throw roleError(toDestinationError(error, hidden));
+    });
+    client.destroy();
+    secrets.push(...[issued?.SecretAccessKey, issued?.SessionToken].filter((s) => s !== undefined));
+    return {
+      accessKeyId: issued?.AccessKeyId ?? '',
+      secretAccessKey: issued?.SecretAccessKey ?? '',
+      ...(issued?.SessionToken === undefined ? {} : { sessionToken: issued.SessionToken }),
+      ...(issued?.Expiration === undefined ? {} : { expiration: issued.Expiration }),
+    };
+  };
+}
+
+/** If STS denies access, the role or its trust policy must be fixed, not the bucket. */
+function roleError(error: SluiceError): SluiceError {
+  if (error.spec.retryable) return error;
+  const detail = `cannot assume the role: ${error.detail ?? error.code}`;
+  return new SluiceError('destination.invalid_credentials', detail, error);
+}

@@ -1,0 +1,84 @@
+import { allTraits, type Destination, type DestinationContext } from '../destination.ts';
+import { callDeadline, delayAbort } from './call-deadline.ts';
+import { checkDestination } from './check.ts';
+import type { S3Connection } from './client.ts';
+import { commitManifest } from './manifest.ts';
+import { ownerOf, runOf } from './object-metadata.ts';
+import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
+import { createWriter, mayPut, openWriter, resumeWriter } from './open-writer.ts';
+import { probePutsOf, probeStore } from './probe.ts';
+import { abortUpload, listUploads } from './uploads.ts';
+
+/** A probe during a commit delays a run that holds a lease. */
+const probePatienceMs = 60_000;
+
+/** Within the default of SHUTDOWN_GRACE_SECONDS. */
+const commitPatienceMs = 10_000;
+
+/** @param folder what all keys begin with; probes put their objects there */
+export function openS3Destination(
+  connection: S3Connection,
+  folder: string,
+  context: DestinationContext,
+): Destination {
+  /** Whether the connection's traits are only partly known: a commit probed no more than it needed. */
+  let isAssuming = false;
+  const { sharedProbes: shared } = context;
+  const probePuts = async (signal: AbortSignal) => {
+    shared?.forget(connection.store);
+    const known = connection.traits;
+    const puts = await probePutsOf(connection, folder, signal);
+    isAssuming ||= known === null;
+    // A store that was not probed is assumed to behave like S3.
+    connection.traits = { ...(known ?? allTraits), ...puts };
+    return connection.traits;
+  };
+  const probeAgain = (signal: AbortSignal) => probePuts(callDeadline(signal, probePatienceMs));
+  return {
+    get traits() {
+      return isAssuming || connection.isDoubted ? null : connection.traits;
+    },
+    async probe(signal, journal) {
+      const probe = () => probeStore(connection, folder, signal, journal);
+      const found = shared
+        ? await shared.find(connection.store, connection.changedForMs, probe, signal)
+        : await probe();
+      connection.traits = { ...found, parts: connection.parts };
+      isAssuming = false;
+      connection.isDoubted = false;
+      return connection.traits;
+    },
+    createFile: async (options, journal, signal) =>
+      mayPut(connection, options)
+        ? openWriter(connection, options, context, journal, probeAgain, signal)
+        : createWriter(connection, options, context, journal, signal),
+    resumeFile: (options, progress, journal, signal) =>
+      resumeWriter(connection, options, progress, context, journal, signal),
+    abortUpload: (upload, signal) => abortUpload(connection, upload, signal),
+    listUploads: (prefix, signal) => listUploads(connection, prefix, signal),
+    commitManifest(
+      key,
+      body,
+      expected,
+      { confirm = async () => {}, ours = [], lease, signal: given } = {},
+    ) {
+      // A put that is cut off may still take effect, so a shutdown waits for its answer.
+      const signal = callDeadline(given && delayAbort(given, commitPatienceMs));
+      const probe = () => probeAgain(signal);
+      const options = { confirm, probe, ours, lease, signal };
+      return commitManifest(connection, key, body, expected, options);
+    },
+    readFile: (key, options) => readObject(connection, key, options),
+    async statFile(key, signal) {
+      const found = await headObject(connection, key, callDeadline(signal));
+      if (found === null) return null;
+      const { ContentLength: bytes = 0, ETag: etag = null, Metadata: metadata } = found;
+      const { modifiedAt = null } = found;
+      return { bytes, etag, owner: ownerOf(metadata), run: runOf(metadata), modifiedAt };
+    },
+    listFiles: (prefix, signal) => listObjects(connection, prefix, signal),
+    deleteFiles: (keys, signal) => deleteObjects(connection, keys, signal),
+    test: (signal) => checkDestination(connection, folder, context, signal),
+    close: async () => connection.close(),
+  };
+}

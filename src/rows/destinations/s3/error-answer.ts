@@ -1,0 +1,150 @@
+import type { IncomingMessage } from 'node:http';
+import { collectBody } from './collect-body.ts';
+import { StalledError } from './stall-watch.ts';
+import { printXml, readShortXml, textsBelow, type XmlElement } from './xml.ts';
+
+/** Longer than any error document of a store. */
+const maxBodyBytes = 64 * 1024;
+
+/**
+ * An error answer that does not say why: cut off, empty, too long, or not a store's error document. Its
+ * status alone may come from a proxy.
+ */
+export class UnreadAnswer extends Error {
+  readonly status: number;
+  /** Whether the body was read to its end. */
+  readonly whole: boolean;
+  /** Whether the request was a HEAD, whose answer has no body. */
+  readonly toHead: boolean;
+  /** What was asked, and where the store sends its client. */
+  readonly operation: string | null;
+  readonly location: string | undefined;
+  readonly region: string | undefined;
+
+  constructor(
+    status: number,
+    what: string,
+    whole: boolean,
+    { toHead = false, operation = null, location, region }: UnreadFacts = {},
+  ) {
+    super(`HTTP ${status} ${what}`);
+    this.name = 'UnreadAnswer';
+    this.status = status;
+    this.whole = whole;
+    this.toHead = toHead;
+    this.operation = operation;
+    this.location = location;
+    this.region = region;
+  }
+}
+
+interface UnreadFacts {
+  readonly toHead?: boolean;
+  readonly operation?: string | null;
+  readonly location?: string | undefined;
+  readonly region?: string | undefined;
+}
+
+/**
+ * Reads the body of an error answer. If the SDK cannot read the body, it invents an error name from the
+ * status, so we check the body first.
+ *
+ * @returns the whole document, printed anew: an error document of S3 or STS with its code
+ * @throws UnreadAnswer if it is anything else; StalledError
+ */
+export async function readErrorAnswer(
+  response: IncomingMessage,
+  method: string,
+  operation: string | null = null,
+): Promise<Buffer> {
+  const status = response.statusCode ?? 0;
+  const { location, 'x-amz-bucket-region': named } = response.headers;
+  const region = typeof named === 'string' ? named : undefined;
+  const facts = { operation, location, region };
+  if (method === 'HEAD') {
+    response.resume();
+    throw new UnreadAnswer(status, 'to a HEAD, which has no body', true, {
+      ...facts,
+      toHead: true,
+    });
+  }
+  const body = await collectBody(response, maxBodyBytes, {
+    tooLong: () =>
+      new UnreadAnswer(status, `with a body of more than ${maxBodyBytes} bytes`, false),
+    cutOff: (cause, bytes) =>
+      cause instanceof StalledError
+        ? cause
+        : new UnreadAnswer(status, `with a body that was cut off after ${bytes} bytes`, false),
+  });
+  if (body.length === 0) throw new UnreadAnswer(status, 'without a body', true, facts);
+  const document = readShortXml(body.toString('utf8'));
+  if (document === null || codeIn(document) === null) {
+    const type = response.headers['content-type']?.split(';')[0] ?? 'no content type';
+    const what = `with a body (${type}) that is no error document of S3`;
+    throw new UnreadAnswer(status, what, true, facts);
+  }
+  // The SDK may parse it again.
+  return Buffer.from(printXml(document));
+}
+
+/**
+ * An error document of a store, read whole. Has the form of the SDK's errors, without the request, which has
+ * the signature.
+ */
+export class AnsweredError extends Error {
+  readonly $fault: 'client' | 'server';
+  readonly $metadata: { readonly httpStatusCode: number; readonly requestId?: string };
+  readonly $response: {
+    readonly statusCode: number;
+    readonly headers: Readonly<Record<string, string>>;
+  };
+  readonly Region?: string;
+  readonly Endpoint?: string;
+  /** What was asked, as S3 names it. */
+  readonly operation: string | null;
+
+  constructor(
+    status: number,
+    headers: Readonly<Record<string, string>>,
+    document: string,
+    operation: string | null = null,
+  ) {
+    const found = readShortXml(document);
+    const texts = found ? textsBelow(found) : new Map<string, string>();
+    const code = texts.get('Code')?.trim() || 'UnknownError';
+    super(texts.get('Message')?.trim() || code);
+    this.name = code;
+    this.$fault = status >= 500 ? 'server' : 'client';
+    const requestId = headers['x-amz-request-id'];
+    this.$metadata = { httpStatusCode: status, ...(requestId ? { requestId } : {}) };
+    this.$response = { statusCode: status, headers };
+    this.operation = operation;
+    const [region, endpoint] = [texts.get('Region'), texts.get('Endpoint')];
+    if (region) this.Region = region;
+    if (endpoint) this.Endpoint = endpoint;
+  }
+}
+
+/** Where S3 and STS put the code of an error. */
+const codePaths = new Map([
+  ['Error', 'Code'],
+  ['ErrorResponse', 'Error/Code'],
+]);
+
+/**
+ * The code that an error document names.
+ *
+ * @internal for its tests
+ * @returns null unless `text` is a whole, well-formed document of S3's or STS's form
+ */
+export function findErrorCode(text: string): string | null {
+  const found = readShortXml(text);
+  return found && codeIn(found);
+}
+
+function codeIn(document: XmlElement): string | null {
+  const code = textsBelow(document)
+    .get(codePaths.get(document.name) ?? '')
+    ?.trim();
+  return code ? code : null;
+}

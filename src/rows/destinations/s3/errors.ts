@@ -1,0 +1,271 @@
+import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
+import { oneLine } from '../../../foundation/domain/one-line.ts';
+import { UnreadAnswer } from './error-answer.ts';
+import { isKnownCode, judgeRefusal, type Refusal, type Verdict } from './refusals.ts';
+import { StalledError } from './stall-watch.ts';
+
+/** Node's codes of a certificate or protocol error that a person must fix. */
+const tlsFaults = new Set([
+  'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID',
+  'CERT_REVOKED',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'ERR_SSL_PACKET_LENGTH_TOO_LONG',
+  'ERR_SSL_WRONG_VERSION_NUMBER',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]);
+
+/** Of these, the certificate is valid, but this process does not know who signed it. */
+const unknownAuthority = new Set([
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]);
+
+/**
+ * What a failure of a request means. It is final only if the store said so in an answer that was read
+ * whole: a status alone may come from a proxy. A host name that does not resolve counts as transient,
+ * because a resolver's outage looks the same; the destination's test shows it at once.
+ *
+ * @param hidden what no message may show
+ */
+export function toDestinationError(error: unknown, hidden: Hidden = nothingHidden): SluiceError {
+  if (error instanceof SluiceError) return error;
+  if (error instanceof StalledError)
+    return new SluiceError('destination.stalled', undefined, error);
+  if (error instanceof UnreadAnswer) return unreadError(error);
+  const facts = readFacts(error);
+  if (facts === null) return new SluiceError('internal.unexpected', undefined, error);
+  const verdict = judge(facts);
+  const detail = withKey(verdict.code, describe(verdict, facts, hidden), hidden);
+  return new SluiceError(
+    verdict.code,
+    detail,
+    new StoreError(facts, clean(facts.message, hidden)),
+  );
+}
+
+/**
+ * A refused condition is not final, so it needs no error document. A redirect has none at many stores, and never ends by
+ * itself.
+ */
+function unreadError(unread: UnreadAnswer): SluiceError {
+  const { status, whole, location, region, operation } = unread;
+  const message = clean(unread.message, nothingHidden);
+  const facts: Facts = {
+    ...{ name: 'UnreadAnswer', status, message, operation, region, location },
+    ...{ systemCode: undefined, requestId: undefined, saidByStore: false },
+  };
+  const cause = new StoreError(facts, message);
+  if (status >= 300 && status < 400 && whole && (location ?? region) !== undefined) {
+    const { code, advice = '' } = judgeRefusal(facts) ?? { code: 'destination.wrong_region' };
+    return new SluiceError(code, clean(`${message}. ${advice}`, nothingHidden), cause);
+  }
+  const code =
+    status === 429
+      ? 'destination.throttled'
+      : status === 412 && whole
+        ? 'destination.conflict'
+        : 'destination.unavailable';
+  return new SluiceError(code, message, cause);
+}
+
+/**
+ * The part of a failure that is kept as the cause. The SDK's own error contains the signed request and
+ * sockets, which must not get into a log.
+ */
+export class StoreError extends Error {
+  /** HTTP status; undefined if there was no answer. */
+  readonly status: number | undefined;
+  readonly systemCode: string | undefined;
+  /** What the store's support asks for. */
+  readonly requestId: string | undefined;
+  /** What was asked, as S3 names it. */
+  readonly operation: string | null;
+
+  constructor(facts: Facts, message: string) {
+    super(message);
+    this.name = facts.name;
+    this.status = facts.status;
+    this.systemCode = facts.systemCode;
+    this.requestId = facts.requestId;
+    this.operation = facts.operation;
+  }
+}
+
+function causeOf(error: unknown): StoreError | null {
+  return error instanceof SluiceError && error.cause instanceof StoreError ? error.cause : null;
+}
+
+/** Whether a store refused because it does not support the request. */
+export function isNotImplemented(error: unknown): boolean {
+  const cause = causeOf(error);
+  return cause?.status === 501 && cause.name !== 'UnreadAnswer';
+}
+
+/** Whether a store refused a request because of its checksum. */
+export function refusesChecksums(error: unknown): boolean {
+  if (!(error instanceof SluiceError)) return false;
+  return isNotImplemented(error) || /checksum|content-md5/i.test(error.detail ?? '');
+}
+
+/** Whether a store refused a conditional write because of a concurrent request at the same key. */
+export function isCollision(error: unknown): boolean {
+  return causeOf(error)?.status === 409;
+}
+
+/** Whether a store reported an internal error, in an answer that was read whole. */
+export function isInternalError(error: unknown): boolean {
+  const cause = causeOf(error);
+  return cause?.status === 500 && cause.name !== 'UnreadAnswer';
+}
+
+/** The number of parts that a store allows, if it refused a part for its number; null if it is not about that. */
+export function allowedParts(error: SluiceError, number: number): number | null {
+  if (error.code !== 'destination.invalid_parts') return null;
+  const said = /between 1 and ([\d,]+)/i.exec(error.detail ?? '')?.[1]?.replaceAll(',', '');
+  const most = said === undefined ? number - 1 : Number(said);
+  return most > 0 && most < number ? most : null;
+}
+
+/** `name` is the store's code, or the error's own name. */
+interface Facts extends Refusal {
+  /** Node's code of a failed connection. */
+  readonly systemCode: string | undefined;
+  readonly requestId: string | undefined;
+  /** Name and message are the store's words, not those of the SDK. */
+  readonly saidByStore: boolean;
+}
+
+function readFacts(error: unknown): Facts | null {
+  if (!(error instanceof Error)) return null;
+  const raw = error as Error & {
+    readonly code?: unknown;
+    readonly Region?: unknown;
+    readonly Endpoint?: unknown;
+    readonly operation?: unknown;
+    /** Only on errors that the SDK read from an error document. */
+    readonly $fault?: unknown;
+    readonly $metadata?: { readonly httpStatusCode?: number; readonly requestId?: string };
+    readonly $response?: {
+      readonly statusCode?: number;
+      readonly headers?: Record<string, string>;
+    };
+  };
+  const status = raw.$metadata?.httpStatusCode ?? raw.$response?.statusCode;
+  const systemCode = typeof raw.code === 'string' ? raw.code : undefined;
+  const known = status !== undefined || systemCode !== undefined || isKnownCode(raw.name);
+  if (!known) return null;
+  const { name, message } = raw;
+  const headers = raw.$response?.headers;
+  const stated = raw.Region ?? headers?.['x-amz-bucket-region'];
+  const expecting = /\bregion\b.*expecting '([^']+)'/.exec(message)?.[1];
+  const region = textOf(stated) ?? expecting;
+  const location = textOf(headers?.location ?? raw.Endpoint);
+  const operation = textOf(raw.operation) ?? null;
+  const requestId = raw.$metadata?.requestId;
+  const saidByStore = raw.$fault !== undefined;
+  const where = { operation, region, location };
+  return { name, systemCode, status, message, requestId, saidByStore, ...where };
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** If the connection broke within the answer, the status is not enough. */
+function judge(facts: Facts): Verdict {
+  const { systemCode } = facts;
+  const said = systemCode === undefined ? facts : { ...facts, status: undefined };
+  const verdict = judgeRefusal(said);
+  if (verdict) return verdict;
+  if (systemCode === undefined || !tlsFaults.has(systemCode)) {
+    return { code: 'destination.unavailable' };
+  }
+  const isAuthority = unknownAuthority.has(systemCode);
+  return {
+    code: 'destination.invalid_config',
+    field: 'endpoint_url',
+    ...(isAuthority && {
+      advice:
+        'For a certificate of your own authority, ask your operator to name its file in NODE_EXTRA_CA_CERTS.',
+    }),
+  };
+}
+
+function describe({ code, advice }: Verdict, facts: Facts, hidden: Hidden): string {
+  const { name, systemCode, status, message, saidByStore } = facts;
+  const withAdvice = (text: string) => {
+    const said = clean(text, hidden);
+    return advice === undefined ? said : `${said}. ${clean(advice, hidden)}`;
+  };
+  // A failed connection: the code is enough, and the message may name addresses.
+  if (systemCode !== undefined) return withAdvice(systemCode);
+  if (!saidByStore) return unreadWords(code, status);
+  const answered = status === undefined ? '' : `, HTTP ${status}`;
+  const said = /unknown/i.test(message) || message === name ? '' : `: ${message}`;
+  return withAdvice(`${name}${answered}${said}`);
+}
+
+/** For errors of the SDK itself: its words are about its own code. */
+function unreadWords(code: ErrorCode, status: number | undefined): string {
+  if (code === 'destination.invalid_credentials') return 'no credentials were found';
+  return status === undefined
+    ? 'the request was given up'
+    : `HTTP ${status}, with an answer that cannot be read`;
+}
+
+/** Whether a request failed before any answer: which host and port are there must not be shown. */
+export function isUnreached(error: SluiceError): boolean {
+  if (['destination.endpoint_forbidden', 'destination.stalled'].includes(error.code)) return true;
+  const { cause } = error;
+  const isUnavailable = error.code === 'destination.unavailable';
+  return isUnavailable && cause instanceof StoreError && cause.status === undefined;
+}
+
+/** Credentials that no message may show. */
+export interface Hidden {
+  /** Of the access key; null: none. Its end is shown. */
+  readonly keyId: string | null;
+  /** The secret of the key, and those that are issued for a role. */
+  readonly secrets: readonly string[];
+}
+
+const nothingHidden: Hidden = { keyId: null, secrets: [] };
+
+/** A shorter value would also hide ordinary words. No store issues such keys. */
+const shortestHidden = 8;
+
+const isHidden = (text: string): boolean => text.length >= shortestHidden;
+
+/** `…MPLE`: enough to see which of a person's keys it is. */
+const endOf = (keyId: string): string => `…${keyId.slice(-4)}`;
+
+const aboutKeys: ReadonlySet<ErrorCode> = new Set([
+  'destination.access_denied',
+  'destination.expired_credentials',
+  'destination.invalid_credentials',
+]);
+
+/** Says which key was used, if the store refused it. */
+function withKey(code: ErrorCode, detail: string, { keyId }: Hidden): string {
+  if (!aboutKeys.has(code) || keyId === null || !isHidden(keyId)) return detail;
+  const end = endOf(keyId);
+  return detail.includes(end) ? detail : `${detail}; access key ${end}`;
+}
+
+/** A store's text is not trusted: one line, limited in length, without credentials. */
+function clean(text: string, { keyId, secrets }: Hidden): string {
+  let result = text;
+  for (const secret of secrets) {
+    if (isHidden(secret)) result = result.replaceAll(secret, '[hidden]');
+  }
+  if (keyId !== null && isHidden(keyId)) result = result.replaceAll(keyId, endOf(keyId));
+  return oneLine(result.replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, endOf), 300).trim();
+}

@@ -1,0 +1,243 @@
+import type { IncomingMessage } from 'node:http';
+import { ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { Instant } from '../../../foundation/domain/time.ts';
+import type { OpenObject, ReadOptions } from '../destination.ts';
+import { callDeadline } from './call-deadline.ts';
+import { expectedOwner, type S3Connection } from './client.ts';
+import { AnsweredError, UnreadAnswer } from './error-answer.ts';
+import { StoreError, toDestinationError } from './errors.ts';
+import { compareKeys, keysPerPage, nextOf, readPages } from './pages.ts';
+import type { SendOptions } from './request-handler.ts';
+import type { StoreAnswer, StoreRequest } from './store-client.ts';
+
+/** Concurrent deletions. One request per key: not every store supports DeleteObjects. */
+const deletionsInFlight = 8;
+
+/** Of a list of objects, in pages of `keysPerPage`. */
+const maxPages = 20_000;
+
+/** @returns null if there is no such object */
+export async function readObject(
+  connection: S3Connection,
+  key: string,
+  { signal = neverAborted, maxBytes }: ReadOptions = {},
+): Promise<OpenObject | null> {
+  const found = await connection
+    .request(
+      (client, send) => client.send(getObject(key), limitBody(send, maxBytes ?? null)),
+      signal,
+    )
+    .catch((error: unknown) => nullIfMissing(connection, key, error, signal));
+  if (found === null) return null;
+  const { etag } = found.headers;
+  if (!etag) {
+    // A store sends a tag with each object. A page that a proxy sends instead must not be read as one.
+    leaveBody(found.body);
+    throw new SluiceError('destination.unavailable', `HTTP 200 without an ETag for ${key}`);
+  }
+  return {
+    body: Buffer.isBuffer(found.body) ? bodyOf(found.body) : withOurErrors(found.body),
+    etag,
+    modifiedAt: timeOf(found.headers),
+  };
+}
+
+/** A time that cannot be read is none. */
+function timeOf(headers: StoreAnswer['headers']): Instant | null {
+  const time = Date.parse(headers['last-modified'] ?? '');
+  return Number.isNaN(time) ? null : time;
+}
+
+function getObject(key: string, range?: string): StoreRequest {
+  return { method: 'GET', key, query: { 'x-id': 'GetObject' }, headers: { range } };
+}
+
+/** Ends the connection, unless the body was read. */
+function leaveBody(body: Buffer | IncomingMessage): void {
+  if (!Buffer.isBuffer(body)) body.destroy();
+}
+
+/** The body of a file may take as long as its minimum speed allows. */
+const neverAborted = new AbortController().signal;
+
+/** @param maxBodyBytes null: the body is a stream */
+function limitBody(send: SendOptions, maxBodyBytes: number | null): SendOptions {
+  return { ...send, maxBodyBytes };
+}
+
+export interface ObjectHead {
+  readonly ETag?: string | undefined;
+  readonly ContentLength?: number | undefined;
+  readonly Metadata?: Record<string, string> | undefined;
+  readonly ServerSideEncryption?: string | undefined;
+  readonly modifiedAt?: Instant | null;
+}
+
+/**
+ * Metadata and size of an object, or null. A refused HEAD has no body that could say why, and some stores do not say the
+ * size there: then this is a GET of one byte.
+ */
+export async function headObject(
+  connection: S3Connection,
+  key: string,
+  signal: AbortSignal = callDeadline(),
+): Promise<ObjectHead | null> {
+  return await connection
+    .request<ObjectHead>(async (client, send) => {
+      try {
+        const head = headOf(await client.send({ method: 'HEAD', key }, send));
+        if (head.ContentLength !== undefined) return head;
+      } catch (error) {
+        if (!(error instanceof UnreadAnswer) || error.status >= 500) throw error;
+      }
+      const get = (range?: string) =>
+        client.send(getObject(key, range), limitBody(send, null)).catch((error: unknown) => {
+          // An empty object has no first byte.
+          if (range && error instanceof AnsweredError && error.name === 'InvalidRange') return null;
+          throw error;
+        });
+      const found = (await get(oneByte)) ?? (await get());
+      if (found === null) return {};
+      // A store that does not support ranges sends the whole object.
+      leaveBody(found.body);
+      const total = /\/(\d+)$/.exec(found.headers['content-range'] ?? '')?.[1];
+      const head = headOf(found);
+      return { ...head, ContentLength: total === undefined ? head.ContentLength : Number(total) };
+    }, signal)
+    .catch((error: unknown) => nullIfMissing(connection, key, error, signal));
+}
+
+const metadataPrefix = 'x-amz-meta-';
+
+function headOf({ headers }: StoreAnswer): ObjectHead {
+  const kept = Object.entries(headers).filter(([name]) => name.startsWith(metadataPrefix));
+  const length = headers['content-length'];
+  return {
+    ETag: headers.etag,
+    ContentLength: length === undefined ? undefined : Number(length),
+    Metadata: Object.fromEntries(
+      kept.map(([name, value]) => [name.slice(metadataPrefix.length), value]),
+    ),
+    ServerSideEncryption: headers['x-amz-server-side-encryption'],
+    modifiedAt: timeOf(headers),
+  };
+}
+
+const oneByte = 'bytes=0-0';
+
+/**
+ * Each page has a deadline of its own: the reader may take long in between.
+ *
+ * @throws SluiceError `destination.invalid_answer` if the list has no end, or is incomplete
+ */
+export function listObjects(
+  connection: S3Connection,
+  prefix: string,
+  signal?: AbortSignal,
+): AsyncIterable<{ readonly key: string; readonly bytes: number }> {
+  interface Marker {
+    readonly token: string;
+    readonly lastKey: string;
+  }
+  const readPage = async (marker: Marker | null) => {
+    const page = await connection.request(
+      (client, send) =>
+        client.sdk.send(
+          new ListObjectsV2Command({
+            Bucket: connection.bucket,
+            Prefix: prefix,
+            MaxKeys: keysPerPage,
+            ...expectedOwner(connection),
+            ...(marker === null ? {} : { ContinuationToken: marker.token }),
+          }),
+          send,
+        ),
+      callDeadline(signal),
+    );
+    const items = (page.Contents ?? []).map(({ Key: key = '', Size: bytes = 0 }) => ({
+      key,
+      bytes,
+    }));
+    const token = nextOf('ListObjectsV2', page, page.NextContinuationToken);
+    const lastKey = items.at(-1)?.key ?? marker?.lastKey ?? '';
+    return { items, next: token === null ? null : { token, lastKey } };
+  };
+  // A page may be empty.
+  const isAfter = (next: Marker, before: Marker) =>
+    next.lastKey === before.lastKey || compareKeys(next.lastKey, before.lastKey) > 0;
+  return readPages('ListObjectsV2', readPage, isAfter, maxPages);
+}
+
+export async function deleteObjects(
+  connection: S3Connection,
+  keys: readonly string[],
+  signal?: AbortSignal,
+): Promise<void> {
+  const left = keys.values();
+  const work = async (): Promise<void> => {
+    for (const key of left) {
+      const deadline = signal ?? callDeadline();
+      await connection
+        .request(
+          (client, send) =>
+            client.send({ method: 'DELETE', key, query: { 'x-id': 'DeleteObject' } }, send),
+          deadline,
+        )
+        .catch((error: unknown) => nullIfMissing(connection, key, error, deadline));
+    }
+  };
+  await Promise.all(Array.from({ length: deletionsInFlight }, work));
+}
+
+/**
+ * A missing key is NoSuchKey; a missing bucket stays an error. Some stores send 404 without a body.
+ * After a retry, such a 404 counts if the store lists no such key.
+ */
+async function nullIfMissing(
+  connection: S3Connection,
+  key: string,
+  error: unknown,
+  signal: AbortSignal,
+): Promise<null> {
+  const cause = error instanceof SluiceError ? error.cause : undefined;
+  if (!(cause instanceof StoreError)) throw error;
+  if (cause.name === 'NoSuchKey' || cause.name === 'NotFound') return null;
+  if (cause.name !== 'UnreadAnswer' || cause.status !== 404) throw error;
+  const listed = await isListed(connection, key, signal).catch(() => true);
+  if (listed) throw error;
+  return null;
+}
+
+async function isListed(
+  connection: S3Connection,
+  key: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const page = await connection.request(
+    (client, send) =>
+      client.sdk.send(
+        new ListObjectsV2Command({
+          ...{ Bucket: connection.bucket, Prefix: key, MaxKeys: 1 },
+          ...expectedOwner(connection),
+        }),
+        send,
+      ),
+    signal,
+  );
+  // A proxy's page would be read as an empty list. A real list names its prefix.
+  return page.Prefix !== key || page.Contents?.[0]?.Key === key;
+}
+
+/** A body can also fail while it is read. */
+async function* withOurErrors(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body;
+  } catch (error) {
+    throw toDestinationError(error);
+  }
+}
+
+async function* bodyOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  if (bytes.length > 0) yield bytes;
+}

@@ -1,0 +1,67 @@
+import { createHash } from 'node:crypto';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+
+/** A page fits into the limit of an answer, however long its keys are (1,024 bytes at S3). */
+export const keysPerPage = 500;
+
+interface Page<Item, Marker> {
+  readonly items: readonly Item[];
+  /** Where the next page begins; null after the last one. */
+  readonly next: Marker | null;
+}
+
+/**
+ * Reads a list page by page. The store decides where a page begins and whether there is another one, so the
+ * number of pages is bounded, and each must begin after the one before.
+ *
+ * @param operation for the error
+ * @param maxPages each may take about half a second to parse
+ * @throws SluiceError `destination.invalid_answer` if the list has no end
+ */
+export async function* readPages<Item, Marker>(
+  operation: string,
+  readPage: (marker: Marker | null) => Promise<Page<Item, Marker>>,
+  isAfter: (next: Marker, before: Marker) => boolean,
+  maxPages: number,
+): AsyncGenerator<Item> {
+  // Of the texts, which can have many KiB each.
+  const seen = new Set<string>();
+  let marker: Marker | null = null;
+  for (let pages = 1; ; pages += 1) {
+    const { items, next }: Page<Item, Marker> = await readPage(marker);
+    yield* items;
+    if (next === null) return;
+    const name = createHash('sha256').update(JSON.stringify(next)).digest('base64');
+    if (seen.has(name) || (marker !== null && !isAfter(next, marker))) {
+      throw endless(`${operation}: page ${pages + 1} does not begin after page ${pages}`);
+    }
+    if (pages === maxPages) throw endless(`${operation}: more than ${maxPages} pages`);
+    seen.add(name);
+    marker = next;
+  }
+}
+
+/**
+ * Where the next page of a list begins.
+ *
+ * @throws SluiceError `destination.invalid_answer` if the store says that there is more, but not how to ask for it
+ */
+export function nextOf<Marker>(
+  operation: string,
+  { IsTruncated }: { readonly IsTruncated?: boolean | undefined },
+  next: Marker | undefined,
+): Marker | null {
+  if (!IsTruncated) return null;
+  if (next) return next;
+  const detail = `${operation}: the store says that there is more, but not how to ask for it`;
+  throw new SluiceError('destination.invalid_answer', detail);
+}
+
+function endless(detail: string): SluiceError {
+  return new SluiceError('destination.invalid_answer', detail);
+}
+
+/** The order of keys in a list: that of their bytes in UTF-8. */
+export function compareKeys(one: string, other: string): number {
+  return Buffer.compare(Buffer.from(one), Buffer.from(other));
+}

@@ -1,0 +1,86 @@
+import type { PartTraits } from '../../../foundation/domain/store-traits.ts';
+import type { DestinationContext } from '../destination.ts';
+
+const mebibyte = 1024 ** 2;
+
+/** A part is held in memory, in one buffer, until it is sent. S3 itself allows 5 GiB. */
+const maxPartBytes = 2048 * mebibyte;
+
+/** The largest size that a file begins with. */
+const maxFirstBytes = 64 * mebibyte;
+
+/** Share of a file's parts that have the first size. Over the others the size doubles ten times. */
+const steadyShare = 0.2;
+const doublings = 10;
+
+/** The parts of one file. */
+export interface PartPlan {
+  /** Of the first part. */
+  readonly bytes: number;
+  readonly most: number;
+  /** The store takes no parts of different sizes. */
+  readonly equal: boolean;
+}
+
+/**
+ * All parts of a file have one size, unless the file grows far beyond what was expected: so the size follows from the
+ * limit of the file, and from what the store has refused before.
+ *
+ * @param maxFileBytes null: the file has no limit
+ */
+export function planParts(
+  { partBytes, maxParts }: Pick<DestinationContext, 'partBytes' | 'maxParts'>,
+  { equal, most: allowed, bytes: needed }: PartTraits,
+  maxFileBytes: number | null,
+): PartPlan {
+  const most = Math.min(maxParts, allowed ?? maxParts);
+  const wanted = Math.max(needed ?? 0, sizeFor(maxFileBytes ?? 0, most));
+  return { bytes: Math.max(partBytes, Math.min(wanted, maxFirstBytes)), most, equal };
+}
+
+/** The size with which a file of `fileBytes` keeps to equal parts. */
+function sizeFor(fileBytes: number, most: number): number {
+  return Math.ceil(fileBytes / steadyParts(most) / mebibyte) * mebibyte;
+}
+
+function steadyParts(most: number): number {
+  return Math.max(1, Math.floor(most * steadyShare));
+}
+
+/**
+ * The size of a file's part, in a file that begins with small parts and keeps to them while the remaining parts
+ * can still hold the 5 TiB that an object may have. With 8 MiB: 8 MiB up to 15 GiB, 16 MiB up to 28
+ * GiB, 32 MiB up to 53 GiB.
+ *
+ * @param number from 1
+ */
+export function partSize(number: number, { bytes, most, equal }: PartPlan): number {
+  const steady = steadyParts(most);
+  if (equal || number <= steady) return bytes;
+  const step = Math.max(1, Math.floor((most - steady) / doublings));
+  const growth = 2 ** (1 + Math.floor((number - steady - 1) / step));
+  return Math.min(maxPartBytes, bytes * growth);
+}
+
+/**
+ * What a refusal of a part, or of the list of parts, says about the store. The next attempt plans with it.
+ *
+ * @param sent the sizes of the parts so far
+ * @param most the parts that the store allows, if it refused one for its number
+ * @returns null if no other parts are known that could help
+ */
+export function learnParts(
+  plan: PartPlan,
+  sent: readonly number[],
+  most: number | null,
+): PartTraits | null {
+  const total = sent.reduce((sum, bytes) => sum + bytes, 0);
+  const areEqual = sent.slice(0, -1).every((bytes) => bytes === sent[0]);
+  const allowed = Math.min(plan.most, most ?? plan.most);
+  // Parts of one size that are refused all the same are too many, or too small.
+  const larger = most !== null || !areEqual ? plan.bytes : 4 * plan.bytes;
+  const bytes = Math.min(maxFirstBytes, Math.max(larger, sizeFor(2 * total, allowed)));
+  const equal = plan.equal || !areEqual;
+  if (bytes <= plan.bytes && equal === plan.equal && allowed === plan.most) return null;
+  return { equal, most: allowed, bytes };
+}

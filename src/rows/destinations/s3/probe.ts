@@ -1,0 +1,368 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
+import { markerPrefix } from '../../../foundation/domain/object-keys.ts';
+import { usualParts } from '../../../foundation/domain/store-traits.ts';
+import type { StoreTraits, UploadJournal, UploadPart, UploadRef } from '../destination.ts';
+import type { S3Connection } from './client.ts';
+import { findWrongAddress } from './address.ts';
+import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
+import { isInternalError, isNotImplemented, StoreError } from './errors.ts';
+import { hasBytes } from './manifest.ts';
+import { deleteObjects, headObject, readObject } from './objects.ts';
+import { PartDigest } from './part-digest.ts';
+import { once, putSmallObject } from './put-object.ts';
+import {
+  abortUpload,
+  codeOf,
+  completion,
+  createUpload,
+  isOwnObject,
+  signsParts,
+  uploadPart,
+} from './uploads.ts';
+
+/** For removing marker objects and uploads, also after the probe was stopped. */
+const cleanupMs = 5_000;
+
+/**
+ * Tries out what the store supports: each condition must allow a write that fits it and stop one that
+ * does not. An answer that says neither means that the trait is absent. What ends every request (an outage, wrong
+ * credentials) is thrown.
+ *
+ * All writes have one key beside the folder, where they wake no reader of the files. Credentials may allow the folder alone.
+ *
+ * @param folder of the files; '' for the top of the bucket
+ * @throws SluiceError `destination.invalid_config` if the address is not that of the bucket
+ */
+export async function probeStore(
+  connection: S3Connection,
+  folder: string,
+  signal: AbortSignal,
+  journal?: UploadJournal,
+): Promise<StoreTraits> {
+  const trial = trialOf(connection, signal);
+  const problem = await findWrongAddress(trial, folder, signal).catch(() => null);
+  if (problem) throw new SluiceError('destination.invalid_config', problem);
+  try {
+    return await probeAt(markerKey(parentOf(folder)), connection, trial, signal, journal);
+  } catch (error) {
+    if (folder === '' || codeOf(error) !== 'destination.access_denied') throw error;
+    return await probeAt(markerKey(folder), connection, trial, signal, journal);
+  }
+}
+
+async function probeAt(
+  key: string,
+  connection: S3Connection,
+  trial: S3Connection,
+  signal: AbortSignal,
+  journal?: UploadJournal,
+): Promise<StoreTraits> {
+  const keys = [key];
+  // If this process is killed, the sweep removes it. The note is also that of the uploads.
+  await journal?.starting(key);
+  let uploads: UploadTrial | null = null;
+  try {
+    const puts = await probePuts(trial, key, signal);
+    const form = puts.ifMatch === 'none' ? 'quoted' : puts.ifMatch;
+    const isFree = await deleteObjects(trial, keys).then(
+      () => true,
+      () => false,
+    );
+    const second = isFree ? key : `${key}-upload`;
+    if (!isFree) {
+      keys.push(second);
+      await journal?.starting(second);
+    }
+    uploads = new UploadTrial(trial, lastWords(connection), second, signal, journal);
+    return { ...puts, ...(await uploads.run(form)), parts: connection.parts };
+  } finally {
+    // The permission to delete may be missing. This failure is not the result.
+    const done = uploads?.mayBeUnknown ? keys.slice(0, -1) : keys;
+    await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs))
+      .then(() => Promise.all(done.map((each) => journal?.ended({ key: each, uploadId: '' }))))
+      .catch(() => {});
+  }
+}
+
+/** The part of a probe that a manifest depends on. Begins no upload, so it leaves none behind. */
+export async function probePutsOf(
+  connection: S3Connection,
+  folder: string,
+  signal: AbortSignal,
+): Promise<PutTraits> {
+  const key = markerKey(folder);
+  try {
+    return await probePuts(trialOf(connection, signal), key, signal);
+  } finally {
+    await deleteObjects(connection, [key], AbortSignal.timeout(cleanupMs)).catch(() => {});
+  }
+}
+
+type PutTraits = Pick<StoreTraits, 'ifNoneMatch' | 'ifMatch'>;
+
+/** The folder that a folder is in; '' for the top of the bucket. */
+function parentOf(folder: string): string {
+  return folder.slice(0, Math.max(0, folder.lastIndexOf('/')));
+}
+
+function markerKey(folder: string): string {
+  return `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
+}
+
+function trialOf(connection: S3Connection, signal: AbortSignal): S3Connection {
+  return {
+    ...connection,
+    // Earlier findings must not change the result.
+    traits: null,
+    request: (call, own, policy) =>
+      connection.request(call, AbortSignal.any([own, signal]), policy),
+  };
+}
+
+/** For what is left to do after the signal has ended the trial: no request is repeated. */
+function lastWords(connection: S3Connection): S3Connection {
+  return {
+    ...connection,
+    request: (call, own) => connection.request(call, own, once),
+  };
+}
+
+async function probePuts(
+  connection: S3Connection,
+  key: string,
+  signal: AbortSignal,
+): Promise<PutTraits> {
+  let version = 0;
+  const put = async (condition: PutCondition): Promise<void> => {
+    version += 1;
+    const body = Buffer.from(`{"sluice":"tests this store","version":${version}}\n`);
+    try {
+      await putSmallObject(connection, key, body, condition, { signal });
+    } catch (error) {
+      // An earlier try of this put may have succeeded though its answer was lost.
+      const found = isRefusal(error) ? await readObject(connection, key, { signal }) : null;
+      if (found === null || !(await hasBytes(found.body, body))) throw error;
+    }
+  };
+  const created = await outcomeOf(() => put({ IfNoneMatch: '*' }));
+  // What fails here is no matter of a condition. Collisions are repeated.
+  if (created !== 'done' && (await outcomeOf(() => put(null))) !== 'done') await put(null);
+  const again = await outcomeOf(() => put({ IfNoneMatch: '*' }));
+  const ifNoneMatch = created === 'done' && again === 'refused';
+  for (const form of ['quoted', 'unquoted'] as const) {
+    const tag = (await headObject(connection, key))?.ETag;
+    if (!tag) break;
+    const right = await outcomeOf(() => put({ IfMatch: tagInForm(tag, form) }));
+    if (right !== 'done') continue;
+    const wrong = await outcomeOf(() => put({ IfMatch: tagInForm(randomTag(), form) }));
+    if (wrong === 'refused') return { ifNoneMatch, ifMatch: form };
+  }
+  return { ifNoneMatch, ifMatch: 'none' };
+}
+
+/**
+ * Tries what a store does with uploads. Each trial has its own upload, because a refusal may end it.
+ */
+class UploadTrial {
+  readonly #connection: S3Connection;
+  readonly #lastWords: S3Connection;
+  readonly #key: string;
+  readonly #signal: AbortSignal;
+  readonly #journal: UploadJournal | undefined;
+  #checksums = true;
+  /** The store may have begun an upload whose answer was lost: the note of the key must stay. */
+  mayBeUnknown = false;
+  /** The upload that was completed last: the object is from it. */
+  #last: { readonly upload: UploadRef; readonly checksums: boolean } | null = null;
+
+  constructor(
+    connection: S3Connection,
+    lastWords: S3Connection,
+    key: string,
+    signal: AbortSignal,
+    journal: UploadJournal | undefined,
+  ) {
+    this.#connection = connection;
+    this.#lastWords = lastWords;
+    this.#key = key;
+    this.#signal = signal;
+    this.#journal = journal;
+  }
+
+  async run(form: TagForm): Promise<Omit<StoreTraits, keyof PutTraits | 'parts'>> {
+    const created = await this.#create();
+    const again =
+      created === 'done' ? await this.#outcome({ IfNoneMatch: '*' }) : ('unknown' as const);
+    const tag = (await headObject(this.#connection, this.#key))?.ETag;
+    const wrong = await this.#outcome({ IfMatch: tagInForm(randomTag(), form) });
+    const right =
+      tag && wrong === 'refused'
+        ? await this.#outcome({ IfMatch: tagInForm(tag, form) })
+        : ('unknown' as const);
+    return {
+      completeIfNoneMatch: again === 'refused',
+      completeIfMatch: right === 'done',
+      checksums: this.#checksums,
+      sealsUploads: await this.#refusesLateParts(),
+    };
+  }
+
+  /** Sends a part to the last completed upload, with the same bytes, so the object stays readable. */
+  async #refusesLateParts(): Promise<boolean> {
+    const last = this.#last;
+    if (last === null) throw new SluiceError('internal.unexpected', 'no upload was completed');
+    const { upload, checksums } = last;
+    try {
+      await sendTrialPart(this.#connection, upload, checksums, this.#signal);
+      // A store may have recreated the upload.
+      await abortUpload(this.#connection, upload).catch(() => {});
+      return false;
+    } catch (error) {
+      if (isOfEveryRequest(error)) throw error;
+      // With an internal error it neither accepted nor refused the part: it may have accepted it.
+      return !isInternalError(error);
+    }
+  }
+
+  /** Creates the object, if possible on the condition that there is none. */
+  async #create(): Promise<Outcome> {
+    const created = await this.#outcome({ IfNoneMatch: '*' });
+    if (created === 'done') return created;
+    if (this.#checksums && (await this.#outcome(null)) === 'done') return created;
+    // Perhaps the store refuses the checksums.
+    this.#checksums = false;
+    const plain = await this.#outcome({ IfNoneMatch: '*' });
+    if (plain !== 'done') await this.#complete(null);
+    return plain;
+  }
+
+  #outcome(condition: PutCondition): Promise<Outcome> {
+    return outcomeOf(() => this.#complete(condition));
+  }
+
+  async #complete(condition: PutCondition): Promise<void> {
+    const key = this.#key;
+    const connection = {
+      ...this.#connection,
+      ...(this.#checksums ? {} : { traits: withoutTraits }),
+    };
+    const options = { key, contentType: 'text/plain' };
+    const wasUnknown = this.mayBeUnknown;
+    this.mayBeUnknown = true;
+    const { upload, checksums, alone } = await createUpload(connection, options, this.#signal);
+    this.mayBeUnknown = wasUnknown || !alone;
+    // The note stays until the object is gone too.
+    await this.#journal?.started(upload, false);
+    this.#checksums &&= checksums;
+    try {
+      await this.#sendAndComplete(upload, checksums, condition);
+    } catch (error) {
+      if (!this.#signal.aborted) await abortUpload(connection, upload);
+      else await abortUpload(this.#lastWords, upload, AbortSignal.timeout(cleanupMs));
+      await this.#journal?.ended(upload);
+      throw error;
+    }
+    await this.#journal?.ended(upload);
+  }
+
+  async #sendAndComplete(
+    upload: UploadRef,
+    checksums: boolean,
+    condition: PutCondition,
+  ): Promise<void> {
+    const connection = this.#connection;
+    const part = await sendTrialPart(connection, upload, checksums, this.#signal);
+    try {
+      await connection.request(
+        (client, send) => client.send(completion(upload, [part], condition), send),
+        this.#signal,
+      );
+    } catch (error) {
+      // The answer of an earlier try may have been lost.
+      const found = isRefusal(error) ? await headObject(connection, upload.key) : null;
+      if (found === null || !isOwnObject(upload, found.Metadata)) throw error;
+    }
+    const bytes = (await headObject(connection, upload.key))?.ContentLength;
+    if (bytes !== part.bytes) {
+      const detail = `${bytes} bytes of ${part.bytes} are kept`;
+      throw new SluiceError('destination.invalid_config', detail);
+    }
+    this.#last = { upload, checksums };
+  }
+}
+
+function sendTrialPart(
+  connection: S3Connection,
+  upload: UploadRef,
+  checksums: boolean,
+  signal: AbortSignal,
+): Promise<UploadPart> {
+  const body = Buffer.from(`Sluice tests this store: ${upload.uploadId}\n`);
+  const sha256 = signsParts(connection, checksums);
+  const digest = new PartDigest({ crc32: checksums, sha256, md5: !checksums });
+  digest.update(body);
+  return uploadPart(connection, upload, 1, body, digest.end(), signal);
+}
+
+const withoutTraits: StoreTraits = {
+  ifNoneMatch: false,
+  ifMatch: 'none',
+  completeIfNoneMatch: false,
+  completeIfMatch: false,
+  checksums: false,
+  sealsUploads: false,
+  parts: usualParts,
+};
+
+function randomTag(): string {
+  return randomBytes(16).toString('hex');
+}
+
+/** `unknown`: the store does not support the request. */
+type Outcome = 'done' | 'refused' | 'unknown';
+
+/** A collision (409) says nothing about the condition, and is transient. */
+const maxCollisions = 3;
+
+async function outcomeOf(write: () => Promise<unknown>): Promise<Outcome> {
+  for (let collisions = 0; ; collisions += 1) {
+    try {
+      await write();
+      return 'done';
+    } catch (error) {
+      if (!(error instanceof SluiceError)) throw error;
+      if (isNotImplemented(error)) return 'unknown';
+      const status = error.cause instanceof StoreError ? error.cause.status : undefined;
+      if (error.code === 'destination.conflict') {
+        if (status === 412) return 'refused';
+        if (status !== 409) return 'unknown';
+        if (collisions < maxCollisions) continue;
+      }
+      if (isOfEveryRequest(error)) throw error;
+      return 'unknown';
+    }
+  }
+}
+
+/** What says nothing about the one thing that is tried out: it ends any request at this moment. */
+const ofEveryRequest: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  ...(['destination.throttled', 'destination.stalled'] as const),
+  ...(['destination.invalid_credentials', 'destination.expired_credentials'] as const),
+  ...(['destination.wrong_region', 'destination.kms_denied'] as const),
+  'destination.endpoint_forbidden',
+]);
+
+/** Answers of a proxy or of a store that is starting. */
+const outages: ReadonlySet<number> = new Set([408, 502, 503, 504]);
+
+function isOfEveryRequest(error: unknown): boolean {
+  if (!(error instanceof SluiceError) || !(error.cause instanceof StoreError)) return true;
+  const { status } = error.cause;
+  return status === undefined || outages.has(status) || ofEveryRequest.has(error.code);
+}
+
+function isRefusal(error: unknown): boolean {
+  if (!(error instanceof SluiceError)) return false;
+  return error.code === 'destination.conflict' || error.code === 'destination.upload_lost';
+}

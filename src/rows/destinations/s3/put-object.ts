@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { RetryPolicy } from '../../../foundation/domain/retry-policy.ts';
+import type { ManifestTag, PutLease } from '../destination.ts';
+import { objectHeaders, type S3Connection } from './client.ts';
+import { conditionHeaders, type PutCondition } from './conditions.ts';
+import { isNotImplemented, refusesChecksums } from './errors.ts';
+import type { StoreRequest } from './store-client.ts';
+
+/** What the store named. */
+export type Put = { readonly etag: ManifestTag };
+
+export const once: RetryPolicy = { maxAttempts: 1, baseMs: 0, capMs: 0 };
+
+/** When an object may be put. */
+export interface PutTime {
+  /** Of the run; absent: the put may come at any time. */
+  readonly lease?: PutLease | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** An object that is sent in one request. */
+export interface WholeObject extends Pick<StoreRequest, 'key' | 'payloadHash'> {
+  readonly body: Uint8Array;
+  /** Hexadecimal digest of the body, if the caller has it. */
+  readonly md5?: string | null;
+  /** Besides those of the condition and the encryption. */
+  readonly headers: NonNullable<StoreRequest['headers']>;
+}
+
+/**
+ * Each put has a Content-MD5: a bucket with Object Lock takes no object without a checksum, and every store knows this one.
+ *
+ * The lease is looked at with the connection open, right before the first byte: name lookup, handshakes and waits
+ * between tries may take long, and a process may freeze in each.
+ *
+ * @throws SluiceError `destination.unavailable` if the answer names no tag, as a page of a proxy does not;
+ *   `run.lease_lost`
+ */
+export async function putObject(
+  connection: S3Connection,
+  { headers: given, md5, ...object }: WholeObject,
+  condition: PutCondition,
+  { signal, lease }: PutTime,
+  policy?: RetryPolicy,
+): Promise<{ readonly etag: string }> {
+  const checkLease = () => {
+    if (lease?.holds() === false) throw new SluiceError('run.lease_lost');
+  };
+  let tries = 0;
+  const put = (digest: string | undefined) =>
+    connection.request(
+      async (client, send) => {
+        tries += 1;
+        // A store may have refused the first try because its time is later than that of our machine, which was frozen.
+        await lease?.extend(tries > 1);
+        const { headers } = await client.send(
+          {
+            ...{ ...object, method: 'PUT', query: { 'x-id': 'PutObject' } },
+            headers: {
+              ...{ ...given, 'content-md5': digest },
+              ...{ ...objectHeaders(connection), ...conditionHeaders(condition) },
+            },
+          },
+          { ...send, beforeSend: checkLease },
+        );
+        if (headers.etag) return { etag: headers.etag };
+        throw new SluiceError(
+          'destination.unavailable',
+          `HTTP 200 without an ETag to the put of ${object.key}`,
+        );
+      },
+      signal,
+      policy,
+    );
+  const digest = md5 ?? createHash('md5').update(object.body).digest('hex');
+  return put(encodeHex(digest)).catch((error: unknown) => {
+    // 501 is about a condition too, which the caller knows.
+    if (isNotImplemented(error) || !refusesChecksums(error)) throw error;
+    return put(undefined);
+  });
+}
+
+/** The form that `Content-MD5` has. */
+export function encodeHex(digest: string): string {
+  return Buffer.from(digest, 'hex').toString('base64');
+}
+
+/** Puts an object of our own: a manifest, a file of a table, or a marker. @throws as `putObject` does */
+export async function putSmallObject(
+  connection: S3Connection,
+  key: string,
+  body: Uint8Array,
+  condition: PutCondition,
+  time: PutTime,
+  policy?: RetryPolicy,
+): Promise<Put> {
+  const headers = { 'content-type': contentTypeOf(key) };
+  return putObject(connection, { key, body, headers }, condition, time, policy);
+}
+
+function contentTypeOf(key: string): string {
+  if (key.endsWith('.avro')) return 'avro/binary';
+  return key.endsWith('.text') ? 'text/plain' : 'application/json';
+}

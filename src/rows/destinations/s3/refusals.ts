@@ -1,0 +1,229 @@
+import type { ErrorCode } from '../../../foundation/domain/errors.ts';
+
+/** What is known of a refused request. */
+export interface Refusal {
+  /** The operation as S3 names it; null if it is not known. */
+  readonly operation: string | null;
+  /** The store's code. */
+  readonly name: string;
+  /** The store's words. */
+  readonly message: string;
+  readonly status: number | undefined;
+  /** The region that the store names. */
+  readonly region: string | undefined;
+  /** The address that the store names. */
+  readonly location: string | undefined;
+}
+
+/** What a refusal means for the owner of the export. */
+export interface Verdict {
+  readonly code: ErrorCode;
+  /** The field of the config to change, if it is known. */
+  readonly field?: string;
+  /** A sentence about what to do, which follows the words of the store. */
+  readonly advice?: string;
+}
+
+/** The permission that each operation needs, and what it is for. */
+export const permissions: Readonly<Record<string, readonly [permission: string, use: string]>> = {
+  PutObject: ['s3:PutObject', 'write files'],
+  CreateMultipartUpload: ['s3:PutObject', 'write files'],
+  UploadPart: ['s3:PutObject', 'write files'],
+  CompleteMultipartUpload: ['s3:PutObject', 'write files'],
+  AbortMultipartUpload: ['s3:AbortMultipartUpload', 'abort uploads'],
+  GetObject: ['s3:GetObject', 'read files'],
+  HeadObject: ['s3:GetObject', 'read files'],
+  DeleteObject: ['s3:DeleteObject', 'delete files'],
+  ListObjectsV2: ['s3:ListBucket', 'list the bucket'],
+  ListMultipartUploads: ['s3:ListBucketMultipartUploads', 'list uploads'],
+  ListParts: ['s3:ListMultipartUploadParts', 'list the parts of an upload'],
+  AssumeRole: ['sts:AssumeRole', 'assume the role'],
+};
+
+/** Codes of S3, S3-compatible stores, STS and KMS whose meaning depends on nothing else. */
+const codes: Readonly<Record<string, ErrorCode>> = {
+  AccessDenied: 'destination.access_denied',
+  AccessDeniedException: 'destination.access_denied',
+  AccountProblem: 'destination.access_denied',
+  AllAccessDisabled: 'destination.access_denied',
+  Forbidden: 'destination.access_denied',
+  NotSignedUp: 'destination.access_denied',
+  CredentialsProviderError: 'destination.invalid_credentials',
+  IncompleteSignature: 'destination.invalid_credentials',
+  InvalidAccessKeyId: 'destination.invalid_credentials',
+  InvalidClientTokenId: 'destination.invalid_credentials',
+  InvalidSecurity: 'destination.invalid_credentials',
+  InvalidToken: 'destination.invalid_credentials',
+  SignatureDoesNotMatch: 'destination.invalid_credentials',
+  UnrecognizedClientException: 'destination.invalid_credentials',
+  ExpiredToken: 'destination.expired_credentials',
+  ExpiredTokenException: 'destination.expired_credentials',
+  TokenRefreshRequired: 'destination.expired_credentials',
+  NoSuchBucket: 'destination.bucket_not_found',
+  // Callers that ask for an object have handled its absence already.
+  NotFound: 'destination.bucket_not_found',
+  AuthorizationHeaderMalformed: 'destination.wrong_region',
+  BucketRegionError: 'destination.wrong_region',
+  IllegalLocationConstraintException: 'destination.wrong_region',
+  IncorrectEndpoint: 'destination.wrong_region',
+  InvalidRegion: 'destination.wrong_region',
+  PermanentRedirect: 'destination.wrong_region',
+  Redirect: 'destination.wrong_region',
+  // Also of the endpoint of another region: a new bucket answers so at each address but its own.
+  TemporaryRedirect: 'destination.wrong_region',
+  Throttling: 'destination.throttled',
+  ThrottlingException: 'destination.throttled',
+  RequestLimitExceeded: 'destination.throttled',
+  SlowDown: 'destination.throttled',
+  TooManyRequests: 'destination.throttled',
+  'KMS.ThrottlingException': 'destination.throttled',
+  'KMS.KMSInternalException': 'destination.unavailable',
+  'KMS.DependencyTimeoutException': 'destination.unavailable',
+  InternalError: 'destination.unavailable',
+  OperationAborted: 'destination.unavailable',
+  RequestTimeout: 'destination.unavailable',
+  // The next try is signed with the store's time.
+  RequestTimeTooSkewed: 'destination.unavailable',
+  ServiceUnavailable: 'destination.unavailable',
+  BadDigest: 'destination.unavailable',
+  IncompleteBody: 'destination.unavailable',
+  XAmzContentChecksumMismatch: 'destination.unavailable',
+  XAmzContentSHA256Mismatch: 'destination.unavailable',
+  AbortError: 'destination.unavailable',
+  ConditionalRequestConflict: 'destination.conflict',
+  // An If-Match on an object that no longer exists.
+  NoSuchKey: 'destination.conflict',
+  PreconditionFailed: 'destination.conflict',
+  InvalidPart: 'destination.upload_lost',
+  NoSuchUpload: 'destination.upload_lost',
+};
+
+/**
+ * For other codes in an error document that was read whole. With any other 4xx the store refuses the
+ * request itself, so the config is wrong.
+ */
+const statuses: Readonly<Record<number, ErrorCode>> = {
+  401: 'destination.invalid_credentials',
+  403: 'destination.access_denied',
+  404: 'destination.bucket_not_found',
+  408: 'destination.unavailable',
+  409: 'destination.conflict',
+  412: 'destination.conflict',
+  425: 'destination.unavailable',
+  429: 'destination.throttled',
+  501: 'destination.invalid_config',
+};
+
+/** A row of the table: the first that is true of a refusal decides. */
+interface Rule {
+  readonly when: (refusal: Refusal) => boolean;
+  readonly then: (refusal: Refusal) => Verdict;
+}
+
+const isPartRequest = ({ operation }: Refusal) =>
+  operation === 'UploadPart' || operation === 'CompleteMultipartUpload';
+
+const isAbout = (pattern: RegExp) => (refusal: Refusal) =>
+  pattern.test(refusal.name) || pattern.test(refusal.message);
+
+/** What many stores say in codes of their own. */
+const rules: readonly Rule[] = [
+  {
+    when: isAbout(/second.?level.?domain.?forbidden|path.?style|virtual.?(?:host|style)/i),
+    then: () => ({
+      code: 'destination.invalid_config',
+      field: 'use_virtual_style_addressing',
+      advice: 'Change use_virtual_style_addressing: the store takes the bucket in the host.',
+    }),
+  },
+  {
+    when: (refusal) =>
+      codes[refusal.name] === 'destination.wrong_region' ||
+      [301, 302, 307, 308].includes(refusal.status ?? 0),
+    then: judgeAddress,
+  },
+  {
+    when: (refusal) => isPartRequest(refusal) && isAboutParts(refusal),
+    then: () => ({ code: 'destination.invalid_parts', field: 'max_file_size_mb' }),
+  },
+  {
+    when: ({ name }) => name === 'EntityTooLarge',
+    then: () => ({
+      code: 'destination.invalid_config',
+      field: 'max_file_size_mb',
+      advice: 'Set max_file_size_mb to a smaller number.',
+    }),
+  },
+  {
+    when: isAbout(/quota|insufficientstorage/i),
+    then: () => ({
+      code: 'destination.access_denied',
+      advice: 'Raise the quota of the bucket or of the account, or delete objects.',
+    }),
+  },
+  {
+    when: ({ name, message }) =>
+      (name === 'AccessDenied' && /\bkms:/i.test(message)) ||
+      (name.startsWith('KMS.') && !(name in codes)),
+    then: () => ({ code: 'destination.kms_denied', field: 'kms_key_id' }),
+  },
+];
+
+/** The meaning of a refusal: by operation and answer. Null: neither code nor status is known. */
+export function judgeRefusal(refusal: Refusal): Verdict | null {
+  const rule = rules.find(({ when }) => when(refusal));
+  if (rule) return rule.then(refusal);
+  const { name, status } = refusal;
+  const code = codes[name] ?? (status === undefined ? undefined : codeOfStatus(status));
+  if (code === undefined) return null;
+  return code === 'destination.access_denied' ? denied(code, refusal) : { code };
+}
+
+/** Whether a name says what happened, also without a status. */
+export function isKnownCode(name: string): boolean {
+  return name in codes;
+}
+
+function codeOfStatus(status: number): ErrorCode {
+  const listed = statuses[status];
+  if (listed) return listed;
+  // A success that could not be read was cut or damaged in transit.
+  return status >= 500 || status < 400 ? 'destination.unavailable' : 'destination.invalid_config';
+}
+
+/** The store's words may name the action, which can be a right beside that of the operation. */
+function denied(code: ErrorCode, { operation, message }: Refusal): Verdict {
+  const named = /\bs3:[A-Z][A-Za-z]+/.exec(message)?.[0];
+  const [permission, use] = permissions[operation ?? ''] ?? [];
+  if (!permission) return { code };
+  return { code, advice: `The credentials may not ${use}: ${named ?? permission} was refused.` };
+}
+
+/** The bucket is elsewhere. The store may say where: its region, or an address. */
+function judgeAddress({ name, message, region, location }: Refusal): Verdict {
+  const code = 'destination.wrong_region';
+  if (region !== undefined) {
+    const at = location === undefined ? '' : `, at ${location}`;
+    return { code, field: 'region', advice: `The bucket is in ${region}${at}. Set region to it.` };
+  }
+  if (location !== undefined) {
+    const advice = `The store redirects to ${location}. Set region and endpoint_url to match it.`;
+    return { code, field: 'endpoint_url', advice };
+  }
+  if (name !== 'AuthorizationHeaderMalformed') {
+    return { code, field: 'region', advice: 'Set region and endpoint_url to those of the bucket.' };
+  }
+  // Stores also answer this to a malformed access key.
+  return /\bregion\b/i.test(message)
+    ? { code, field: 'region', advice: 'Set region to the region of the bucket.' }
+    : { code: 'destination.invalid_credentials', field: 'aws_access_key_id' };
+}
+
+const partCodes = /^(?:EntityTooSmall|EntityTooLarge|TooManyParts|InvalidPartNumber)$/;
+
+function isAboutParts({ name, message, status = 400 }: Refusal): boolean {
+  if (status < 400 || status >= 500 || [401, 403, 404].includes(status)) return false;
+  if (partCodes.test(name)) return true;
+  const isAboutOne = /\bparts?\b|\bpart.?number/i.test(message);
+  return isAboutOne && /number|\bsize|length|equal|\blimit|maximum|between \d/i.test(message);
+}

@@ -1,0 +1,276 @@
+import {
+  type Agent,
+  type ClientRequest,
+  request as httpRequest,
+  type IncomingMessage,
+} from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import { TLSSocket } from 'node:tls';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { DestinationContext, OwnedRequest } from '../destination.ts';
+import { checkLength, maxXmlBytes, nameOf, readAnswer } from './answer.ts';
+import { AnsweredError, readErrorAnswer } from './error-answer.ts';
+import { lateRequests } from './late-requests.ts';
+import { queryString } from './query-string.ts';
+import { StalledError, type StallLimits, watchForStall } from './stall-watch.ts';
+
+/** The parts of the SDK's request that are used here. */
+export interface SdkRequest {
+  readonly protocol: string;
+  readonly hostname: string;
+  readonly port?: number;
+  readonly path: string;
+  readonly query?: Record<string, string | readonly string[] | null>;
+  readonly method: string;
+  readonly headers: Record<string, string>;
+  readonly body?: Uint8Array | string;
+}
+
+type Limits = Pick<
+  DestinationContext,
+  'httpAgent' | 'httpsAgent' | 'connectTimeoutMs' | 'stallTimeoutMs' | 'minBytesPerSecond'
+>;
+
+/** A write counts as sent once the system took it, so stalls are seen at this granularity. */
+const writeBytes = 128 * 1024;
+
+/** Must move within a stall timeout; less is a trickle. */
+const minBytes = 1024;
+
+/** Answers such as 102 Processing that a store may send before its answer. */
+const maxInformational = 10;
+
+/**
+ * Sends the SDK's requests. The SDK's own handler counts a body as sent once it is queued and cannot
+ * detect a trickle; this one sees each write leave. It also limits each answer in bytes and time: any host
+ * may be named as a store. It follows no redirects and uses only the given agents, which it leaves open.
+ *
+ * @param tenant on whose behalf names are resolved
+ */
+export function createRequestHandler(limits: Limits, tenant: string) {
+  return {
+    metadata: { handlerProtocol: 'http/1.1' },
+    destroy: () => {},
+    updateHttpClientConfig: () => {},
+    httpHandlerConfigs: () => ({}),
+    async handle(request: SdkRequest, options: SendOptions = {}) {
+      const { body, ...answer } = await sendRequest(request, limits, tenant, options);
+      const isError = answer.statusCode < 200 || answer.statusCode >= 300;
+      // The SDK's own errors do not say what was asked.
+      if (isError && Buffer.isBuffer(body) && request.method === 'GET') {
+        const { statusCode, headers } = answer;
+        throw new AnsweredError(statusCode, headers, body.toString('utf8'), nameOf(request));
+      }
+      return { response: { ...answer, body: isError ? body : streamOf(body) } };
+    },
+  };
+}
+
+function streamOf(body: Buffer | IncomingMessage): Readable {
+  if (!Buffer.isBuffer(body)) return body;
+  return Readable.from(body.length === 0 ? [] : [body], { objectMode: false });
+}
+
+/** An answer as the store sent it. */
+export interface SentAnswer {
+  readonly statusCode: number;
+  readonly reason: string;
+  readonly headers: Record<string, string>;
+  /** A stream if it may have any length; an error's document is read whole. */
+  readonly body: Buffer | IncomingMessage;
+}
+
+/** The options of a command that the handler uses. */
+export interface SendOptions {
+  readonly abortSignal?: AbortSignal;
+  /**
+   * For a request that creates something which its answer names. If it is given up, it is not cut off:
+   * a late successful answer is passed to this function.
+   */
+  readonly onLateAnswer?: (body: string) => void;
+  /**
+   * Maximum bytes of the body of a successful answer; default: enough for XML. Null: the body is a stream
+   * of any length, and the caller must read it or leave it.
+   */
+  readonly maxBodyBytes?: number | null;
+  /** Called once the connection is open, right before the first byte. If it throws, nothing is sent. */
+  readonly beforeSend?: () => void;
+}
+
+/**
+ * @throws UnreadAnswer if an error's answer has no error document of S3; StalledError; SluiceError
+ *   `destination.invalid_answer`; errors of the connection
+ */
+export function sendRequest(
+  request: SdkRequest,
+  limits: Limits,
+  tenant: string,
+  options: SendOptions,
+): Promise<SentAnswer> {
+  const { abortSignal: signal, onLateAnswer, maxBodyBytes = maxXmlBytes, beforeSend } = options;
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(abortError(signal));
+    const outgoing = open(request, limits, tenant);
+    let givenUp = false;
+    const giveUp = (error: Error): void => {
+      if (givenUp) return;
+      if (onLateAnswer && lateRequests.keep(outgoing)) {
+        givenUp = true;
+        reject(error);
+      } else outgoing.destroy(error);
+    };
+    const onAbort = () => giveUp(abortError(signal));
+    signal?.addEventListener('abort', onAbort, { once: true });
+    outgoing.once('close', () => signal?.removeEventListener('abort', onAbort));
+    // Stays attached: after the response the reader gets the error, and it must not end the process
+    // here.
+    outgoing.on('error', reject);
+    limitInformational(outgoing, request);
+    outgoing.once('response', (response) => {
+      const statusCode = response.statusCode ?? 0;
+      const headers = Object.fromEntries(
+        Object.entries(response.headers).map(([name, value]) => [name, String(value)]),
+      );
+      const answer = (body: Buffer | IncomingMessage) =>
+        resolve({ statusCode, reason: response.statusMessage ?? '', headers, body });
+      const isSuccess = statusCode >= 200 && statusCode < 300;
+      try {
+        checkLength(`the ETag of the answer to ${nameOf(request)}`, headers.etag);
+      } catch (error) {
+        response.destroy();
+        return reject(error);
+      }
+      if (!isSuccess) {
+        if (givenUp) response.destroy();
+        else readErrorAnswer(response, request.method, nameOf(request)).then(answer, reject);
+      } else if (maxBodyBytes === null) answer(response);
+      else {
+        const hear = (body: Buffer) => {
+          if (givenUp) onLateAnswer?.(body.toString('utf8'));
+          else answer(body);
+        };
+        readAnswer(response, request, maxBodyBytes).then(hear, reject);
+      }
+    });
+    limitConnect(outgoing, limits.connectTimeoutMs);
+    let sentBytes = () => 0;
+    const send = () => {
+      sentBytes = writeBody(outgoing, request.body);
+    };
+    if (beforeSend) sendChecked(outgoing, beforeSend, send);
+    else send();
+    watchForStall(outgoing, () => sentBytes(), stallLimits(request, limits), giveUp);
+  });
+}
+
+/** Each costs time and memory, and none ends the wait for the answer. */
+function limitInformational(outgoing: ClientRequest, request: SdkRequest): void {
+  let seen = 0;
+  outgoing.on('information', () => {
+    seen += 1;
+    if (seen <= maxInformational) return;
+    const detail = `more than ${maxInformational} informational answers to ${nameOf(request)}`;
+    outgoing.destroy(new SluiceError('destination.invalid_answer', detail));
+  });
+}
+
+function open(request: SdkRequest, limits: Limits, tenant: string): ClientRequest {
+  const secure = request.protocol !== 'http:';
+  const agent: Agent = secure ? limits.httpsAgent : limits.httpAgent;
+  const query = queryString(request.query ?? {});
+  const owned: OwnedRequest = { tenant };
+  return (secure ? httpsRequest : httpRequest)({
+    ...owned,
+    agent,
+    host: request.hostname.replace(/^\[|\]$/g, ''),
+    port: request.port,
+    method: request.method,
+    path: query === '' ? request.path : `${request.path}?${query}`,
+    headers: request.headers,
+  });
+}
+
+/** Nothing leaves before the first write, so a check between it and the open connection is the last of all. */
+function sendChecked(outgoing: ClientRequest, check: () => void, send: () => void): void {
+  const sendNow = () => {
+    if (outgoing.destroyed) return;
+    try {
+      check();
+    } catch (error) {
+      outgoing.destroy(error as Error);
+      return;
+    }
+    send();
+  };
+  outgoing.once('socket', (socket: Socket) => {
+    const opens = openingOf(socket);
+    if (opens === null) sendNow();
+    else socket.once(opens, sendNow);
+  });
+}
+
+/** The event that says that bytes can be sent; null if they can be now. */
+function openingOf(socket: Socket): 'connect' | 'secureConnect' | null {
+  // Until the handshake is complete.
+  if (socket instanceof TLSSocket) return socket.alpnProtocol !== null ? null : 'secureConnect';
+  return socket.connecting ? 'connect' : null;
+}
+
+/** Writes piece by piece, each after the one before was sent. @returns the bytes sent so far */
+function writeBody(outgoing: ClientRequest, body: Uint8Array | string | undefined): () => number {
+  const bytes = typeof body === 'string' ? Buffer.from(body) : (body ?? new Uint8Array(0));
+  let sent = 0;
+  // One call sends the headers and a small body in one packet.
+  if (bytes.length <= writeBytes) {
+    outgoing.end(bytes, () => {
+      sent = bytes.length;
+    });
+    return () => sent;
+  }
+  const writeNext = (): void => {
+    if (sent >= bytes.length) {
+      outgoing.end();
+      return;
+    }
+    const chunk = bytes.subarray(sent, sent + writeBytes);
+    outgoing.write(chunk, (error) => {
+      if (error) return;
+      sent += chunk.length;
+      writeNext();
+    });
+  };
+  writeNext();
+  return () => sent;
+}
+
+function limitConnect(outgoing: ClientRequest, connectTimeoutMs: number): void {
+  outgoing.once('socket', (socket: Socket) => {
+    if (!socket.connecting) return;
+    const timer = setTimeout(() => {
+      outgoing.destroy(Object.assign(new Error('No connection in time'), { code: 'ETIMEDOUT' }));
+    }, connectTimeoutMs);
+    socket.once('connect', () => clearTimeout(timer));
+    outgoing.once('close', () => clearTimeout(timer));
+  });
+}
+
+/**
+ * A store may need minutes to complete an upload, and sends a blank now and then (API reference of
+ * CompleteMultipartUpload). So each byte counts there, within a total limit.
+ */
+function stallLimits(request: SdkRequest, limits: Limits): StallLimits {
+  const { stallTimeoutMs } = limits;
+  const completes = request.method === 'POST' && request.query?.uploadId !== undefined;
+  return completes
+    ? { stallTimeoutMs, minBytes: 1, totalMs: 10 * stallTimeoutMs, minBytesPerSecond: null }
+    : { stallTimeoutMs, minBytes, totalMs: null, minBytesPerSecond: limits.minBytesPerSecond };
+}
+
+function abortError(signal: AbortSignal | undefined): Error {
+  if (signal?.reason instanceof DOMException && signal.reason.name === 'TimeoutError') {
+    return new StalledError();
+  }
+  return Object.assign(new Error('The request was aborted'), { name: 'AbortError' });
+}

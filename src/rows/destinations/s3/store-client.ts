@@ -1,0 +1,178 @@
+import type { IncomingMessage } from 'node:http';
+import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
+import { systemClock } from '../../../foundation/domain/clock.ts';
+import { nameOf } from './answer.ts';
+import { AnsweredError } from './error-answer.ts';
+import { encode, queryString } from './query-string.ts';
+import type { SdkRequest, SendOptions, SentAnswer } from './request-handler.ts';
+import {
+  type AccessKeys,
+  emptyHash,
+  RequestSigner,
+  type SigningScope,
+  sha256,
+} from './sign-request.ts';
+import { readShortXml, textsBelow } from './xml.ts';
+
+/** A request for one object, or for an upload of it. */
+export interface StoreRequest {
+  readonly method: 'DELETE' | 'GET' | 'HEAD' | 'POST' | 'PUT';
+  readonly key: string;
+  readonly query?: Readonly<Record<string, string>>;
+  /** Names are lower-case. Undefined ones are left out. */
+  readonly headers?: Readonly<Record<string, string | undefined>>;
+  readonly body?: Uint8Array;
+  /** Hexadecimal SHA-256 of the body, or `UNSIGNED-PAYLOAD`; default: computed here. */
+  readonly payloadHash?: string;
+}
+
+/** A successful answer. */
+export interface StoreAnswer {
+  readonly headers: Readonly<Record<string, string>>;
+  /** A stream if the request was sent with `maxBodyBytes` null. */
+  readonly body: Buffer | IncomingMessage;
+}
+
+/**
+ * Sends requests to one bucket. A run sends the few that `send` knows; building and signing them by the SDK
+ * took most of the time of a small run. The SDK serves what is rare: lists.
+ */
+export interface StoreClient {
+  /** @throws the errors that `toDestinationError` knows */
+  send(request: StoreRequest, options: SendOptions): Promise<StoreAnswer>;
+  readonly sdk: S3Client;
+}
+
+export interface StoreClientOptions {
+  readonly bucket: string;
+  /** Of each request. */
+  readonly headers?: Readonly<Record<string, string | undefined>>;
+  /** Of the SDK's client, which is made when it is needed. */
+  readonly sdk: S3ClientConfig & {
+    readonly region: string;
+    readonly endpoint?: string;
+    readonly forcePathStyle: boolean;
+  };
+  /** Null: the SDK finds them, and renews them. */
+  readonly keys: AccessKeys | null;
+  readonly send: (request: SdkRequest, options: SendOptions) => Promise<SentAnswer>;
+}
+
+export function openStoreClient({
+  bucket,
+  headers: always,
+  sdk,
+  keys,
+  send,
+}: StoreClientOptions): StoreClient & {
+  close(): void;
+} {
+  let made: S3Client | null = null;
+  const getSdk = () => {
+    made ??= new S3Client(sdk);
+    return made;
+  };
+  let place: Place | null = null;
+  /** What the store's clock is ahead of ours. */
+  let aheadMs = 0;
+  return {
+    get sdk() {
+      return getSdk();
+    },
+    async send(request, options) {
+      place ??= placeOf(bucket, sdk);
+      const { url, signer } = place;
+      const given = Object.entries({ ...always, ...request.headers });
+      const { method, query = {}, body } = request;
+      const path = `${place.path}/${request.key.split('/').map(encode).join('/')}`;
+      const unsigned = {
+        method,
+        path,
+        query: queryString(query),
+        headers: { host: url.host, ...Object.fromEntries(given.filter(isGiven)) },
+        payloadHash: request.payloadHash ?? (body === undefined ? emptyHash : sha256(body)),
+      };
+      const now = systemClock.now() + aheadMs;
+      const headers = signer.sign(unsigned, keys ?? (await getSdk().config.credentials()), now);
+      headers['user-agent'] = 'app/sluice';
+      if (body !== undefined) headers['content-length'] = String(body.length);
+      const { protocol, hostname, port } = url;
+      const sent: SdkRequest = {
+        ...{ protocol, hostname, method, path, query, headers },
+        ...(port === '' ? {} : { port: Number(port) }),
+        ...(body === undefined ? {} : { body }),
+      };
+      const answer = await send(sent, options);
+      aheadMs = correctClock(aheadMs, answer.headers.date);
+      return judge(answer, nameOf(sent));
+    },
+    close: () => made?.destroy(),
+  };
+}
+
+const isGiven = (header: [string, string | undefined]): header is [string, string] =>
+  header[1] !== undefined;
+
+/** The signature of a request is valid for a quarter of an hour. */
+const maxSkewMs = 5 * 60_000;
+
+/** A signature has four digits for the year. */
+const lastSignedMs = Date.parse('9999-12-31T00:00:00Z');
+
+/** @param date the store's time, of an answer */
+function correctClock(aheadMs: number, date: string | undefined): number {
+  const theirs = Date.parse(date ?? '');
+  if (theirs < 0 || theirs > lastSignedMs) return aheadMs;
+  const now = systemClock.now();
+  return Math.abs(theirs - (now + aheadMs)) >= maxSkewMs ? theirs - now : aheadMs;
+}
+
+/** @throws AnsweredError if the store refused the request, or failed after it began to answer with 200 */
+function judge({ statusCode, headers, body }: SentAnswer, operation: string): StoreAnswer {
+  if (!Buffer.isBuffer(body)) return { headers, body };
+  const isSuccess = statusCode >= 200 && statusCode < 300;
+  const saysError =
+    body.length > 0 && body.toString('latin1', body.length - 16).endsWith('</Error>');
+  if (isSuccess && !saysError) return { headers, body };
+  const status = isSuccess ? 503 : statusCode;
+  throw new AnsweredError(status, headers, body.toString('utf8'), operation);
+}
+
+/** The texts of an answer's elements below its root; empty if it is not XML. */
+export function textsOf(answer: StoreAnswer): ReadonlyMap<string, string> {
+  const found = readShortXml(answer.body.toString('utf8'));
+  return found ? textsBelow(found) : new Map();
+}
+
+/** Where the objects of a bucket are. */
+interface Place {
+  readonly url: URL;
+  /** Of the bucket, without a slash at its end. */
+  readonly path: string;
+  readonly signer: RequestSigner;
+}
+
+let rules: S3Client['config']['endpointProvider'] | null = null;
+
+/** The SDK knows the hosts of AWS's regions, and which buckets can be in a host name. */
+function placeOf(bucket: string, { region, endpoint, forcePathStyle }: StoreClientOptions['sdk']) {
+  rules ??= new S3Client({ region: 'us-east-1' }).config.endpointProvider;
+  const found = rules({
+    ...{ Bucket: bucket, Region: region, ForcePathStyle: forcePathStyle },
+    ...(endpoint === undefined ? {} : { Endpoint: endpoint }),
+    ...{ UseFIPS: false, UseDualStack: false, Accelerate: false, UseGlobalEndpoint: false },
+    ...{ DisableMultiRegionAccessPoints: true, DisableS3ExpressSessionAuth: true },
+    UseArnRegion: false,
+  });
+  const url = new URL(found.url.href);
+  const path = url.pathname.replace(/\/$/, '');
+  return { url, path, signer: new RequestSigner(scopeOf(found.properties, region)) };
+}
+
+function scopeOf(properties: Record<string, unknown> | undefined, region: string): SigningScope {
+  const [scheme] = (properties?.authSchemes ?? []) as readonly {
+    readonly signingName?: string;
+    readonly signingRegion?: string;
+  }[];
+  return { region: scheme?.signingRegion ?? region, service: scheme?.signingName ?? 's3' };
+}

@@ -1,0 +1,339 @@
+import { randomUUID } from 'node:crypto';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type {
+  CompleteOptions,
+  DestinationContext,
+  FileOptions,
+  FileWriter,
+  UploadJournal,
+  UploadPart,
+  UploadRef,
+} from '../destination.ts';
+import type { S3Connection } from './client.ts';
+import { completeUpload } from './complete-upload.ts';
+import { PartDigest, type PartSums } from './part-digest.ts';
+import { learnParts, type PartPlan, partSize, planParts } from './part-sizes.ts';
+import { type FilePut, putFile } from './put-file.ts';
+import { allowedParts, toDestinationError } from './errors.ts';
+import { abortUpload, codeOf, partEtag, signsParts, uploadPart } from './uploads.ts';
+
+/** Of a file's parts. */
+export type PartLimits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
+
+/** An upload that a writer fills. */
+export interface BegunUpload {
+  readonly upload: UploadRef;
+  /** Whether its parts have a CRC32. */
+  readonly checksums: boolean;
+  /** Parts that an earlier attempt sent and the store has. */
+  readonly known: readonly UploadPart[];
+  /** Whether another attempt, which may still run, has the upload too. */
+  readonly shared: boolean;
+}
+
+/** A file's first buffer, and how much larger each of the next is until it has the size of a part. */
+const firstBytes = 64 * 1024;
+const growth = 4;
+
+/** A cancelled run keeps its slot while its uploads are aborted. The sweep aborts the others. */
+export const abortPatienceMs = 5_000;
+
+/** For a file that begins without an upload. */
+export interface WithoutUpload {
+  readonly begin: () => Promise<BegunUpload>;
+  readonly probe: FilePut['probe'];
+}
+
+/**
+ * A file as a multipart upload. Once the next attempt has aborted an upload, no store can complete it. So a worker that
+ * lost its lease cannot put its object over a committed one. A single PutObject could, at any later time: therefore
+ * only a file at a key of its own is put so, and only if the key is free (docs/guarantees.md, C7).
+ */
+export class S3Writer implements FileWriter {
+  readonly #connection: S3Connection;
+  readonly #options: FileOptions;
+  readonly #limits: PartLimits;
+  readonly #plan: PartPlan;
+  readonly #journal: UploadJournal;
+  readonly #without: WithoutUpload | null;
+  /** Null as long as the file may be put at once. */
+  #begun: BegunUpload | null;
+  readonly #stop = new AbortController();
+  readonly #signal: AbortSignal;
+  readonly #inFlight = new Set<Promise<void>>();
+  /** Parts that arrived before an earlier one. */
+  readonly #early = new Map<number, UploadPart>();
+  readonly #known: ReadonlyMap<number, UploadPart>;
+  /** The parts that arrived, without a gap. */
+  readonly #parts: UploadPart[] = [];
+  /** Buffers to reuse: allocating one costs more than filling it. */
+  readonly #spare: Buffer[] = [];
+  #buffer: Buffer | null = null;
+  /** Of the part that is being filled; the buffer may still be smaller. */
+  #partBytes = 0;
+  #filled = 0;
+  #digest: PartDigest | null = null;
+  /** Of a file that is put at once. */
+  #sums: PartSums | null = null;
+  readonly #mark = randomUUID();
+  #nextNumber = 1;
+  #recorded: Promise<void> = Promise.resolve();
+  #failure: SluiceError | null = null;
+  #sealed = false;
+  #aborted = false;
+  /** Whether the tag of the first part is its MD5. */
+  #isDigest = false;
+  #result: { readonly etag: string } | null = null;
+
+  constructor(
+    connection: S3Connection,
+    options: FileOptions,
+    limits: PartLimits,
+    journal: UploadJournal,
+    begun: BegunUpload | null,
+    without: WithoutUpload | null,
+    signal?: AbortSignal,
+  ) {
+    this.#connection = connection;
+    this.#options = options;
+    this.#limits = limits;
+    this.#plan = planParts(limits, connection.parts, options.maxBytes ?? null);
+    this.#journal = journal;
+    this.#begun = begun;
+    this.#without = without;
+    this.#known = new Map(begun?.known.map((part) => [part.number, part]));
+    this.#signal = signal ? AbortSignal.any([this.#stop.signal, signal]) : this.#stop.signal;
+  }
+
+  get upload(): UploadRef | null {
+    return this.#begun?.upload ?? null;
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    if (this.#sealed) throw new SluiceError('internal.unexpected', 'write after complete');
+    let rest = bytes;
+    this.#throwFailure();
+    while (rest.length > 0) {
+      this.#buffer ??= this.#takeBuffer();
+      const taken = rest.subarray(0, this.#partBytes - this.#filled);
+      this.#buffer = this.#makeRoom(this.#buffer, this.#filled + taken.length);
+      this.#buffer.set(taken, this.#filled);
+      this.#digest ??= this.#openDigest();
+      this.#digest.update(taken);
+      this.#filled += taken.length;
+      rest = rest.subarray(taken.length);
+      if (this.#filled === this.#partBytes) await this.#sendPart();
+    }
+  }
+
+  async flush(): Promise<void> {
+    this.#throwFailure();
+    // An upload needs at least one part: an empty file has one empty part.
+    const unsent = this.#filled > 0 || this.#nextNumber === 1;
+    if (!this.#sealed && unsent && this.#begun !== null) await this.#sendPart();
+    this.#sealed = true;
+    await Promise.all(this.#inFlight);
+    this.#throwFailure();
+  }
+
+  async complete(options: CompleteOptions = {}): Promise<{ readonly etag: string }> {
+    if (this.#result === null) {
+      await this.flush();
+      const etag = this.#begun
+        ? await this.#completeUpload(this.#begun, options)
+        : await this.#put(options);
+      this.#result = { etag };
+    }
+    if (this.#begun) await this.#journal.ended(this.#begun.upload);
+    return this.#result;
+  }
+
+  async abort(): Promise<void> {
+    if (this.#result !== null || this.#aborted) return;
+    this.#fail(new SluiceError('destination.unavailable', 'the upload was aborted'));
+    await Promise.all(this.#inFlight);
+    if (this.#begun) {
+      const { upload } = this.#begun;
+      await abortUpload(this.#connection, upload, AbortSignal.timeout(abortPatienceMs));
+      await this.#journal.ended(upload);
+    }
+    this.#aborted = true;
+  }
+
+  async suspend(): Promise<void> {
+    if (this.#result !== null || this.#aborted) return;
+    this.#fail(new SluiceError('destination.unavailable', 'the upload was suspended'));
+    await Promise.all(this.#inFlight);
+  }
+
+  async #completeUpload(
+    { upload, shared }: BegunUpload,
+    options: CompleteOptions,
+  ): Promise<string> {
+    const areDigests = this.#isDigest && this.#parts.length === 1;
+    const whole = { parts: this.#parts, shared, areDigests, ...options };
+    try {
+      return await completeUpload(this.#connection, upload, whole, this.#signal);
+    } catch (error) {
+      if (codeOf(error) === 'destination.invalid_parts') this.#learn(null);
+      throw error;
+    }
+  }
+
+  /** Plans the parts of the next attempt. @param most the number of parts that the store allows, if it said so */
+  #learn(most: number | null): boolean {
+    const sent = this.#parts.map(({ bytes }) => bytes);
+    const learned = learnParts(this.#plan, sent, most);
+    if (learned) this.#connection.learnParts(learned);
+    return learned !== null;
+  }
+
+  /** Sends the whole file, which is smaller than a part. */
+  async #put({ lease }: CompleteOptions): Promise<string> {
+    const { probe } = this.#demandWithout();
+    const body = (this.#buffer ?? Buffer.alloc(0)).subarray(0, this.#filled);
+    this.#sums ??= (this.#digest ?? this.#openDigest()).end();
+    const file = { ...this.#options, body, sums: this.#sums, mark: this.#mark };
+    return putFile(this.#connection, file, { lease, probe, signal: this.#signal });
+  }
+
+  #demandWithout(): WithoutUpload {
+    if (this.#without) return this.#without;
+    throw new SluiceError('internal.unexpected', 'the file has no upload');
+  }
+
+  /** @param made of the same bytes, as if the store takes what its traits say */
+  #sumsOf(body: Buffer, made: PartSums, checksums: boolean): PartSums {
+    if (checksums === (made.crc32 !== null)) return made;
+    const digest = this.#openDigest(checksums);
+    digest.update(body);
+    return digest.end();
+  }
+
+  /** Starts to send the buffer; resolves when another part may be filled. */
+  async #sendPart(): Promise<void> {
+    const number = this.#nextNumber;
+    const buffer = this.#buffer ?? Buffer.alloc(0);
+    let sums = (this.#digest ?? this.#openDigest()).end();
+    if (this.#begun === null) {
+      this.#begun = await this.#begin();
+      sums = this.#sumsOf(buffer.subarray(0, this.#filled), sums, this.#begun.checksums);
+    }
+    const { upload } = this.#begun;
+    const sending = this.#upload(upload, number, buffer, this.#filled, sums);
+    this.#nextNumber = number + 1;
+    this.#buffer = null;
+    this.#filled = 0;
+    this.#digest = null;
+    this.#inFlight.add(sending);
+    void sending.then(() => this.#inFlight.delete(sending));
+    if (this.#inFlight.size >= this.#limits.partsInFlight) await Promise.race(this.#inFlight);
+    this.#throwFailure();
+  }
+
+  /** What was written does not fit into one request. */
+  async #begin(): Promise<BegunUpload> {
+    try {
+      return await this.#demandWithout().begin();
+    } catch (error) {
+      this.#fail(toDestinationError(error));
+      throw error;
+    }
+  }
+
+  #openDigest(checksums = this.#takesChecksums()): PartDigest {
+    return new PartDigest({
+      crc32: checksums,
+      sha256: signsParts(this.#connection, checksums),
+      // Small files have one part. A part without a CRC32 has this checksum.
+      md5: !checksums || this.#nextNumber === 1 || this.#known.has(this.#nextNumber),
+    });
+  }
+
+  #takesChecksums(): boolean {
+    return this.#begun?.checksums ?? this.#connection.traits?.checksums ?? true;
+  }
+
+  /** Never rejects: a failure stops the other parts, and the next call throws it. */
+  async #upload(
+    upload: UploadRef,
+    number: number,
+    buffer: Buffer,
+    length: number,
+    sums: PartSums,
+  ): Promise<void> {
+    try {
+      const body = buffer.subarray(0, length);
+      const part =
+        this.#findKnown(number, length, sums) ??
+        (await uploadPart(this.#connection, upload, number, body, sums, this.#signal));
+      if (number === 1) this.#isDigest = partEtag(part) === `"${sums.md5}"`;
+      this.#spare.push(buffer);
+      await this.#record(upload, part);
+    } catch (caught) {
+      const error = toDestinationError(caught);
+      if (error.code === 'destination.invalid_parts') this.#learn(allowedParts(error, number));
+      this.#fail(error);
+    }
+  }
+
+  /** The part as an earlier attempt sent it, if it had the same bytes: its ETag is their MD5. */
+  #findKnown(number: number, length: number, { md5 }: PartSums): UploadPart | null {
+    const known = this.#known.get(number);
+    if (known?.bytes !== length) return null;
+    return partEtag(known).replaceAll('"', '') === md5 ? known : null;
+  }
+
+  async #record(upload: UploadRef, part: UploadPart): Promise<void> {
+    this.#early.set(part.number, part);
+    const before = this.#parts.length;
+    for (;;) {
+      const next = this.#early.get(this.#parts.length + 1);
+      if (next === undefined) break;
+      this.#parts.push(next);
+      this.#early.delete(next.number);
+    }
+    // The record of the earlier attempt stays until there is more.
+    if (this.#parts.length === before || this.#parts.length <= this.#known.size) return;
+    const progress = { ...upload, parts: [...this.#parts] };
+    this.#recorded = this.#recorded.then(() => this.#journal.progressed(progress));
+    await this.#recorded;
+  }
+
+  /** Throws rather than send a part too many, which would cut the file. */
+  #takeBuffer(): Buffer {
+    const { most, equal } = this.#plan;
+    if (this.#nextNumber > most) {
+      const detail = `the file needs more than ${most} parts; set max_file_size_mb`;
+      const isLarger = equal && this.#learn(null);
+      const code = isLarger ? 'destination.invalid_parts' : 'destination.invalid_config';
+      this.#fail(new SluiceError(code, detail));
+      this.#throwFailure();
+    }
+    const size = partSize(this.#nextNumber, this.#plan);
+    this.#partBytes = size;
+    const spare = this.#spare.pop();
+    if (spare?.length === size) return spare;
+    this.#spare.length = 0;
+    // Most files are much smaller than a part.
+    return Buffer.allocUnsafeSlow(this.#nextNumber === 1 ? Math.min(size, firstBytes) : size);
+  }
+
+  /** The buffer, or a larger one with the same bytes. */
+  #makeRoom(buffer: Buffer, needed: number): Buffer {
+    if (needed <= buffer.length) return buffer;
+    const grown = Math.min(this.#partBytes, Math.max(needed, growth * buffer.length));
+    const larger = Buffer.allocUnsafeSlow(grown);
+    buffer.copy(larger, 0, 0, this.#filled);
+    return larger;
+  }
+
+  #fail(error: SluiceError): void {
+    this.#failure ??= error;
+    this.#stop.abort();
+  }
+
+  #throwFailure(): void {
+    if (this.#failure !== null) throw this.#failure;
+  }
+}

@@ -1,0 +1,94 @@
+import type { StoreTraits } from '../../foundation/domain/store-traits.ts';
+
+/** How long a result is shared: what is kept with each export is valid much longer. */
+const validMs = 10 * 60_000;
+
+const maxKept = 1_000;
+
+interface Kept {
+  readonly traits: StoreTraits;
+  readonly beganAt: number;
+}
+
+interface Running {
+  readonly traits: Promise<StoreTraits>;
+  readonly beganAt: number;
+}
+
+/**
+ * What probes found, for the other exports of a project that use the same store with the same keys: a
+ * thousand exports that begin at the same time must not probe one store a thousand times.
+ */
+export class SharedProbes {
+  readonly #kept = new Map<string, Kept>();
+  readonly #running = new Map<string, Running>();
+  readonly #now: () => number;
+
+  /** @param now monotonic, in milliseconds */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
+
+  /**
+   * Gives what a probe of the store found that began after the export was changed, or probes. An error is not
+   * shared: who waited for that probe makes its own.
+   *
+   * @param store names the store, the keys and the project
+   * @param changedForMs how long ago the export was changed; who changes it may have changed the store too
+   * @throws the reason of `signal`, and what `probe` throws
+   */
+  async find(
+    store: string,
+    changedForMs: number,
+    probe: () => Promise<StoreTraits>,
+    signal: AbortSignal,
+  ): Promise<StoreTraits> {
+    const changedAt = this.#now() - changedForMs;
+    const running = this.#running.get(store);
+    const isNew = running !== undefined && running.beganAt > changedAt;
+    const shared = isNew ? await orAborted(running.traits, signal) : this.#read(store, changedAt);
+    if (shared) return shared;
+    const own = { traits: probe(), beganAt: this.#now() };
+    this.#running.set(store, own);
+    try {
+      const traits = await own.traits;
+      this.#keep(store, { traits, beganAt: own.beganAt });
+      return traits;
+    } finally {
+      if (this.#running.get(store) === own) this.#running.delete(store);
+    }
+  }
+
+  /** The store behaved differently. */
+  forget(store: string): void {
+    this.#kept.delete(store);
+  }
+
+  #read(store: string, changedAt: number): StoreTraits | null {
+    const kept = this.#kept.get(store);
+    if (kept === undefined || kept.beganAt <= changedAt) return null;
+    return this.#now() - kept.beganAt < validMs ? kept.traits : null;
+  }
+
+  #keep(store: string, kept: Kept): void {
+    this.#kept.delete(store);
+    this.#kept.set(store, kept);
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > maxKept && oldest !== undefined) this.#kept.delete(oldest);
+  }
+}
+
+/** @returns null if it failed */
+async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | null> {
+  signal.throwIfAborted();
+  let stop = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+  });
+  try {
+    return await Promise.race([work.catch(() => null), aborted]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}

@@ -1,0 +1,11 @@
+import { textFormat } from '../text/text-file.ts';
+import { formatCsv } from './encode.ts';
+import { readCsv } from './read.ts';
+
+/** Comma-separated text with a header line; see README.md for how each type is written. */
+export const csv = textFormat(
+  { format: 'CSV', extension: 'csv', contentType: 'text/csv' },
+  formatCsv,
+  readCsv,
+  { isQuoted: true, headers: 1 },
+);

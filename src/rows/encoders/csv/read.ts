@@ -1,0 +1,67 @@
+import type { FormatOptions, ReadColumn, ReadRow } from '../encoder.ts';
+import { splitRecords } from '../text/split-records.ts';
+import { delimiterOf, nullTextOf } from './encode.ts';
+
+export async function* readCsv(
+  text: AsyncIterable<Buffer>,
+  columns: readonly ReadColumn[],
+  options: FormatOptions = {},
+): AsyncGenerator<ReadRow> {
+  const { csvFormulaGuard = false, csvDelimiter = 'comma', csvNull } = options;
+  const fieldsOf = fieldReader(delimiterOf[csvDelimiter], nullTextOf(csvNull));
+  let places: readonly number[] | null = null;
+  const isText = columns.map(
+    ({ type }) => csvFormulaGuard && (type === 'text' || type === 'as_json'),
+  );
+  for await (const record of splitRecords(text, true)) {
+    const line = record.toString('utf8');
+    if (places) {
+      const fields = fieldsOf(line);
+      yield places.map((place, at) => unguard(fields[place] ?? null, isText[at]));
+    } else {
+      const header = fieldsOf(line.replace(/^\ufeff/, ''));
+      places = columns.map(({ name }) => placeOf(name, header));
+    }
+  }
+}
+
+function placeOf(name: string, header: readonly (string | null)[]): number {
+  const place = header.indexOf(name);
+  if (place === -1) throw new Error(`column not found: ${name}`);
+  return place;
+}
+
+/** The apostrophe of a guarded text is not part of its value. */
+function unguard(field: string | null, isGuarded: boolean | undefined): string | null {
+  return field !== null && isGuarded ? field.replace(/^'(?='*[=+\-@\t\r])/, '') : field;
+}
+
+/** The fields of a record of RFC 4180; a field of `nullText` without quotes is null. */
+function fieldReader(delimiter: string, nullText: string) {
+  const cellEnd = new RegExp(`[\\${delimiter}\\r\\n]`, 'g');
+  return (record: string): readonly (string | null)[] => {
+    const fields: (string | null)[] = [];
+    for (let position = 0; ; position += 1) {
+      let field: string | null;
+      if (record[position] === '"') {
+        field = '';
+        for (;;) {
+          const quote = record.indexOf('"', position + 1);
+          if (quote === -1) throw new Error('a quoted field does not end');
+          field += record.slice(position + 1, quote);
+          position = quote + 1;
+          if (record[position] !== '"') break;
+          field += '"';
+        }
+      } else {
+        cellEnd.lastIndex = position;
+        const end = cellEnd.exec(record)?.index ?? record.length;
+        const found = record.slice(position, end);
+        field = found === nullText ? null : found;
+        position = end;
+      }
+      fields.push(field);
+      if (record[position] !== delimiter) return fields;
+    }
+  };
+}

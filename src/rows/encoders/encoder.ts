@@ -1,0 +1,125 @@
+import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
+import type { FormatSettings } from '../../foundation/domain/format-settings.ts';
+import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import type { TableField } from '../../foundation/domain/table-field.ts';
+import type { DataInterval } from '../../foundation/domain/time.ts';
+
+/** The name of a compression; null: no compression. */
+export type Compression = string | null;
+
+/** A row that the format cannot represent; `row` and `column` are indices in its block. */
+export interface RejectedRow {
+  readonly row: number;
+  readonly column: number;
+  /** For the export's owner, without the value. */
+  readonly reason: string;
+}
+
+/**
+ * Makes the bytes of one file. `write` and `finish` are called in order, never concurrently. Each resolves
+ * to the bytes of the file that became ready, in file order; bytes may be held back for a later call.
+ * Nothing may be called after `finish`. Equal blocks give equal bytes.
+ */
+export interface FileEncoder {
+  write(block: RowBlock): Promise<readonly Uint8Array[]>;
+  finish(): Promise<readonly Uint8Array[]>;
+  /** All bytes that it has resolved to were taken: it may use their memory again. Nothing has to call it. */
+  release?(): void;
+  /** Roughly the bytes that `write` has taken but not returned yet; decides when a file is split. */
+  readonly heldBytes: number;
+  /**
+   * With a limit of bytes: how many rows of the last block the file has taken. If there are more, it is full:
+   * it must be finished, and they belong to the next file. It takes at least one row. Undefined: all rows.
+   */
+  readonly taken?: number | undefined;
+  /**
+   * The rows of the last block that are not in the file, in ascending order; valid once that call of
+   * `write` has resolved. Undefined: the format can represent every row.
+   */
+  readonly rejected?: readonly RejectedRow[];
+  /** Of a file of a table, valid once `finish` has resolved. */
+  readonly columnMetrics?: readonly ColumnMetrics[];
+}
+
+/** Whose rows a file has. Nothing here may differ between two runs of an interval. */
+export interface FileOrigin {
+  readonly exportId: string;
+  readonly interval: DataInterval;
+  /** The indices of the model's keys among the columns, for those that the rows show. */
+  readonly keyPlaces: readonly number[];
+}
+
+/** Settings that change what is written; absent ones have their oldest value. */
+export interface FormatOptions extends Partial<FormatSettings> {
+  /** See FileEncoder's `taken`; null or absent: the file takes every row. */
+  readonly maxBytes?: number | null;
+  /** Absent: a file of no export. */
+  readonly origin?: FileOrigin;
+}
+
+/** A column that is read back, with the type of the exported rows. */
+export type ReadColumn = Pick<Column, 'name' | 'type'> & Partial<Pick<Column, 'sourceType'>>;
+
+/** The values of one row, in the order of the requested columns. */
+export type ReadRow = readonly (string | null)[];
+
+export interface CompressionFacts {
+  /** The end of the extension: `.gz`; empty if the file is compressed inside. */
+  readonly suffix: string;
+  /** Bytes that it may hold besides the encoder's own. */
+  readonly memoryBytes: number;
+}
+
+/**
+ * A file format as data: the API's choices, the keys' extension, the memory of a run and the reader of
+ * `sluice verify` follow from it.
+ */
+export interface EncoderDefinition {
+  readonly format: string;
+  /** Without compression suffix: `jsonl`. */
+  readonly extension: string;
+  readonly contentType: string;
+  /** Its compressions by name, besides none, in the order of the API. */
+  readonly compressions: Readonly<Record<string, CompressionFacts>>;
+  /** Bytes that an open file may hold. */
+  readonly memoryBytes: number;
+  open(columns: readonly Column[], compression: Compression, options?: FormatOptions): FileEncoder;
+  /** Whether its columns may be of type `numeric`; absent: they must not, as in a file of the text formats. */
+  readonly takesNumerics?: boolean;
+  /** The columns of a table of such files, if the format can be one's. */
+  readonly tableFields?: (
+    columns: readonly Column[],
+    options: FormatOptions,
+  ) => readonly TableField[];
+  /**
+   * Reads columns of a local file, in file order, with other code than the writer's. Holds at most a few
+   * MiB, a record, or a row group's columns in memory. Throws if the file does not have a column.
+   */
+  read(
+    path: string,
+    columns: readonly ReadColumn[],
+    compression: Compression,
+    options?: FormatOptions,
+  ): AsyncIterable<ReadRow>;
+  /**
+   * Makes a local file again without some of its rows: all other values stay as they are, and the records of a text
+   * format byte for byte. Holds as much memory as `read` and an open file.
+   */
+  without(
+    path: string,
+    isDropped: IsDropped,
+    compression: Compression,
+    options?: FormatOptions,
+  ): RemainingFile;
+}
+
+/** Says of each row whether it goes; asked in file order, with the number of the row from 0. */
+export type IsDropped = (row: number) => boolean;
+
+/** A file that is made again without some of its rows. */
+export interface RemainingFile {
+  /** The memory of a chunk may be used again once the next one is asked for. */
+  readonly bytes: AsyncIterable<Uint8Array>;
+  /** As an encoder's, once `bytes` has ended. */
+  readonly columnMetrics?: readonly ColumnMetrics[];
+}

@@ -1,0 +1,309 @@
+import { viewOf } from '../../../foundation/domain/byte-writer.ts';
+import type { ColumnType } from '../../../foundation/domain/row-block.ts';
+import { writeUuid } from '../text/format-integers.ts';
+import { decodeJsonString } from '../text/json-text.ts';
+import type { BloomFilter } from './bloom-filter.ts';
+import { type Bounds, orders } from './bounds.ts';
+import { putByteArray, type SparePool } from './byte-arrays.ts';
+import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
+import { Dictionary } from './dictionary.ts';
+import { isEscaped, quote } from './json-forms.ts';
+import { bitWidthOf, encodeHybrid, maxHybridBytes } from './levels.ts';
+import { encoding, OpenPage, type PageLimits, type RawPage } from './page.ts';
+import { EncodingChoice, type Recoder, type SizeOf } from './recoders.ts';
+import { TextBounds } from './text-bounds.ts';
+
+/** After this many values a dictionary with too many of them is given up. */
+const sampleValues = 1024;
+
+/**
+ * How many of the sample may be distinct, by version of data pages. A text that is often new in the sample can still be one of some
+ * ten thousand, and readers take a dictionary several times as fast as plain text. 32 repeats among 1,024 values
+ * mean about 16,000 distinct ones (the birthday problem), half of what a dictionary holds. Version 1 keeps its bytes.
+ */
+const mostDistinct = { 1: sampleValues / 2, 2: sampleValues - 32 };
+
+/** Length of a uuid's text, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`. */
+const uuidTextBytes = 36;
+
+/** A page of dictionary indices may represent this many times the bytes of a plain page. */
+const indexedPageFactor = 2;
+
+/**
+ * A column of texts, JSON or bytes. A chunk of text or uuid starts with a dictionary; if it does not pay,
+ * or grows too large, the rest of the chunk is PLAIN.
+ */
+export class ByteArrayColumn implements ColumnWriter {
+  readonly #column: number;
+  readonly #type: ColumnType | 'plain';
+  readonly #page: OpenPage;
+  readonly #isText: boolean;
+  /** Of the open page's values that are not in the dictionary, and of the chunk's earlier pages. */
+  readonly #pageBounds: TextBounds;
+  readonly #bounds: TextBounds;
+  readonly #hasByteBounds: boolean;
+  readonly #choice: EncodingChoice;
+  readonly #filter: BloomFilter | undefined;
+  readonly #mostDistinct: number;
+  #dictionary: Dictionary | undefined;
+  /** The dictionary of this chunk's first pages, after it was given up. */
+  #kept: Dictionary | undefined;
+  /** Of an earlier chunk. A new one for each chunk would be garbage of MiB that V8 frees late. */
+  #spare: Dictionary | undefined;
+  #needsDictionary = false;
+  /** The open page's values as indices, while there is a dictionary. */
+  readonly #indices: Uint16Array;
+  #indexCount = 0;
+  /** The open page's size without the dictionary. */
+  #plainBytes = 0;
+  #chunkValues = 0;
+  #hasIndexedPages = false;
+  #nullCount = 0;
+
+  /**
+   * @param type `plain`: JSON; the content of a string is written as text
+   * @param filter of a column whose chunks have one
+   */
+  constructor(
+    column: number,
+    type: ColumnType | 'plain',
+    limits: PageLimits,
+    spares: SparePool,
+    recoder: Recoder | undefined,
+    filter?: BloomFilter,
+  ) {
+    this.#filter = filter;
+    this.#mostDistinct = mostDistinct[limits.version ?? 1];
+    this.#hasByteBounds = type === 'bytea';
+    this.#pageBounds = new TextBounds(type !== 'bytea');
+    this.#bounds = new TextBounds(type !== 'bytea');
+    this.#choice = new EncodingChoice(recoder);
+    this.#column = column;
+    this.#type = type;
+    this.#page = new OpenPage(limits, spares);
+    this.#isText = type === 'text' || type === 'uuid' || type === 'plain';
+    this.#indices = new Uint16Array(this.#isText ? limits.rows : 0);
+    this.#startChunk();
+  }
+
+  get pageIsFull(): boolean {
+    const { limits } = this.#page;
+    return this.#page.isFull || this.#plainBytes >= limits.bytes * indexedPageFactor;
+  }
+
+  get openBytes(): number {
+    return this.#page.valueBytes + this.#indexCount * 2 + (this.#dictionary?.sink.length ?? 0);
+  }
+
+  get filterBytes(): number {
+    return this.#filter?.maxBytes ?? 0;
+  }
+
+  append({ block, view }: ViewedBlock, from: number, to: number): number {
+    if (this.#needsDictionary) this.#openDictionary();
+    const { offsets, lengths } = block;
+    const width = block.columns.length;
+    let field = from * width + this.#column;
+    let row = from;
+    while (row < to && !this.pageIsFull) {
+      const length = lengths[field] as number;
+      if (length < 0) this.#page.addNull();
+      else {
+        this.#put(block.bytes, view, offsets[field] as number, length);
+        this.#page.addPresent(1);
+      }
+      field += width;
+      row++;
+    }
+    return row;
+  }
+
+  #put(bytes: Buffer, view: DataView, from: number, length: number): void {
+    const { sink } = this.#page;
+    if (this.#type === 'uuid') {
+      // Written at the position of a plain value, so that the dictionary can read it there.
+      sink.ensure(uuidTextBytes + 4);
+      writeUuid(sink.view, sink.length + 4, view, from);
+      this.#putText(sink.bytes, sink.view, sink.length + 4, uuidTextBytes);
+    } else if (this.#type === 'plain') {
+      if (bytes[from] !== quote) this.#putText(bytes, view, from, length);
+      else if (!isEscaped(bytes, from, from + length)) {
+        this.#putText(bytes, view, from + 1, length - 2);
+      } else {
+        const text = decodeJsonString(bytes, from, from + length);
+        this.#putText(text, viewOf(text), 0, text.length);
+      }
+    } else if (this.#isText) this.#putText(bytes, view, from, length);
+    // The first byte of a jsonb is the version of its form.
+    else if (this.#type === 'jsonb') putByteArray(sink, bytes, view, from + 1, length - 1);
+    else {
+      if (this.#hasByteBounds) this.#pageBounds.add(bytes, view, from, length);
+      putByteArray(sink, bytes, view, from, length);
+    }
+  }
+
+  #putText(bytes: Buffer, view: DataView, from: number, length: number): void {
+    if (this.#dictionary !== undefined) {
+      const index = this.#indexOf(this.#dictionary, bytes, view, from, length);
+      if (index >= 0) {
+        this.#indices[this.#indexCount++] = index;
+        this.#plainBytes += length + 4;
+        return;
+      }
+      // Giving up the dictionary overwrites the position of the uuid's text with plain values.
+      const value = Buffer.from(bytes.subarray(from, from + length));
+      this.#giveUpDictionary(this.#dictionary);
+      this.#putText(value, new DataView(value.buffer, value.byteOffset, length), 0, length);
+      return;
+    }
+    this.#pageBounds.add(bytes, view, from, length);
+    const { sink } = this.#page;
+    if (bytes !== sink.bytes) putByteArray(sink, bytes, view, from, length);
+    else {
+      sink.view.setUint32(sink.length, length, true);
+      sink.length += length + 4;
+    }
+  }
+
+  /** The value's index in the dictionary; -1 if the dictionary must not be used any longer. */
+  #indexOf(
+    dictionary: Dictionary,
+    bytes: Buffer,
+    view: DataView,
+    from: number,
+    length: number,
+  ): number {
+    this.#chunkValues++;
+    if (this.#chunkValues === sampleValues && dictionary.size > this.#mostDistinct) return -1;
+    return dictionary.indexOf(bytes, view, from, length);
+  }
+
+  /** The open page's values become plain; earlier pages keep their indices. */
+  #giveUpDictionary(dictionary: Dictionary): void {
+    this.#boundIndexed(dictionary);
+    for (let value = 0; value < this.#indexCount; value++) {
+      dictionary.copyEntry(this.#indices[value] as number, this.#page.sink);
+    }
+    this.#indexCount = 0;
+    this.#plainBytes = 0;
+    if (this.#hasIndexedPages) this.#kept = dictionary;
+    else this.#spare = dictionary;
+    this.#dictionary = undefined;
+  }
+
+  /** Adds the values of the open page that are in the dictionary to the page's bounds, each once. */
+  #boundIndexed(dictionary: Dictionary): void {
+    const isAdded = new Uint8Array(dictionary.size);
+    for (let value = 0; value < this.#indexCount; value++) {
+      const index = this.#indices[value] as number;
+      if (isAdded[index] === 1) continue;
+      isAdded[index] = 1;
+      const { bytes, view } = dictionary.sink;
+      dictionary.visit(index, (from, length) => this.#pageBounds.add(bytes, view, from, length));
+    }
+  }
+
+  prepare(sizeOf: SizeOf): void {
+    this.#choice.prepare(this.#page, sizeOf);
+  }
+
+  async choose(sizeOf: SizeOf): Promise<void> {
+    this.#settleDictionary();
+    if (this.#indexCount === 0) await this.#choice.choose(this.#page, sizeOf);
+  }
+
+  #settleDictionary(): void {
+    if (this.#dictionary !== undefined && this.#indexCount > 0 && !this.#pays(this.#dictionary)) {
+      this.#giveUpDictionary(this.#dictionary);
+    }
+  }
+
+  cutPage(): RawPage | undefined {
+    if (this.#page.rows === 0) return undefined;
+    this.#nullCount += this.#page.nulls;
+    this.#settleDictionary();
+    // A page of nulls has no values and shows nothing about the dictionary.
+    if (this.#dictionary === undefined || this.#indexCount === 0) {
+      const bounds = this.#takePageBounds();
+      this.#filter?.add(this.#page.sink, this.#page.valuesStart);
+      return this.#page.cut(this.#choice.apply(this.#page), bounds);
+    }
+    this.#boundIndexed(this.#dictionary);
+    this.#putIndices(this.#dictionary);
+    this.#hasIndexedPages = true;
+    return this.#page.cut(encoding.rleDictionary, this.#takePageBounds());
+  }
+
+  #takePageBounds(): Bounds | undefined {
+    this.#bounds.addAll(this.#pageBounds);
+    return this.#pageBounds.take();
+  }
+
+  /** Asked only at the first page: the pages after it are already written with the dictionary. */
+  #pays(dictionary: Dictionary): boolean {
+    if (this.#hasIndexedPages) return true;
+    const indexBytes = (this.#indexCount * bitWidthOf(dictionary.size)) / 8;
+    return dictionary.sink.length + indexBytes < this.#plainBytes * 0.75;
+  }
+
+  #putIndices(dictionary: Dictionary): void {
+    const { sink } = this.#page;
+    // At least 1: not every reader accepts a width of 0.
+    const bitWidth = Math.max(1, bitWidthOf(dictionary.size - 1));
+    sink.ensure(1 + maxHybridBytes(this.#indexCount, bitWidth));
+    sink.bytes[sink.length] = bitWidth;
+    sink.length = encodeHybrid(
+      sink.bytes,
+      sink.length + 1,
+      this.#indices,
+      this.#indexCount,
+      bitWidth,
+    );
+    this.#indexCount = 0;
+    this.#plainBytes = 0;
+  }
+
+  finishChunk(): ChunkSummary {
+    const dictionary = this.#kept ?? (this.#hasIndexedPages ? this.#dictionary : undefined);
+    if (dictionary) this.#filter?.add(dictionary.sink, 0);
+    const bounds = this.#bounds.take();
+    const summary: ChunkSummary = {
+      dictionary: dictionary && {
+        values: dictionary.size,
+        rows: 0,
+        nulls: 0,
+        bounds: undefined,
+        encoding: encoding.plain,
+        body: dictionary.sink.bytes.subarray(0, dictionary.sink.length),
+        release: () => {
+          this.#spare = dictionary;
+        },
+      },
+      nullCount: this.#nullCount,
+      bounds,
+      order: this.#isText || this.#hasByteBounds ? orders.bytes : undefined,
+      filter: this.#filter?.take(bounds),
+      isAscending: false,
+    };
+    this.#startChunk();
+    return summary;
+  }
+
+  #startChunk(): void {
+    this.#dictionary = undefined;
+    this.#needsDictionary = this.#isText;
+    this.#kept = undefined;
+    this.#hasIndexedPages = false;
+    this.#chunkValues = 0;
+    this.#nullCount = 0;
+    this.#choice.startChunk();
+  }
+
+  /** Opened with the first rows of the chunk: the one before is compressed by then. */
+  #openDictionary(): void {
+    this.#needsDictionary = false;
+    this.#dictionary = this.#spare ?? new Dictionary(this.#page.limits.bytes);
+    this.#spare = undefined;
+    this.#dictionary.clear();
+  }
+}

@@ -1,0 +1,52 @@
+import { viewOf } from '../../../foundation/domain/byte-writer.ts';
+import type { RowBlock } from '../../../foundation/domain/row-block.ts';
+import type { Bounds, Order } from './bounds.ts';
+import type { RawPage } from './page.ts';
+import type { SizeOf } from './recoders.ts';
+
+/** A row block with a view of its bytes, made once per block. */
+export interface ViewedBlock {
+  readonly block: RowBlock;
+  readonly view: DataView;
+}
+
+export function viewBlock(block: RowBlock): ViewedBlock {
+  return { block, view: viewOf(block.bytes) };
+}
+
+/** The summary of a column chunk after its last page was cut. */
+export interface ChunkSummary {
+  readonly dictionary: RawPage | undefined;
+  /** Undefined for lists, whose nulls readers count differently. */
+  readonly nullCount: number | undefined;
+  /** Undefined if the type has no useful order, or a value is outside of it (NaN). */
+  readonly bounds: Bounds | undefined;
+  /** Of the bounds of pages; undefined if they have none. */
+  readonly order: Order | undefined;
+  /** Its Bloom filter as it is in the file; absent: none. */
+  readonly filter?: Uint8Array | undefined;
+  /** Whether a column of timestamps has no null and no value before the one in the row above. */
+  readonly isAscending: boolean;
+}
+
+/** Turns one column of blocks into pages, one row group after the other. */
+export interface ColumnWriter {
+  /**
+   * Takes rows from `from` on, at most up to `to`, and stops if the page is full. Returns the row after the
+   * last it took.
+   */
+  append(rows: ViewedBlock, from: number, to: number): number;
+  readonly pageIsFull: boolean;
+  /** Bytes of the open page and the dictionary. */
+  readonly openBytes: number;
+  /** Bytes that the chunk's Bloom filter may take in the file; absent: it has none. */
+  readonly filterBytes?: number;
+  /** Begins to decide how the chunk is encoded if the values are there; called after `append`. */
+  prepare?(sizeOf: SizeOf): void;
+  /** Decides how the chunk is encoded, if that is still open; called before `cutPage`. */
+  choose?(sizeOf: SizeOf): Promise<void>;
+  /** Closes the open page; undefined if it has no rows. */
+  cutPage(): RawPage | undefined;
+  /** Ends the row group, after its last page was cut. */
+  finishChunk(): ChunkSummary;
+}

@@ -1,0 +1,29 @@
+import type { EncoderDefinition } from '../encoder.ts';
+import { openParquet } from './encode.ts';
+import { readParquet } from './read.ts';
+import { planColumns } from './schema.ts';
+import { tableFieldsOf } from './table-fields.ts';
+import { parquetWithoutRows } from './without-rows.ts';
+
+/** Pages are compressed inside the file, as they are filled. */
+const inside = { suffix: '', memoryBytes: 0 };
+
+/** Parquet, for warehouses and query engines; see README.md for types and limits. */
+export const parquet: EncoderDefinition = {
+  format: 'Parquet',
+  extension: 'parquet',
+  contentType: 'application/vnd.apache.parquet',
+  compressions: { snappy: inside, gzip: inside, zstd: inside, lz4: inside, brotli: inside },
+  // A row group held until it is whole, the pages of all columns and their dictionaries.
+  memoryBytes: 56 * 1024 ** 2,
+  open: (columns, compression, { tableFormat = null, ...options } = {}) =>
+    openParquet(columns, compression, undefined, {
+      ...options,
+      isOfTable: tableFormat !== null,
+    }),
+  takesNumerics: true,
+  tableFields: (columns, { decimalColumns = null, timeAs }) =>
+    tableFieldsOf(planColumns(columns, decimalColumns, timeAs)),
+  read: readParquet,
+  without: parquetWithoutRows,
+};

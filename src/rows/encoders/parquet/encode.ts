@@ -1,0 +1,293 @@
+import type { ColumnMetrics } from '../../../foundation/domain/column-metrics.ts';
+import type { Column, RowBlock } from '../../../foundation/domain/row-block.ts';
+import { toTimestamp } from '../../../foundation/domain/time.ts';
+import type {
+  Compression,
+  FileEncoder,
+  FileOrigin,
+  FormatOptions,
+  RejectedRow,
+} from '../encoder.ts';
+import type { BloomFilter } from './bloom-filter.ts';
+import { ByteArrayColumn } from './byte-array-column.ts';
+import { SparePool } from './byte-arrays.ts';
+import { columnMetricsOf } from './column-metrics.ts';
+import { type ColumnWriter, viewBlock } from './column-writer.ts';
+import { FileLimit, limitSizes } from './file-limit.ts';
+import { FixedColumn } from './fixed-column.ts';
+import { fixedValues, jsonValues } from './fixed-values.ts';
+import { ListColumn } from './list-column.ts';
+import { createdBy, fileFooter, magic, type RowGroup } from './metadata.ts';
+import { numericValues } from './numerics.ts';
+import type { PageLimits } from './page.ts';
+import { PageArena } from './page-arena.ts';
+import { PageCompressor } from './page-compressor.ts';
+import { recoderOf } from './recoders.ts';
+import { findRejections, withoutRows } from './rejections.ts';
+import { OpenRowGroup } from './row-group.ts';
+import { openFilters, type ParquetColumn, planColumns } from './schema.ts';
+import { defaultSizes, type ParquetSizes } from './sizes.ts';
+import { schemaNote, withFieldIds } from './table-fields.ts';
+
+/**
+ * Makes one Parquet file. Equal rows give equal bytes however they are cut into blocks: the ends of pages
+ * and row groups depend only on the rows before them.
+ *
+ * @param isOfTable whether its columns get the ids of a table's fields
+ * @param again if the file is made of another one
+ */
+export function openParquet(
+  columns: readonly Column[],
+  compression: Compression,
+  sizes: ParquetSizes = defaultSizes(columns.length),
+  {
+    maxBytes = null,
+    origin,
+    decimalColumns = null,
+    timeAs = 'micros',
+    parquetEncodings = 'modern',
+    isOfTable = false,
+    again,
+  }: ParquetOptions & {
+    readonly isOfTable?: boolean;
+    readonly again?: FileBefore;
+  } = {},
+): FileEncoder {
+  const fitting = maxBytes === null ? sizes : limitSizes(sizes, columns.length, maxBytes);
+  const plain = planColumns(columns, decimalColumns, timeAs);
+  const planned = isOfTable ? withFieldIds(plain) : plain;
+  const { notes, keyPlaces } = again ?? {
+    notes: [...notesOf(columns, origin), ...(isOfTable ? [schemaNote(planned)] : [])],
+    keyPlaces: origin?.keyPlaces ?? [],
+  };
+  const filters = openFilters(columns, planned, keyPlaces);
+  const isModern = parquetEncodings === 'modern';
+  return new ParquetEncoder(planned, filters, notes, compression, fitting, maxBytes, isModern);
+}
+
+export type ParquetOptions = Pick<
+  FormatOptions,
+  'maxBytes' | 'origin' | 'decimalColumns' | 'timeAs' | 'parquetEncodings'
+>;
+
+/** What a file has from its rows' origin, if it is made again from a file. */
+export interface FileBefore {
+  readonly notes: Notes;
+  readonly keyPlaces: readonly number[];
+}
+
+type Filters = ReadonlyMap<number, BloomFilter>;
+
+type Note = readonly [string, string];
+type Notes = readonly Note[];
+
+/** What a reader may want to know of the file and its rows' source. */
+function notesOf(columns: readonly Column[], origin?: FileOrigin): Notes {
+  const types = columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
+  return [
+    ['sluice.writer', createdBy],
+    ['sluice.postgres_types', JSON.stringify(types)],
+    ...(origin ? notesOfOrigin(origin) : []),
+  ];
+}
+
+function notesOfOrigin({ exportId, interval }: FileOrigin): Notes {
+  return [
+    ['sluice.export', exportId],
+    ['sluice.interval_start', toTimestamp(interval.start)],
+    ['sluice.interval_end', toTimestamp(interval.end)],
+  ];
+}
+
+class ParquetEncoder implements FileEncoder {
+  rejected: readonly RejectedRow[] = [];
+  taken: number | undefined;
+  readonly #columns: readonly ParquetColumn[];
+  readonly #notes: Notes;
+  readonly #sizes: ParquetSizes;
+  readonly #arena = new PageArena();
+  readonly #compressor: PageCompressor;
+  readonly #writers: readonly ColumnWriter[];
+  readonly #groups: RowGroup[] = [];
+  readonly #limit: FileLimit | null;
+  #group: OpenRowGroup;
+  #groupRawBytes = 0;
+  #nextCheckpoint: number;
+  #heldAtCheckpoint = 0;
+  #rawAtCheckpoint = 0;
+  /** Bytes of the file that are ready but not returned yet, and their end in the file. */
+  #ready: Uint8Array[] = [magic];
+  #offset = magic.length;
+
+  constructor(
+    columns: readonly ParquetColumn[],
+    filters: Filters,
+    notes: Notes,
+    compression: Compression,
+    sizes: ParquetSizes,
+    maxBytes: number | null,
+    isModern: boolean,
+  ) {
+    this.#columns = columns;
+    this.#notes = notes;
+    this.#sizes = sizes;
+    const footerOf = (groups: readonly RowGroup[]) => fileFooter(columns, groups, notes, 0).length;
+    this.#limit = maxBytes === null ? null : new FileLimit(maxBytes, footerOf);
+    this.#compressor = new PageCompressor(compression, this.#arena);
+    const spares = new SparePool();
+    // Old readers know pages of version 1 only, PLAIN values and dictionaries.
+    const page: PageLimits = { ...sizes.page, version: isModern ? 2 : 1 };
+    this.#writers = columns.map((column, index) =>
+      openColumn(column, index, page, spares, filters.get(index), isModern),
+    );
+    this.#group = this.#openGroup();
+    this.#nextCheckpoint = sizes.checkpointBytes;
+  }
+
+  get columnMetrics(): readonly ColumnMetrics[] {
+    return columnMetricsOf(this.#columns, this.#groups);
+  }
+
+  get heldBytes(): number {
+    return this.#heldAtCheckpoint + this.#groupRawBytes - this.#rawAtCheckpoint;
+  }
+
+  async write(block: RowBlock): Promise<readonly Uint8Array[]> {
+    const rejected = findRejections(block, this.#columns);
+    const kept = rejected.length === 0 ? block : withoutRows(block, rejected);
+    let row = 0;
+    while (row < kept.rowCount && !this.#isFull) {
+      const end = this.#stretchEnd(kept, row);
+      await this.#append(kept, row, end);
+      if (this.#groupRawBytes >= this.#nextCheckpoint) await this.#checkpoint();
+      if (this.#group.rows >= this.#groupRows) await this.#closeGroup();
+      row = end;
+    }
+    const taken = placeOf(row, rejected);
+    this.rejected = rejected.filter((each) => each.row < taken);
+    if (this.#limit !== null) this.taken = taken;
+    return this.#takeReady();
+  }
+
+  release(): void {
+    this.#arena.reuse();
+  }
+
+  get #isFull(): boolean {
+    if (this.#limit === null || this.#group.rows > 0 || this.#groups.length === 0) return false;
+    return this.#limit.isReached(this.#offset);
+  }
+
+  async finish(): Promise<readonly Uint8Array[]> {
+    if (this.#group.rows > 0) await this.#closeGroup();
+    const footer = fileFooter(this.#columns, this.#groups, this.#notes, this.#offset);
+    this.#ready.push(footer);
+    return this.#takeReady();
+  }
+
+  get #groupRows(): number {
+    return this.#sizes.groupRows ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** The row after the next checkpoint, or the end of the block or the group; counts the bytes up to there. */
+  #stretchEnd({ columns, lengths, rowCount }: RowBlock, from: number): number {
+    const last = Math.min(rowCount, from + this.#groupRows - this.#group.rows);
+    const width = columns.length;
+    let raw = this.#groupRawBytes;
+    let row = from;
+    let field = from * width;
+    while (row < last && raw < this.#nextCheckpoint) {
+      // One more byte per field, so that nulls count too.
+      for (const end = field + width; field < end; field++) {
+        raw += Math.max(lengths[field] as number, 0) + 1;
+      }
+      row++;
+    }
+    this.#groupRawBytes = raw;
+    return row;
+  }
+
+  async #append(block: RowBlock, from: number, to: number): Promise<void> {
+    const viewed = viewBlock(block);
+    for (const [column, writer] of this.#writers.entries()) {
+      let row = from;
+      while (row < to) {
+        row = writer.append(viewed, row, to);
+        if (writer.pageIsFull) await this.#group.cutPage(column, writer);
+        else this.#group.prepare(writer);
+      }
+    }
+    this.#group.rows += to - from;
+  }
+
+  async #checkpoint(): Promise<void> {
+    const open = this.#writers.reduce((bytes, writer) => bytes + writer.openBytes, 0);
+    const ratio = this.#limit?.ratio ?? 1;
+    const filters = this.#writers.reduce((bytes, writer) => bytes + (writer.filterBytes ?? 0), 0);
+    const held = open * ratio + filters + (await this.#group.settle(ratio));
+    if (this.#groupRawBytes >= this.#sizes.groupRawBytes || held >= this.#sizes.groupHeldBytes) {
+      await this.#closeGroup();
+      return;
+    }
+    this.#heldAtCheckpoint = held;
+    this.#rawAtCheckpoint = this.#groupRawBytes;
+    this.#nextCheckpoint = this.#groupRawBytes + this.#sizes.checkpointBytes;
+  }
+
+  async #closeGroup(): Promise<void> {
+    const { group, end } = await this.#group.close(this.#writers, this.#offset, this.#ready);
+    this.#arena.endGroup();
+    this.#groups.push(group);
+    this.#limit?.add(group);
+    this.#offset = end;
+    this.#group = this.#openGroup();
+    this.#groupRawBytes = 0;
+    this.#heldAtCheckpoint = 0;
+    this.#rawAtCheckpoint = 0;
+    this.#nextCheckpoint = this.#sizes.checkpointBytes;
+  }
+
+  #openGroup(): OpenRowGroup {
+    return new OpenRowGroup(this.#columns.length, this.#compressor);
+  }
+
+  #takeReady(): readonly Uint8Array[] {
+    const ready = this.#ready;
+    this.#ready = [];
+    return ready;
+  }
+}
+
+/** How many rows of a block come before its kept row of that number; rejected rows are of the file before. */
+function placeOf(kept: number, rejected: readonly RejectedRow[]): number {
+  return kept + rejected.filter(({ row }, before) => row - before <= kept).length;
+}
+
+function openColumn(
+  { form, type }: ParquetColumn,
+  index: number,
+  limits: PageLimits,
+  spares: SparePool,
+  filter: BloomFilter | undefined,
+  isModern: boolean,
+): ColumnWriter {
+  const recoder = isModern ? recoderOf(type.physical) : undefined;
+  switch (form.kind) {
+    case 'list':
+      return new ListColumn(index, form.element, limits);
+    case 'plain':
+      return new ByteArrayColumn(index, 'plain', limits, spares, recoder, filter);
+    case 'number':
+      return new FixedColumn(index, jsonValues(form.number), limits, spares, recoder, filter);
+    case 'numeric': {
+      const values = numericValues(form.number);
+      return new FixedColumn(index, values, limits, spares, recoder, filter);
+    }
+    case 'field': {
+      const values = fixedValues(form.type);
+      return values === undefined
+        ? new ByteArrayColumn(index, form.type, limits, spares, recoder, filter)
+        : new FixedColumn(index, values, limits, spares, recoder, filter);
+    }
+  }
+}

@@ -1,0 +1,344 @@
+import { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
+import { type ColumnType, epochDays, type RowBlock } from '../../../foundation/domain/row-block.ts';
+import { type Bounds, exact, type Order, orders } from './bounds.ts';
+import { physicalType } from './column-types.ts';
+import type { ViewedBlock } from './column-writer.ts';
+import { type JsonNumber, readScaled } from './json-numbers.ts';
+import type { OpenPage } from './page.ts';
+
+/** `epochDays` in microseconds, 946,684,800,000,000, as the two halves of an int64. */
+const epochMicrosHigh = 220_417;
+const epochMicrosLow = 993_517_568;
+const word = 0x1_0000_0000;
+
+/** How values of one fixed-width type are written, and their bounds in the page so far. */
+export interface FixedValues {
+  /** Bytes of a value. */
+  readonly width: number;
+  /**
+   * Appends the values of `count` rows; `first` is the field of the first one in the block. The page has room for
+   * as many. One loop per type: a call for each value would take longer than its work.
+   */
+  put(page: OpenPage, rows: ViewedBlock, first: number, count: number): void;
+  /** The bounds of the values since the last call; undefined if there are none. */
+  takeBounds(): Bounds | undefined;
+  readonly order: Order;
+  /** Of timestamps: whether none of the same values is before the one that was put before it. */
+  readonly isAscending?: boolean;
+}
+
+/** The field after the last of `count` rows. */
+const endOf = ({ columns }: RowBlock, first: number, count: number): number =>
+  first + count * columns.length;
+
+/** @param bits of a value in the block; what is added must not overflow */
+function int32Values(bits: 16 | 32, added: number): FixedValues {
+  let min = Number.POSITIVE_INFINITY;
+  let max = Number.NEGATIVE_INFINITY;
+  const plain = (value: number): Buffer => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeInt32LE(value);
+    return bytes;
+  };
+  return {
+    width: 4,
+    order: orders.int32,
+    put({ sink }, { block, view }, first, count) {
+      const { offsets, lengths } = block;
+      const step = block.columns.length;
+      const end = endOf(block, first, count);
+      const target = sink.view;
+      let at = sink.length;
+      let low = min;
+      let high = max;
+      for (let field = first; field < end; field += step) {
+        if ((lengths[field] as number) < 0) continue;
+        const from = offsets[field] as number;
+        const value = bits === 16 ? view.getInt16(from) : view.getInt32(from) + added;
+        target.setInt32(at, value, true);
+        at += 4;
+        if (value < low) low = value;
+        if (value > high) high = value;
+      }
+      sink.length = at;
+      min = low;
+      max = high;
+    },
+    takeBounds() {
+      const bounds = min <= max ? exact(plain(min), plain(max)) : undefined;
+      min = Number.POSITIVE_INFINITY;
+      max = Number.NEGATIVE_INFINITY;
+      return bounds;
+    },
+  };
+}
+
+/** int64 in two halves, since a bigint per value is slow; adds the given halves, without overflow. */
+function int64Values(addHigh: number, addLow: number): FixedValues {
+  let isAscending = true;
+  let minHigh = 0;
+  let minLow = 0;
+  let maxHigh = 0;
+  let maxLow = 0;
+  let isEmpty = true;
+  const plain = (high: number, low: number): Buffer => {
+    const bytes = Buffer.alloc(8);
+    bytes.writeUInt32LE(low);
+    bytes.writeInt32LE(high, 4);
+    return bytes;
+  };
+  return {
+    width: 8,
+    order: orders.int64,
+    get isAscending() {
+      return isAscending && addHigh !== 0;
+    },
+    put({ sink }, { block, view }, first, count) {
+      const { offsets, lengths } = block;
+      const step = block.columns.length;
+      const end = endOf(block, first, count);
+      const target = sink.view;
+      let at = sink.length;
+      let rises = isAscending;
+      let leastHigh = minHigh;
+      let leastLow = minLow;
+      let mostHigh = maxHigh;
+      let mostLow = maxLow;
+      for (let field = first; field < end; field += step) {
+        if ((lengths[field] as number) < 0) continue;
+        const from = offsets[field] as number;
+        const sum = view.getUint32(from + 4) + addLow;
+        const low = sum >>> 0;
+        const high = view.getInt32(from) + addHigh + (sum >= word ? 1 : 0);
+        target.setUint32(at, low, true);
+        target.setInt32(at + 4, high, true);
+        at += 8;
+        if (isEmpty) {
+          isEmpty = false;
+          leastHigh = mostHigh = high;
+          leastLow = mostLow = low;
+        } else if (high > mostHigh || (high === mostHigh && low > mostLow)) {
+          mostHigh = high;
+          mostLow = low;
+        } else if (high !== mostHigh || low !== mostLow) {
+          rises = false;
+          if (high < leastHigh || (high === leastHigh && low < leastLow)) {
+            leastHigh = high;
+            leastLow = low;
+          }
+        }
+      }
+      sink.length = at;
+      isAscending = rises;
+      minHigh = leastHigh;
+      minLow = leastLow;
+      maxHigh = mostHigh;
+      maxLow = mostLow;
+    },
+    takeBounds() {
+      const bounds = isEmpty ? undefined : exact(plain(minHigh, minLow), plain(maxHigh, maxLow));
+      isEmpty = true;
+      isAscending = true;
+      return bounds;
+    },
+  };
+}
+
+/**
+ * No bounds if a NaN is among the values, and a zero bound covers both zeros, as parquet.thrift says of
+ * ColumnOrder: readers disagree on the order of NaN.
+ */
+function floatValues(width: 4 | 8): FixedValues {
+  let min = Number.POSITIVE_INFINITY;
+  let max = Number.NEGATIVE_INFINITY;
+  let hasNaN = false;
+  const plain = (value: number): Buffer => {
+    const bytes = Buffer.alloc(width);
+    if (width === 4) bytes.writeFloatLE(value);
+    else bytes.writeDoubleLE(value);
+    return bytes;
+  };
+  return {
+    width,
+    order: width === 4 ? orders.float : orders.double,
+    put({ sink }, { block, view }, first, count) {
+      const { offsets, lengths } = block;
+      const step = block.columns.length;
+      const end = endOf(block, first, count);
+      const target = sink.view;
+      let at = sink.length;
+      let low = min;
+      let high = max;
+      for (let field = first; field < end; field += step) {
+        if ((lengths[field] as number) < 0) continue;
+        const from = offsets[field] as number;
+        const value = width === 4 ? view.getFloat32(from) : view.getFloat64(from);
+        // Copies the bits, not the number: a NaN keeps its payload.
+        if (width === 4) target.setInt32(at, view.getInt32(from), true);
+        else {
+          target.setInt32(at, view.getInt32(from + 4), true);
+          target.setInt32(at + 4, view.getInt32(from), true);
+        }
+        at += width;
+        if (value < low) low = value;
+        if (value > high) high = value;
+        if (Number.isNaN(value)) hasNaN = true;
+      }
+      sink.length = at;
+      min = low;
+      max = high;
+    },
+    takeBounds() {
+      const bounds =
+        min <= max && !hasNaN
+          ? exact(plain(min === 0 ? -0 : min), plain(max === 0 ? 0 : max))
+          : undefined;
+      min = Number.POSITIVE_INFINITY;
+      max = Number.NEGATIVE_INFINITY;
+      hasNaN = false;
+      return bounds;
+    },
+  };
+}
+
+function boolValues(): FixedValues {
+  /** Which of false and true were seen, as bits. */
+  let seen = 0;
+  return {
+    width: 1,
+    order: orders.bool,
+    put({ sink, rows, nulls }, { block, view }, first, count) {
+      const { offsets, lengths } = block;
+      const step = block.columns.length;
+      const end = endOf(block, first, count);
+      let bit = (rows - nulls) % 8;
+      for (let field = first; field < end; field += step) {
+        if ((lengths[field] as number) < 0) continue;
+        if (bit === 0) sink.bytes[sink.length++] = 0;
+        const last = sink.length - 1;
+        const value = view.getUint8(offsets[field] as number);
+        sink.bytes[last] = (sink.bytes[last] as number) | (value << bit);
+        seen |= 1 << value;
+        bit = (bit + 1) % 8;
+      }
+    },
+    takeBounds() {
+      const bounds = exact(Buffer.of(seen === 2 ? 1 : 0), Buffer.of(seen === 1 ? 0 : 1));
+      const isKnown = seen !== 0;
+      seen = 0;
+      return isKnown ? bounds : undefined;
+    },
+  };
+}
+
+/** Values that come as JSON text. */
+export function jsonValues(number: JsonNumber): FixedValues {
+  const { type, read, write, exactScale } = number;
+  if (exactScale !== undefined) return decimalValues(number, exactScale);
+  const { int32, int64 } = physicalType;
+  const order =
+    type.physical === int32 ? orders.int32 : type.physical === int64 ? orders.int64 : orders.fixed;
+  let min: number | bigint | undefined;
+  let max: number | bigint | undefined;
+  return {
+    width: type.width ?? 8,
+    order,
+    put({ sink }, { block }, first, count) {
+      const { bytes, offsets, lengths } = block;
+      const step = block.columns.length;
+      const end = endOf(block, first, count);
+      for (let field = first; field < end; field += step) {
+        const length = lengths[field] as number;
+        if (length < 0) continue;
+        const from = offsets[field] as number;
+        const value = read(bytes, from, from + length);
+        write(sink, value);
+        if (min === undefined || value < min) min = value;
+        if (max === undefined || value > max) max = value;
+      }
+    },
+    takeBounds() {
+      const bounds =
+        min === undefined || max === undefined
+          ? undefined
+          : exact(plainOf(number, min), plainOf(number, max));
+      min = undefined;
+      max = undefined;
+      return bounds;
+    },
+  };
+}
+
+export function plainOf({ write }: JsonNumber, value: number | bigint): Buffer {
+  const bytes = new ByteWriter(16);
+  write(bytes, value);
+  return bytes.take(0);
+}
+
+/** DECIMAL of so few digits that its values are exact as numbers. */
+function decimalValues(number: JsonNumber, scale: number): FixedValues {
+  const isShort = number.type.physical === physicalType.int32;
+  let min = Number.POSITIVE_INFINITY;
+  let max = Number.NEGATIVE_INFINITY;
+  return {
+    width: isShort ? 4 : 8,
+    order: isShort ? orders.int32 : orders.int64,
+    put({ sink }, { block }, first, count) {
+      const { bytes, offsets, lengths } = block;
+      const step = block.columns.length;
+      const end = endOf(block, first, count);
+      const target = sink.view;
+      let at = sink.length;
+      let low = min;
+      let high = max;
+      for (let field = first; field < end; field += step) {
+        const length = lengths[field] as number;
+        if (length < 0) continue;
+        const from = offsets[field] as number;
+        const value = readScaled(bytes, from, from + length, scale);
+        target.setInt32(at, value, true);
+        at += 4;
+        if (!isShort) {
+          target.setInt32(at, Math.floor(value / word), true);
+          at += 4;
+        }
+        if (value < low) low = value;
+        if (value > high) high = value;
+      }
+      sink.length = at;
+      min = low;
+      max = high;
+    },
+    takeBounds() {
+      const bounds = min <= max ? exact(plainOf(number, min), plainOf(number, max)) : undefined;
+      min = Number.POSITIVE_INFINITY;
+      max = Number.NEGATIVE_INFINITY;
+      return bounds;
+    },
+  };
+}
+
+/** The writer of values of a fixed width; undefined for types of varying length. */
+export function fixedValues(type: ColumnType): FixedValues | undefined {
+  switch (type) {
+    case 'bool':
+      return boolValues();
+    case 'int2':
+      return int32Values(16, 0);
+    case 'int4':
+      return int32Values(32, 0);
+    case 'date':
+      return int32Values(32, epochDays);
+    case 'int8':
+      return int64Values(0, 0);
+    case 'timestamp':
+    case 'timestamptz':
+      return int64Values(epochMicrosHigh, epochMicrosLow);
+    case 'float4':
+      return floatValues(4);
+    case 'float8':
+      return floatValues(8);
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,141 @@
+import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
+import { exactDigits } from '../../../foundation/domain/decimal-columns.ts';
+import { decimalType, type ParquetType, physicalType } from './column-types.ts';
+
+/** How the JSON text of one number, day or time becomes a value of fixed width. */
+export interface JsonNumber {
+  readonly type: ParquetType;
+  /** Why the type has no such value, without the value; undefined if it has. */
+  check(bytes: Buffer, from: number, end: number): string | undefined;
+  /** The stored value of a text that `check` accepts. All values of a column are of one type. */
+  read(bytes: Buffer, from: number, end: number): number | bigint;
+  /** Appends a PLAIN value. */
+  write(out: ByteWriter, value: number | bigint): void;
+  /** Of a DECIMAL whose values `readScaled` gives; absent: another type, or more digits than are exact. */
+  readonly exactScale?: number;
+  /** Of a DECIMAL: its digits before the point. */
+  readonly wholeDigits?: number;
+}
+
+const minus = 0x2d;
+const point = 0x2e;
+const zero = 0x30;
+
+/** And an int32 has nine. */
+const smallDigits = 9;
+const word = 0x1_0000_0000;
+
+export function writeInt32(out: ByteWriter, value: number | bigint): void {
+  out.ensure(4);
+  out.view.setInt32(out.length, Number(value), true);
+  out.length += 4;
+}
+
+export function writeInt64(out: ByteWriter, value: number | bigint): void {
+  out.ensure(8);
+  if (typeof value === 'bigint') out.view.setBigInt64(out.length, value, true);
+  else {
+    out.view.setInt32(out.length, value >>> 0, true);
+    out.view.setInt32(out.length + 4, Math.floor(value / word), true);
+  }
+  out.length += 8;
+}
+
+/** Big-endian, in two's complement. */
+function writeFixed(out: ByteWriter, value: bigint, width: number): void {
+  out.ensure(width);
+  wide.writeBigInt64BE(value >> 64n);
+  wide.writeBigUInt64BE(BigInt.asUintN(64, value), 8);
+  wide.copy(out.bytes, out.length, wide.length - width);
+  out.length += width;
+}
+
+/** A value of the largest width, before it is cut to the column's. */
+const wide = Buffer.alloc(16);
+
+/** A `numeric(precision, scale)`: a JSON number, or a string of what is not finite. */
+export function decimalNumber(precision: number, scale: number): JsonNumber {
+  const type = decimalType(precision, scale);
+  const { physical, width = 0 } = type;
+  const name = `DECIMAL(${precision},${scale})`;
+  const wholeDigits = precision - scale;
+  return {
+    type,
+    wholeDigits,
+    ...(precision <= exactDigits && { exactScale: scale }),
+    check(bytes, from, end) {
+      const pointAt = end - scale - 1;
+      const fits = pointAt > from && pointAt - from <= wholeDigits;
+      // As most are: all digits after the point, and a sign only if it is no longer.
+      if (fits && areDigits(bytes, from, pointAt, end)) return undefined;
+      let at = bytes[from] === minus ? from + 1 : from;
+      while (bytes[at] === zero && at < end) at++;
+      const start = at;
+      while (at < end && isDigit(bytes[at] as number)) at++;
+      const whole = at - start;
+      if (bytes[at] === point && at < end) {
+        at++;
+        const fraction = at;
+        while (at < end && isDigit(bytes[at] as number)) at++;
+        let last = at;
+        while (last > fraction && bytes[last - 1] === zero) last--;
+        if (last - fraction > scale) return `more digits after the point than ${name} has`;
+      }
+      if (at === end) return whole > wholeDigits ? `too large for ${name}` : undefined;
+      const special = /^"(-?Infinity|NaN)"$/.exec(bytes.toString('latin1', from, end))?.[1];
+      return special === undefined ? `not written as ${name} is` : `${special} has no ${name}`;
+    },
+    read: (bytes, from, end) =>
+      precision <= exactDigits
+        ? readScaled(bytes, from, end, scale)
+        : BigInt(scaledDigits(bytes, from, end, scale)),
+    write(out, value) {
+      if (physical === physicalType.int32) writeInt32(out, value);
+      else if (physical === physicalType.int64) writeInt64(out, value);
+      else writeFixed(out, BigInt(value), width);
+    },
+  };
+}
+
+/** Whether there are digits before and after a point. */
+function areDigits(bytes: Buffer, from: number, pointAt: number, end: number): boolean {
+  if (bytes[pointAt] !== point) return false;
+  for (let at = bytes[from] === minus ? from + 1 : from; at < end; at++) {
+    if (!isDigit(bytes[at] as number) && at !== pointAt) return false;
+  }
+  return true;
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= zero && byte < zero + 10;
+}
+
+/** The number without its point, `scale` digits after it; of up to 15 digits. */
+export function readScaled(bytes: Buffer, from: number, end: number, scale: number): number {
+  const isNegative = bytes[from] === minus;
+  let at = isNegative ? from + 1 : from;
+  const pointAt = end - scale - 1;
+  if (scale > 0 && pointAt >= at && end - at <= smallDigits + 1 && bytes[pointAt] === point) {
+    // As most are: few digits, and as many after the point as the type has.
+    let small = 0;
+    for (; at < pointAt; at++) small = (Math.imul(small, 10) + (bytes[at] as number) - zero) | 0;
+    for (at++; at < end; at++) small = (Math.imul(small, 10) + (bytes[at] as number) - zero) | 0;
+    return isNegative ? 0 - small : small;
+  }
+  let value = 0;
+  for (; at < end && bytes[at] !== point; at++) value = value * 10 + (bytes[at] as number) - zero;
+  const last = Math.min(end, at + 1 + scale);
+  let missing = scale;
+  for (at++; at < last; at++) {
+    value = value * 10 + (bytes[at] as number) - zero;
+    missing--;
+  }
+  while (missing-- > 0) value *= 10;
+  // Never -0: it would be a bound of its own.
+  return isNegative ? 0 - value : value;
+}
+
+function scaledDigits(bytes: Buffer, from: number, end: number, scale: number): string {
+  const [whole = '', fraction = ''] = bytes.toString('latin1', from, end).split('.');
+  return whole + fraction.slice(0, scale).padEnd(scale, '0');
+}

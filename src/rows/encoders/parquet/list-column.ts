@@ -1,0 +1,139 @@
+import { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
+import { physicalType } from './column-types.ts';
+import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
+import { isNullElement, scanArray } from './json-array.ts';
+import type { JsonForm } from './json-forms.ts';
+import { encodeHybrid, maxHybridBytes } from './levels.ts';
+import { encoding, type PageLevels, type PageLimits, type RawPage } from './page.ts';
+
+/** Definition levels of the three levels of a list. */
+const level = { empty: 1, nullElement: 2, element: 3 } as const;
+const definitionBits = 2;
+const firstCapacity = 4096;
+
+/**
+ * A column of arrays that come as JSON: a LIST of three levels. A page ends between rows. Elements are
+ * PLAIN, without a dictionary and without bounds.
+ */
+export class ListColumn implements ColumnWriter {
+  readonly #column: number;
+  readonly #element: JsonForm;
+  readonly #limits: PageLimits;
+  readonly #values = new ByteWriter(firstCapacity);
+  /** One of each per element, and per row without elements. */
+  readonly #definitions = new ByteWriter(firstCapacity);
+  readonly #repetitions = new ByteWriter(firstCapacity);
+  #rows = 0;
+  /** Levels without a value. */
+  #nulls = 0;
+
+  constructor(column: number, element: JsonForm, limits: PageLimits) {
+    this.#column = column;
+    this.#element = element;
+    this.#limits = limits;
+  }
+
+  get pageIsFull(): boolean {
+    return this.#rows >= this.#limits.rows || this.openBytes >= this.#limits.bytes;
+  }
+
+  get openBytes(): number {
+    return this.#values.length + this.#definitions.length * 2;
+  }
+
+  append({ block }: ViewedBlock, from: number, to: number): number {
+    const { bytes, offsets, lengths } = block;
+    const width = block.columns.length;
+    let field = from * width + this.#column;
+    let row = from;
+    while (row < to && !this.pageIsFull) {
+      const start = offsets[field] as number;
+      const length = lengths[field] as number;
+      if (length < 0) this.#addLevels(0, 0);
+      else this.#addList(bytes, start, start + length);
+      this.#rows++;
+      field += width;
+      row++;
+    }
+    return row;
+  }
+
+  #addList(bytes: Buffer, from: number, end: number): void {
+    let repetition = 0;
+    const count = scanArray(bytes, from, end, (start, stop) => {
+      const isNull = isNullElement(bytes, start, stop);
+      this.#addLevels(repetition, isNull ? level.nullElement : level.element);
+      if (!isNull) this.#element.put(this.#values, bytes, start, stop);
+      repetition = 1;
+    });
+    if (count === 0) this.#addLevels(0, level.empty);
+  }
+
+  #addLevels(repetition: number, definition: number): void {
+    this.#repetitions.put(repetition);
+    this.#definitions.put(definition);
+    if (definition !== level.element) this.#nulls++;
+  }
+
+  cutPage(): RawPage | undefined {
+    if (this.#rows === 0) return undefined;
+    const count = this.#definitions.length;
+    const rows = this.#rows;
+    const { physical } = this.#element.type;
+    const plain = this.#values.bytes.subarray(0, this.#values.length);
+    const prefix = this.#limits.version === 2 ? 0 : 4;
+    const repetitions = encodeLevels(this.#repetitions, 1, prefix);
+    const definitions = encodeLevels(this.#definitions, definitionBits, prefix);
+    const values = physical === physicalType.boolean ? packBits(plain) : plain;
+    const body = Buffer.concat([repetitions, definitions, values]);
+    const levels: PageLevels = {
+      repetitionBytes: repetitions.length,
+      definitionBytes: definitions.length,
+      nulls: this.#nulls,
+    };
+    // A huge array is no measure for later pages.
+    if (this.#values.bytes.length > this.#limits.bytes * 4) this.#values.take(firstCapacity);
+    this.#values.length = 0;
+    this.#definitions.length = 0;
+    this.#repetitions.length = 0;
+    this.#rows = 0;
+    this.#nulls = 0;
+    return {
+      values: count,
+      rows,
+      nulls: 0,
+      bounds: undefined,
+      encoding: encoding.plain,
+      levels: prefix === 0 ? levels : undefined,
+      body,
+      release: () => {},
+    };
+  }
+
+  finishChunk(): ChunkSummary {
+    return {
+      dictionary: undefined,
+      nullCount: undefined,
+      bounds: undefined,
+      order: undefined,
+      isAscending: false,
+    };
+  }
+}
+
+/** @param prefix 4 for a page of version 1, whose levels begin with their length; else 0 */
+function encodeLevels({ bytes, length }: ByteWriter, bitWidth: number, prefix: 0 | 4): Buffer {
+  const target = Buffer.allocUnsafe(4 + maxHybridBytes(length, bitWidth));
+  const end = encodeHybrid(target, prefix, bytes, length, bitWidth);
+  if (prefix === 4) target.writeUInt32LE(end - prefix);
+  return target.subarray(0, end);
+}
+
+/** Booleans of a byte each as bits, lowest first. */
+function packBits(plain: Buffer): Buffer {
+  const packed = Buffer.alloc(Math.ceil(plain.length / 8));
+  plain.forEach((bit, at) => {
+    packed[at >> 3] = (packed[at >> 3] as number) | (bit << (at & 7));
+  });
+  return packed;
+}

@@ -1,0 +1,171 @@
+import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
+import type { Bounds } from './bounds.ts';
+import type { SparePool } from './byte-arrays.ts';
+import { encodeHybrid, encodeRun, maxHybridBytes, minRun } from './levels.ts';
+
+/** parquet.thrift's Encoding. */
+export const encoding = {
+  plain: 0,
+  rle: 3,
+  deltaBinaryPacked: 5,
+  deltaLengthByteArray: 6,
+  rleDictionary: 8,
+  byteStreamSplit: 9,
+} as const;
+
+/** When a page is full, and how it is laid out. */
+export interface PageLimits {
+  readonly bytes: number;
+  readonly rows: number;
+  /** Of data pages; absent: 1. */
+  readonly version?: 1 | 2;
+}
+
+/** The levels that a data page of version 2 begins with. They are not compressed. */
+export interface PageLevels {
+  readonly repetitionBytes: number;
+  readonly definitionBytes: number;
+  /** Levels without a value. */
+  readonly nulls: number;
+}
+
+/** A page before compression. */
+export interface RawPage {
+  /** Rows of a data page, entries of a dictionary page. */
+  readonly values: number;
+  /** Rows; none of a dictionary page. */
+  readonly rows: number;
+  readonly nulls: number;
+  /** Undefined without values, or if their type has no order or one of them is outside of it (NaN). */
+  readonly bounds: Bounds | undefined;
+  readonly encoding: number;
+  /** Undefined for dictionaries and for pages of version 1, whose levels are compressed with the values. */
+  readonly levels?: PageLevels | undefined;
+  readonly body: Buffer;
+  /** Returns the page's memory once the body is no longer read. */
+  readonly release: () => void;
+}
+
+/** Puts PLAIN values in another encoding; see recoders.ts. */
+interface Recoder {
+  put(plain: ByteWriter, from: number, end: number, out: ByteWriter): boolean;
+}
+
+/** The page that a column is filling: values in `sink`, and which rows are not null. */
+export class OpenPage {
+  sink: ByteWriter;
+  rows = 0;
+  nulls = 0;
+  readonly limits: PageLimits;
+  readonly #present: Uint8Array;
+  readonly #head: number;
+  readonly #spares: SparePool;
+
+  constructor(limits: PageLimits, spares: SparePool) {
+    this.limits = limits;
+    this.#spares = spares;
+    this.#present = new Uint8Array(limits.rows);
+    // Levels are known at the end of the page but come before the values, so they get room here.
+    this.#head = 4 + maxHybridBytes(limits.rows, 1);
+    this.sink = spares.take(this.#head + 1024, this.#head);
+  }
+
+  /** Bytes of values so far. */
+  get valueBytes(): number {
+    return this.sink.length - this.#head;
+  }
+
+  /** Where the values begin in `sink`. */
+  get valuesStart(): number {
+    return this.#head;
+  }
+
+  get isFull(): boolean {
+    return this.rows >= this.limits.rows || this.valueBytes >= this.limits.bytes;
+  }
+
+  /** How many rows with values of `width` bytes it surely takes; at least one unless it is full. */
+  roomFor(width: number): number {
+    const { limits, rows, valueBytes } = this;
+    return Math.min(limits.rows - rows, Math.ceil((limits.bytes - valueBytes) / width));
+  }
+
+  /** Takes `count` rows whose values are written: every `step`th length from `first` on, null if negative. */
+  addRows(lengths: Int32Array, first: number, step: number, count: number): void {
+    const end = this.rows + count;
+    for (let row = this.rows, field = first; row < end; row++, field += step) {
+      if ((lengths[field] as number) < 0) this.#markNull(row);
+    }
+    this.rows = end;
+  }
+
+  /** Takes `count` rows that all have values, which are written. */
+  addPresent(count: number): void {
+    this.rows += count;
+  }
+
+  addNull(): void {
+    this.#markNull(this.rows++);
+  }
+
+  #markNull(row: number): void {
+    // Most pages have no null: until the first one nothing is noted.
+    if (this.nulls === 0) this.#present.fill(1);
+    this.#present[row] = 0;
+    this.nulls++;
+  }
+
+  /** Replaces the PLAIN values by the same in another encoding; false, and no change, if it lacks them. */
+  recode(recoder: Recoder): boolean {
+    const plain = this.sink;
+    const sink = this.#spares.take(plain.bytes.length, this.#head);
+    const isDone = recoder.put(plain, this.#head, plain.length, sink);
+    if (isDone) this.sink = sink;
+    this.#keep(isDone ? plain : sink);
+    return isDone;
+  }
+
+  /** Closes the page and starts the next one. */
+  cut(pageEncoding: number, bounds?: Bounds): RawPage {
+    const { sink } = this;
+    const isFirstVersion = this.limits.version !== 2;
+    // Version 1 begins with the bytes of the levels.
+    const prefix = isFirstVersion ? 4 : 0;
+    const levelsEnd = this.#putLevels(sink.bytes, prefix);
+    const start = this.#head - levelsEnd;
+    sink.bytes.copyWithin(start + prefix, prefix, levelsEnd);
+    if (isFirstVersion) sink.view.setUint32(start, levelsEnd - prefix, true);
+    const page: RawPage = {
+      values: this.rows,
+      rows: this.rows,
+      nulls: this.nulls,
+      bounds,
+      encoding: pageEncoding,
+      levels: isFirstVersion
+        ? undefined
+        : { repetitionBytes: 0, definitionBytes: levelsEnd, nulls: this.nulls },
+      body: sink.bytes.subarray(start, sink.length),
+      release: () => this.#keep(sink),
+    };
+    this.sink = this.#spares.take(this.#isHuge(sink) ? this.#head : sink.bytes.length, this.#head);
+    this.rows = 0;
+    this.nulls = 0;
+    return page;
+  }
+
+  #putLevels(target: Uint8Array, at: number): number {
+    if (this.nulls > 0) return encodeHybrid(target, at, this.#present, this.rows, 1);
+    if (this.rows >= minRun) return encodeRun(target, at, 1, this.rows, 1);
+    this.#present.fill(1, 0, this.rows);
+    return encodeHybrid(target, at, this.#present, this.rows, 1);
+  }
+
+  #keep(sink: ByteWriter): void {
+    if (!this.#isHuge(sink)) this.#spares.give(sink);
+  }
+
+  /** Enlarged by one huge value, so not a measure for later pages. */
+  #isHuge(sink: ByteWriter): boolean {
+    return sink.bytes.length > this.limits.bytes * 4 + this.#head;
+  }
+}

@@ -1,0 +1,117 @@
+import { type DecimalColumn, isNumeric } from '../../../foundation/domain/decimal-columns.ts';
+import type { TimeAs } from '../../../foundation/domain/format-settings.ts';
+import type { Column } from '../../../foundation/domain/row-block.ts';
+import { BloomFilter } from './bloom-filter.ts';
+import { type ParquetType, parquetTypes } from './column-types.ts';
+import { elementFormOf, type JsonForm, jsonNumberOf } from './json-forms.ts';
+import { decimalNumber, type JsonNumber } from './json-numbers.ts';
+
+/** A column of rows as a column of a Parquet file. */
+export interface ParquetColumn {
+  readonly name: string;
+  /** Of the values; of the elements of a list. */
+  readonly type: ParquetType;
+  readonly isList: boolean;
+  /** How a field becomes values. */
+  readonly form: ColumnForm;
+  /** If the file belongs to a table; the element's is of a list. */
+  readonly ids?: { readonly field: number; readonly element: number };
+}
+
+export type ColumnForm =
+  /** As in the block, by the column's type. */
+  | { readonly kind: 'field'; readonly type: Exclude<Column['type'], 'numeric'> }
+  /** The content of a JSON string as text, other JSON as it is. */
+  | { readonly kind: 'plain' }
+  | { readonly kind: 'number'; readonly number: JsonNumber }
+  /** PostgreSQL's own form of a numeric. */
+  | { readonly kind: 'numeric'; readonly number: JsonNumber }
+  | { readonly kind: 'list'; readonly element: JsonForm };
+
+/**
+ * The columns of a file; README.md has a table of the types.
+ *
+ * @param decimals numerics that are DECIMAL by choice
+ * @param timeAs `text`: Spark refuses a file with the type TIME
+ */
+export function planColumns(
+  columns: readonly Column[],
+  decimals: readonly DecimalColumn[] | null = null,
+  timeAs: TimeAs = 'micros',
+): readonly ParquetColumn[] {
+  return columns.map((column) => {
+    const chosen = decimals?.find(({ name }) => name === column.name);
+    const form = formOf(column, chosen, timeAs);
+    return { name: column.name, type: typeOf(form), isList: form.kind === 'list', form };
+  });
+}
+
+/** A filter holds 128 KiB while its row group is open. */
+const maxFilters = 32;
+
+/**
+ * The Bloom filters of a file, by column: of the keys, and of every uuid. Only of whole numbers, text and
+ * bytes, which all readers hash alike: DuckDB 1.5 would look for a DECIMAL by another number than the stored
+ * one, and floats have two zeros. Times are in the order of the rows, so their bounds are enough.
+ */
+export function openFilters(
+  columns: readonly Column[],
+  planned: readonly ParquetColumn[],
+  keyPlaces: readonly number[],
+): ReadonlyMap<number, BloomFilter> {
+  const filters = new Map<number, BloomFilter>();
+  for (const [at, { type }] of columns.entries()) {
+    const isWanted = keyPlaces.includes(at) || type === 'uuid';
+    const { form } = planned[at] as ParquetColumn;
+    const hashed = form.kind === 'plain' ? 'text' : form.kind === 'field' ? form.type : null;
+    const width = hashed === null ? undefined : hashedWidths.get(hashed);
+    if (isWanted && width !== undefined && filters.size < maxFilters) {
+      filters.set(at, new BloomFilter(width));
+    }
+  }
+  return filters;
+}
+
+/** The types that have filters, with the bytes of a value in the file; null: any number. */
+const hashedWidths: ReadonlyMap<Column['type'], 4 | 8 | null> = new Map([
+  ['int2', 4],
+  ['int4', 4],
+  ['int8', 8],
+  ['text', null],
+  ['uuid', null],
+  ['bytea', null],
+]);
+
+function fieldForm({ name, type }: Column): ColumnForm {
+  if (type === 'numeric') throw new TypeError(`${name} must come as JSON`);
+  return { kind: 'field', type };
+}
+
+function formOf(column: Column, chosen: DecimalColumn | undefined, timeAs: TimeAs): ColumnForm {
+  const { type, sourceType } = column;
+  if (type !== 'as_json' && type !== 'numeric') return fieldForm(column);
+  if (sourceType.endsWith('[]')) {
+    const element = elementFormOf(sourceType, timeAs);
+    return element ? { kind: 'list', element } : fieldForm(column);
+  }
+  const number =
+    chosen && isNumeric(column)
+      ? decimalNumber(chosen.precision, chosen.scale)
+      : jsonNumberOf(sourceType, timeAs);
+  if (type === 'numeric') return number ? { kind: 'numeric', number } : fieldForm(column);
+  return number ? { kind: 'number', number } : { kind: 'plain' };
+}
+
+function typeOf(form: ColumnForm): ParquetType {
+  switch (form.kind) {
+    case 'field':
+      return parquetTypes[form.type];
+    case 'plain':
+      return parquetTypes.text;
+    case 'number':
+    case 'numeric':
+      return form.number.type;
+    case 'list':
+      return form.element.type;
+  }
+}

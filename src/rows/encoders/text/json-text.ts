@@ -1,0 +1,100 @@
+import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
+import {
+  escapeOf,
+  isEscapedByte,
+  longTextBytes,
+  skipPlainBytes,
+} from '../../../foundation/domain/json-string.ts';
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const SPACE = 0x20;
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+/** Below this a loop is faster than a copy call. */
+const SHORT_BYTES = 40;
+const ESCAPED_BYTES = 6;
+
+/** A JSON string of UTF-8 text, with the quotes. */
+export function writeJsonString(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
+  out.ensure(end - from + 2);
+  out.bytes[out.length] = QUOTE;
+  out.length += 1;
+  const view =
+    end - from < longTextBytes
+      ? null
+      : new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let plainFrom = from;
+  for (;;) {
+    const special = findSpecial(
+      bytes,
+      view ? skipPlainBytes(view, plainFrom, end) : plainFrom,
+      end,
+    );
+    copyBytes(out, bytes, plainFrom, special);
+    if (special === end) break;
+    const replacement = escapeOf(bytes[special] as number);
+    out.ensure(ESCAPED_BYTES + end - special);
+    copyBytes(out, replacement, 0, replacement.length);
+    plainFrom = special + 1;
+  }
+  out.put(QUOTE);
+}
+
+function findSpecial(bytes: Buffer, from: number, end: number): number {
+  let at = from;
+  while (at < end && isEscapedByte[bytes[at] as number] === 0) at += 1;
+  return at;
+}
+
+/** Copies bytes for which there is room. */
+export function copyBytes(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
+  if (end - from > SHORT_BYTES) {
+    bytes.copy(out.bytes, out.length, from, end);
+    out.length += end - from;
+    return;
+  }
+  const target = out.bytes;
+  let to = out.length;
+  for (let index = from; index < end; index += 1) {
+    target[to] = bytes[index] as number;
+    to += 1;
+  }
+  out.length = to;
+}
+
+/**
+ * A JSON value as it is, on one line. A line break can be only between its tokens, so a space can replace
+ * it.
+ */
+export function writeJsonValue(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
+  out.ensure(end - from);
+  const start = out.length;
+  copyBytes(out, bytes, from, end);
+  const written = out.bytes;
+  for (let at = start; at < out.length; at += 1) {
+    const byte = written[at];
+    if (byte === LINE_FEED || byte === CARRIAGE_RETURN) written[at] = SPACE;
+  }
+}
+
+/** The JSON value that jsonb prints: always on one line. */
+export function writeJsonbValue(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
+  out.ensure(end - from);
+  // The first byte is the version of the binary form.
+  copyBytes(out, bytes, from + 1, end);
+}
+
+/** The decoded text of a JSON string, or the value itself if it is not a string. */
+export function decodeJsonString(bytes: Buffer, from: number, end: number): Buffer {
+  if (bytes[from] !== QUOTE) return bytes.subarray(from, end);
+  if (!hasEscape(bytes, from, end)) return bytes.subarray(from + 1, end - 1);
+  return Buffer.from(JSON.parse(bytes.toString('utf8', from, end)) as string);
+}
+
+/** Whether the content of a JSON string is not its text. */
+function hasEscape(bytes: Buffer, from: number, end: number): boolean {
+  if (end - from > SHORT_BYTES) return bytes.subarray(from, end).includes(BACKSLASH);
+  for (let at = from; at < end; at += 1) if (bytes[at] === BACKSLASH) return true;
+  return false;
+}

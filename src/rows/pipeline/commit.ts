@@ -1,0 +1,320 @@
+import { createHash } from 'node:crypto';
+import type { Destination, FileFacts, PutLease } from '../destinations/destination.ts';
+import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { manifestKey } from '../../foundation/domain/object-keys.ts';
+import type { Column } from '../../foundation/domain/row-block.ts';
+import { failpoint } from '../../foundation/failpoints/failpoint.ts';
+import { knowsFile } from './found-manifest.ts';
+import type { HashedFile } from './hashed-file.ts';
+import type {
+  CommitIntent,
+  CommittedFile,
+  IntervalJob,
+  IntervalResult,
+  RunPorts,
+} from './interval-job.ts';
+import {
+  buildManifest,
+  encodeManifest,
+  type FoundManifest,
+  isTombstone,
+  type ManifestFile,
+  maxManifestBytes,
+  readManifestAt,
+} from './manifest.ts';
+import { mayStat } from './may-stat.ts';
+import { commitTable } from './table.ts';
+
+/** What an earlier attempt of this run has made current without recording it; null if there is nothing. */
+export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalResult | null {
+  const { intent } = job;
+  const { manifest } = found;
+  if (!intent || manifest?.run_id !== job.runId || isTombstone(manifest)) return null;
+  if (manifest.generation !== intent.generation) return null;
+  if (!haveSameBytes(manifest.files, intent.files)) return null;
+  if (!haveSameBytes(manifest.rejected_files, intent.rejectedFiles)) return null;
+  return {
+    ...intent,
+    manifestKey: manifestKey(job.prefix, job.interval),
+    manifestEtag: found.etag,
+  };
+}
+
+/**
+ * Whether the interval's current files are the same as this attempt's: then nothing is committed. The
+ * current files must exist, since users run an interval again to restore a deleted file. And the manifest
+ * must be the receipt's, of this era, with no other commit in progress: only a new manifest keeps another
+ * commit from succeeding (docs/guarantees.md, C8).
+ *
+ * @param made the files of this attempt; none is readable yet
+ * @returns the current files with the new proof, or null
+ */
+export async function findUnchanged(
+  destination: Destination,
+  job: IntervalJob,
+  made: CommitIntent,
+  columns: readonly Column[],
+  found: FoundManifest,
+  signal: AbortSignal,
+): Promise<IntervalResult | null> {
+  if (job.mayBeOvertaken || job.current === null) return null;
+  const current = job.writesManifest ? currentByManifest(job, made, columns, found) : job.current;
+  if (current === null || (current.manifestKey === null) === job.writesManifest) return null;
+  if (!haveSameBytes(current.files, made.files)) return null;
+  if (!haveSameBytes(current.rejectedFiles, made.rejectedFiles)) return null;
+  // Without a manifest readers have only the keys, so another prefix must get the files.
+  if (!job.writesManifest && !haveSameKeys(current, made)) return null;
+  const tags = new Map(
+    [...(job.current?.files ?? []), ...(job.current?.rejectedFiles ?? [])].map((file) => [
+      file.key,
+      file.etag ?? null,
+    ]),
+  );
+  const withTag = (file: CommittedFile) => ({ ...file, etag: tags.get(file.key) ?? null });
+  const files = current.files.map(withTag);
+  const rejectedFiles = current.rejectedFiles.map(withTag);
+  for (const file of [...files, ...rejectedFiles]) {
+    if (!(await isThere(destination, file, signal))) return null;
+  }
+  const { generation, era, manifestKey: key, manifestEtag } = current;
+  return { ...made, files, rejectedFiles, generation, era, manifestKey: key, manifestEtag };
+}
+
+/** The current files as the bucket has them; null if they may differ from our record. */
+function currentByManifest(
+  job: IntervalJob,
+  made: CommitIntent,
+  columns: readonly Column[],
+  { manifest, etag }: FoundManifest,
+) {
+  if (manifest === null || isTombstone(manifest)) return null;
+  const { current } = job;
+  if (current?.manifestKey !== made.manifestKey || current?.manifestEtag !== etag) return null;
+  if (current.era !== job.era) return null;
+  const { attempt, run_id: runId, generation, era } = manifest;
+  const again = buildManifest({ ...job, ...job.encoding, ...made, columns });
+  const facts = { attempt, run_id: runId, generation, era };
+  const { files, rejected_files: rejectedFiles } = manifest;
+  const same = { ...again, ...facts, files, rejected_files: rejectedFiles };
+  if (JSON.stringify(same) !== JSON.stringify({ ...manifest, ...facts })) return null;
+  return {
+    generation,
+    era: current.era,
+    manifestKey: made.manifestKey,
+    manifestEtag: etag,
+    files,
+    rejectedFiles,
+  };
+}
+
+async function isThere(
+  destination: Destination,
+  file: CommittedFile,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const found = await mayStat(destination, file.key, signal);
+  if (found === 'denied' || found?.bytes !== file.bytes) return false;
+  return !file.etag || found.etag === file.etag;
+}
+
+/** Files of an attempt that are not readable yet. */
+export interface CompletableFiles {
+  /** What the format knows of the columns of each file, by key. */
+  readonly columnMetrics: ReadonlyMap<string, readonly ColumnMetrics[]>;
+  /** Makes every file readable at its key. @returns the tag of each, by key */
+  complete(
+    completeOne: (file: HashedFile) => Promise<{ readonly etag: string | null }>,
+  ): Promise<ReadonlyMap<string, string | null>>;
+}
+
+/** What a commit is made of. */
+export interface Commit {
+  readonly destination: Destination;
+  readonly job: IntervalJob;
+  /** Those that the attempt has made. */
+  readonly files: CompletableFiles;
+  /** What the interval consists of afterwards: a supplement also names files of earlier commits. */
+  readonly intent: CommitIntent;
+  /** Of the rows. */
+  readonly columns: readonly Column[];
+  /** The manifest that is replaced. */
+  readonly found: FoundManifest;
+  readonly ports: RunPorts;
+  readonly signal: AbortSignal;
+}
+
+/** Makes the files readable, adds them to the export's table, then puts the manifest that names them. */
+export async function commitFiles(commit: Commit): Promise<IntervalResult> {
+  const { destination, job, files, intent, columns, found, ports, signal } = commit;
+  await failpoint('before_complete');
+  const { manifestKey: key } = intent;
+  const tags = await files.complete((writer) =>
+    // An export without a manifest replaces its files in place.
+    key === null
+      ? completeInPlace(destination, job, writer, ports, signal)
+      : completeNew(destination, writer, ports.lease, signal),
+  );
+  await failpoint('after_complete');
+  const withTag = (file: CommittedFile) => ({
+    ...file,
+    etag: tags.get(file.key) ?? file.etag ?? null,
+  });
+  const committed = {
+    ...intent,
+    files: intent.files.map(withTag),
+    rejectedFiles: intent.rejectedFiles.map(withTag),
+  };
+  if (key === null) return { ...committed, manifestEtag: null };
+  const { columnMetrics: metrics } = files;
+  await commitTable(destination, job, { ...intent, metrics }, columns, ports, signal);
+  await failpoint('before_manifest');
+  // Fails if the manifest changed after we read it.
+  const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
+  const confirm = () => ports.confirmLease();
+  const options = { confirm, ours: job.begunManifests, lease: ports.lease, signal };
+  const { etag } = await destination.commitManifest(key, body, found.etag, options);
+  await failpoint('after_manifest');
+  return { ...committed, manifestEtag: etag };
+}
+
+/**
+ * Adds the manifest's digest to an intent, so that later attempts recognize the manifest even if they
+ * cannot read it.
+ *
+ * @throws SluiceError `destination.invalid_config` if the manifest would be too long to be read back
+ */
+export function withManifestDigest(
+  job: IntervalJob,
+  intent: CommitIntent,
+  columns: readonly Column[],
+): CommitIntent {
+  if (intent.manifestKey === null) return intent;
+  const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
+  if (body.length > maxManifestBytes) {
+    const detail = `the manifest of ${intent.files.length} files would be longer than 16 MiB; raise max_file_size_mb`;
+    throw new SluiceError('destination.invalid_config', detail);
+  }
+  const digest = createHash('md5').update(body).digest('hex');
+  return { ...intent, begunManifests: [digest, ...job.begunManifests] };
+}
+
+type Completable = Pick<HashedFile, 'key' | 'complete'>;
+
+/** Before the first probe: a store is assumed to behave like S3. */
+const allTraits = { completeIfMatch: true, completeIfNoneMatch: true };
+
+/**
+ * Keys of a new generation are free, unless another export has the same prefix. If the store does not
+ * support the condition, check first whether that export's manifest names the file.
+ */
+async function completeNew(
+  destination: Destination,
+  writer: Completable,
+  lease: PutLease,
+  signal: AbortSignal,
+): Promise<{ readonly etag: string | null }> {
+  const { completeIfNoneMatch } = destination.traits ?? allTraits;
+  const found = completeIfNoneMatch ? null : await mayStat(destination, writer.key, signal);
+  if (found !== null && found !== 'denied') {
+    throw new SluiceError('destination.conflict', writer.key);
+  }
+  return writer.complete({ replaces: null, lease });
+}
+
+/** Maximum tries if another attempt replaces a file at the same time. */
+const inPlaceTries = 4;
+
+/**
+ * Replaces the object at the key, if it still is what the receipt, or a later read, says. Refuses an object
+ * of another export with the same prefix.
+ */
+async function completeInPlace(
+  destination: Destination,
+  job: IntervalJob,
+  writer: Completable,
+  ports: RunPorts,
+  signal: AbortSignal,
+): Promise<{ readonly etag: string | null }> {
+  const recorded = [...(job.current?.files ?? []), ...(job.current?.rejectedFiles ?? [])];
+  const own = recorded.find(({ key }) => key === writer.key);
+  let expected = own?.etag ?? null;
+  for (let tried = 1; ; tried += 1) {
+    try {
+      const { completeIfMatch, completeIfNoneMatch } = destination.traits ?? allTraits;
+      if (!(completeIfMatch && completeIfNoneMatch)) {
+        await checkUnnamed(destination, job, writer.key, signal);
+        const found = await destination.statFile(writer.key, signal);
+        await checkOwn(job, writer.key, found, own?.etag, ports);
+        await ports.confirmLease();
+      }
+      return await writer.complete({ replaces: expected });
+    } catch (error) {
+      const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
+      if (!conflict || tried === inPlaceTries) throw error;
+      await checkUnnamed(destination, job, writer.key, signal);
+      // The order matters: a tag that is read after the fence may be of an attempt that took over.
+      const found = await destination.statFile(writer.key, signal);
+      await checkOwn(job, writer.key, found, own?.etag, ports);
+      expected = found?.etag ?? null;
+      await ports.confirmLease();
+    }
+  }
+}
+
+/**
+ * @param recorded the tag of the receipt, if that names the key
+ * @throws SluiceError `destination.key_taken` if this export did not write the object; `run.unknown_history` if a
+ *   database with another history did
+ */
+async function checkOwn(
+  { exportId }: IntervalJob,
+  key: string,
+  found: FileFacts | null,
+  recorded: string | null = null,
+  ports: Pick<RunPorts, 'knowsCommit'>,
+): Promise<void> {
+  if (found === null) return;
+  const isRecorded = recorded !== null && found.etag === recorded;
+  if (found.owner ? found.owner !== exportId : !isRecorded) {
+    throw new SluiceError('destination.key_taken', key);
+  }
+  if (isRecorded || (await knowsFile(found, key, ports.knowsCommit))) return;
+  throw new SluiceError('run.unknown_history', `${key} is of run ${found.run?.id ?? 'unknown'}`);
+}
+
+/**
+ * @throws SluiceError `destination.key_taken` if the current manifest of another export names the key;
+ *   `destination.conflict` if one of this export does, which our database does not know
+ */
+async function checkUnnamed(
+  destination: Destination,
+  job: IntervalJob,
+  key: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const at = manifestKey(job.prefix, job.interval);
+  const found = await readManifestAt(destination, at, signal);
+  if (found === null || found === 'denied' || found.manifest === null) return;
+  const { files, rejected_files: rejected, batch_export_id: owner } = found.manifest;
+  if (![...files, ...rejected].some((file) => file.key === key)) return;
+  throw new SluiceError(
+    owner === job.exportId ? 'destination.conflict' : 'destination.key_taken',
+    key,
+  );
+}
+
+type Files = Pick<CommitIntent, 'files' | 'rejectedFiles'>;
+
+function haveSameKeys(a: Files, b: Files): boolean {
+  const keys = ({ files, rejectedFiles }: Files) =>
+    [...files, ...rejectedFiles].map(({ key }) => key).join('\n');
+  return keys(a) === keys(b);
+}
+
+/** Whether two lists of files have the same bytes in the same order, whatever their keys. */
+function haveSameBytes(a: readonly ManifestFile[], b: readonly ManifestFile[]): boolean {
+  const digest = (files: readonly ManifestFile[]) =>
+    files.map(({ rows, bytes, sha256 }) => `${rows} ${bytes} ${sha256}`).join();
+  return digest(a) === digest(b);
+}

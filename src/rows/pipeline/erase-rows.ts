@@ -1,0 +1,223 @@
+import { join } from 'node:path';
+import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import type { Column } from '../../foundation/domain/row-block.ts';
+import { failpoint } from '../../foundation/failpoints/failpoint.ts';
+import { commitFiles, withManifestDigest } from './commit.ts';
+import { ErasedFiles } from './erased-files.ts';
+import { fetchFile } from './fetch-file.ts';
+import type { IntervalAttempt } from './interval-attempt.ts';
+import type {
+  CommitIntent,
+  CommittedFile,
+  CurrentReceipt,
+  IntervalResult,
+} from './interval-job.ts';
+import { keyOfRow } from './key-values.ts';
+import { entryOf, isTombstone } from './manifest.ts';
+import { type MadeBy, madeBy } from './read-back.ts';
+import { RowBits } from './row-bits.ts';
+import { SpoolFolder } from './spool-folder.ts';
+import { leaveUploads } from './write-rows.ts';
+
+/** What an erasure makes of the files of one kind. */
+interface Remaining {
+  readonly files: readonly CommittedFile[];
+  readonly erased: number;
+  readonly changed: number;
+}
+
+/**
+ * Removes the rows that have a value from the current files of an interval, and no others, whatever the source has by
+ * then. Files without such rows stay as they are: the manifest names them again. The others are made again from their own
+ * remaining rows, under a new generation.
+ *
+ * One file at a time is on local disk. What the source was seen to have stays on record.
+ *
+ * @throws SluiceError `destination.files_differ` if the current files are not those of our record
+ */
+export async function eraseRows(
+  attempt: IntervalAttempt,
+  erased: ErasedValue,
+): Promise<IntervalResult> {
+  const { job, ports, destination, signal } = attempt;
+  const delivered = findDelivered(attempt);
+  await failpoint('before_open');
+  const made = new ErasedFiles({ job, destination, journal: ports.journal, signal });
+  const folder = new SpoolFolder();
+  try {
+    const path = join(await folder.path(), 'file');
+    const { files, rejectedFiles, recipe } = delivered;
+    const by = madeBy(recipe);
+    const remaining = await ports.step('write', () =>
+      removeFrom(attempt, { entries: files, by, path, erased }, made),
+    );
+    const rejected = await ports.step('write', () =>
+      removeFrom(attempt, { entries: rejectedFiles, by: 'rejected', path, erased }, made),
+    );
+    const rows = remaining.erased + rejected.erased;
+    const changed = remaining.changed + rejected.changed;
+    const all = files.length + rejectedFiles.length;
+    ports.log('INFO', `Rows to erase: ${rows}, in ${changed} of ${all} files.`);
+    if (rows === 0 && !mayBeReplaced(attempt, delivered)) return resultOf(delivered);
+    return await commitRemaining(attempt, delivered, remaining, rejected, made);
+  } catch (error) {
+    await leaveUploads(made, error, ports, signal);
+    throw error;
+  } finally {
+    await folder.remove();
+  }
+}
+
+/** Whether another commit may still become current: then only a new manifest prevents it (docs/guarantees.md, C8). */
+function mayBeReplaced({ job, found }: IntervalAttempt, { manifestEtag }: CurrentReceipt): boolean {
+  return job.mayBeOvertaken || (job.writesManifest && found.etag !== manifestEtag);
+}
+
+function differ(why: string): never {
+  throw new SluiceError('destination.files_differ', why);
+}
+
+function findDelivered({ job, found }: IntervalAttempt): CurrentReceipt {
+  const { current } = job;
+  if (current === null) differ('the interval has no files at this place');
+  const { files, rejectedFiles } = current;
+  const { manifest } = found;
+  if (manifest !== null && !isTombstone(manifest)) {
+    const named = JSON.stringify([manifest.files, manifest.rejected_files]);
+    const recorded = JSON.stringify([files.map(entryOf), rejectedFiles.map(entryOf)]);
+    if (named !== recorded) differ('its manifest does not list the files of our record');
+  } else if (job.writesManifest) {
+    differ('its manifest is missing, or cannot be read');
+  }
+  return current;
+}
+
+interface Search {
+  readonly entries: readonly CommittedFile[];
+  readonly by: MadeBy | 'rejected';
+  /** Where a file is on local disk. */
+  readonly path: string;
+  readonly erased: ErasedValue;
+}
+
+async function removeFrom(
+  { job, destination, ports, signal }: IntervalAttempt,
+  { entries, by, path, erased }: Search,
+  made: ErasedFiles,
+): Promise<Remaining> {
+  const kept: CommittedFile[] = [];
+  let erasedRows = 0;
+  let changed = 0;
+  for (const [index, entry] of entries.entries()) {
+    signal.throwIfAborted();
+    const fault = await fetchFile(destination, entry, path, signal);
+    if (fault !== null) {
+      const done = await findReplaced(entry);
+      if (done === undefined) differ(fault);
+      // An earlier attempt has replaced it at its key, and ended before that was recorded.
+      changed += 1;
+      if (done) kept.push(done);
+      continue;
+    }
+    const found = await findRows(entry);
+    const left = entry.rows - found.count;
+    erasedRows += found.count;
+    if (found.count === 0) kept.push(entry);
+    else changed += 1;
+    if (found.count === 0 || left === 0) continue;
+    const rest = job.withoutRows(path, by, (row) => found.has(row));
+    const isRejected = by === 'rejected';
+    kept.push(
+      await made.write({ before: entry, index, of: entries.length, isRejected, rows: left }, rest),
+    );
+    const { rows, bytes, count } = made;
+    await ports.progressed({ totalRows: null, rows, bytes, files: count });
+  }
+  return { files: kept, erased: erasedRows, changed };
+
+  async function findRows({ key, rows }: CommittedFile): Promise<RowBits> {
+    const columns = [{ name: erased.column, type: 'text' as const }];
+    const found = new RowBits();
+    let row = 0;
+    for await (const values of job.readRows(path, by, columns)) {
+      if (keyOfRow(values, columns) === erased.value) found.add(row);
+      row += 1;
+    }
+    if (row !== rows) differ(`${key} has ${row} rows, its manifest says ${rows}`);
+    return found;
+  }
+
+  /** What an earlier attempt of this run has put at the key of a file; undefined if it is something else. */
+  async function findReplaced({ key }: CommittedFile): Promise<CommittedFile | undefined> {
+    if (job.writesManifest || !job.intent) return undefined;
+    const planned = [...job.intent.files, ...job.intent.rejectedFiles].find(
+      (file) => file.key === key,
+    );
+    if (!planned || (await fetchFile(destination, planned, path, signal)) !== null)
+      return undefined;
+    const facts = await destination.statFile(key, signal);
+    return { ...planned, etag: facts?.etag ?? null };
+  }
+}
+
+async function commitRemaining(
+  { job, destination, ports, found, signal }: IntervalAttempt,
+  delivered: CurrentReceipt,
+  remaining: Remaining,
+  rejected: Remaining,
+  files: ErasedFiles,
+): Promise<IntervalResult> {
+  const { manifestEtag: _, ...before } = resultOf(delivered);
+  const rows = sum(remaining.files, (file) => file.rows);
+  const rejectedRows = sum(rejected.files, (file) => file.rows);
+  const intent: CommitIntent = {
+    ...before,
+    era: job.era,
+    // Files that are replaced at their keys keep their generation.
+    generation: job.writesManifest ? job.generation : delivered.generation,
+    totalRows: rows + rejectedRows,
+    rows,
+    rejectedRows,
+    bytes: files.bytes,
+    files: remaining.files,
+    rejectedFiles: rejected.files,
+    madeFiles: files.count,
+    deliveredDigest: null,
+  };
+  const columns = (found.manifest?.schema ?? []).map(
+    // Only names and PostgreSQL's types are written; the table has its columns.
+    ({ name, type }): Column => ({ name, type: 'text', sourceType: type }),
+  );
+  const encoding = { ...job.encoding, tableFields: () => [] };
+  return ports.step('commit', async () => {
+    await ports.confirmCommit(withManifestDigest(job, intent, columns));
+    const commit = { destination, files, intent, columns, found, ports, signal };
+    return commitFiles({ ...commit, job: { ...job, encoding } });
+  });
+}
+
+/** What is current if nothing changes. */
+function resultOf(delivered: CurrentReceipt): IntervalResult {
+  const { files, rejectedFiles, generation, era, manifestKey, manifestEtag, recipe } = delivered;
+  const { snapshot, digest, count, settled, pending } = delivered.proof;
+  const rows = sum(files, (file) => file.rows);
+  const rejectedRows = sum(rejectedFiles, (file) => file.rows);
+  return {
+    ...{ files, rejectedFiles, generation, era, manifestKey, manifestEtag, recipe },
+    ...{
+      totalRows: rows + rejectedRows,
+      rows,
+      rejectedRows,
+      droppedRows: 0,
+      bytes: 0,
+      madeFiles: 0,
+    },
+    ...{ snapshot, settled, pending, keyDigest: digest, keyCount: count },
+    deliveredDigest: delivered.deliveredDigest,
+  };
+}
+
+function sum<T>(items: readonly T[], value: (item: T) => number): number {
+  return items.reduce((total, item) => total + value(item), 0);
+}

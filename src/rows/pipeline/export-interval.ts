@@ -1,0 +1,214 @@
+import type { Destination } from '../destinations/destination.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { settingsForRecipe } from '../../foundation/domain/format-settings.ts';
+import { manifestKey, mayFollow } from '../../foundation/domain/object-keys.ts';
+import type { Recipe } from '../../foundation/domain/recipe.ts';
+import type { Column } from '../../foundation/domain/row-block.ts';
+import { failpoint } from '../../foundation/failpoints/failpoint.ts';
+import { withOpenSteps } from '../sandbox/open-steps.ts';
+import { refusePartOfDay } from '../sources/source.ts';
+import type { TableState } from '../table-formats/iceberg/held-files.ts';
+import { commitFiles, findAdoptable, findUnchanged, withManifestDigest } from './commit.ts';
+import { describeUnsettled } from './describe-unsettled.ts';
+import { eraseRows } from './erase-rows.ts';
+import { findManifest } from './found-manifest.ts';
+import {
+  type IntervalAttempt,
+  type IntervalSource,
+  requestOf,
+  type SettledAttempt,
+} from './interval-attempt.ts';
+import type {
+  CommitIntent,
+  IntervalJob,
+  IntervalResult,
+  LeftoverFile,
+  RunPorts,
+} from './interval-job.ts';
+import { KeySpool } from './key-spool.ts';
+import { replacedBy } from './leftovers.ts';
+import { type FoundManifest, schemaOf } from './manifest.ts';
+import { checkMissing, findAllDelivered } from './missing-rows.ts';
+import { cleanAfterRefusal } from './refused-commit.ts';
+import { SpoolFolder } from './spool-folder.ts';
+import { supplementInterval } from './supplement.ts';
+import { findTableState, isInTable } from './table.ts';
+import { allKeyPlacesOf, countSteps } from './transform-blocks.ts';
+import { endUploads, type WrittenRows, writeRows } from './write-rows.ts';
+
+/** The result of an interval, and what its commit replaced. */
+export interface ExportedInterval {
+  readonly result: IntervalResult;
+  readonly replaced: readonly LeftoverFile[];
+}
+
+/**
+ * Exports one interval: the rows of one snapshot into files, then the manifest that makes them current.
+ * Nothing is readable before the commit. After a failure only what the journal and the intent name is left.
+ * May be repeated for the same interval with the same effect.
+ *
+ * @throws SluiceError, and the reason of `signal`
+ */
+export async function exportInterval(
+  given: IntervalJob,
+  source: IntervalSource,
+  destination: Destination,
+  ports: RunPorts,
+  signal: AbortSignal,
+): Promise<ExportedInterval> {
+  const found = await findManifest(destination, given, ports, signal);
+  const adopted = findAdoptable(given, found);
+  if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, found) };
+  if (given.isDeleted) throw new SluiceError('run.cancelled', 'the export was deleted');
+  const table = await findTableState(destination, given, signal);
+  const generation = await chooseGeneration(given, found, table, ports);
+  const job = { ...given, generation };
+  const attempt = { job, source, destination, ports, found: { ...found, table }, signal };
+  const { erased } = job;
+  const result = await (erased ? eraseRows(attempt, erased) : copyInterval(attempt));
+  return { result, replaced: replacedBy(job, result, found) };
+}
+
+/**
+ * The generation to write under. An export without a manifest replaces its files at their keys. A bucket
+ * that is ahead of our database (which was restored from a backup) has used more generations.
+ *
+ * @throws SluiceError `destination.key_taken` or `destination.table_damaged` if the bucket names one that none can follow
+ */
+async function chooseGeneration(
+  { purpose, writesManifest, current, generation, prefix, interval }: IntervalJob,
+  { manifest }: FoundManifest,
+  table: TableState | null,
+  ports: RunPorts,
+): Promise<number> {
+  const isInPlace = !writesManifest && current?.manifestKey === null;
+  // What a supplement adds is beside the files that are there.
+  if (isInPlace && purpose !== 'supplement') return current.generation;
+  const inManifest = manifest === null ? 0 : manifest.generation;
+  if (!mayFollow(inManifest)) {
+    const detail = `${manifestKey(prefix, interval)} has generation ${inManifest}`;
+    throw new SluiceError('destination.key_taken', detail);
+  }
+  const inTable = table?.generation ?? 0;
+  if (!mayFollow(inTable)) {
+    const detail = `a file of the interval has generation ${inTable}`;
+    throw new SluiceError('destination.table_damaged', detail);
+  }
+  const floor = Math.max(inManifest, inTable);
+  return floor < generation ? generation : ports.raiseGeneration(floor);
+}
+
+async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
+  const { job, source, ports, signal } = attempt;
+  const settlement = job.settlement ?? (await source.settle(job.interval, signal));
+  const open = describeUnsettled(settlement);
+  if (open !== null) ports.log('WARNING', open);
+  // Before reading begins: what ends a sandbox is no proof that the run crashes workers.
+  const options = { intervalEndMs: job.interval.end, signal, log: ports.logOfPlugin };
+  const copy = job.purpose === 'supplement' ? supplementInterval : remakeInterval;
+  return withOpenSteps(job.chain?.steps ?? [], options, async (steps) => {
+    await failpoint('before_open');
+    const folder = new SpoolFolder();
+    try {
+      return await copy({ ...attempt, steps, settlement, folder });
+    } finally {
+      await folder.remove();
+    }
+  });
+}
+
+/** Makes an interval from all rows that the source has. */
+async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> {
+  const { job, source, destination, ports, found, signal, steps, folder } = attempt;
+  const { settled, pending, position, server } = attempt.settlement;
+  const request = requestOf(job);
+  const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
+  for (const change of snapshot.typeChanges) ports.log('WARNING', change);
+  const delivered = await findAllDelivered(job, found, destination, signal);
+  const keys = delivered.length > 0 ? new KeySpool(folder, 'made-keys') : null;
+  let closing: Promise<void> | null = null;
+  // Beside the reading. What fails there may be for want of a connection.
+  const counting = snapshot.countRows(signal).catch(() => null);
+  const commit = async (written: WrittenRows): Promise<IntervalResult> => {
+    const { files, columns, droppedRows } = written;
+    const countAgain = () => ports.step('source', () => snapshot.countRows(signal));
+    const totalRows = (await counting) ?? (await countAgain());
+    if (written.readRows !== totalRows) {
+      const text = `${totalRows} rows were counted, but ${written.readRows} were read`;
+      throw new SluiceError('source.count_mismatch', text);
+    }
+    const keyDigest = snapshot.keySet()?.digest ?? null;
+    const intent: CommitIntent = {
+      generation: job.generation,
+      era: job.era,
+      totalRows,
+      rows: files.rows,
+      rejectedRows: files.rejectedRows,
+      droppedRows,
+      ...(written.steps && { steps: countSteps(written.steps) }),
+      bytes: files.bytes,
+      files: written.made,
+      rejectedFiles: written.rejectedFiles,
+      madeFiles: written.made.length,
+      manifestKey: job.writesManifest ? manifestKey(job.prefix, job.interval) : null,
+      recipe: recipeOf(job, columns),
+      snapshot: snapshot.snapshot,
+      settled,
+      pending,
+      keyDigest,
+      keyCount: totalRows,
+      deliveredDigest: droppedRows === 0 ? keyDigest : null,
+    };
+    // The source's transaction is as short as it can be, and nothing waits for its end.
+    closing = snapshot.close();
+    signal.throwIfAborted();
+    const unchanged = await findUnchanged(destination, job, intent, columns, found, signal);
+    if (unchanged && (await isInTable(destination, job, unchanged.files, signal))) {
+      await endUploads(files, ports);
+      ports.log('INFO', 'The rows produce the same files again, so the current files stay.');
+      return unchanged;
+    }
+    if (keys) {
+      const keyPlaces = allKeyPlacesOf(snapshot);
+      const reading = { destination, readRows: job.readRows, folder, signal };
+      const check = { job, intent, columns, keyPlaces, made: keys, reading, ports };
+      for (const files of delivered) await checkMissing({ ...check, delivered: files });
+    }
+    return await ports.step('commit', async () => {
+      const confirmed = withManifestDigest(job, intent, columns);
+      await ports.confirmCommit(confirmed);
+      return commitFiles({ destination, job, files, intent, columns, found, ports, signal }).catch(
+        (error) => cleanAfterRefusal(destination, job, intent, error, ports, signal),
+      );
+    });
+  };
+  try {
+    refusePartOfDay(snapshot.hasDays, job.interval);
+    const table = found.table;
+    return await writeRows(
+      { job, snapshot, steps, destination, ports, table, keys, signal },
+      commit,
+    );
+  } finally {
+    await keys?.close();
+    await (closing ?? snapshot.close());
+  }
+}
+
+function recipeOf(
+  { chain, encoding, maxFileBytes, request, writesManifest }: IntervalJob,
+  columns: readonly Column[],
+): Recipe {
+  const { format, compression, settings } = encoding;
+  const { dslQuery, includeEvents, excludeEvents } = request;
+  return {
+    format,
+    compression,
+    ...settingsForRecipe(settings),
+    dslQuery,
+    includeEvents,
+    excludeEvents,
+    ...(!writesManifest && { schema: schemaOf(columns) }),
+    ...(chain && { chain: chain.recipe, maxFileBytes }),
+  };
+}

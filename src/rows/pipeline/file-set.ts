@@ -1,0 +1,327 @@
+import type {
+  Destination,
+  FileOptions,
+  FileWriter,
+  UploadJournal,
+  UploadProgress,
+} from '../destinations/destination.ts';
+import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { fileKey, rejectedKey } from '../../foundation/domain/object-keys.ts';
+import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import type { DataInterval } from '../../foundation/domain/time.ts';
+import type { FileEncoder } from '../encoders/encoder.ts';
+import type { BlockTransformer } from '../transforms/block-transformer.ts';
+import type { StepRejection, TransformedRows } from '../transforms/transform-rows.ts';
+import { HashedFile } from './hashed-file.ts';
+import type { Encoding } from './interval-job.ts';
+import type { KeySpool } from './key-spool.ts';
+import type { ManifestFile } from './manifest.ts';
+import { encodeRejectedRows, encodeRejections } from './rejected-rows.ts';
+import { type Rejections, RejectionTally } from './rejection-tally.ts';
+import { InfiniteValues } from './replace-infinite.ts';
+import { JsonValues } from './replace-json.ts';
+import { RowKeys } from './row-keys.ts';
+
+export interface FileSetOptions {
+  readonly exportId: string;
+  readonly runId: string;
+  readonly era: string;
+  readonly destination: Destination;
+  readonly journal: UploadJournal;
+  readonly encoding: Encoding;
+  readonly columns: readonly Column[];
+  /** The indices of the model's keys among `columns`, for those that the rows show. */
+  readonly keyPlaces: readonly number[];
+  readonly prefix: string;
+  readonly interval: DataInterval;
+  readonly generation: number;
+  /** Without a manifest, files are replaced at their keys. */
+  readonly writesManifest: boolean;
+  readonly maxFileBytes: number | null;
+  /** Of earlier attempts of this lineage. */
+  readonly uploads: readonly UploadProgress[];
+  /**
+   * Checks the fence before an upload of an earlier attempt is resumed or aborted.
+   *
+   * @throws SluiceError `run.lease_lost`
+   */
+  readonly confirm: () => Promise<void>;
+  /** Gets the keys of all rows, if they are to be compared with those of other files. */
+  readonly keys?: KeySpool | null;
+  /** Stops what the writers wait for. */
+  readonly signal: AbortSignal;
+}
+
+interface OpenFile {
+  readonly file: HashedFile;
+  readonly encoder: FileEncoder;
+  /** Begun with the first row that the format cannot represent. */
+  rejected: HashedFile | null;
+}
+
+/**
+ * The files of one interval while they are written. A file is begun with its first row, so an interval
+ * without rows has no files; all become readable in `complete`. After a failure call `abort` or `suspend`.
+ */
+export class FileSet {
+  readonly #options: FileSetOptions;
+  readonly #ended: HashedFile[] = [];
+  readonly #endedRejected: HashedFile[] = [];
+  readonly #uploads: Map<string, UploadProgress>;
+  readonly #rejections: RejectionTally;
+  readonly #infinite: InfiniteValues;
+  readonly #json: JsonValues;
+  readonly #rowKeys: RowKeys | null;
+  readonly #columnMetrics = new Map<string, readonly ColumnMetrics[]>();
+  #open: OpenFile | null = null;
+  /** Of the file that ended last: at most one waits for the destination, besides the open one. */
+  #sending: Promise<unknown> = Promise.resolve();
+  #rows = 0;
+  #rejectedRows = 0;
+
+  constructor(options: FileSetOptions) {
+    this.#options = options;
+    const { columns, keyPlaces, encoding } = options;
+    this.#rejections = new RejectionTally(columns, keyPlaces, encoding.toJson);
+    this.#infinite = new InfiniteValues(columns, keyPlaces, encoding.settings.infinity);
+    this.#json = new JsonValues(columns, encoding.settings);
+    this.#rowKeys = options.keys ? new RowKeys(columns, keyPlaces, encoding.toJson) : null;
+    this.#uploads = new Map(options.uploads.map((upload) => [upload.key, upload]));
+  }
+
+  get rows(): number {
+    return this.#rows;
+  }
+
+  /** Rows that the format could not represent, or that a step rejected. */
+  get rejectedRows(): number {
+    return this.#rejectedRows;
+  }
+
+  /** The rejected rows by reason, the most frequent one first. */
+  get rejections(): readonly Rejections[] {
+    return this.#rejections.all;
+  }
+
+  get bytes(): number {
+    return this.#all().reduce((total, file) => total + file.bytes, 0);
+  }
+
+  get count(): number {
+    return this.#ended.length + (this.#open ? 1 : 0);
+  }
+
+  /**
+   * Writes the rows of a block, or what a chain makes of them. A chain may hold blocks back until
+   * `finishRows`.
+   *
+   * @returns how many rows the chain dropped
+   */
+  async writeRows(block: RowBlock, transformer: BlockTransformer | null): Promise<number> {
+    if (transformer) return this.#writeMade(await transformer.write(block));
+    await this.write(block);
+    return 0;
+  }
+
+  /** The same for the blocks that the chain has held back. */
+  async finishRows(transformer: BlockTransformer | null): Promise<number> {
+    return transformer ? this.#writeMade(await transformer.finish()) : 0;
+  }
+
+  async #writeMade(made: readonly TransformedRows[]): Promise<number> {
+    let rows = 0;
+    for (const { block, rejected, dropped } of made) {
+      if (rejected.length > 0) {
+        this.#open ??= await this.#begin();
+        this.#rejections.addSteps(rejected);
+        await this.#noteRejections(rejected);
+        await this.#reject(this.#open, encodeRejections(rejected), rejected.length);
+      }
+      await this.write(block);
+      rows += dropped;
+    }
+    return rows;
+  }
+
+  async write(given: RowBlock): Promise<void> {
+    if (given.rowCount === 0) return;
+    await this.#noteKeys(given);
+    let block = this.#json.replaceIn(this.#infinite.replaceIn(given));
+    while (block.rowCount > 0) {
+      const taken = await this.#writeToFile(block);
+      if (taken === block.rowCount) return;
+      await this.#end();
+      block = rowsFrom(block, taken);
+    }
+  }
+
+  async #noteKeys(block: RowBlock): Promise<void> {
+    const { keys } = this.#options;
+    if (!keys || !this.#rowKeys) return;
+    for (let row = 0; row < block.rowCount; row += 1) {
+      const waits = keys.add(this.#rowKeys.keyOf(block, row));
+      if (waits) await waits;
+    }
+  }
+
+  async #noteRejections(rejected: readonly StepRejection[]): Promise<void> {
+    const { keys } = this.#options;
+    if (!keys || !this.#rowKeys) return;
+    for (const rejection of rejected) await keys.add(this.#rowKeys.keyOfRejection(rejection));
+  }
+
+  /** @returns how many rows the open file took */
+  async #writeToFile(block: RowBlock): Promise<number> {
+    this.#open ??= await this.#begin();
+    const { file, encoder } = this.#open;
+    const chunks = await encoder.write(block);
+    const taken = encoder.taken ?? block.rowCount;
+    const rejected = encoder.rejected ?? [];
+    await file.write(chunks, taken - rejected.length);
+    encoder.release?.();
+    this.#rows += taken - rejected.length;
+    if (rejected.length > 0) {
+      this.#rejections.addRows(block, rejected);
+      const { encoding } = this.#options;
+      const open = () => encoding.openJsonLines(block.columns);
+      const bytes = await encodeRejectedRows(open, block, rejected);
+      await this.#reject(this.#open, bytes, rejected.length);
+    }
+    const { maxFileBytes } = this.#options;
+    // Otherwise the encoder keeps to the limit.
+    const isCountedHere = maxFileBytes !== null && encoder.taken === undefined;
+    if (isCountedHere && file.bytes + encoder.heldBytes >= maxFileBytes) await this.#end();
+    return taken;
+  }
+
+  async #reject(open: OpenFile, lines: readonly Uint8Array[], rows: number): Promise<void> {
+    open.rejected ??= await this.#create(rejectedKey(open.file.key), 'application/x-ndjson');
+    await open.rejected.write(lines, rows);
+    this.#rejectedRows += rows;
+  }
+
+  /** What the format knows of the columns of each file, by key; valid after `finish`. */
+  get columnMetrics(): ReadonlyMap<string, readonly ColumnMetrics[]> {
+    return this.#columnMetrics;
+  }
+
+  /** Ends the last file, and waits until all bytes are at the destination. Nothing is readable yet. */
+  async finish(): Promise<{
+    readonly files: readonly ManifestFile[];
+    readonly rejectedFiles: readonly ManifestFile[];
+  }> {
+    if (this.#open) await this.#end();
+    // Before the commit begins: until then another attempt can resume what was sent.
+    for (const file of this.#all()) await file.flush();
+    return {
+      files: this.#ended.map((file) => file.entry()),
+      rejectedFiles: this.#endedRejected.map((file) => file.entry()),
+    };
+  }
+
+  /**
+   * Makes every file readable at its key.
+   *
+   * @returns the tag of each, by key
+   */
+  async complete(
+    completeOne: (file: HashedFile) => Promise<{ readonly etag: string | null }>,
+  ): Promise<ReadonlyMap<string, string | null>> {
+    await this.#abortSpareUploads();
+    const tags = new Map<string, string | null>();
+    for (const file of this.#all()) tags.set(file.key, (await completeOne(file)).etag);
+    return tags;
+  }
+
+  /** Removes the files that are not complete. */
+  async abort(): Promise<void> {
+    await Promise.allSettled(this.#all().map((file) => file.abort()));
+  }
+
+  /** Stops, and keeps what was sent for the next attempt. */
+  async suspend(): Promise<void> {
+    await Promise.allSettled(this.#all().map((file) => file.suspend()));
+  }
+
+  /** Uploads of earlier attempts for files that the interval no longer has. */
+  async #abortSpareUploads(): Promise<void> {
+    const { destination, journal, signal } = this.#options;
+    for (const upload of this.#uploads.values()) {
+      await destination.abortUpload(upload, signal);
+      await journal.ended(upload);
+    }
+    this.#uploads.clear();
+  }
+
+  #all(): readonly HashedFile[] {
+    const open = this.#open ? [this.#open.file, this.#open.rejected] : [];
+    return [...this.#ended, ...this.#endedRejected, ...open.filter((file) => file !== null)];
+  }
+
+  async #begin(): Promise<OpenFile> {
+    const { exportId, encoding, columns, keyPlaces } = this.#options;
+    const { prefix, interval, generation, maxFileBytes } = this.#options;
+    const part = maxFileBytes === null ? null : this.#ended.length + 1;
+    const key = fileKey(prefix, interval, generation, part, encoding.extension);
+    const file = await this.#create(key, encoding.contentType);
+    const encoder = encoding.open(columns, {
+      maxBytes: maxFileBytes,
+      origin: { exportId, interval, keyPlaces },
+    });
+    return { file, encoder, rejected: null };
+  }
+
+  async #end(): Promise<void> {
+    if (!this.#open) return;
+    const { file, encoder, rejected } = this.#open;
+    await file.write(await encoder.finish(), 0);
+    this.#columnMetrics.set(file.key, encoder.columnMetrics ?? []);
+    this.#ended.push(file);
+    if (rejected) this.#endedRejected.push(rejected);
+    this.#open = null;
+    await this.#sending;
+    this.#sending = Promise.all([file.flush(), rejected?.flush()]);
+    // Thrown when it is awaited: by the next file's end, or by `finish`.
+    this.#sending.catch(() => {});
+  }
+
+  async #create(key: string, contentType: string): Promise<HashedFile> {
+    const { exportId: owner, runId, era, writesManifest, maxFileBytes: maxBytes } = this.#options;
+    // A file that is put at once stays in memory until the commit: the others of the interval have uploads.
+    const isNewKey = writesManifest && this.#ended.length === 0;
+    const writer = await this.#openWriter({
+      ...{ key, contentType, owner, isNewKey, maxBytes },
+      run: { id: runId, era },
+    });
+    return new HashedFile(key, this.#options.generation, writer);
+  }
+
+  async #openWriter(options: FileOptions): Promise<FileWriter> {
+    const { destination, journal, signal, confirm } = this.#options;
+    const left = this.#uploads.get(options.key);
+    this.#uploads.delete(options.key);
+    if (left) {
+      await confirm();
+      try {
+        return await destination.resumeFile(options, left, journal, signal);
+      } catch (error) {
+        if (!(error instanceof SluiceError) || error.code !== 'destination.upload_lost')
+          throw error;
+        await journal.ended(left);
+      }
+    }
+    return destination.createFile(options, journal, signal);
+  }
+}
+
+/** The rows of a block from one on; the bytes are shared. */
+function rowsFrom(block: RowBlock, row: number): RowBlock {
+  const from = row * block.columns.length;
+  return {
+    ...block,
+    rowCount: block.rowCount - row,
+    offsets: block.offsets.subarray(from),
+    lengths: block.lengths.subarray(from),
+  };
+}

@@ -1,0 +1,43 @@
+import type { Destination, FileFacts } from '../destinations/destination.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { manifestKey } from '../../foundation/domain/object-keys.ts';
+import type { IntervalJob, RunPorts } from './interval-job.ts';
+import { type FoundManifest, readManifestAt } from './manifest.ts';
+
+/**
+ * Reads the manifest at an interval's key. If the credentials cannot read, our own record is used.
+ *
+ * @throws SluiceError `destination.key_taken` if the object is another export's, or not a manifest of ours:
+ *   this export must not replace it; `run.unknown_history` if a database with another history has committed it
+ */
+export async function findManifest(
+  destination: Destination,
+  job: IntervalJob,
+  ports: Pick<RunPorts, 'knowsCommit'>,
+  signal: AbortSignal,
+): Promise<FoundManifest> {
+  if (!job.writesManifest) return { manifest: null, etag: null };
+  const key = manifestKey(job.prefix, job.interval);
+  const found = await readManifestAt(destination, key, signal);
+  if (found === null) return { manifest: null, etag: null };
+  const isRecorded = job.current?.manifestKey === key;
+  if (found === 'denied') {
+    return { manifest: null, etag: isRecorded ? job.current.manifestEtag : null };
+  }
+  if (found.manifest?.batch_export_id !== job.exportId) {
+    throw new SluiceError('destination.key_taken', key);
+  }
+  if (isRecorded && job.current.manifestEtag === found.etag) return found;
+  if (await ports.knowsCommit(found.manifest, key, found.modifiedAt)) return found;
+  throw new SluiceError('run.unknown_history', `${key} is of run ${found.manifest.run_id}`);
+}
+
+/** Whether a run of our database's history wrote the file at a key. It says so itself, for no manifest names its run. */
+export async function knowsFile(
+  { run, modifiedAt }: FileFacts,
+  key: string,
+  knows: RunPorts['knowsCommit'],
+): Promise<boolean> {
+  // Files that are replaced in place keep the first generation.
+  return !!run && knows({ run_id: run.id, generation: 1, era: run.era }, key, modifiedAt);
+}

@@ -1,0 +1,39 @@
+import type { Destination } from '../destinations/destination.ts';
+import type { Settlement, Source, SourceRequest } from '../sources/source.ts';
+import type { TableState } from '../table-formats/iceberg/held-files.ts';
+import type { Step } from '../transforms/step.ts';
+import type { IntervalJob, RunPorts } from './interval-job.ts';
+import type { FoundManifest } from './manifest.ts';
+import type { SpoolFolder } from './spool-folder.ts';
+
+/** What is at the destination before the attempt. */
+export interface FoundCommit extends FoundManifest {
+  readonly table: TableState | null;
+}
+
+/** What an attempt asks of the source. */
+export type IntervalSource = Pick<Source, 'settle' | 'describe' | 'open'>;
+
+/** An attempt at an interval, once it is known what is at the destination. */
+export interface IntervalAttempt {
+  readonly job: IntervalJob;
+  readonly source: IntervalSource;
+  readonly destination: Destination;
+  readonly ports: RunPorts;
+  readonly found: FoundCommit;
+  readonly signal: AbortSignal;
+}
+
+/** The same once its interval has settled. */
+export interface SettledAttempt extends IntervalAttempt {
+  readonly settlement: Settlement;
+  /** Of the job's chain, opened. */
+  readonly steps: readonly Step[];
+  readonly folder: SpoolFolder;
+}
+
+/** What the rows are read with: steps work on all columns, and on text. */
+export function requestOf({ chain, encoding, request }: IntervalJob): SourceRequest {
+  if (chain) return { ...request, select: 'columns' };
+  return encoding.takesNumerics ? { ...request, numerics: 'binary' } : request;
+}

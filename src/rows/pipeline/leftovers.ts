@@ -1,0 +1,231 @@
+import type { Destination } from '../destinations/destination.ts';
+import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
+import type { DataInterval } from '../../foundation/domain/time.ts';
+import { knowsFile } from './found-manifest.ts';
+import type { IntervalJob, IntervalResult, LeftoverFile, RunPorts } from './interval-job.ts';
+import {
+  buildTombstone,
+  encodeManifest,
+  type FoundManifest,
+  isTombstone,
+  readManifestAt,
+} from './manifest.ts';
+import { mayStat } from './may-stat.ts';
+
+/** The current commit of an interval, whose older generations are removed. */
+export interface CurrentCommit {
+  readonly exportId: string;
+  readonly runId: string;
+  readonly era: string;
+  readonly interval: DataInterval;
+  readonly generation: number;
+  /**
+   * The generation of the run that made it: above every earlier lineage, even if it replaced files in
+   * place.
+   */
+  readonly lineage: number;
+  readonly manifestKey: string | null;
+}
+
+export interface Removal {
+  /** Removed, or replaced by a tombstone: these keys are done. */
+  readonly removed: readonly string[];
+  /** Keys with an object that this export did not write. It stays, and these keys are done too. */
+  readonly foreign: readonly string[];
+  /** Why some are still there; null if none is. */
+  readonly fault: SluiceError | null;
+}
+
+/** A hostile store could name any number of files. Those of our own record are not counted. */
+const maxUnknownFiles = 10_000;
+
+/** Of a key at S3, in bytes. */
+const maxKeyLength = 1_024;
+
+/** What a commit replaces: files of the current receipt and of the manifest that was in the bucket. */
+export function replacedBy(
+  job: IntervalJob,
+  result: IntervalResult,
+  found: FoundManifest,
+): readonly LeftoverFile[] {
+  const { current } = job;
+  const { manifest } = found;
+  const named = new Set(namedBy(result));
+  const replaced: LeftoverFile[] = [];
+  const add = (
+    key: string,
+    generation: number,
+    manifestKey: string | null,
+    etag: string | null = null,
+  ) => {
+    if (!named.has(key)) replaced.push({ key, generation, manifestKey, etag, isRecent: true });
+    named.add(key);
+  };
+  if (current) {
+    const { generation, manifestKey } = current;
+    for (const { key, etag = null } of [...current.files, ...current.rejectedFiles]) {
+      add(key, generation, manifestKey, etag);
+    }
+    if (manifestKey !== null) add(manifestKey, generation, manifestKey);
+  }
+  if (manifest && result.manifestKey !== null) {
+    // The bucket may have commits that our database does not know. Only keys of this interval are ours.
+    const stem = stemOf(result.manifestKey);
+    const files = [...manifest.files, ...manifest.rejected_files];
+    for (const { key } of files.slice(0, maxUnknownFiles)) {
+      if (key.startsWith(stem) && key.length <= maxKeyLength)
+        add(key, manifest.generation, result.manifestKey);
+    }
+  }
+  return replaced;
+}
+
+/** Every key that a commit names, including its manifest's. */
+export function namedBy(commit: {
+  readonly files: readonly { readonly key: string }[];
+  readonly rejectedFiles: readonly { readonly key: string }[];
+  readonly manifestKey: string | null;
+}): readonly string[] {
+  const files = [...commit.files, ...commit.rejectedFiles].map(({ key }) => key);
+  return commit.manifestKey === null ? files : [...files, commit.manifestKey];
+}
+
+/**
+ * Removes files that no current manifest names and that no worker can commit any more: their generation is
+ * older than the current one, and the condition of their commit no longer fits. If a former manifest is at
+ * another key, a tombstone replaces it first.
+ *
+ * @param keepsRecent whether files stay for a day: without conditional writes a late manifest could still
+ *   name them
+ * @param knows whether a manifest is of our database's history; another's is left alone
+ * @param confirm called right before files are removed, and before an unconditional tombstone: returns
+ *   those that may still be removed
+ */
+export async function removeLeftovers(
+  destination: Destination,
+  commit: CurrentCommit,
+  leftovers: readonly LeftoverFile[],
+  keepsRecent: boolean,
+  knows: RunPorts['knowsCommit'],
+  confirm: (keys: readonly string[]) => Promise<readonly string[]>,
+  signal: AbortSignal,
+): Promise<Removal> {
+  const removed: string[] = [];
+  const foreign: string[] = [];
+  let fault: SluiceError | null = null;
+  try {
+    const fenced = new Set<string | null>([null, commit.manifestKey]);
+    for (const key of new Set(leftovers.map(({ manifestKey }) => manifestKey))) {
+      if (key === null || fenced.has(key)) continue;
+      if (!(await entomb(destination, commit, key, knows, confirm, signal))) continue;
+      fenced.add(key);
+      removed.push(key);
+    }
+    const files = leftovers.filter(
+      ({ key, generation, manifestKey, isRecent }) =>
+        key !== manifestKey &&
+        fenced.has(manifestKey) &&
+        (generation < commit.generation || commit.manifestKey === null) &&
+        !(isRecent && keepsRecent),
+    );
+    for (let at = 0; at < files.length; at += deletedAtOnce) {
+      const some = files.slice(at, at + deletedAtOnce);
+      const owners = new Map<string, Owner>();
+      for (const file of some) {
+        owners.set(file.key, await ownerOf(destination, commit.exportId, file, knows, signal));
+      }
+      const confirmed = await confirm(some.map(({ key }) => key));
+      const ours = confirmed.filter((key) => owners.get(key) === 'ours');
+      await destination.deleteFiles(ours, signal);
+      removed.push(...ours);
+      foreign.push(...confirmed.filter((key) => owners.get(key) === 'foreign'));
+      if (ours.length + foreign.length < confirmed.length) fault ??= unreadable;
+    }
+    return { removed, foreign, fault };
+  } catch (error) {
+    return { removed, foreign, fault: toSluiceError(error) };
+  }
+}
+
+const unreadable = new SluiceError(
+  'destination.access_denied',
+  'the credentials cannot read who wrote the objects (s3:GetObject)',
+);
+
+const deletedAtOnce = 50;
+
+type Owner = 'ours' | 'foreign' | 'unknown';
+
+/**
+ * Whether this export wrote the object at a key. A key is noted before the object is put, and the store may have refused
+ * it, so the record alone proves nothing. The object must name this export, or be the one that a receipt recorded by its
+ * tag. A missing object counts as ours.
+ */
+async function ownerOf(
+  destination: Destination,
+  exportId: string,
+  { key, etag, manifestKey }: Pick<LeftoverFile, 'key' | 'etag' | 'manifestKey'>,
+  knows: RunPorts['knowsCommit'],
+  signal: AbortSignal,
+): Promise<Owner> {
+  const found = await mayStat(destination, key, signal);
+  if (found === 'denied') return 'unknown';
+  if (found === null) return 'ours';
+  const isRecorded = etag !== null && found.etag === etag;
+  if (found.owner ? found.owner !== exportId : !isRecorded) return 'foreign';
+  // At a key that is replaced in place may be the file of a copy of our database.
+  const isKnown = manifestKey !== null || isRecorded || (await knowsFile(found, key, knows));
+  return isKnown ? 'ours' : 'foreign';
+}
+
+/** Maximum tries if a manifest is replaced at the same time. */
+const entombTries = 3;
+
+/** @returns whether no manifest at the key can name files of an older generation any more */
+async function entomb(
+  destination: Destination,
+  commit: CurrentCommit,
+  key: string,
+  knows: RunPorts['knowsCommit'],
+  confirm: (keys: readonly string[]) => Promise<readonly string[]>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  // Files that are replaced in place keep their generation, which does not show their age.
+  const generation = commit.manifestKey === null ? commit.lineage : commit.generation;
+  const facts = { ...commit, generation, attempt: 0, format: 'none', compression: null };
+  const checkLeft = async () => {
+    if ((await confirm([key])).length === 0) throw new SluiceError('run.lease_lost');
+  };
+  const tombstone = encodeManifest(buildTombstone(facts, commit.manifestKey));
+  for (let tried = 1; ; tried += 1) {
+    const found = await readManifestAt(destination, key, signal);
+    if (found === 'denied') {
+      throw new SluiceError('destination.access_denied', `the credentials cannot read ${key}`);
+    }
+    if (found?.manifest) {
+      const { manifest } = found;
+      const isOurs = manifest.batch_export_id === commit.exportId;
+      if (!isOurs || manifest.generation > generation) return false;
+      if (isTombstone(manifest) && manifest.generation === generation) return true;
+      if (!(await knows(manifest, key, found.modifiedAt))) return false;
+    } else if (found !== null) {
+      return false;
+    }
+    try {
+      const tag = found?.etag ?? null;
+      const options = { confirm: checkLeft, signal };
+      await destination.commitManifest(key, tombstone, tag, options);
+      return true;
+    } catch (error) {
+      // A later run has the interval now. It handles the key at its own end.
+      if (error instanceof SluiceError && error.code === 'run.lease_lost') return false;
+      const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
+      if (!conflict || tried === entombTries) throw error;
+    }
+  }
+}
+
+/** What the keys of a manifest's interval start with. */
+export function stemOf(manifestKey: string): string {
+  return manifestKey.slice(0, -'_manifest.json'.length);
+}

@@ -1,0 +1,187 @@
+import type { Destination } from '../destinations/destination.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
+import type { Column } from '../../foundation/domain/row-block.ts';
+import { type DataInterval, type Instant, toTimestamp } from '../../foundation/domain/time.ts';
+
+/** One file of an interval, as the manifest lists it. */
+export interface ManifestFile {
+  readonly key: string;
+  /** Of the commit that wrote it: one that is later than a reader has seen is new to it. */
+  readonly generation: number;
+  readonly rows: number;
+  readonly bytes: number;
+  /** Of the object's bytes, lower-case hexadecimal. */
+  readonly sha256: string;
+}
+
+/**
+ * The contents of an interval. It is written last, so a reader that waits for it never sees half an
+ * interval.
+ */
+export interface Manifest {
+  readonly batch_export_id: string;
+  readonly run_id: string;
+  readonly attempt: number;
+  /** Rises with each commit of the interval that has other bytes. */
+  readonly generation: number;
+  /** The era of the database that committed it. */
+  readonly era: string;
+  readonly data_interval_start: string;
+  readonly data_interval_end: string;
+  readonly format: string;
+  readonly compression: string | null;
+  readonly schema: readonly { readonly name: string; readonly type: string }[];
+  readonly total_rows: number;
+  readonly total_bytes: number;
+  readonly files: readonly ManifestFile[];
+  /** JSON Lines of the rows that the format could not represent, each with its reason. */
+  readonly rejected_rows: number;
+  readonly rejected_files: readonly ManifestFile[];
+  /**
+   * Set if this manifest names no file because the interval's files are elsewhere now: the key of the
+   * manifest that replaces it, or null if the export writes no manifest any more.
+   */
+  readonly moved_to?: string | null;
+}
+
+export interface ManifestFacts {
+  readonly exportId: string;
+  readonly runId: string;
+  readonly attempt: number;
+  readonly generation: number;
+  readonly era: string;
+  readonly interval: DataInterval;
+  readonly format: string;
+  readonly compression: string | null;
+  readonly columns: readonly Column[];
+  readonly files: readonly ManifestFile[];
+  readonly rejectedFiles: readonly ManifestFile[];
+}
+
+export function buildManifest(facts: ManifestFacts): Manifest {
+  return {
+    batch_export_id: facts.exportId,
+    run_id: facts.runId,
+    attempt: facts.attempt,
+    generation: facts.generation,
+    era: facts.era,
+    data_interval_start: toTimestamp(facts.interval.start),
+    data_interval_end: toTimestamp(facts.interval.end),
+    format: facts.format,
+    compression: facts.compression,
+    schema: schemaOf(facts.columns),
+    total_rows: sum(facts.files, (file) => file.rows),
+    total_bytes: sum(facts.files, (file) => file.bytes),
+    files: facts.files.map(entryOf),
+    rejected_rows: sum(facts.rejectedFiles, (file) => file.rows),
+    rejected_files: facts.rejectedFiles.map(entryOf),
+  };
+}
+
+export const schemaOf = (columns: readonly Column[]): Manifest['schema'] =>
+  columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
+
+/** A file as the manifest lists it, without what only our record has. */
+export const entryOf = ({ key, generation, rows, bytes, sha256 }: ManifestFile): ManifestFile => ({
+  key,
+  generation,
+  rows,
+  bytes,
+  sha256,
+});
+
+/**
+ * Replaces a manifest whose interval has moved to another key. It is never deleted: a worker that is about
+ * to put its first manifest at that key must not find the key free.
+ *
+ * @param movedTo the key of the new manifest; null if the export writes none any more
+ */
+export function buildTombstone(
+  facts: Omit<ManifestFacts, 'columns' | 'files' | 'rejectedFiles'>,
+  movedTo: string | null,
+): Manifest {
+  const empty = buildManifest({ ...facts, columns: [], files: [], rejectedFiles: [] });
+  return { ...empty, moved_to: movedTo };
+}
+
+export function isTombstone(manifest: Manifest): boolean {
+  return manifest.moved_to !== undefined;
+}
+
+/** The bytes of a manifest: equal manifests give equal bytes. */
+export function encodeManifest(manifest: Manifest): Buffer {
+  return Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
+}
+
+/** A manifest is held in memory whole. About 50,000 files fit. */
+export const maxManifestBytes = 16 * 1024 ** 2;
+
+/** 50,000 files have 250,000 values. Names are those of a manifest, whatever the version of Sluice. */
+const bounds = { values: 300_000, names: 1_000, depth: 8 } as const;
+
+/** Reads a manifest back; null if the bytes are not one of ours. */
+export async function decodeManifest(bytes: Buffer): Promise<Manifest | null> {
+  try {
+    const value = (await parseForeignJson(bytes, bounds)) as Partial<Manifest> | null;
+    const known =
+      typeof value?.batch_export_id === 'string' &&
+      isStorable(value.run_id) &&
+      isStorable(value.era) &&
+      typeof value.generation === 'number' &&
+      areFiles(value.files) &&
+      areFiles(value.rejected_files);
+    return known ? (value as Manifest) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Any writer of the bucket may have put these bytes there. */
+function areFiles(value: unknown): boolean {
+  return (
+    Array.isArray(value) &&
+    value.every((file: Partial<ManifestFile> | null) => isStorable(file?.key))
+  );
+}
+
+const isStorable = (value: unknown): boolean =>
+  typeof value === 'string' && !unstorable.test(value);
+
+/** No key has such characters, and PostgreSQL cannot store them. */
+const unstorable = /[\0\p{Cs}]/u;
+
+export interface FoundManifest {
+  /** Null if there is none, or if the credentials cannot read it. */
+  readonly manifest: Manifest | null;
+  /** The tag that must still be there when the manifest is replaced; null: the key must be free. */
+  readonly etag: string | null;
+  /** When it was put, by the clock of the store; missing or null if that is not known. */
+  readonly modifiedAt?: Instant | null;
+}
+
+/**
+ * The object at a manifest's key: null if there is none, `denied` if it cannot be read. Its manifest is
+ * null if the bytes are not a manifest of ours.
+ */
+export async function readManifestAt(
+  destination: Destination,
+  key: string,
+  signal?: AbortSignal,
+): Promise<FoundManifest | null | 'denied'> {
+  const options = { maxBytes: maxManifestBytes, ...(signal ? { signal } : {}) };
+  const found = await destination.readFile(key, options).catch((error: unknown) => {
+    if (error instanceof SluiceError && error.code === 'destination.access_denied')
+      return 'denied' as const;
+    throw error;
+  });
+  if (found === null || found === 'denied') return found;
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of found.body) chunks.push(chunk);
+  const { etag, modifiedAt = null } = found;
+  return { manifest: await decodeManifest(Buffer.concat(chunks)), etag, modifiedAt };
+}
+
+function sum<T>(items: readonly T[], value: (item: T) => number): number {
+  return items.reduce((total, item) => total + value(item), 0);
+}

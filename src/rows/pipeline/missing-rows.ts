@@ -1,0 +1,166 @@
+import type { Destination } from '../destinations/destination.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import type { Recipe } from '../../foundation/domain/recipe.ts';
+import type { Column } from '../../foundation/domain/row-block.ts';
+import type { ReadColumn } from '../encoders/encoder.ts';
+import type { CommitIntent, CurrentReceipt, IntervalJob, RunPorts } from './interval-job.ts';
+import { KeySpool } from './key-spool.ts';
+import { showKeys } from './key-values.ts';
+import { type FoundManifest, isTombstone, type Manifest, readManifestAt } from './manifest.ts';
+import { type Delivered, type ReadingBack, readDeliveredKeys } from './read-back.ts';
+
+/** What is current at the destination: what its manifest names, and otherwise what our record names. */
+export function findDelivered(
+  { current, exportId }: Pick<IntervalJob, 'current' | 'exportId'>,
+  { manifest }: FoundManifest,
+): DeliveredFiles | null {
+  const isOurs = manifest?.batch_export_id === exportId && !isTombstone(manifest);
+  const isRecorded =
+    isOurs && JSON.stringify(keysOf(manifest)) === JSON.stringify(current && keysOf(current));
+  if (!isOurs || isRecorded) {
+    const has = current && (current.files.length > 0 || current.rejectedFiles.length > 0);
+    return has ? current : null;
+  }
+  const { files, rejected_files: rejectedFiles } = manifest;
+  if (files.length === 0 && rejectedFiles.length === 0) return null;
+  // Another commit than that of our record, which may have been restored from a backup.
+  const recipe = current?.recipe
+    ? { ...current.recipe, format: manifest.format, compression: manifest.compression }
+    : null;
+  return { files, rejectedFiles, recipe, deliveredDigest: null };
+}
+
+const keysOf = ({ files }: { readonly files: readonly { readonly key: string }[] }) =>
+  files.map(({ key }) => key);
+
+/** The files of an interval that a manifest has made current. */
+export interface DeliveredFiles
+  extends Omit<Delivered, 'recipe'>,
+    Pick<CurrentReceipt, 'deliveredDigest'> {
+  /** Null if only the manifest is known. */
+  readonly recipe: Recipe | null;
+}
+
+/**
+ * All that the commit will replace: the current files, and those of manifests at prefixes that the export has left and has come
+ * back to the place of. The cleaning after the commit puts tombstones there.
+ */
+export async function findAllDelivered(
+  job: IntervalJob,
+  found: FoundManifest,
+  destination: Destination,
+  signal: AbortSignal,
+): Promise<readonly DeliveredFiles[]> {
+  const current = findDelivered(job, found);
+  // A run that was cancelled after its commit has left a manifest without a record.
+  const unrecorded =
+    current?.recipe === null && found.manifest ? recipeFor(job, found.manifest) : null;
+  const all = current ? [{ ...current, recipe: current.recipe ?? unrecorded }] : [];
+  for (const key of job.formerManifests) {
+    const former = await readManifestAt(destination, key, signal);
+    if (former === 'denied') {
+      throw new SluiceError('destination.access_denied', `the credentials cannot read ${key}`);
+    }
+    if (!former?.manifest) continue;
+    const recipe = recipeFor(job, former.manifest);
+    const delivered = findDelivered({ exportId: job.exportId, current: null }, former);
+    if (delivered) all.push({ ...delivered, recipe });
+  }
+  return all;
+}
+
+/** How to read files that only a manifest names: the format's settings are those of now. */
+function recipeFor(
+  { encoding: { settings }, request: { dslQuery, includeEvents, excludeEvents } }: IntervalJob,
+  { format, compression }: Pick<Manifest, 'format' | 'compression'>,
+): Recipe {
+  return { ...settings, format, compression, dslQuery, includeEvents, excludeEvents };
+}
+
+/** How many keys an error names. */
+const maxNamed = 5;
+
+export interface MissingCheck {
+  readonly job: IntervalJob;
+  readonly intent: CommitIntent;
+  readonly delivered: DeliveredFiles;
+  /** Of the rows that were made. */
+  readonly columns: readonly Column[];
+  /** The indices of the keys among them; null if the rows do not show all keys. */
+  readonly keyPlaces: readonly number[] | null;
+  /** The keys of the rows that were made. */
+  readonly made: KeySpool;
+  readonly reading: ReadingBack;
+  readonly ports: RunPorts;
+}
+
+/**
+ * What a manifest has delivered stays delivered: before files that were made anew replace the current ones, each key of
+ * these must be among the new ones. A person may ask for the removal of the others.
+ *
+ * @throws SluiceError `source.rows_missing` if delivered keys are missing, or if that cannot be known
+ */
+export async function checkMissing(check: MissingCheck): Promise<void> {
+  const { job, intent, delivered, ports } = check;
+  const isSame = intent.deliveredDigest !== null && rowsOf(delivered) === rowsOf(intent);
+  if (isSame && intent.deliveredDigest === delivered.deliveredDigest) return;
+  const found = await findMissing(check);
+  if (found.missing === 0) return;
+  const before = `${rowsOf(delivered)} rows are delivered, ${rowsOf(intent)} rows are in the new files`;
+  const detail =
+    found.missing === null
+      ? `${before}. Whether delivered rows are missing cannot be known: ${found.why}`
+      : `${before}, and ${found.missing} delivered rows are missing there. The first keys: ${found.keys.map(showKeys).join(', ')}`;
+  if (!job.dropsMissing) throw new SluiceError('source.rows_missing', detail);
+  ports.log('WARNING', `Delivered rows are removed, as missing_rows: drop asks for. ${detail}.`);
+}
+
+const rowsOf = ({ files, rejectedFiles }: Omit<Delivered, 'recipe'>): number =>
+  [...files, ...rejectedFiles].reduce((sum, { rows }) => sum + rows, 0);
+
+type Missing =
+  | { readonly missing: number; readonly keys: readonly string[] }
+  | { readonly missing: null; readonly why: string };
+
+async function findMissing(check: MissingCheck): Promise<Missing> {
+  const { delivered, columns, keyPlaces, made, reading } = check;
+  const { recipe } = delivered;
+  if (keyPlaces === null) return unknown('the rows do not contain all key columns');
+  if (recipe === null) return unknown('the record of how the files were made is lost');
+  const keyColumns: readonly ReadColumn[] = keyPlaces.flatMap((place) => columns[place] ?? []);
+  const files = { ...delivered, recipe };
+  const keys = new KeySpool(reading.folder, 'delivered-keys');
+  try {
+    const fault = await readDeliveredKeys(reading, files, keyColumns, (key) => keys.add(key));
+    if (fault !== null) return unknown(fault);
+    const rows: number[] = [];
+    let missing = 0;
+    await keys.subtract(made, ({ row }) => {
+      missing += 1;
+      if (rows.length < maxNamed) rows.push(row);
+    });
+    if (missing === 0) return { missing, keys: [] };
+    return { missing, keys: await nameRows(reading, files, keyColumns, new Set(rows)) };
+  } finally {
+    await keys.close();
+  }
+}
+
+const unknown = (why: string): Missing => ({ missing: null, why });
+
+/** The keys of some rows, by their numbers. */
+async function nameRows(
+  reading: ReadingBack,
+  files: Delivered,
+  keyColumns: readonly ReadColumn[],
+  rows: ReadonlySet<number>,
+): Promise<readonly string[]> {
+  const named: string[] = [];
+  let row = 0;
+  await readDeliveredKeys(reading, files, keyColumns, (key) => {
+    if (rows.has(row)) named.push(key);
+    row += 1;
+    return undefined;
+  });
+  return named;
+}

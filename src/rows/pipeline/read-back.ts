@@ -1,0 +1,104 @@
+import { join } from 'node:path';
+import type { Destination } from '../destinations/destination.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { type FormatSettings, settingsOfRecipe } from '../../foundation/domain/format-settings.ts';
+import type { Recipe } from '../../foundation/domain/recipe.ts';
+import type { IsDropped, ReadColumn, ReadRow, RemainingFile } from '../encoders/encoder.ts';
+import { fetchFile } from './fetch-file.ts';
+import { keyOfRow } from './key-values.ts';
+import type { ManifestFile } from './manifest.ts';
+import type { SpoolFolder } from './spool-folder.ts';
+
+/** How a file was made. Only the recipe says the format's settings, not the manifest. */
+export interface MadeBy extends Partial<FormatSettings> {
+  readonly format: string;
+  readonly compression: string | null;
+}
+
+/**
+ * Reads columns of a local file with the reader of its encoder.
+ *
+ * @param made `rejected` for a file of rows that the format could not store
+ */
+export type ReadRows = (
+  path: string,
+  made: MadeBy | 'rejected',
+  columns: readonly ReadColumn[],
+) => AsyncIterable<ReadRow>;
+
+/** Makes a local file again without some of its rows, in the way of its encoder. */
+export type WithoutRows = (
+  path: string,
+  made: MadeBy | 'rejected',
+  isDropped: IsDropped,
+) => RemainingFile;
+
+export function madeBy(recipe: Recipe): MadeBy {
+  return {
+    format: recipe.format,
+    compression: recipe.compression,
+    ...settingsOfRecipe(recipe),
+  };
+}
+
+/** The delivered files of an interval, and how they are read. */
+export interface Delivered {
+  readonly files: readonly ManifestFile[];
+  readonly rejectedFiles: readonly ManifestFile[];
+  readonly recipe: Recipe;
+}
+
+export interface ReadingBack {
+  readonly destination: Destination;
+  readonly readRows: ReadRows;
+  /** One file at a time is on local disk, here. */
+  readonly folder: SpoolFolder;
+  readonly signal: AbortSignal;
+}
+
+/** What codes say that a file cannot be read by these credentials, whatever the time. */
+const unreadable = new Set([
+  'destination.access_denied',
+  'destination.invalid_config',
+  'destination.kms_denied',
+]);
+
+/**
+ * Reads the keys of all delivered rows, those of rejected rows too.
+ *
+ * @param columns the key columns, as the files name them
+ * @param tell gets each key; may be asked to wait
+ * @returns why they are not all known; null if they are
+ * @throws SluiceError `destination.*` if the destination cannot be asked now
+ */
+export async function readDeliveredKeys(
+  { destination, readRows, folder, signal }: ReadingBack,
+  { files, rejectedFiles, recipe }: Delivered,
+  columns: readonly ReadColumn[],
+  tell: (key: string) => Promise<void> | undefined,
+): Promise<string | null> {
+  const path = join(await folder.path(), 'delivered');
+  const made = madeBy(recipe);
+  const all = [
+    ...files.map((entry) => ({ entry, by: made })),
+    ...rejectedFiles.map((entry) => ({ entry, by: 'rejected' as const })),
+  ];
+  for (const { entry, by } of all) {
+    signal.throwIfAborted();
+    const fault = await fetchFile(destination, entry, path, signal).catch((error: unknown) => {
+      signal.throwIfAborted();
+      if (!(error instanceof SluiceError) || !unreadable.has(error.code)) throw error;
+      return `${entry.key} cannot be read with these credentials`;
+    });
+    if (fault !== null) return fault;
+    let rows = 0;
+    for await (const row of readRows(path, by, columns)) {
+      rows += 1;
+      const waits = tell(keyOfRow(row, columns));
+      if (waits) await waits;
+    }
+    if (rows !== entry.rows)
+      return `${entry.key} has ${rows} rows, its manifest says ${entry.rows}`;
+  }
+  return null;
+}

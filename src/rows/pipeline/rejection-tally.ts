@@ -1,0 +1,99 @@
+import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import type { RejectedRow } from '../encoders/encoder.ts';
+import type { FieldToJson } from '../transforms/block-row.ts';
+import type { StepRejection } from '../transforms/transform-rows.ts';
+
+/** A log line per reason; the rest is counted together. */
+const maxReasons = 20;
+/** Characters of a key in a message. */
+const maxKey = 200;
+
+/** Rows of a run that were rejected for one reason. */
+export interface Rejections {
+  /** `column valid_to: infinity has no Parquet date` */
+  readonly reason: string;
+  readonly rows: number;
+  /** The key of the first such row, as JSON. */
+  readonly firstKey: string;
+  /** Whether the format cannot represent the rows; false: a step of the chain rejected them. */
+  readonly isOfFormat: boolean;
+}
+
+/** Counts the rejected rows of a run by reason, for its log. */
+export class RejectionTally {
+  readonly #found = new Map<string, Rejections>();
+  readonly #keys: readonly Key[];
+
+  /**
+   * @param keyPlaces the indices of the keys among `columns`
+   * @param toJson how a field of a column is shown
+   */
+  constructor(
+    columns: readonly Column[],
+    keyPlaces: readonly number[],
+    toJson: (column: Column) => FieldToJson,
+  ) {
+    this.#keys = keyPlaces.flatMap((place) => {
+      const column = columns[place];
+      return column ? [{ place, name: column.name, toJson: toJson(column) }] : [];
+    });
+  }
+
+  /** Rows of a block that the format cannot represent. */
+  addRows(block: RowBlock, rejected: readonly RejectedRow[]): void {
+    for (const { row, column, reason } of rejected) {
+      const named = `column ${block.columns[column]?.name}: ${reason}`;
+      this.#add(named, true, () => this.#keyOf(block, row));
+    }
+  }
+
+  /** Rows that a step rejected. */
+  addSteps(rejected: readonly StepRejection[]): void {
+    for (const { step, reason, key } of rejected) {
+      this.#add(`step ${step}: ${reason}`, false, () => showKey(Object.entries(key)));
+    }
+  }
+
+  /** The most frequent reason first. */
+  get all(): readonly Rejections[] {
+    return [...this.#found.values()].toSorted((one, other) => other.rows - one.rows);
+  }
+
+  #add(given: string, isOfFormat: boolean, firstKey: () => string): void {
+    const isNew = !this.#found.has(given) && this.#found.size >= maxReasons;
+    const reason = isNew ? 'other reasons' : given;
+    const before = this.#found.get(reason) ?? { reason, rows: 0, firstKey: firstKey(), isOfFormat };
+    this.#found.set(reason, { ...before, rows: before.rows + 1 });
+  }
+
+  #keyOf({ columns, bytes, offsets, lengths }: RowBlock, row: number): string {
+    return showKey(
+      this.#keys.map(({ place, name, toJson }) => {
+        const field = row * columns.length + place;
+        const from = offsets[field] as number;
+        const length = lengths[field] as number;
+        return [name, length < 0 ? 'null' : toJson(bytes, from, from + length)];
+      }),
+    );
+  }
+}
+
+interface Key {
+  readonly place: number;
+  readonly name: string;
+  readonly toJson: FieldToJson;
+}
+
+/** @param members names and their values as JSON */
+function showKey(members: readonly (readonly [string, string])[]): string {
+  if (members.length === 0) return 'a row whose key is not selected';
+  const shown = `{${members.map(([name, json]) => `${JSON.stringify(name)}:${json}`).join(',')}}`;
+  return shown.length > maxKey ? `${shown.slice(0, maxKey)}…` : shown;
+}
+
+/** `500 rows were rejected. Column valid_to: infinity has no Parquet date. The first: {"id":7}` */
+export function describeRejections({ rows, reason, firstKey }: Rejections): string {
+  const capital = reason.charAt(0).toUpperCase() + reason.slice(1);
+  const counted = `${rows.toLocaleString('en')} ${rows === 1 ? 'row was' : 'rows were'} rejected`;
+  return `${counted}. ${capital}. The first: ${firstKey}`;
+}

@@ -1,0 +1,92 @@
+import type { Destination, UploadJournal } from '../destinations/destination.ts';
+import type { Column } from '../../foundation/domain/row-block.ts';
+import { withOpenSteps } from '../sandbox/open-steps.ts';
+import type { Source } from '../sources/source.ts';
+import type { Step, StepDefinition } from '../transforms/step.ts';
+import { FileSet } from './file-set.ts';
+import type { IntervalJob } from './interval-job.ts';
+import type { ManifestFile } from './manifest.ts';
+import { inTurn, keyPlacesOf, openRowTransformer } from './transform-blocks.ts';
+
+/** What an interval's files are made of; equal settings and rows give equal files. */
+export interface Rendering
+  extends Pick<IntervalJob, 'exportId' | 'interval' | 'request' | 'encoding' | 'maxFileBytes'> {
+  readonly steps: readonly StepDefinition[];
+}
+
+export interface RenderedInterval {
+  readonly columns: readonly Column[];
+  /** Rows of the interval in the source. */
+  readonly totalRows: number;
+  readonly droppedRows: number;
+  readonly files: readonly ManifestFile[];
+  readonly rejectedFiles: readonly ManifestFile[];
+}
+
+const noJournal: UploadJournal = {
+  async starting() {},
+  async started() {},
+  async progressed() {},
+  async ended() {},
+};
+
+/**
+ * Makes the files of an interval with a transformation chain again, at a destination of the caller's own,
+ * to compare them with the current ones. Commits nothing.
+ *
+ * @throws SluiceError, and the reason of `signal`
+ */
+export async function renderInterval(
+  { steps: definitions, ...job }: Rendering,
+  source: Source,
+  destination: Destination,
+  signal: AbortSignal,
+): Promise<RenderedInterval> {
+  const options = { intervalEndMs: job.interval.end, signal };
+  return withOpenSteps(definitions, options, (steps) =>
+    renderWith(steps, job, source, destination, signal),
+  );
+}
+
+async function renderWith(
+  steps: readonly Step[],
+  job: Omit<Rendering, 'steps'>,
+  source: Source,
+  destination: Destination,
+  signal: AbortSignal,
+): Promise<RenderedInterval> {
+  const snapshot = await source.open({ ...job.request, select: 'columns' }, signal);
+  try {
+    const transformer = inTurn(steps, openRowTransformer(steps, snapshot, job.encoding.toJson));
+    const { columns } = transformer;
+    const files = new FileSet({
+      ...job,
+      // No reader sees these files.
+      runId: '',
+      era: '',
+      destination,
+      columns,
+      keyPlaces: keyPlacesOf(snapshot),
+      signal,
+      prefix: '',
+      generation: 1,
+      writesManifest: false,
+      journal: noJournal,
+      uploads: [],
+      confirm: async () => {},
+    });
+    let droppedRows = 0;
+    for (const slice of snapshot.slices) {
+      for await (const block of snapshot.read(slice, signal)) {
+        droppedRows += await files.writeRows(block, transformer);
+      }
+    }
+    droppedRows += await files.finishRows(transformer);
+    const made = await files.finish();
+    await files.complete((file) => file.complete({ replaces: null }));
+    const totalRows = await snapshot.countRows(signal);
+    return { ...made, columns, droppedRows, totalRows };
+  } finally {
+    await snapshot.close();
+  }
+}

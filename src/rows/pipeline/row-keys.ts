@@ -1,0 +1,50 @@
+import { type Column, type RowBlock, textOfJson } from '../../foundation/domain/row-block.ts';
+import type { FieldToJson } from '../transforms/block-row.ts';
+import type { StepRejection } from '../transforms/transform-rows.ts';
+import { canonicalKey, joinKeys } from './key-values.ts';
+
+interface KeyColumn {
+  readonly place: number;
+  readonly column: Column;
+  readonly toJson: FieldToJson;
+}
+
+/** Reads the keys of rows before they are written, as `keyOfRow` reads them from a file. */
+export class RowKeys {
+  readonly #columns: readonly KeyColumn[];
+
+  /** @param places the indices of the keys among `columns` */
+  constructor(
+    columns: readonly Column[],
+    places: readonly number[],
+    toJson: (column: Column) => FieldToJson,
+  ) {
+    this.#columns = places.flatMap((place) => {
+      const column = columns[place];
+      return column ? [{ place, column, toJson: toJson(column) }] : [];
+    });
+  }
+
+  keyOf({ columns, bytes, offsets, lengths }: RowBlock, row: number): string {
+    return joinKeys(
+      this.#columns.map(({ place, column, toJson }) => {
+        const field = row * columns.length + place;
+        const start = offsets[field] ?? 0;
+        const length = lengths[field] ?? -1;
+        if (length < 0) return null;
+        const text = textOfJson(toJson(bytes, start, start + length));
+        return text === null ? null : canonicalKey(column, text);
+      }),
+    );
+  }
+
+  keyOfRejection({ key }: StepRejection): string {
+    return joinKeys(
+      this.#columns.map(({ column }) => {
+        const json = key[column.name];
+        const text = json === undefined ? null : textOfJson(json);
+        return text === null ? null : canonicalKey(column, text);
+      }),
+    );
+  }
+}

@@ -1,0 +1,107 @@
+import { stepsForThread, ThreadTransformer } from '../chain-thread/thread-transformer.ts';
+import type { StepCount } from '../../foundation/domain/recipe.ts';
+import { manyRows, type SourceSnapshot } from '../sources/source.ts';
+import {
+  type BlockTransformer,
+  inThisThread,
+  withBlocksInFlight,
+} from '../transforms/block-transformer.ts';
+import type { StepTally } from '../transforms/chain-step.ts';
+import type { Step } from '../transforms/step.ts';
+import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts';
+
+/** What decides where a chain works. */
+export interface ThreadChoice {
+  /** The program of the thread; null: this build has none. */
+  readonly entry: string | null;
+  /** Of the run, from 1. */
+  readonly attempt: number;
+}
+
+/** A run whose threads end again and again does without. */
+const maxThreadAttempts = 3;
+
+/** A chain over the blocks of a snapshot of `columns`, in a thread of its own if the run is long enough. */
+export function openTransformer(
+  steps: readonly Step[],
+  snapshot: SourceSnapshot,
+  toJson: RowsShape['toJson'],
+  { entry, attempt }: ThreadChoice,
+  signal: AbortSignal,
+): BlockTransformer {
+  const ours = stepsForThread(steps);
+  // With fewer rows a thread takes longer to start than it saves.
+  const isLong = (snapshot.totalCount ?? manyRows) >= manyRows;
+  if (entry !== null && ours && isLong && attempt <= maxThreadAttempts) {
+    return new ThreadTransformer(ours, shapeOf(snapshot, toJson), { entry, signal });
+  }
+  return inTurn(steps, openRowTransformer(steps, snapshot, toJson, signal));
+}
+
+/** A chain without a thread of its own. */
+export function inTurn(steps: readonly Step[], transformer: RowTransformer): BlockTransformer {
+  const waits = steps.some(({ kind }) => kind === 'batch');
+  return waits ? withBlocksInFlight(transformer) : inThisThread(transformer);
+}
+
+/** The same in this thread, block by block. @param toJson the form in which steps see fields */
+export function openRowTransformer(
+  steps: readonly Step[],
+  snapshot: SourceSnapshot,
+  toJson: RowsShape['toJson'],
+  signal: AbortSignal | null = null,
+): RowTransformer {
+  return new RowTransformer(steps, shapeOf(snapshot, toJson), signal);
+}
+
+/** The indices of the keys among the columns of the files, for those that they have. */
+export function keyPlacesOf({ projection, keyPlaces }: SourceSnapshot): readonly number[] {
+  if (!projection) return keyPlaces;
+  const { outputs, keyColumns } = projection;
+  const places = keyColumns.map((key) =>
+    outputs.findIndex(({ column, path }) => column === key && path.length === 0),
+  );
+  return places.filter((place) => place >= 0);
+}
+
+/** The same; null if the files do not have all keys. */
+export function allKeyPlacesOf(snapshot: SourceSnapshot): readonly number[] | null {
+  const places = keyPlacesOf(snapshot);
+  const { projection, showsKeys } = snapshot;
+  const isWhole = showsKeys && (!projection || places.length === projection.keyColumns.length);
+  return isWhole ? places : null;
+}
+
+function shapeOf({ columns, projection }: SourceSnapshot, toJson: RowsShape['toJson']): RowsShape {
+  if (!projection) throw new Error('the snapshot has no projection');
+  return { ...projection, columns, toJson };
+}
+
+/** What became of the rows in each step, for the run's record. */
+export function countSteps(steps: readonly StepTally[]): readonly StepCount[] {
+  return steps.map(({ step, counters, timeMs, errors }) => ({
+    config: step.id,
+    ...counters,
+    timeMs: Math.round(timeMs),
+    error: errors[0]?.reason ?? null,
+  }));
+}
+
+/** One line per step and one per kind of error, for the run's log. */
+export function describeSteps(steps: readonly StepTally[]): readonly {
+  readonly level: 'INFO' | 'WARNING';
+  readonly message: string;
+}[] {
+  return steps.flatMap(({ step: { id, name, onError }, counters, timeMs, errors }) => {
+    const { in: rows, out, dropped, errored } = counters;
+    const message = `Step ${id} (${name}): ${rows} rows in, ${out} out, ${dropped} dropped, ${errored} with errors, in ${Math.round(timeMs)} ms.`;
+    const fate = onError === 'reject' ? 'were rejected' : 'went on without this step';
+    return [
+      { level: 'INFO' as const, message },
+      ...errors.map(({ reason, rows: count, firstKey }) => ({
+        level: 'WARNING' as const,
+        message: `Step ${id} (${name}): ${count} rows ${fate}. ${reason} The first: ${JSON.stringify(firstKey)}`,
+      })),
+    ];
+  });
+}

@@ -1,0 +1,181 @@
+import type { Destination } from '../destinations/destination.ts';
+import { findDecimalFault } from '../../foundation/domain/decimal-columns.ts';
+import { SluiceError, StepFault, toSluiceError } from '../../foundation/domain/errors.ts';
+import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import type { SourceSnapshot } from '../sources/source.ts';
+import type { TableState } from '../table-formats/iceberg/held-files.ts';
+import type { BlockTransformer } from '../transforms/block-transformer.ts';
+import { findExcess, type StepTally } from '../transforms/chain-step.ts';
+import type { Step } from '../transforms/step.ts';
+import { FileSet } from './file-set.ts';
+import type { IntervalJob, RunPorts } from './interval-job.ts';
+import type { KeySpool } from './key-spool.ts';
+import type { ManifestFile } from './manifest.ts';
+import { describeRejections } from './rejection-tally.ts';
+import { checkColumns } from './table.ts';
+import { describeSteps, keyPlacesOf, openTransformer } from './transform-blocks.ts';
+
+/** What an attempt writes. */
+export interface Writing {
+  readonly job: IntervalJob;
+  readonly snapshot: SourceSnapshot;
+  /** Opened, in the order of the job's chain. */
+  readonly steps: readonly Step[];
+  readonly destination: Destination;
+  readonly ports: RunPorts;
+  readonly table: TableState | null;
+  /** Gets the keys of all rows that are written or rejected. */
+  readonly keys?: KeySpool | null;
+  /** The rows of a block that are wanted; default: all. Called for each block, in order. */
+  readonly pick?: (block: RowBlock) => RowBlock;
+  /** Rows of the interval that are not wanted: a share of errors is that of all rows; default: none. */
+  readonly besides?: number;
+  readonly signal: AbortSignal;
+}
+
+/** Files at the destination that nothing can read yet. */
+export interface WrittenRows {
+  readonly files: FileSet;
+  readonly columns: readonly Column[];
+  readonly made: readonly ManifestFile[];
+  readonly rejectedFiles: readonly ManifestFile[];
+  /** Rows that were picked. */
+  readonly readRows: number;
+  readonly droppedRows: number;
+  /** Of the chain; null without one. */
+  readonly steps: readonly StepTally[] | null;
+}
+
+/**
+ * Writes the rows of a snapshot to files, and does `work` with them. If anything fails, the files' uploads are ended, or
+ * left for the next attempt if one will follow.
+ */
+export async function writeRows<T>(
+  writing: Writing,
+  work: (written: WrittenRows) => Promise<T>,
+): Promise<T> {
+  const { job, snapshot, destination, ports, table, signal, keys = null } = writing;
+  const { toJson, threadEntry } = job.encoding;
+  const thread = { entry: threadEntry, attempt: job.attempt };
+  const transformer = job.chain && openTransformer(writing.steps, snapshot, toJson, thread, signal);
+  const { columns } = transformer ?? snapshot;
+  const files = new FileSet({
+    ...job,
+    destination,
+    journal: ports.journal,
+    columns,
+    keyPlaces: keyPlacesOf(snapshot),
+    keys,
+    signal,
+    confirm: () => ports.confirmLease(),
+  });
+  try {
+    checkDecimals(job, columns);
+    checkColumns(table, job, columns);
+    const { droppedRows, ...finished } = await ports.step('write', async () => {
+      const dropped = await copyRows(writing, transformer, files);
+      if (transformer) logSteps(transformer.steps, ports, writing.besides);
+      return { ...(await files.finish()), droppedRows: dropped };
+    });
+    judgeRejected(files, job, ports);
+    const readRows = files.rows + files.rejectedRows + droppedRows;
+    const { files: made, rejectedFiles } = finished;
+    const steps = transformer?.steps ?? null;
+    return await work({ files, columns, made, rejectedFiles, readRows, droppedRows, steps });
+  } catch (error) {
+    await leaveUploads(files, error, ports, signal);
+    throw error;
+  } finally {
+    await transformer?.close();
+  }
+}
+
+/** Before rows are read: @throws SluiceError `destination.decimal_mismatch` if a chosen column is not one of numeric */
+function checkDecimals({ encoding }: IntervalJob, columns: readonly Column[]): void {
+  const fault = findDecimalFault(encoding.settings.decimalColumns, columns);
+  if (fault !== null) throw new SluiceError('destination.decimal_mismatch', fault);
+}
+
+/** @throws SluiceError `run.rows_rejected` if the export allows no rejected row */
+function judgeRejected(files: FileSet, { onRejected }: IntervalJob, ports: RunPorts): void {
+  const { rejections } = files;
+  // Steps have logged theirs.
+  for (const found of rejections.filter(({ isOfFormat }) => isOfFormat)) {
+    ports.log(
+      'WARNING',
+      `${describeRejections(found)}. Rejected rows are in files that end in _rejected.jsonl.`,
+    );
+  }
+  const [first] = rejections;
+  if (!first || onRejected !== 'fail') return;
+  const others = rejections.length - 1;
+  const rest =
+    others === 0 ? '' : ` There are ${others} more reasons, ${files.rejectedRows} rows in all.`;
+  throw new SluiceError('run.rows_rejected', `${describeRejections(first)}.${rest}`);
+}
+
+/** @throws StepFault if a step had errors in too many rows */
+function logSteps(steps: readonly StepTally[], ports: RunPorts, besides = 0): void {
+  for (const { level, message } of describeSteps(steps)) ports.log(level, message);
+  const excess = findExcess(steps, besides);
+  if (excess) throw new StepFault('transformation.too_many_errors', excess.step, excess.reason);
+}
+
+/** @returns how many rows the chain dropped */
+async function copyRows(
+  { snapshot, ports, signal, pick = (block) => block }: Writing,
+  transformer: BlockTransformer | null,
+  files: FileSet,
+): Promise<number> {
+  let dropped = 0;
+  const tell = () =>
+    ports.progressed({
+      totalRows: snapshot.totalCount,
+      rows: files.rows,
+      bytes: files.bytes,
+      files: files.count,
+    });
+  await tell();
+  for (const slice of snapshot.slices) {
+    for await (const block of snapshot.read(slice, signal)) {
+      signal.throwIfAborted();
+      const wanted = pick(block);
+      if (wanted.rowCount > 0) dropped += await files.writeRows(wanted, transformer);
+    }
+    await tell();
+  }
+  dropped += await files.finishRows(transformer);
+  await tell();
+  return dropped;
+}
+
+/**
+ * Aborts the attempt's uploads, unless another attempt may have them: on some stores an abort that races
+ * its Complete destroys the object. Then that attempt, or the sweep, aborts them.
+ */
+export async function endUploads(files: OpenFiles, ports: RunPorts): Promise<void> {
+  const owns = await ports.ownsUploads().catch(() => false);
+  await (owns ? files.abort() : files.suspend());
+}
+
+/** After a failure: ends the attempt's uploads, or leaves them for the next one if one will follow. */
+export async function leaveUploads(
+  files: OpenFiles,
+  error: unknown,
+  ports: RunPorts,
+  signal: AbortSignal,
+): Promise<void> {
+  await (leavesUploads(error, signal) ? files.suspend() : endUploads(files, ports));
+}
+
+/** Files of an attempt with uploads. */
+type OpenFiles = Pick<FileSet, 'abort' | 'suspend'>;
+
+/** Whether uploads are kept because another attempt will follow. */
+function leavesUploads(error: unknown, signal: AbortSignal): boolean {
+  const { code, spec } = toSluiceError(signal.aborted ? signal.reason : error);
+  // With the lease the uploads went to another worker. A lost upload, or a part that another worker
+  // replaced, cannot be used.
+  if (code === 'run.lease_lost') return true;
+  return spec.retryable && code !== 'destination.upload_lost' && code !== 'destination.conflict';
+}

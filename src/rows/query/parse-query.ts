@@ -1,0 +1,191 @@
+import type { Model, ModelColumn } from '../../foundation/domain/model.ts';
+import type { Limits } from './bounds.ts';
+import { type Expression, operandsOf } from './expression.ts';
+import { isFields, offsetOf, onlyFields, untag } from './nodes.ts';
+import { parseSql, positionAt } from './parser.ts';
+import { printExpression, queryDialect, quoteNameIfNeeded } from './print.ts';
+import { problemAt, type QueryProblem, Refusal } from './problem.ts';
+import { readSelect, type Select } from './statement.ts';
+import { type Budget, newBudget, translateExpression } from './translate.ts';
+import { checkName, isStar } from './translate-column.ts';
+
+/** Maximum problems that are reported; the rest of the query is not read. */
+const maxProblems = 100;
+
+export interface Output {
+  readonly name: string;
+  readonly expression: Expression;
+}
+
+/** A query that is allowed. It contains only these expressions, nothing else of the caller's text. */
+export interface ParsedQuery {
+  /** At least one; their names differ. */
+  readonly outputs: readonly Output[];
+  readonly where: Expression | null;
+  /** Whether the columns come from `*` alone. */
+  readonly star: boolean;
+  /** Guards around parts of these expressions, for the server. */
+  readonly limits: Limits;
+}
+
+export type ParseResult =
+  | { readonly ok: ParsedQuery }
+  | { readonly problems: readonly [QueryProblem, ...QueryProblem[]] };
+
+/**
+ * Reads a dsl_query: one SELECT over `model` in PostgreSQL's grammar, checked node by node against the
+ * allow-list. Reports the problems of each column and of the condition, first to last.
+ */
+export function parseQuery(text: string, model: Model): ParseResult {
+  const parsed = parseSql(text);
+  if ('problem' in parsed) return { problems: [parsed.problem] };
+  const refusals: Refusal[] = [];
+  const attempt = <T>(read: () => T): T | null => {
+    if (refusals.length >= maxProblems) return null;
+    try {
+      return read();
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      refusals.push(error);
+      return null;
+    }
+  };
+  const query = attempt(() => {
+    const select = readSelect(parsed.statements, parsed.tokens, model);
+    return readParts(select, attempt);
+  });
+  const [first, ...others] = refusals.map(({ construct, offset, message }) =>
+    problemAt(construct, positionAt(text, offset), message),
+  );
+  if (first) return { problems: [first, ...others] };
+  if (!query) throw new Error('A query was neither read nor refused.');
+  return { ok: query };
+}
+
+function readParts(
+  { targets, scope, where }: Select,
+  attempt: <T>(read: () => T) => T | null,
+): ParsedQuery {
+  const budget = newBudget();
+  const names = new Set<string>();
+  const outputs: Output[] = [];
+  for (const target of targets) {
+    attempt(() => {
+      const { offset, read } = readTarget(target, scope, budget);
+      for (const output of read) {
+        if (names.has(output.name)) {
+          const message = `Two columns are called ${output.name}. Give one of them another alias.`;
+          throw new Refusal(`column "${output.name}" twice`, offset, message);
+        }
+        names.add(output.name);
+        outputs.push(output);
+      }
+    });
+  }
+  const condition =
+    where === undefined ? null : attempt(() => translateExpression(where, scope, budget, 0));
+  const expressions = outputs.map(({ expression }) => expression);
+  return {
+    outputs,
+    where: condition,
+    limits: attempt(() => budget.bounds.finish(expressions)) ?? new Map(),
+    star: targets.length === 1 && isStarTarget(targets[0], scope),
+  };
+}
+
+function readTarget(
+  target: unknown,
+  scope: Select['scope'],
+  budget: Budget,
+): { readonly offset: number; readonly read: readonly Output[] } {
+  const node = untag(target, 0);
+  const offset = offsetOf(node.fields, 0);
+  onlyFields(node, ['name', 'val'], offset);
+  const { name, val } = node.fields;
+  if (isStarTarget(target, scope)) {
+    const read = scope.model.columns.map(({ name }): Output => {
+      const expression = { kind: 'column', name } as const;
+      budget.bounds.measure(expression, scope, offset);
+      return { name, expression };
+    });
+    return { offset, read };
+  }
+  const expression = translateExpression(val, scope, budget, offset);
+  const output = typeof name === 'string' ? name : naturalName(expression);
+  if (output !== null) checkName(output, offset);
+  if (output !== null) return { offset, read: [{ name: output, expression }] };
+  const message = 'Add AS and a name.';
+  throw new Refusal('column without a name', offset, message);
+}
+
+function isStarTarget(target: unknown, scope: Select['scope']): boolean {
+  const { val } = untag(target, 0).fields;
+  if (!isFields(val) || !isFields(val.ColumnRef)) return false;
+  return isStar(val.ColumnRef.fields, scope);
+}
+
+/**
+ * Why a SELECT list cannot be applied to rows that transformations changed, which is done outside the
+ * server; null if it can.
+ */
+export function describeComputed(outputs: readonly Output[]): string | null {
+  const computed = outputs.find(({ expression: { kind } }) => kind !== 'column' && kind !== 'json');
+  if (!computed) return null;
+  return `With transformations the SELECT list may have only columns and JSON paths, with or without an alias. ${computed.name} is computed. Select the column itself, or turn transformations off.`;
+}
+
+/** The name that PostgreSQL would give: of the column, of the last key, of what is cast. */
+function naturalName(expression: Expression): string | null {
+  if (expression.kind === 'column') return expression.name;
+  if (expression.kind === 'json') return expression.path.at(-1) ?? null;
+  return expression.kind === 'cast' ? naturalName(expression.operand) : null;
+}
+
+/**
+ * The query in one canonical spelling: equal queries have equal text, and it parses to itself. It may be
+ * longer than the original and exceed the length limit, so keep the original.
+ */
+export function normalizedText(query: ParsedQuery, model: Model): string {
+  const columns = query.star
+    ? '*'
+    : query.outputs
+        .map(({ name, expression }) => {
+          const text = printExpression(expression, queryDialect);
+          return naturalName(expression) === name ? text : `${text} AS ${quoteNameIfNeeded(name)}`;
+        })
+        .join(', ');
+  const where = query.where ? ` WHERE ${printExpression(query.where, queryDialect)}` : '';
+  return `SELECT ${columns} FROM ${quoteNameIfNeeded(model.name)}${where}`;
+}
+
+/** A query as `schema` shows it (contract, section 6). */
+export interface QuerySchema {
+  readonly fields: readonly { readonly expression: string; readonly alias: string }[];
+  readonly values: Readonly<Record<string, never>>;
+  readonly dsl_query: string;
+}
+
+export function schemaOf(query: ParsedQuery, model: Model): QuerySchema {
+  return {
+    fields: query.outputs.map(({ name, expression }) => ({
+      expression: printExpression(expression, queryDialect),
+      alias: name,
+    })),
+    values: {},
+    dsl_query: normalizedText(query, model),
+  };
+}
+
+/** The columns of the model that a query reads; all of them without a query. */
+export function usedColumns(model: Model, query: ParsedQuery | null): readonly ModelColumn[] {
+  if (query === null) return model.columns;
+  const used = new Set<string>();
+  const note = (expression: Expression): void => {
+    if (expression.kind === 'column') used.add(expression.name);
+    if (expression.kind === 'json') used.add(expression.column);
+    operandsOf(expression).forEach(note);
+  };
+  for (const { expression } of query.outputs) note(expression);
+  if (query.where) note(query.where);
+  return model.columns.filter(({ name }) => used.has(name));
+}

@@ -1,0 +1,393 @@
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import type { Model } from '../../foundation/domain/model.ts';
+import type { Column } from '../../foundation/domain/row-block.ts';
+import type { Timestamp } from '../../foundation/domain/time.ts';
+import { BoundedMap } from './bounded-map.ts';
+import type { Expression } from './expression.ts';
+import type { Output, ParsedQuery } from './parse-query.ts';
+import {
+  type Dialect,
+  printExpression,
+  quoteName,
+  serverDialect,
+  serverDialectWith,
+  sourceName,
+} from './print.ts';
+import { conjunction } from './translate.ts';
+import { checkWall } from './wall.ts';
+import { isWrittenSince } from './written-since.ts';
+
+export interface SentColumn extends Pick<Column, 'name' | 'type'> {
+  /**
+   * Default: as they are, and of type `as_json` as the text of their JSON. `text`: as the text that PostgreSQL
+   * prints for them. `binary`: as they are, whatever their type.
+   */
+  readonly sentAs?: 'text' | 'binary';
+  /** The type that it is cast to, as SQL prints it. */
+  readonly castTo?: string;
+}
+
+/** The rows that a statement reads. */
+export interface Selection {
+  readonly model: Model;
+  /** Null: all columns of the model and every row. */
+  readonly query: ParsedQuery | null;
+  readonly teamId: number;
+  /** Half-open, by the interval column; exact to the microsecond. */
+  readonly range: { readonly start: Timestamp; readonly end: Timestamp };
+  /** Only rows with one of these events; null or empty: all. */
+  readonly includeEvents: readonly string[] | null;
+  /** Without rows with one of these events; a row without an event stays. */
+  readonly excludeEvents: readonly string[] | null;
+}
+
+/** What rows are sorted by. */
+type RowOrder = 'interval' | 'interval and keys';
+
+/** The qualified name of a model's relation, quoted. */
+export function relationOf({ relation }: Pick<Model, 'relation'>): string {
+  return `${quoteName(relation.schema)}.${quoteName(relation.name)}`;
+}
+
+/** The outputs of the statements below, in this order. */
+export function outputsOf(model: Model, query: ParsedQuery | null): readonly Output[] {
+  return (
+    query?.outputs ??
+    model.columns.map(({ name }) => ({ name, expression: { kind: 'column', name } }))
+  );
+}
+
+/**
+ * A statement whose columns the server is asked to describe. Even if it were run, it would find no row.
+ *
+ * Like every statement here it needs a session whose `search_path` begins with pg_catalog, and `TimeZone = UTC`.
+ *
+ * @param keys key columns that follow the outputs
+ */
+export function describeSql(
+  model: Model,
+  query: ParsedQuery | null,
+  keys: readonly string[] = [],
+): string {
+  const shown = outputsOf(model, query).map(plainTarget);
+  const hidden = keys.map((name) => keyTarget(model, query, { name, type: 'text' }));
+  return printSelect(model, query, [...shown, ...hidden], never, null);
+}
+
+/**
+ * Counts the rows of a selection, as `count`.
+ *
+ * @param limit it stops at so many rows; null: it counts all
+ */
+export function countSql(selection: Selection, limit: number | null = null): string {
+  const { model, query } = selection;
+  const filter = rowFilter(selection);
+  const count = 'pg_catalog.count(*) AS "count"';
+  if (limit === null) {
+    return checkStatement(printSelect(model, query, [() => count], filter, null), selection);
+  }
+  if (!Number.isSafeInteger(limit)) throw new Error('A limit is a whole number.');
+  const rows = printSelect(model, query, [() => '1 AS "row"'], filter, null);
+  return checkStatement(`SELECT ${count} FROM (${rows} LIMIT ${limit}) AS "rows"`, selection);
+}
+
+/**
+ * Sends the rows of a selection in COPY's binary format, sorted by the interval column, then the keys: in
+ * the same order on every attempt.
+ *
+ * @param columns one per output of `outputsOf`, in its order, as the server described them; columns of type
+ *   `as_json` are sent as the text of their JSON
+ * @param keys key columns that follow the outputs, hidden from the readers of the rows; the interval column may be
+ *   one of them
+ * @param order `interval`: sorted by the interval column alone
+ */
+export function copySql(
+  selection: Selection,
+  columns: readonly SentColumn[],
+  keys: readonly SentColumn[] = [],
+  order: RowOrder = 'interval and keys',
+): string {
+  return `COPY (${rowsSql(selection, columns, keys, order)}) TO STDOUT (FORMAT binary)`;
+}
+
+/** Sends the keys of the rows of a selection, in any order, each as `copySql` sends it. */
+export function copyKeySetSql(selection: Selection, keys: readonly SentColumn[]): string {
+  const { model, query } = selection;
+  const targets = keys.map((key) => keyTarget(model, query, key));
+  const select = printSelect(model, query, targets, rowFilter(selection), null);
+  return `COPY (${checkStatement(select, selection)}) TO STDOUT (FORMAT binary)`;
+}
+
+/**
+ * Makes the server explain, as JSON, how it finds and sorts the rows of `copySql`.
+ *
+ * @param runs whether it computes all rows, and throws them away; default: it reads no row
+ */
+export function explainSql(
+  selection: Selection,
+  columns: readonly SentColumn[],
+  runs = false,
+): string {
+  return `EXPLAIN (${runs ? 'ANALYZE, TIMING OFF, ' : ''}FORMAT JSON) ${rowsSql(selection, columns, [], 'interval and keys')}`;
+}
+
+function rowsSql(
+  selection: Selection,
+  columns: readonly SentColumn[],
+  keys: readonly SentColumn[],
+  order: RowOrder,
+): string {
+  const { model, query } = selection;
+  const outputs = outputsOf(model, query);
+  if (
+    columns.length !== outputs.length ||
+    outputs.some(({ name }, index) => columns[index]?.name !== name)
+  ) {
+    throw new Error('The described columns are not those of the query.');
+  }
+  const targets = outputs.map((output, index) => {
+    const { type, sentAs, castTo } = columns[index] ?? {};
+    if (castTo !== undefined) return castTarget(output, castTo);
+    if (sentAs === 'text') return textTarget(output);
+    return type === 'as_json' && sentAs !== 'binary' ? jsonTarget(output) : plainTarget(output);
+  });
+  targets.push(...keys.map((key) => keyTarget(model, query, key)));
+  const select = printSelect(model, query, targets, rowFilter(selection), order);
+  return checkStatement(select, selection);
+}
+
+/**
+ * Sends the keys of a selection's rows as text, one column per key, in the order of `copySql` by key:
+ * exported files are checked against it.
+ *
+ * @param columns one per key of the model, in its order; columns of type `as_json` are sent as the text of
+ *   their JSON
+ */
+export function copyKeysSql(selection: Selection, columns: readonly SentColumn[]): string {
+  const { model, query } = selection;
+  const targets = keyTexts(model, query, columns);
+  const select = printSelect(model, query, targets, rowFilter(selection), 'interval and keys');
+  return `COPY (${checkStatement(select, selection)}) TO STDOUT (FORMAT binary)`;
+}
+
+/**
+ * Counts the rows of a selection's interval, whatever its query, that were written by transactions at or
+ * after `xmin`, as `late`. Rows have only the lower half of a transaction id; it is assumed to be the
+ * newest id with that half. On a server whose ids have not reached `xmin` (its rows were restored from a
+ * dump) every row counts.
+ *
+ * @param xmin a full transaction id, decimal
+ */
+export function countLateSql(selection: Selection, xmin: string): string {
+  const { model } = selection;
+  const target = () =>
+    `pg_catalog.count(*) FILTER (WHERE ${isWrittenSince(`${sourceName}.xmin`, xmin)}) AS "late"`;
+  return checkStatement(printSelect(model, null, [target], rowFilter(selection), null), selection);
+}
+
+/**
+ * Finds a row by the text of a value that the query casts: the model's keys as text, of the first one in the
+ * order of `copySql`. Null if the query casts no column and no JSON path: what else it casts might fail again.
+ */
+export function findRowSql(selection: Selection, text: string): string | null {
+  const { model, query } = selection;
+  const operands = query ? castOperands([query.outputs, query.where]) : [];
+  if (query === null || operands.length === 0) return null;
+  const type = { name: 'text', modifiers: [], array: false };
+  const isCast = operands.map((operand): Expression => {
+    const left: Expression = { kind: 'cast', operand, type };
+    return { kind: 'binary', operator: '=', left, right: literal(text) };
+  });
+  const targets = model.keyColumns.map((name, index): Target => {
+    const key = serverDialect.column(orderName(index + 1));
+    return () => `CAST(${key} AS pg_catalog.text) AS ${quoteName(name)}`;
+  });
+  const found = { ...query, where: conjunction('OR', isCast) };
+  const select = printSelect(model, found, targets, rowFilter(selection), 'interval and keys');
+  return `${checkStatement(select, selection)} LIMIT 1`;
+}
+
+/** The columns and JSON paths that are cast somewhere in a part of a query. */
+function castOperands(part: unknown): readonly Expression[] {
+  if (typeof part !== 'object' || part === null) return [];
+  const { kind, operand } = part as { kind?: unknown; operand?: Expression };
+  const isFound = kind === 'cast' && (operand?.kind === 'column' || operand?.kind === 'json');
+  if (isFound) return [operand as Expression];
+  return Object.values(part).flatMap(castOperands);
+}
+
+/** Characters of the statements that are kept as checked. */
+const keptCharacters = 4_000_000;
+const checked = new BoundedMap<string, true>(keptCharacters);
+
+/**
+ * The second wall, once for all intervals of a statement: a bound is a literal of digits and separators, in
+ * single quotes wherever it is printed, so another bound in its place makes no other tree.
+ *
+ * @returns `sql` itself
+ */
+function checkStatement(sql: string, { model, teamId, range }: Selection): string {
+  const shape = sql.replaceAll(range.start, '\0start').replaceAll(range.end, '\0end');
+  const { schema, name } = model.relation;
+  const key = JSON.stringify([schema, name, model.tenantColumn, teamId, shape]);
+  if (checked.get(key)) return sql;
+  checkWall(sql, model, teamId);
+  checked.set(key, true, key.length);
+  return sql;
+}
+
+type Target = (dialect: Dialect) => string;
+
+/** The names, within a statement, of the columns that rows are sorted by. */
+const orderName = (index: number): string => `sluice order ${index + 1}`;
+
+const plainTarget =
+  ({ name, expression }: Output): Target =>
+  (dialect) =>
+    `${printExpression(expression, dialect)} AS ${quoteName(name)}`;
+
+const jsonTarget =
+  ({ name, expression }: Output): Target =>
+  (dialect) => {
+    const json = `pg_catalog.to_json(${printExpression(expression, dialect)})`;
+    return `CAST(${json} AS pg_catalog.text) AS ${quoteName(name)}`;
+  };
+
+const castTarget =
+  ({ name, expression }: Output, type: string): Target =>
+  (dialect) =>
+    `CAST(${printExpression(expression, dialect)} AS ${type}) AS ${quoteName(name)}`;
+
+const textTarget = (output: Output): Target => castTarget(output, 'pg_catalog.text');
+
+/** A key column of the model, or its interval column, whether or not the query selects it. */
+function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {
+  const place = model.keyColumns.indexOf(key.name) + 1;
+  const value = serverDialect.column(query?.where ? orderName(place) : key.name);
+  const json = `CAST(pg_catalog.to_json(${value}) AS pg_catalog.text)`;
+  const sent = key.type === 'as_json' ? json : value;
+  return () => `${sent} AS ${quoteName(`sluice key ${place}`)}`;
+}
+
+/**
+ * Without a tenant's condition: one plain SELECT. With one: a subquery filters the rows first, and OFFSET 0
+ * keeps the planner from merging it. The condition sees only the filtered rows. So a cast that fails or a
+ * costly operator never runs on another tenant's row, whatever order the planner prefers, and an error text
+ * cannot quote one. The subquery sorts by the index; the planner sees that the outer order is the same.
+ */
+export function printSelect(
+  model: Model,
+  query: ParsedQuery | null,
+  targets: readonly Target[],
+  filter: Expression,
+  ordered: RowOrder | null,
+): string {
+  const rows = `FROM ${relationOf(model)} AS ${sourceName} WHERE ${printExpression(filter, serverDialect)}`;
+  const order = [model.intervalColumn, ...model.keyColumns];
+  const limits = query?.limits ?? new Map();
+  const within = { ...relationDialect(model), limits };
+  const outside = { ...serverDialect, limits };
+  const orderBy = (all: readonly string[]) => {
+    const by = ordered === 'interval' ? all.slice(0, 1) : all;
+    return ordered === null ? '' : ` ORDER BY ${by.map(serverDialect.column).join(', ')}`;
+  };
+  const sorted = orderBy(order);
+  if (!query?.where) return `SELECT ${printTargets(targets, within)} ${rows}${sorted}`;
+  const names = order.map((_, index) => orderName(index));
+  const columns = [
+    ...model.columns.map(({ name }) => `${within.column(name)} AS ${quoteName(name)}`),
+    ...names.map((name, index) => {
+      return `${serverDialect.column(order[index] ?? '')} AS ${quoteName(name)}`;
+    }),
+  ];
+  const stillSorted = orderBy(names);
+  return (
+    `SELECT ${printTargets(targets, outside)} ` +
+    `FROM (SELECT ${columns.join(', ')} ${rows}${sorted} OFFSET 0) AS ${sourceName} ` +
+    `WHERE ${printExpression(query.where, outside)}${stillSorted}`
+  );
+}
+
+const printTargets = (targets: readonly Target[], dialect: Dialect): string =>
+  targets.map((target) => target(dialect)).join(', ');
+
+/** The keys as text; those of type `as_json` as the text of their JSON. */
+export function keyTexts(
+  model: Model,
+  query: ParsedQuery | null,
+  columns: readonly SentColumn[],
+): readonly Target[] {
+  return model.keyColumns.map((name, index): Target => {
+    const key = serverDialect.column(query?.where ? orderName(index + 1) : name);
+    const value = columns[index]?.type === 'as_json' ? `pg_catalog.to_json(${key})` : key;
+    return () => `CAST(${value} AS pg_catalog.text) AS ${quoteName(name)}`;
+  });
+}
+
+/** Names over the relation itself: a column of the model may be an expression. */
+function relationDialect(model: Model): Dialect {
+  const expressions = new Map(model.columns.map(({ name, expression }) => [name, expression]));
+  return serverDialectWith((name) => {
+    const expression = expressions.get(name);
+    return expression ? `(${expression})` : serverDialect.column(name);
+  });
+}
+
+const never: Expression = { kind: 'keyword', keyword: 'FALSE' };
+
+/** Untyped, so that it takes the column's type. */
+export function ofTenant({ model, teamId }: Selection): Expression {
+  if (!Number.isSafeInteger(teamId)) throw new Error('A team id is a whole number.');
+  const left: Expression = { kind: 'column', name: model.tenantColumn };
+  return { kind: 'binary', operator: '=', left, right: literal(String(teamId)) };
+}
+
+/** Tenant, interval and events as a tree of literals: nothing is pasted into text. */
+function rowFilter(selection: Selection): Expression {
+  const { model, range, includeEvents, excludeEvents } = selection;
+  const column = (name: string): Expression => ({ kind: 'column', name });
+  const compare = (name: string, operator: string, right: Expression): Expression => ({
+    kind: 'binary',
+    operator,
+    left: column(name),
+    right,
+  });
+  const events = (names: readonly string[]): Expression => {
+    if (model.eventColumn === null) {
+      throw new SluiceError(
+        'query.invalid',
+        `${model.name} has no event column. Remove include_events and exclude_events.`,
+      );
+    }
+    const items = names.map(literal);
+    return { kind: 'in', negated: false, operand: column(model.eventColumn), items };
+  };
+  return conjunction('AND', [
+    ofTenant(selection),
+    compare(model.intervalColumn, '>=', instant(range.start)),
+    compare(model.intervalColumn, '<', instant(range.end)),
+    ...(includeEvents?.length ? [events(includeEvents)] : []),
+    ...(excludeEvents?.length
+      ? [{ kind: 'test', test: 'IS NOT TRUE', operand: events(excludeEvents) } as const]
+      : []),
+  ]);
+}
+
+export function literal(value: string): Expression {
+  // A literal cannot contain a NUL, and a lone surrogate would become another character.
+  if (/\0|\p{Cs}/u.test(value)) {
+    throw new SluiceError(
+      'query.invalid',
+      'An event name contains a NUL or half of a surrogate pair. Remove it.',
+    );
+  }
+  return { kind: 'string', value };
+}
+
+export function instant(timestamp: Timestamp): Expression {
+  if (!/^\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/.test(timestamp)) {
+    throw new Error('A bound is a UTC timestamp with microseconds.');
+  }
+  const type = { name: 'timestamptz', modifiers: [], array: false };
+  return { kind: 'cast', operand: literal(timestamp), type };
+}

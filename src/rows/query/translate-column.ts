@@ -1,0 +1,75 @@
+import type { Model } from '../../foundation/domain/model.ts';
+import type { Expression } from './expression.ts';
+import { namesIn, onlyFields, type TaggedNode } from './nodes.ts';
+import { Refusal } from './problem.ts';
+
+/** What names can mean in one query. */
+export interface Scope {
+  readonly model: Model;
+  /** What may precede a column: the alias in FROM, else the model's name. */
+  readonly qualifier: string;
+}
+
+const systemColumns: ReadonlySet<string> = new Set(
+  'ctid tableoid xmin xmax cmin cmax oid'.split(' '),
+);
+
+/** A column of the model, or a path into one that holds JSON. */
+export function translateColumn(node: TaggedNode, offset: number, scope: Scope): Expression {
+  onlyFields(node, ['fields'], offset);
+  const names = namesIn(node.fields.fields);
+  if (names.includes(null)) {
+    throw new Refusal(
+      '*',
+      offset,
+      'Use * only as an item of the SELECT list, not in an expression.',
+    );
+  }
+  for (const part of names) checkName(part ?? '', offset);
+  const [name, ...path] = withoutQualifier(
+    names.filter((part) => part !== null),
+    scope,
+  );
+  const column = scope.model.columns.find((candidate) => candidate.name === name);
+  if (!column || name === undefined) throw refuseColumn(name ?? scope.qualifier, offset, scope);
+  if (path.length === 0) return { kind: 'column', name };
+  if (!column.json) {
+    throw new Refusal(
+      `${name}.${path.join('.')}`,
+      offset,
+      `The column ${name} is not JSON, so it has no keys.`,
+    );
+  }
+  return { kind: 'json', column: name, path };
+}
+
+/** Files and the normalized text contain names, and would lose a control character. */
+export function checkName(name: string, offset: number): void {
+  if (!/\p{Cc}/u.test(name)) return;
+  throw new Refusal('control character', offset, 'Remove the control character from the name.');
+}
+
+/** Whether a column reference is a bare star, `*` or `events.*`. */
+export function isStar(fields: unknown, scope: Scope): boolean {
+  const names = namesIn(fields);
+  if (names.at(-1) !== null) return false;
+  return names.length === 1 || (names.length === 2 && names[0] === scope.qualifier);
+}
+
+/** A column's own name wins over the qualifier: `properties.a` of a model called properties. */
+function withoutQualifier(names: readonly string[], scope: Scope): readonly string[] {
+  const isColumn = scope.model.columns.some(({ name }) => name === names[0]);
+  return !isColumn && names[0] === scope.qualifier ? names.slice(1) : names;
+}
+
+function refuseColumn(name: string, offset: number, { model, qualifier }: Scope): Refusal {
+  if (systemColumns.has(name)) {
+    return new Refusal(`system column ${name}`, offset, 'is not supported.');
+  }
+  if (name === qualifier || name === model.name) {
+    const message = 'is not supported: name the columns.';
+    return new Refusal(`whole-row reference ${name}`, offset, message);
+  }
+  const names = model.columns.map((column) => column.name).join(', ');
+  return new Refusal(`column "${name}"`, offset, `${model.name} has only these columns: ${names}.`);
+}

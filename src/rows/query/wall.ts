@@ -1,0 +1,93 @@
+import { parseSync } from 'libpg-query';
+import type { Model } from '../../foundation/domain/model.ts';
+import { type Fields, isFields, listOf, namesIn } from './nodes.ts';
+import { sourceName } from './print.ts';
+
+/** Every other node through which a statement could read rows. */
+const otherReads: readonly string[] = [
+  'SubLink',
+  'JoinExpr',
+  'RangeFunction',
+  'RangeTableFunc',
+  'RangeTableSample',
+  'JsonTable',
+  'CommonTableExpr',
+];
+
+/**
+ * The second wall: parses a printed statement with PostgreSQL's parser, independent of how it was made. It
+ * must be one SELECT that names one relation, the model's, directly under a WHERE whose first level of ANDs
+ * contains the tenant.
+ *
+ * @returns `sql` itself
+ * @throws Error if the statement is anything else: a bug of this room, never the caller's fault
+ */
+export function checkWall(sql: string, model: Model, teamId: number): string {
+  const statements = parseSync(sql).stmts ?? [];
+  const reads = findAll(statements, 'RangeVar');
+  const [relation] = reads;
+  const selects = findAll(statements, 'SelectStmt').filter((select) =>
+    listOf(select.fromClause).some((from) => isFields(from) && isFields(from.RangeVar)),
+  );
+  const holds =
+    statements.length === 1 &&
+    reads.length === 1 &&
+    otherReads.every((tag) => findAll(statements, tag).length === 0) &&
+    relation?.schemaname === model.relation.schema &&
+    relation.relname === model.relation.name &&
+    relation.catalogname === undefined &&
+    selects.length === 1 &&
+    selects.every(({ whereClause }) => holdsTenant(whereClause, model, String(teamId)));
+  if (!holds) throw new Error(`A statement over ${model.name} is not limited to its tenant.`);
+  return sql;
+}
+
+function holdsTenant(where: unknown, model: Model, tenant: string): boolean {
+  if (!isFields(where) || !isFields(where.BoolExpr)) return false;
+  const { boolop, args } = where.BoolExpr;
+  return boolop === 'AND_EXPR' && listOf(args).some((part) => isTenant(part, model, tenant));
+}
+
+function isTenant(part: unknown, model: Model, tenant: string): boolean {
+  if (!isFields(part) || !isFields(part.A_Expr)) return false;
+  const { kind, name, lexpr, rexpr } = part.A_Expr;
+  if (kind !== 'AEXPR_OP' || namesIn(name).join() !== '=') return false;
+  if (!isFields(lexpr) || !isFields(lexpr.ColumnRef)) return false;
+  if (!isFields(rexpr) || !isFields(rexpr.A_Const) || !isFields(rexpr.A_Const.sval)) return false;
+  const [source, column, ...more] = namesIn(lexpr.ColumnRef.fields);
+  return (
+    source === sourceName &&
+    column === model.tenantColumn &&
+    more.length === 0 &&
+    rexpr.A_Const.sval.sval === tenant
+  );
+}
+
+function findAll(node: unknown, tag: string): readonly Fields[] {
+  if (Array.isArray(node)) return node.flatMap((part) => findAll(part, tag));
+  if (!isFields(node)) return [];
+  return Object.entries(node).flatMap(([key, value]) => [
+    ...(key === tag && isFields(value) ? [value] : []),
+    ...findAll(value, tag),
+  ]);
+}
+
+/**
+ * What is wrong with an operator's expression for a column, or null. The operator is trusted, so it may
+ * call anything. It must be one expression and read no relation.
+ */
+export function checkModelExpression(expression: string): string | null {
+  try {
+    // Exactly as it is printed later, so that a closing parenthesis or a comment is found.
+    const statements: readonly unknown[] = parseSync(`SELECT (${expression})`).stmts ?? [];
+    const [select, ...more] = findAll(statements, 'SelectStmt');
+    const isOne =
+      statements.length === 1 && more.length === 0 && listOf(select?.targetList).length === 1;
+    const clauses = Object.keys(select ?? {}).filter(
+      (name) => !['targetList', 'limitOption', 'op'].includes(name),
+    );
+    return isOne && clauses.length === 0 ? null : 'is not one expression without a subquery';
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}

@@ -1,0 +1,256 @@
+import type { PluginConfig } from '../../foundation/domain/plugin.ts';
+import { JsonObject } from '../transforms/json.ts';
+import { RowError } from '../transforms/row-error.ts';
+import type { Row } from '../transforms/transform.ts';
+import { applyChange } from './apply-change.ts';
+import { Body } from './body.ts';
+import type { Prepare, Prepared } from './child/main.ts';
+import type { SourceProblem } from './child/source-problem.ts';
+import { defaultLimits, maxSourceChars, SandboxError, type SandboxLimits } from './limits.ts';
+import { PluginProcess, parsersFolder } from './plugin-process.ts';
+import { makePrograms } from './program.ts';
+import type { Change } from './realm/diff.ts';
+import type { LogLine } from './realm/plugin-log.ts';
+
+export interface SandboxOptions {
+  /** JavaScript or TypeScript, one file. */
+  readonly source: string;
+  /** Complete: checked against the plugin's schema, with its defaults and secrets. */
+  readonly config: PluginConfig;
+  /** What the clock shows to the plugin. The same for every run of the interval. */
+  readonly intervalEndMs: number;
+  readonly limits?: Partial<SandboxLimits>;
+  /** An abort ends the process at once; what waits for it gets a SandboxError `unavailable`. */
+  readonly signal?: AbortSignal;
+  /** What the plugin writes to `console`, bounded, and how many lines were left out. */
+  readonly onLog?: (lines: readonly LogLine[], omitted: number) => void;
+}
+
+export interface SandboxRow {
+  /** Names the row; its random numbers come from this and the end of the interval. */
+  readonly key: string;
+  readonly row: Row;
+}
+
+/** What a plugin did with a row: the row after it, null to drop it, or why it could not. */
+export type SandboxResult = Row | null | PluginRowError;
+
+/** Made one at a time, when they are asked for. */
+export interface SandboxResults {
+  readonly length: number;
+  /**
+   * @param row the row that was given at this position; the result is this one if the plugin did not change it
+   * @throws SandboxError for an answer that cannot be read: no row has a result
+   */
+  at(index: number, row: Row): SandboxResult;
+}
+
+/** A plugin in a process of its own, ready for rows. After a SandboxError it has ended. */
+export interface Sandbox {
+  /**
+   * A batch may be given while the one before has no answer yet: batches are handled one at a time, in
+   * their order.
+   *
+   * @param rows read once, before this returns
+   * @throws SandboxError which ends the run: none of these rows has a result
+   */
+  apply(rows: Iterable<SandboxRow>): Promise<SandboxResults>;
+  /** Whether the kernel confines the process too; if not, Node alone does. */
+  readonly isConfined: boolean;
+  /** Runs teardownPlugin and ends the process. It never fails. */
+  close(): Promise<void>;
+}
+
+/** An error of a row. `detail` is the plugin's own text, which may quote the row: show it to its owner only. */
+export class PluginRowError extends RowError {
+  readonly detail: string;
+
+  constructor(reason: string, detail: string) {
+    super(reason);
+    this.detail = detail;
+  }
+}
+
+/** @throws SandboxError with the fault `invalid` for a source that `inspectPlugin` refuses */
+export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
+  const limits = { ...defaultLimits, ...options.limits };
+  const { signal } = options;
+  const { process: child, problems, isConfined } = await prepare(options.source, limits, signal);
+  const endOnAbort = () => void child.kill();
+  try {
+    signal?.addEventListener('abort', endOnAbort, { once: true });
+    if (signal?.aborted) await child.kill();
+    const [problem] = problems;
+    if (problem) throw new SandboxError('invalid', describeProblem(problem));
+    const { config, intervalEndMs } = options;
+    const patience = { wholeMs: limits.openMs, rowMs: limits.openMs };
+    const text = await child.ask('open', JSON.stringify({ config, intervalEndMs }), patience);
+    const [answer] = takeReply(text, options, 1);
+    if (answer !== unchanged) {
+      const error = readAnswer(new JsonObject(new Map()), answer);
+      const reason = error instanceof PluginRowError ? error.detail : 'it cannot be set up.';
+      throw new SandboxError('setup', `its setupPlugin failed: ${reason}`);
+    }
+  } catch (error) {
+    signal?.removeEventListener('abort', endOnAbort);
+    await child.kill();
+    throw error;
+  }
+  let bodyBytes = firstBodyBytes;
+  return { isConfined, apply, close };
+
+  async function apply(rows: Iterable<SandboxRow>): Promise<SandboxResults> {
+    const body = new Body(bodyBytes);
+    let length = 0;
+    for (const { key, row } of rows) {
+      const keyStart = body.open();
+      body.write(key);
+      body.close(keyStart);
+      const rowStart = body.open();
+      row.writeTo(body);
+      body.close(rowStart);
+      length += 1;
+    }
+    const message = body.finish();
+    bodyBytes = Math.min(message.length + (message.length >> 3), maxFirstBodyBytes);
+    const patience = { wholeMs: limits.batchMs, rowMs: limits.rowMs };
+    const text = await child.ask('batch', message, patience);
+    const answers = readable(() => takeReply(text, options, length));
+    return { length, at: (index, row) => readable(() => readAnswer(row, answers[index])) };
+  }
+
+  function readable<Result>(read: () => Result): Result {
+    try {
+      return read();
+    } catch (cause) {
+      void child.kill();
+      const message = 'its sandbox gave an answer that cannot be read.';
+      throw new SandboxError('crashed', message, { cause });
+    }
+  }
+
+  async function close(): Promise<void> {
+    signal?.removeEventListener('abort', endOnAbort);
+    const patience = { wholeMs: limits.rowMs, rowMs: limits.rowMs };
+    // A batch that has no answer yet gets none: then no hook can run.
+    if (!child.isBusy) {
+      await child
+        .ask('close', '', patience)
+        .then((text) => takeReply(text, options, 1))
+        .catch(() => {});
+    }
+    await child.kill();
+  }
+}
+
+/** Every problem of a plugin's source: what it cannot do here, by name. */
+export async function findSourceProblems(
+  source: string,
+  limits: SandboxLimits = defaultLimits,
+): Promise<readonly SourceProblem[]> {
+  const { process: child, problems } = await prepare(source, limits);
+  await child.kill();
+  return problems;
+}
+
+interface PreparedProcess {
+  readonly process: PluginProcess;
+  readonly problems: readonly SourceProblem[];
+  readonly isConfined: boolean;
+}
+
+async function prepare(
+  source: string,
+  limits: SandboxLimits,
+  signal?: AbortSignal,
+): Promise<PreparedProcess> {
+  const programs = await makePrograms();
+  const child = PluginProcess.start(programs.child, limits);
+  const endOnAbort = () => void child.kill();
+  signal?.addEventListener('abort', endOnAbort, { once: true });
+  if (signal?.aborted) endOnAbort();
+  const patience = { wholeMs: limits.openMs, rowMs: limits.openMs };
+  try {
+    if (source.length > maxSourceChars) {
+      const detail = `It is longer than ${maxSourceChars} characters.`;
+      return { process: child, problems: [{ line: null, detail }], isConfined: false };
+    }
+    const { rowMs, maxAnswerChars } = limits;
+    const { realm } = programs;
+    const message: Prepare = { source, realm, parsersFrom: parsersFolder(), rowMs, maxAnswerChars };
+    const { problems } = await askFor(child, 'prepare', JSON.stringify(message), patience);
+    const isConfined = await child.confine();
+    if (problems.length > 0) return { process: child, problems, isConfined };
+    const found = await askFor(child, 'inspect', '', patience);
+    return { process: child, problems: found.problems, isConfined };
+  } catch (error) {
+    await child.kill();
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', endOnAbort);
+  }
+}
+
+async function askFor(
+  child: PluginProcess,
+  request: 'prepare' | 'inspect',
+  text: string,
+  patience: { readonly wholeMs: number; readonly rowMs: number },
+): Promise<Prepared> {
+  return JSON.parse(await child.ask(request, text, patience));
+}
+
+export function describeProblem({ line, detail }: SourceProblem): string {
+  return line === null ? detail : `Line ${line}: ${detail}`;
+}
+
+const firstBodyBytes = 256 * 1024;
+const maxFirstBodyBytes = 4 * 1024 ** 2;
+
+interface Log {
+  readonly lines: readonly LogLine[];
+  readonly omitted: number;
+}
+
+/** A line for each row, which `readAnswer` reads; the last one is the log. */
+function takeReply(text: string, { onLog }: SandboxOptions, count: number): readonly string[] {
+  const answers = text.split('\n');
+  const log: Log = JSON.parse(answers.pop() ?? '');
+  if (answers.length !== count) {
+    throw new TypeError(`There are ${answers.length} answers, not ${count}.`);
+  }
+  if (log.lines.length > 0) onLog?.(log.lines, log.omitted);
+  return answers;
+}
+
+const unchanged = '0';
+
+function readAnswer(row: Row, text: string | undefined): SandboxResult {
+  if (text === undefined) throw new TypeError('There is no such row.');
+  if (text === unchanged) return row;
+  const answer: unknown = JSON.parse(text);
+  if (answer === null) return null;
+  if (typeof answer !== 'object') throw new TypeError('The answer is none.');
+  if ('e' in answer) return readError(answer.e);
+  const after = applyChange(row, answer as Change);
+  if (!(after instanceof JsonObject)) throw new TypeError('The answer is no row.');
+  return after;
+}
+
+function readError(given: unknown): PluginRowError {
+  const [kind, text] = Array.isArray(given) ? given.map(String) : [];
+  const detail = text ?? '';
+  if (kind === 'never settled') {
+    return new PluginRowError('The promise that processEvent returned never settles.', '');
+  }
+  if (kind === 'returned') {
+    const what = /^[a-z ]{1,20}$/.test(detail) ? detail : 'something else';
+    const reason = `processEvent returned ${what}. Return the event, or null to drop it.`;
+    return new PluginRowError(reason, detail);
+  }
+  // What an error says may quote the row; its name does not, if it looks like one.
+  const name = /^[A-Z][A-Za-z]{0,39}(?=:)/.exec(detail)?.[0] ?? 'value';
+  const verb = kind === 'unreadable' ? 'The event it returned threw' : 'The plugin threw';
+  const article = /^[AEIOU]/.test(name) ? 'an' : 'a';
+  return new PluginRowError(`${verb} ${article} ${name}.`, detail);
+}

@@ -1,0 +1,159 @@
+import type pg from 'pg';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import {
+  type ConnectionOptions,
+  connect,
+  destroyConnection,
+  encodingOf,
+  limitWork,
+  runBatch,
+  serverVersionOf,
+} from './connection.ts';
+import { toSourceError } from './errors.ts';
+import type { HeldSessions } from './held-locks.ts';
+import type { KeptConnections } from './kept-connections.ts';
+import type { SliceOptions } from './read-slice.ts';
+import { hasReplayed } from './replay.ts';
+import { setUpSql } from './session-settings.ts';
+import { watchSilence } from './silence.ts';
+import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
+
+export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
+  readonly statementTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  /**
+   * How long a server may be silent although it has nothing to do; 150 seconds: a pooler may wait 120 for a server.
+   * A statement without an answer ends so much later than by the server's own limit, or earlier if the server
+   * answers no new connection either.
+   */
+  readonly silenceMs?: number;
+  readonly sliceMs: number;
+  /** Where the connections of snapshots come from and go to; default: a new one each. */
+  readonly kept?: KeptConnections;
+  /** Watches an open snapshot; default: it is not watched. It returns what ends the watch. */
+  readonly watchHeld?: (sessions: HeldSessions) => () => void;
+  /** Gets the models whose reads a standby has ended. */
+  readonly conflicts?: { note(model: string): void };
+  /** The start of the server that settled last; null if it is not known. */
+  readonly settledAt?: () => string | null;
+}
+
+/** A connection in a transaction with its own snapshot; `settled` as for `openSnapshot`. */
+export async function beginSnapshot(
+  options: SnapshotOptions,
+  teamId: number,
+  signal: AbortSignal,
+  settled: SettledAt = nowhere,
+): Promise<pg.Client> {
+  return (await begin(options, teamId, settled, [], signal)).client;
+}
+
+/** The server at which an interval settled: its rows are read there, or at a standby that has them all. */
+export interface SettledAt {
+  /** What a standby must have replayed before; one address may lead to several standbys. */
+  readonly position: string | null;
+  /** The start of the server that was waited for; null if it is not known, or is not the one that is read. */
+  readonly server: string | null;
+}
+
+const nowhere: SettledAt = { position: null, server: null };
+
+/** Its own snapshot, or an exported one. */
+export type View = SettledAt | { readonly snapshot: string; readonly server: string };
+
+interface Begun {
+  readonly client: pg.Client;
+  readonly snapshot: string;
+  readonly serverStart: string;
+  /** Of the session. A pooler gives its client another one. */
+  readonly pid: number;
+  /** To `more`, in its order. */
+  readonly answers: readonly BatchAnswer[];
+}
+
+/**
+ * Begins a transaction. Its settings, its snapshot and `more` are one round trip. A kept connection is
+ * replaced if it is lost, or leads to another server than the one that settled: it may be from before a
+ * failover. If a new one leads to another server too, nothing is known of its transactions, and a standby may
+ * show rows late.
+ *
+ * @throws SluiceError `source.unavailable` if another server answers than the one that settled
+ */
+export async function begin(
+  options: SnapshotOptions,
+  teamId: number,
+  view: View,
+  more: readonly BatchStatement[],
+  signal: AbortSignal,
+): Promise<Begun> {
+  const kept = 'snapshot' in view ? null : (options.kept?.take() ?? null);
+  const { server } = view;
+  if (kept) {
+    const { connectTimeoutMs } = options;
+    const begun = await beginOn(kept, options, teamId, view, more, signal, connectTimeoutMs).catch(
+      (error) => {
+        if (toSourceError(error).code !== 'source.unavailable' || signal.aborted) throw error;
+        return null;
+      },
+    );
+    const last = server ?? options.settledAt?.() ?? null;
+    if (begun && (last === null || begun.serverStart === last)) return begun;
+    destroyConnection(kept);
+  }
+  const begun = await beginOn(await connect(options, signal), options, teamId, view, more, signal);
+  if (server === null || begun.serverStart === server) return begun;
+  destroyConnection(begun.client);
+  throw new SluiceError('source.unavailable', 'another server answers than the one that settled');
+}
+
+async function beginOn(
+  client: pg.Client,
+  options: SnapshotOptions,
+  teamId: number,
+  view: View,
+  more: readonly BatchStatement[],
+  signal: AbortSignal,
+  answerMs: number | null = null,
+): Promise<Begun> {
+  const { silenceMs = 150_000 } = options;
+  limitWork(client, options.statementTimeoutMs + silenceMs, (onSilent) =>
+    watchSilence(options, { silenceMs, lookEveryMs: silenceMs / 5 }, onSilent),
+  );
+  const before = [
+    { sql: 'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY' },
+    ...('snapshot' in view ? [{ sql: `SET TRANSACTION SNAPSHOT '${view.snapshot}'` }] : []),
+  ];
+  const position = 'position' in view ? view.position : null;
+  try {
+    if (encodingOf(client) === 'SQL_ASCII') {
+      throw new SluiceError(
+        'source.unsupported',
+        'its encoding is SQL_ASCII, so the encoding of its text is unknown',
+      );
+    }
+    // By itself: a statement's snapshot is older than anything that the statement finds out.
+    if (position !== null && !(await hasReplayed(client, position, signal))) {
+      throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
+    }
+    const statements = [
+      ...before,
+      { sql: setUpSql(options, teamId, serverVersionOf(client)) },
+      ...more,
+    ];
+    const answers = await runBatch(client, statements, signal, answerMs ?? silenceMs);
+    const [snapshot, serverStart, pid] = answers[before.length]?.rows[0] ?? [];
+    if (!snapshot || !serverStart) {
+      throw new SluiceError('source.unavailable', 'the server gave no snapshot');
+    }
+    return {
+      client,
+      snapshot,
+      serverStart,
+      pid: Number(pid),
+      answers: answers.slice(before.length + 1),
+    };
+  } catch (error) {
+    destroyConnection(client);
+    throw error;
+  }
+}

@@ -1,0 +1,231 @@
+import { ByteWriter, viewOf } from '../../../foundation/domain/byte-writer.ts';
+import {
+  numericTextBytes,
+  writeNumeric,
+  writeShortNumeric,
+} from '../../../foundation/domain/numeric-text.ts';
+import type { JsonDecoder } from './json-decoder.ts';
+import { checkNumeric, keptNumeric, numericDecoder } from './json-decoders.ts';
+import type { SourceBlock } from './row-blocks.ts';
+import { RowTooLargeError } from './row-skimmer.ts';
+
+/** Text that is all control characters becomes so many times larger; nothing else that may be large does. */
+const mostGrowth = 6;
+
+/** Before each field is its length, which is no longer needed. */
+const lengthBytes = 4;
+
+interface DecoderLimits {
+  /** Maximum text of a block beyond its own bytes; only a single row's may be more. */
+  readonly textBytes: number;
+  /** A row with more text is refused. */
+  readonly maxRowBytes: number;
+}
+
+/**
+ * Replaces binary fields of blocks by their JSON text. Text that fits is written over the field, the rest
+ * behind the block's bytes. A few bytes can have a long text, so a block may become several.
+ */
+export class BlockDecoder {
+  readonly #columns: readonly { readonly place: number; readonly decoder: JsonDecoder }[];
+  readonly #decoders: readonly (JsonDecoder | null)[];
+  readonly #limits: DecoderLimits;
+  /** Fields whose text does not fit, as indices of the block, and the sum of their bounds. */
+  #pending: number[] = [];
+  #pendingBytes = 0;
+  readonly #out: ByteWriter;
+
+  /** @param decoders one per column; null for columns that stay as they are */
+  constructor(decoders: readonly (JsonDecoder | null)[], limits: DecoderLimits) {
+    this.#decoders = decoders;
+    this.#columns = decoders.flatMap((decoder, place) => (decoder ? [{ place, decoder }] : []));
+    this.#limits = limits;
+    this.#out = new ByteWriter(0);
+  }
+
+  /**
+   * The same rows as one block or several; each may be read until the next one is asked for.
+   *
+   * @param hold waits for the memory of a row with more text than fits a block
+   * @throws CopyFormatError, RowTooLargeError
+   */
+  async *decode(
+    block: SourceBlock,
+    hold?: (bytes: number) => Promise<() => void>,
+  ): AsyncGenerator<SourceBlock> {
+    for (const { place, decoder } of this.#columns) {
+      if (decoder === numericDecoder) this.#decodeNumerics(block, place);
+      else if (decoder === keptNumeric) this.#checkNumerics(block, place);
+      else this.#keepFields(block, place, decoder);
+    }
+    if (this.#pending.length === 0) {
+      yield block;
+      return;
+    }
+    if (this.#pendingBytes <= this.#limits.textBytes) {
+      yield this.#withText(block, this.#pending);
+      this.#startAnew();
+      return;
+    }
+    yield* this.#inParts(block, hold);
+    this.#startAnew();
+  }
+
+  /** Of a column at a time: in these loops each value takes some 30 ns. */
+  #decodeNumerics({ bytes, offsets, lengths, rowCount }: SourceBlock, place: number): void {
+    const width = this.#decoders.length;
+    const view = viewOf(bytes);
+    for (let field = place; field < rowCount * width; field += width) {
+      const length = lengths[field] as number;
+      if (length < 0) continue;
+      const from = offsets[field] as number;
+      checkNumeric(bytes, from, length);
+      const start = from - lengthBytes;
+      let end = writeShortNumeric(view, start, from);
+      if (end < 0) {
+        const textBytes = numericTextBytes(bytes, from);
+        if (textBytes > length + lengthBytes) {
+          this.#keep(field, textBytes);
+          continue;
+        }
+        end = writeNumeric(bytes, start, bytes, from);
+      }
+      lengths[field] = end - start;
+      offsets[field] = start;
+    }
+  }
+
+  #checkNumerics({ bytes, offsets, lengths, rowCount }: SourceBlock, place: number): void {
+    const width = this.#decoders.length;
+    for (let field = place; field < rowCount * width; field += width) {
+      const length = lengths[field] as number;
+      if (length >= 0) checkNumeric(bytes, offsets[field] as number, length);
+    }
+  }
+
+  #keepFields(block: SourceBlock, place: number, decoder: JsonDecoder): void {
+    const { bytes, offsets, lengths, rowCount } = block;
+    const width = this.#decoders.length;
+    for (let field = place; field < rowCount * width; field += width) {
+      const length = lengths[field] as number;
+      if (length >= 0) this.#keep(field, decoder.bound(bytes, offsets[field] as number, length));
+    }
+  }
+
+  #keep(field: number, bound: number): void {
+    this.#pending.push(field);
+    this.#pendingBytes += bound;
+  }
+
+  #startAnew(): void {
+    this.#pending = [];
+    this.#pendingBytes = 0;
+    // Memory that a large block has taken is not kept.
+    if (this.#out.bytes.length > this.#limits.textBytes * 2) this.#out.take(0);
+  }
+
+  /** The block with the text of these fields behind its bytes. */
+  #withText(block: SourceBlock, fields: readonly number[]): SourceBlock {
+    const { bytes, offsets, lengths } = block;
+    const out = this.#out;
+    const width = this.#decoders.length;
+    out.length = 0;
+    out.ensure(bytes.length + Math.min(this.#pendingBytes, this.#limits.textBytes));
+    bytes.copy(out.bytes);
+    out.length = bytes.length;
+    for (const field of fields) {
+      const decoder = this.#decoders[field % width] as JsonDecoder;
+      const from = offsets[field] as number;
+      const length = lengths[field] as number;
+      out.ensure(decoder.bound(bytes, from, length));
+      const end = decoder.write(out.bytes, out.length, bytes, from, length);
+      offsets[field] = out.length;
+      lengths[field] = end - out.length;
+      out.length = end;
+    }
+    return { ...block, bytes: out.bytes.subarray(0, out.length) };
+  }
+
+  /** Rows one after the other, as many as have enough room for their text. */
+  async *#inParts(
+    block: SourceBlock,
+    hold?: (bytes: number) => Promise<() => void>,
+  ): AsyncGenerator<SourceBlock> {
+    const width = this.#decoders.length;
+    const { textBytes, maxRowBytes } = this.#limits;
+    const fields = this.#pending.sort((one, other) => one - other);
+    let next = 0;
+    let firstRow = 0;
+    while (firstRow < block.rowCount) {
+      let row = firstRow;
+      let bound = 0;
+      const first = next;
+      for (; row < block.rowCount; row += 1) {
+        const { end, bytes } = this.#measureRow(block, fields, next, (row + 1) * width);
+        if (row > firstRow && bound + bytes > textBytes) break;
+        bound += bytes;
+        next = end;
+      }
+      const part = rowsOf(block, firstRow, row, width);
+      const own = fields.slice(first, next).map((field) => field - firstRow * width);
+      const most = block.isLarge ? block.bytes.length * mostGrowth : maxRowBytes;
+      if (bound > Math.min(most, maxRowBytes)) throw new RowTooLargeError(fieldsOf(part, width));
+      // A large block has the memory for its text already: two runs that hold some and want more could wait for ever.
+      const isFree = block.isLarge || bound <= textBytes;
+      const giveBack = isFree ? undefined : await hold?.(bound);
+      try {
+        yield this.#withText(part, own);
+      } finally {
+        if (giveBack) this.#out.take(0);
+        giveBack?.();
+      }
+      firstRow = row;
+    }
+  }
+
+  /** The pending fields before `lastField`, from the one at `next` on, and the sum of their bounds. */
+  #measureRow(
+    { bytes, offsets, lengths }: SourceBlock,
+    fields: readonly number[],
+    next: number,
+    lastField: number,
+  ): { readonly end: number; readonly bytes: number } {
+    const width = this.#decoders.length;
+    let end = next;
+    let sum = 0;
+    for (; end < fields.length && (fields[end] as number) < lastField; end += 1) {
+      const field = fields[end] as number;
+      const decoder = this.#decoders[field % width] as JsonDecoder;
+      sum += decoder.bound(bytes, offsets[field] as number, lengths[field] as number);
+    }
+    return { end, bytes: sum };
+  }
+}
+
+/** Rows of a block; the bytes are shared. */
+export function rowsOf(block: SourceBlock, from: number, to: number, width: number): SourceBlock {
+  const hidden = block.rowCount === 0 ? 0 : block.hiddenOffsets.length / block.rowCount;
+  return {
+    ...block,
+    rowCount: to - from,
+    offsets: block.offsets.subarray(from * width, to * width),
+    lengths: block.lengths.subarray(from * width, to * width),
+    hiddenOffsets: block.hiddenOffsets.subarray(from * hidden, to * hidden),
+    hiddenLengths: block.hiddenLengths.subarray(from * hidden, to * hidden),
+  };
+}
+
+/** The short fields of the first row, which may name it. */
+function fieldsOf(block: SourceBlock, width: number): readonly (Buffer | undefined)[] {
+  const { bytes, offsets, lengths, hiddenOffsets, hiddenLengths } = block;
+  const field = (at: number | undefined, length: number | undefined) =>
+    at === undefined || length === undefined || length < 0 || length > keptBytes
+      ? undefined
+      : Buffer.from(bytes.subarray(at, at + length));
+  const shown = Array.from({ length: width }, (_, index) => field(offsets[index], lengths[index]));
+  const hidden = Array.from(hiddenOffsets.subarray(0, hiddenOffsets.length / block.rowCount));
+  return [...shown, ...hidden.map((at, index) => field(at, hiddenLengths[index]))];
+}
+
+/** Keys are short. */
+const keptBytes = 256;

@@ -1,0 +1,81 @@
+import type pg from 'pg';
+import { oneLine } from '../../../foundation/domain/one-line.ts';
+import { toTimestamp } from '../../../foundation/domain/time.ts';
+import { query } from './connection.ts';
+import type { Look } from './live-transactions.ts';
+import { baseOf, type PendingName, sameId } from './pending.ts';
+
+/** Maximum number of sessions and transactions that a run names. */
+const mostNamed = 5;
+
+/**
+ * What an interval waits for, for its owner: process, role, application and times. Not what it executes, which may hold values
+ * of rows.
+ */
+export function describeBlockers(look: Look, pending: readonly PendingName[]): readonly string[] {
+  const ofLock = new Map(look.locks.map(({ id, pid }) => [id, pid]));
+  const found = pending.map((name) => {
+    const base = baseOf(name);
+    const prepared = /^prepared:(\d+)$/.exec(base)?.[1];
+    if (prepared !== undefined) return describePrepared(look, prepared);
+    const pid = ofLock.get(base) ?? Number(/^session:(\d+):/.exec(base)?.[1] ?? Number.NaN);
+    return Number.isNaN(pid) ? null : describeSession(look, pid);
+  });
+  const all = [...new Set(found.filter((text) => text !== null))];
+  const rest = all.length - mostNamed;
+  return rest > 0 ? [...all.slice(0, mostNamed), `${rest} more`] : all;
+}
+
+function describeSession({ sessions }: Look, pid: number): string {
+  const session = sessions.find((one) => one.pid === pid);
+  if (!session) return `process ${pid}`;
+  const { user, application, transactionAt, queryAt } = session;
+  const facts = [
+    ...(user ? [`role ${oneLine(user)}`] : []),
+    ...(application ? [`application ${oneLine(application)}`] : []),
+    ...(transactionAt === null ? [] : [`transaction since ${timeOf(transactionAt)}`]),
+    ...(queryAt == null ? [] : [`last statement since ${timeOf(queryAt)}`]),
+  ];
+  return facts.length === 0 ? `process ${pid}` : `process ${pid} (${facts.join(', ')})`;
+}
+
+function describePrepared({ prepared }: Look, id: string): string {
+  const found = prepared.find((one) => sameId(BigInt(one.id), BigInt(id)));
+  const gid = found?.gid ? ` ${oneLine(found.gid)}` : '';
+  const since = found ? ` since ${timeOf(found.preparedAtMs * 1_000)}` : '';
+  return `prepared transaction${gid}${since}`;
+}
+
+const timeOf = (micros: number): string => toTimestamp(Math.floor(micros / 1_000));
+
+/**
+ * Whether a role can write nothing in this database, and so add no row to any interval: neither it nor a role that it can
+ * become is a superuser, creates roles, owns a relation or may write to one, and it may call no function with the
+ * rights of another role. PostgreSQL does not show whether a transaction is READ ONLY; this is what can be proven.
+ */
+const READERS = `
+  SELECT r.oid::int8 AS role FROM pg_roles AS r
+   WHERE r.oid = ANY ($1::oid[]) AND NOT EXISTS (
+     SELECT FROM pg_roles AS m
+      WHERE pg_has_role(r.oid, m.oid, 'MEMBER')
+        AND (m.rolsuper OR m.rolcreaterole
+          OR EXISTS (SELECT FROM pg_class AS c
+                      WHERE c.oid >= 16384 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+                        AND (c.relowner = m.oid OR has_table_privilege(m.oid, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
+                             OR has_any_column_privilege(m.oid, c.oid, 'INSERT, UPDATE')))
+          OR EXISTS (SELECT FROM pg_proc AS p
+                      WHERE p.oid >= 16384 AND p.prosecdef
+                        AND (has_function_privilege(m.oid, p.oid, 'EXECUTE')
+                             OR p.prorettype = 'event_trigger'::regtype))))`;
+
+/** The roles of `pending`, by their ids, that can write nothing in this database. */
+export async function findReaders(
+  client: pg.Client,
+  { sessions }: Look,
+  signal: AbortSignal,
+): Promise<ReadonlySet<number>> {
+  const roles = [...new Set(sessions.flatMap(({ role }) => role ?? []))];
+  if (roles.length === 0) return new Set();
+  const rows = await query<{ role: string }>(client, READERS, signal, [roles]);
+  return new Set(rows.map(({ role }) => Number(role)));
+}

@@ -1,0 +1,113 @@
+import type pg from 'pg';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { Model } from '../../../foundation/domain/model.ts';
+import { query } from './connection.ts';
+
+/** A relation as the catalog knows it. */
+export interface Relation {
+  readonly oid: number;
+  /** A table or materialized view, which can have indexes; not a view. */
+  readonly holdsRows: boolean;
+  /** Its columns may be NOT NULL. */
+  readonly isTable: boolean;
+  readonly mayUseSchema: boolean;
+  readonly columns: ReadonlyMap<string, RelationColumn>;
+}
+
+export interface RelationColumn {
+  readonly typeName: string;
+  /** For a domain: its base type. */
+  readonly baseType: number;
+  readonly nullable: boolean;
+  readonly mayRead: boolean;
+}
+
+/** The base type of a domain, however deep domains are nested. */
+const baseTypeSql = (oid: string) => `
+  (WITH RECURSIVE base AS (
+     SELECT oid, typtype, typbasetype FROM pg_type WHERE oid = ${oid}
+     UNION ALL
+     SELECT t.oid, t.typtype, t.typbasetype FROM pg_type t JOIN base b ON b.typtype = 'd' AND t.oid = b.typbasetype)
+   SELECT oid::int8 FROM base WHERE typtype <> 'd')`;
+
+/** Null if there is none. */
+export async function findRelation(
+  client: pg.Client,
+  { relation }: Model,
+  signal: AbortSignal,
+): Promise<Relation | null> {
+  const [found] = await query<{ oid: string; kind: string; usage: boolean }>(
+    client,
+    `SELECT c.oid::int8 AS oid, c.relkind AS kind, has_schema_privilege(n.oid, 'USAGE') AS usage
+       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')`,
+    signal,
+    [relation.schema, relation.name],
+  );
+  if (!found) return null;
+  const columns = await query<{ name: string; base: string } & Omit<RelationColumn, 'baseType'>>(
+    client,
+    `SELECT attname AS name, format_type(atttypid, atttypmod) AS "typeName",
+            ${baseTypeSql('atttypid')} AS base, NOT attnotnull AS nullable,
+            has_column_privilege(attrelid, attnum, 'SELECT') AS "mayRead"
+       FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped`,
+    signal,
+    [found.oid],
+  );
+  return {
+    oid: Number(found.oid),
+    holdsRows: ['r', 'p', 'm'].includes(found.kind),
+    isTable: ['r', 'p'].includes(found.kind),
+    mayUseSchema: found.usage,
+    columns: new Map(
+      columns.map(({ name, base, ...column }) => [name, { ...column, baseType: Number(base) }]),
+    ),
+  };
+}
+
+/** Whether these columns contain those of a unique index over all rows. */
+export async function hasUniqueKey(
+  client: pg.Client,
+  relation: number,
+  columns: readonly string[],
+): Promise<boolean> {
+  const signal = new AbortController().signal;
+  const rows = await query(
+    client,
+    `SELECT FROM pg_index
+      WHERE indrelid = $1 AND indisunique AND indisvalid AND indpred IS NULL AND indexprs IS NULL
+        AND NOT EXISTS (
+          SELECT FROM unnest(indkey[0:indnkeyatts - 1]) AS key (attnum)
+            JOIN pg_attribute a ON a.attrelid = indrelid AND a.attnum = key.attnum
+           WHERE a.attname <> ALL ($2::text[]))`,
+    signal,
+    [relation, columns],
+  );
+  return rows.length > 0;
+}
+
+/** The type with this name, for a domain its base type; null if no type has the name. */
+export async function typeOidOf(
+  client: pg.Client,
+  name: string,
+  signal: AbortSignal,
+): Promise<number | null> {
+  await query(client, 'SAVEPOINT name', signal);
+  try {
+    const [found] = await query<{ oid: string | null }>(
+      client,
+      `SELECT ${baseTypeSql('to_regtype($1)')} AS oid`,
+      signal,
+      [name],
+    );
+    return found?.oid == null ? null : Number(found.oid);
+  } catch (error) {
+    // Up to PostgreSQL 15 a name that does not parse is an error.
+    if (!(error instanceof SluiceError) || error.code !== 'query.invalid') throw error;
+    await query(client, 'ROLLBACK TO SAVEPOINT name', signal);
+    return null;
+  } finally {
+    // A subtransaction can export no snapshot.
+    await query(client, 'RELEASE SAVEPOINT name', signal);
+  }
+}

@@ -1,0 +1,256 @@
+import type pg from 'pg';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { Model } from '../../../foundation/domain/model.ts';
+import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
+import { describeSql, explainSql } from '../../query/select.ts';
+import { beginSnapshot } from './begin-snapshot.ts';
+import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
+import { columnTypeOf } from './column-types.ts';
+import { closeConnection, connect, describeColumns, query } from './connection.ts';
+import { describeForOperator, toSourceError } from './errors.ts';
+import { findHidden } from './hidden-rows.ts';
+import { describeIntervalColumn } from './interval-column.ts';
+import { planModels, readRelationOf } from './plan.ts';
+import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
+import { type PlanNode, readPlan } from './read-plan.ts';
+import { describeTypeChange, describeTypeFault, findTypeChanges } from './schema-changes.ts';
+
+export interface ModelFinding {
+  /** `error`: exports of the model fail. `warning`: they are slow, or may miss rows. */
+  readonly severity: 'error' | 'warning';
+  /** What is wrong and what to do. */
+  readonly detail: string;
+}
+
+export interface ModelReport {
+  readonly findings: readonly ModelFinding[];
+  /** How the server would read one hour's rows; empty if the server could not be asked. */
+  readonly plan: readonly string[];
+}
+
+const options = {
+  applicationName: 'sluice-check',
+  connectTimeoutMs: 10_000,
+  statementTimeoutMs: 30_000,
+  idleTimeoutMs: 30_000,
+  sliceMs: 600_000,
+  blockBytes: 1 << 20,
+  maxRowBytes: 64 * 2 ** 20,
+};
+
+const timestamptz = 1184;
+
+type Tell = (severity: ModelFinding['severity'], detail: string) => void;
+
+/**
+ * Checks a model against its database: what is missing, what may not be read and what will be slow. Reads
+ * the catalog and query plans, no rows.
+ *
+ * @param teamId the project whose last hour the plan is for
+ * @param settling how to wait for transactions if the database is a standby
+ */
+export async function checkModel(
+  connectionString: string,
+  model: Model,
+  teamId: number,
+  settling: Pick<
+    PostgresSourceOptions,
+    'primaryUrl' | 'allowUnsettledStandby' | 'addressName' | 'primaryName'
+  > = {},
+): Promise<ModelReport> {
+  const findings: ModelFinding[] = [];
+  const tell: Tell = (severity, detail) => findings.push({ severity, detail });
+  const signal = new AbortController().signal;
+  let plan: readonly string[] = [];
+  try {
+    const { addressName } = settling;
+    const client = await connect({ ...options, connectionString, addressName }, signal);
+    try {
+      await query(client, 'SET search_path = pg_catalog', signal);
+      const relation = await findRelation(client, model, signal);
+      if (!relation) {
+        const { schema, name } = model.relation;
+        tell(
+          'error',
+          `The relation ${schema}.${name} does not exist. Correct the model's relation.`,
+        );
+      } else {
+        await checkColumns(client, model, relation, teamId, tell);
+        await checkIndexes(client, model, relation, tell);
+      }
+    } finally {
+      await closeConnection(client);
+    }
+    const isReadable = findings.every(({ severity }) => severity !== 'error');
+    const source = createPostgresSource({
+      ...options,
+      ...settling,
+      connectionString,
+      plan: planModels([model]),
+    });
+    for (const { severity, detail } of (await source.inspect(signal)).findings) {
+      tell(severity, detail);
+    }
+    if (isReadable) {
+      plan = await checkStatement(connectionString, model, teamId, tell);
+    }
+    for (const warning of await source.tryRow(model.name, teamId, true, signal)) {
+      if (!findings.some(({ detail }) => detail === warning)) tell('warning', warning);
+    }
+  } catch (error) {
+    // What a run says too, in the same words.
+    const { detail = null } = toSourceError(error);
+    const isKnown = detail !== null && findings.some((finding) => finding.detail.includes(detail));
+    if (!isKnown) tell('error', describeForOperator(toSourceError(error)));
+  }
+  return { findings, plan };
+}
+
+async function checkColumns(
+  client: pg.Client,
+  model: Model,
+  relation: Relation,
+  teamId: number,
+  tell: Tell,
+): Promise<void> {
+  const plain = model.columns.filter(({ expression }) => expression === null);
+  const used = [
+    model.tenantColumn,
+    model.intervalColumn,
+    ...model.keyColumns,
+    ...(model.eventColumn === null ? [] : [model.eventColumn]),
+    ...plain.map(({ name }) => name),
+  ];
+  const names = [...new Set(used)];
+  const missing = names.filter((name) => !relation.columns.has(name));
+  if (missing.length > 0) {
+    tell('error', `The relation has no column ${missing.join(', ')}. Correct the names.`);
+  }
+  const hidden = names.filter((name) => relation.columns.get(name)?.mayRead === false);
+  if (hidden.length > 0 || !relation.mayUseSchema) {
+    const grant = relation.mayUseSchema ? 'SELECT on the relation' : 'USAGE on the schema';
+    tell(
+      'error',
+      `The role may not read ${hidden.join(', ') || 'the relation'}. Grant it ${grant}.`,
+    );
+  }
+  const tenant = relation.columns.get(model.tenantColumn);
+  if (tenant && !(await accepts(client, tenant.typeName, teamId))) {
+    const what = `${model.tenantColumn} is ${tenant.typeName}, which cannot contain a project's ID`;
+    tell('error', `${what}. Name another column, or a view that has one.`);
+  }
+  const interval = relation.columns.get(model.intervalColumn);
+  if (interval && interval.baseType !== timestamptz) {
+    const { typeName: sourceType, baseType } = interval;
+    const column = { name: model.intervalColumn, sourceType, type: columnTypeOf(baseType) };
+    const warning = describeIntervalColumn(column);
+    const refused = `${model.intervalColumn} is ${sourceType}, not timestamp with time zone. Name a column of that type.`;
+    tell(warning === null ? 'error' : 'warning', warning ?? refused);
+  }
+  for (const name of new Set([model.tenantColumn, model.intervalColumn])) {
+    if (relation.isTable && relation.columns.get(name)?.nullable) {
+      tell(
+        'warning',
+        `${name} may be null, and rows with null are never exported. Make it NOT NULL.`,
+      );
+    }
+  }
+}
+
+/** Whether the project's ID can be a value of the type. */
+async function accepts(client: pg.Client, typeName: string, teamId: number): Promise<boolean> {
+  try {
+    const signal = new AbortController().signal;
+    await query(client, `SELECT CAST('${Number(teamId)}' AS ${typeName})`, signal);
+    return true;
+  } catch (error) {
+    if (error instanceof SluiceError && error.code === 'query.invalid') return false;
+    throw error;
+  }
+}
+
+async function checkIndexes(
+  client: pg.Client,
+  model: Model,
+  relation: Relation,
+  tell: Tell,
+): Promise<void> {
+  const columns = [...model.keyColumns, model.tenantColumn];
+  if (relation.holdsRows && (await hasUniqueKey(client, relation.oid, columns))) return;
+  const keys = model.keyColumns.join(', ');
+  const advice = relation.holdsRows ? ' Add a unique index, or name the key.' : '';
+  tell('warning', `No unique index covers ${keys} within a project.${advice}`);
+}
+
+/** Describes and plans the statement that an export runs. @returns the steps of the plan */
+async function checkStatement(
+  connectionString: string,
+  model: Model,
+  teamId: number,
+  tell: Tell,
+): Promise<readonly string[]> {
+  const signal = new AbortController().signal;
+  const client = await beginSnapshot({ ...options, connectionString }, teamId, signal);
+  try {
+    const hidden = await findHidden(client, readRelationOf(model), signal);
+    if (hidden) tell('error', `${hidden.detail}.`);
+    const described = await describeColumns(client, describeSql(model, null), signal);
+    for (const [index, column] of model.columns.entries()) {
+      const real = described[index];
+      if ((await typeOidOf(client, column.sourceType, signal)) === null) {
+        tell('error', `${column.name}: there is no type ${column.sourceType}. Correct type.`);
+      } else if (real) {
+        for (const change of await findTypeChanges(client, [column], [real], signal)) {
+          const fault = describeTypeFault(model, change);
+          if (fault === null) tell('warning', describeTypeChange(change));
+          else tell('error', `${fault}. Correct type, or set on_schema_change.`);
+        }
+      }
+    }
+    const [clock] = await query<{ ms: string }>(
+      client,
+      `SELECT (extract(epoch FROM date_trunc('hour', now())) * 1000)::int8 AS ms`,
+      signal,
+    );
+    const end = Number(clock?.ms);
+    const interval: DataInterval = { start: end - 3_600_000, end };
+    const range = { start: toTimestamp(interval.start), end: toTimestamp(interval.end) };
+    const columns = described.map(({ name, typeOid }) => ({ name, type: columnTypeOf(typeOid) }));
+    const selection = {
+      model,
+      query: null,
+      teamId,
+      range,
+      includeEvents: null,
+      excludeEvents: null,
+    };
+    const [row] = await query<{ 'QUERY PLAN': readonly [{ readonly Plan: PlanNode }] }>(
+      client,
+      explainSql(selection, columns),
+      signal,
+    );
+    return row ? judgePlan(model, row['QUERY PLAN'][0].Plan, tell) : [];
+  } finally {
+    await closeConnection(client);
+  }
+}
+
+function judgePlan(model: Model, root: PlanNode, tell: Tell): readonly string[] {
+  const { steps, wholeRelations, conditions } = readPlan(root);
+  const columns = `(${model.tenantColumn}, ${model.intervalColumn})`;
+  const advice = `Create an index on ${columns}`;
+  if (steps.length === 0) {
+    tell(
+      'warning',
+      'No partition contains the last hour, so the query plan does not show whether an index is missing.',
+    );
+  } else if (wholeRelations.length > 0) {
+    const relations = [...new Set(wholeRelations)].join(', ');
+    tell('warning', `Every run reads all of ${relations}. ${advice}.`);
+  } else if (conditions.some((condition) => !/[<>]/.test(condition))) {
+    tell('warning', `Every run reads more than its interval. ${advice}.`);
+  } else if (conditions.some((condition) => !/[^<>]=/.test(condition))) {
+    tell('warning', `Every run reads the rows of all projects. ${advice}.`);
+  }
+  return steps;
+}

@@ -1,0 +1,359 @@
+import { createConnection, isIP, type Socket } from 'node:net';
+import { type ConnectionOptions as ConnectionOptionsOfTls, connect as connectTls } from 'node:tls';
+import type { Connection, FieldDef } from 'pg';
+import pg from 'pg';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { BoundedMap } from '../../query/bounded-map.ts';
+import type { DescribedColumn } from './column-types.ts';
+import type { ConnectionLimit } from './connection-limit.ts';
+import { serverErrorOf, toSourceError } from './errors.ts';
+import { type BatchAnswer, type BatchStatement, StatementBatch } from './statement-batch.ts';
+
+export interface ConnectionOptions {
+  readonly connectionString: string;
+  readonly applicationName: string;
+  readonly connectTimeoutMs: number;
+  /** The setting that the address is from, for errors. */
+  readonly addressName?: string | undefined;
+  /** Shared with other work; default: no limit. */
+  readonly connections?: ConnectionLimit;
+}
+
+/** A connection whose loss is reported by the next query, not by an event. */
+export async function connect(options: ConnectionOptions, signal: AbortSignal): Promise<pg.Client> {
+  signal.throwIfAborted();
+  const leave = await options.connections?.enter(signal);
+  const client = new pg.Client({
+    connectionString: options.connectionString,
+    application_name: options.applicationName,
+    connectionTimeoutMillis: options.connectTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+  });
+  // Without a listener the loss of an idle connection would end the process.
+  client.on('error', (error) => {
+    if (serverErrorOf(error)) endings.set(client, error);
+  });
+  // A connection that was cut is open at the server until its cancel request was taken.
+  if (leave) client.once('end', () => void (cancels.get(client) ?? Promise.resolve()).then(leave));
+  connectionOf(client).on('parameterStatus', (message: ParameterStatus) => {
+    if (message.parameterName === 'server_encoding') encodings.set(client, message.parameterValue);
+    if (message.parameterName === 'server_version') versions.set(client, message.parameterValue);
+  });
+  try {
+    await withAbort(client, signal, () => client.connect());
+  } catch (error) {
+    signal.throwIfAborted();
+    throw nameAddress(toSourceError(error), client, options.addressName);
+  }
+  return client;
+}
+
+/** The error of a connection that was not opened: which setting a person must correct. */
+function nameAddress(
+  error: SluiceError,
+  { user, database }: pg.Client,
+  name?: string,
+): SluiceError {
+  const state = serverErrorOf(error)?.code;
+  const setting = name === undefined ? '' : `${name}: `;
+  if (state === '42501') {
+    const detail = `${setting}the role ${user} may not connect to the database. GRANT CONNECT ON DATABASE ${database} TO ${user}`;
+    return new SluiceError('source.access_refused', detail, error);
+  }
+  // The database accepts no connections for now.
+  if (state === '55000') return new SluiceError('source.unavailable', `SQLSTATE ${state}`, error);
+  // A pooler that knows no such user, or no such database.
+  const words = serverErrorOf(error)?.message ?? '';
+  if (state === '08P01' && /SASL|auth|password|no such/i.test(words)) {
+    const detail = `${setting}the pooler refused the user, the password or the database of the address (SQLSTATE ${state})`;
+    return new SluiceError('source.access_refused', detail, error);
+  }
+  const isRefused = error.code === 'source.access_refused' || state === 'XX000';
+  if (!isRefused) return error;
+  return new SluiceError('source.access_refused', `${setting}${error.detail}`, error);
+}
+
+/** Why a server ended sessions that executed nothing: the statement after it only finds the connection closed. */
+const endings = new WeakMap<pg.Client, Error>();
+
+interface ParameterStatus {
+  readonly parameterName: string;
+  readonly parameterValue: string;
+}
+
+const encodings = new WeakMap<pg.Client, string>();
+
+/** The encoding of the server's database, as it said at the start; undefined if it did not. */
+export function encodingOf(client: pg.Client): string | undefined {
+  return encodings.get(client);
+}
+
+const versions = new WeakMap<pg.Client, string>();
+
+/** The major version of the server, as it said at the start; null if it did not. */
+export function serverVersionOf(client: pg.Client): number | null {
+  const major = Number.parseInt(versions.get(client) ?? '', 10);
+  return Number.isNaN(major) ? null : major;
+}
+
+/** Whether the process lives on for this connection: not if it is idle. */
+export function keepsAlive(client: pg.Client, does: boolean): void {
+  const socket = connectionOf(client).stream as unknown as Socket;
+  if (does) socket.ref();
+  else socket.unref();
+}
+
+/**
+ * Closes the connection. A server in the middle of a scan or a sort would not notice before it has a row to send, so it gets a
+ * cancel request, if it can be reached. A pooler knows a client only as long as it is connected, so the request comes first.
+ */
+export function destroyConnection(client: pg.Client): void {
+  const { stream } = connectionOf(client);
+  if (stream.destroyed || cancels.has(client)) return;
+  const { processID, secretKey } = client as unknown as BackendKey;
+  if (processID === null || secretKey === null) {
+    stream.destroy();
+    return;
+  }
+  stream.pause();
+  const request = Buffer.alloc(16);
+  [request.length, CANCEL_REQUEST, processID, secretKey].forEach((word, index) => {
+    request.writeInt32BE(word, index * 4);
+  });
+  const socket = client.host.startsWith('/')
+    ? createConnection(`${client.host}/.s.PGSQL.${client.port}`)
+    : createConnection(client.port, client.host);
+  socket.setTimeout(CANCEL_TIMEOUT_MS, () => socket.destroy());
+  socket.on('error', () => {});
+  const cut = () => void stream.destroy();
+  const timer = setTimeout(cut, CUT_AFTER_MS);
+  const taken = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  cancels.set(client, taken);
+  void taken.then(() => {
+    clearTimeout(timer);
+    cut();
+  });
+  const { ssl, sslNegotiation } = client as unknown as TlsChoice;
+  // The other side ends it once it has the request: a pooler that sees an end before drops it.
+  if (!ssl) socket.write(request);
+  else if (sslNegotiation === 'direct')
+    socket.once('connect', () => encrypt(socket, client, ssl, request));
+  else {
+    socket.write(SSL_REQUEST);
+    socket.once('data', (answer) => {
+      if (answer.toString('latin1') === 'S') encrypt(socket, client, ssl, request);
+      else socket.destroy();
+    });
+  }
+}
+
+/** How the client of pg encrypts its connection. */
+interface TlsChoice {
+  readonly ssl: boolean | ConnectionOptionsOfTls;
+  readonly sslNegotiation: string;
+}
+
+/** The key of a request may end any statement of its session, so it goes only to the server that the client trusts. */
+function encrypt(
+  socket: Socket,
+  { host }: pg.Client,
+  ssl: true | ConnectionOptionsOfTls,
+  request: Buffer,
+): void {
+  const choice = ssl === true ? {} : ssl;
+  // As pg does: an address has no name.
+  const name = isIP(host) === 0 ? { servername: host } : {};
+  // The key of a client's certificate is not enumerable there.
+  const key = 'key' in choice ? { key: choice.key } : {};
+  const encrypted = connectTls({
+    ...choice,
+    ...key,
+    ...name,
+    socket,
+    host,
+    ALPNProtocols: ['postgresql'],
+  });
+  encrypted.on('error', () => socket.destroy());
+  encrypted.once('secureConnect', () => encrypted.write(request));
+}
+
+/** The protocol's SSLRequest. */
+const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
+
+/** The cancel requests of connections that were cut; each ends when the server has taken it. */
+const cancels = new WeakMap<pg.Client, Promise<void>>();
+
+interface BackendKey {
+  readonly processID: number | null;
+  readonly secretKey: number | null;
+}
+
+/** The code of the protocol's CancelRequest, which uses its own connection without login. */
+const CANCEL_REQUEST = 80_877_102;
+const CANCEL_TIMEOUT_MS = 5_000;
+/** A server that takes no cancel request by then may be gone. */
+const CUT_AFTER_MS = 1_000;
+
+/** Closes the connection in good order, or at once if that takes too long. */
+export async function closeConnection(client: pg.Client): Promise<void> {
+  const cut = setTimeout(() => destroyConnection(client), 2_000);
+  try {
+    await client.end();
+  } catch {
+    // The connection was already lost.
+  } finally {
+    clearTimeout(cut);
+  }
+}
+
+/** Runs a query. An abort closes the connection and rejects with the signal's reason. */
+export async function query<Row extends pg.QueryResultRow>(
+  client: pg.Client,
+  text: string,
+  signal: AbortSignal,
+  values: readonly unknown[] = [],
+): Promise<Row[]> {
+  return withAbort(client, signal, async () => {
+    // A text without values may have several statements; only the last result matters.
+    const result = await client.query<Row>(values.length ? { text, values: [...values] } : text);
+    const last = Array.isArray(result) ? (result.at(-1) as pg.QueryResult<Row>) : result;
+    return last.rows;
+  });
+}
+
+/**
+ * Runs statements in one round trip. An abort closes the connection and rejects with the signal's reason.
+ *
+ * @param answerMs if the server does not begin to answer by then, the connection is lost
+ */
+export async function runBatch(
+  client: pg.Client,
+  statements: readonly BatchStatement[],
+  signal: AbortSignal,
+  answerMs: number | null = null,
+): Promise<readonly BatchAnswer[]> {
+  return withAbort(client, signal, async () => {
+    const timer = answerMs === null ? null : setTimeout(() => destroyConnection(client), answerMs);
+    const answered = timer && (() => clearTimeout(timer));
+    const batch = new StatementBatch(statements, answered);
+    try {
+      client.query(batch);
+      return await batch.answers;
+    } finally {
+      answered?.();
+    }
+  });
+}
+
+/** The columns of a statement as the server describes it, without running it. */
+export async function describeColumns(
+  client: pg.Client,
+  sql: string,
+  signal: AbortSignal,
+): Promise<readonly DescribedColumn[]> {
+  const [answer] = await runBatch(client, [{ sql, describeOnly: true }], signal);
+  return nameColumns(client, answer?.fields ?? [], signal);
+}
+
+/** From here on types are made by users: their names can change. */
+const firstUserOid = 16_384;
+/** Names of built-in types by OID and modifier: the same on every server. */
+const typeNames = new BoundedMap<string, NamedType>(1_000);
+
+type NamedType = Pick<DescribedColumn, 'sourceType' | 'isComposite'>;
+
+/** Adds the server's names of the types, asked for only if one is new. */
+export async function nameColumns(
+  client: pg.Client,
+  fields: readonly FieldDef[],
+  signal: AbortSignal,
+): Promise<readonly DescribedColumn[]> {
+  const typeOf = ({ dataTypeID, dataTypeModifier }: FieldDef) =>
+    `${dataTypeID} ${dataTypeModifier}`;
+  const names = new Map<string, NamedType>();
+  const unknown = fields.filter((field) => {
+    const known = typeNames.get(typeOf(field));
+    if (known !== undefined) names.set(typeOf(field), known);
+    return known === undefined;
+  });
+  if (unknown.length > 0) {
+    const found = await query<{ name: string; composite: boolean | null }>(
+      client,
+      // With its schema, whatever the search path is.
+      `SELECT CASE WHEN n.nspname <> 'pg_catalog'
+                    AND pg_catalog.pg_type_is_visible(CASE y.typcategory WHEN 'A' THEN y.typelem ELSE y.oid END)
+                   THEN pg_catalog.quote_ident(n.nspname) || '.' ELSE '' END || pg_catalog.format_type(t, m) AS name,
+              y.typtype = 'c' AS composite
+         FROM ROWS FROM (pg_catalog.unnest($1::oid[]), pg_catalog.unnest($2::int[])) WITH ORDINALITY AS f (t, m, position)
+         LEFT JOIN pg_catalog.pg_type y ON y.oid = t
+         LEFT JOIN pg_catalog.pg_namespace n ON n.oid = y.typnamespace ORDER BY position`,
+      signal,
+      [unknown.map((field) => field.dataTypeID), unknown.map((field) => field.dataTypeModifier)],
+    );
+    for (const [index, field] of unknown.entries()) {
+      const { name = '', composite = null } = found[index] ?? {};
+      const type = { sourceType: name, isComposite: composite === true };
+      names.set(typeOf(field), type);
+      if (field.dataTypeID < firstUserOid) typeNames.set(typeOf(field), type, 1);
+    }
+  }
+  return fields.map((field) => ({
+    name: field.name,
+    typeOid: field.dataTypeID,
+    ...(names.get(typeOf(field)) ?? { sourceType: '', isComposite: false }),
+  }));
+}
+
+/** Maximum time of one piece of work on a connection, and what looks whether its server is alive meanwhile. */
+interface WorkLimit {
+  readonly ms: number;
+  readonly watch: (onSilent: () => void) => () => void;
+}
+
+const workLimits = new WeakMap<pg.Client, WorkLimit>();
+
+/**
+ * From now on a piece of work that takes longer loses the connection: a server that is alive has ended the statement
+ * by then, so this one, or what is on the way to it, is silent. If it answers no new connection, it loses it earlier.
+ */
+export function limitWork(client: pg.Client, ms: number, watch: WorkLimit['watch']): void {
+  workLimits.set(client, { ms: Math.min(ms, longestTimerMs), watch });
+}
+
+const longestTimerMs = 2 ** 31 - 1;
+
+/** Runs `work`; an abort closes the connection, and so does its limit. Failures become SluiceErrors. */
+export async function withAbort<T>(
+  client: pg.Client,
+  signal: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  signal.throwIfAborted();
+  const destroy = () => destroyConnection(client);
+  signal.addEventListener('abort', destroy, { once: true });
+  const limit = workLimits.get(client);
+  let isSilent = false;
+  const cut = () => {
+    isSilent = true;
+    destroy();
+  };
+  const timer = limit && setTimeout(cut, limit.ms);
+  const endWatch = limit?.watch(cut);
+  try {
+    return await work();
+  } catch (error) {
+    signal.throwIfAborted();
+    if (isSilent) throw new SluiceError('source.unavailable', 'the server did not answer', error);
+    const ending = serverErrorOf(error) ? null : endings.get(client);
+    throw toSourceError(ending ?? error);
+  } finally {
+    clearTimeout(timer);
+    endWatch?.();
+    signal.removeEventListener('abort', destroy);
+  }
+}
+
+function connectionOf(client: pg.Client): Connection {
+  return (client as unknown as { readonly connection: Connection }).connection;
+}

@@ -1,0 +1,101 @@
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { SourceRequest } from '../source.ts';
+import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { closeConnection } from './connection.ts';
+import { nameDeniedRight } from './denied-right.ts';
+import { serverErrorOf, toSourceError } from './errors.ts';
+import { explain } from './explain.ts';
+import { nameFailingRow, searchOptions } from './failing-row.ts';
+import type { PlanSelect } from './plan.ts';
+
+/**
+ * The error of a request with the name of what is at fault. A statement that fails has three authors: the customer's
+ * query, its event filters, and the model with the views behind it. Only what is there can be at fault. If it is the
+ * query, a row that it fails on is named, if one is found.
+ *
+ * @param error of preparing the statements, or of reading rows
+ */
+export async function findCulprit(
+  error: unknown,
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  signal: AbortSignal,
+): Promise<SluiceError> {
+  const found = toSourceError(error);
+  if (found.code === 'source.permission_denied') {
+    return nameRight(found, options, plan, request, signal);
+  }
+  if (found.code !== 'query.invalid') return found;
+  const search = searchOptions(options);
+  const fails = (tried: SourceRequest, runs = false) =>
+    explain(search, tried === request ? plan : planOfAnyTypes(plan), tried, signal, runs).then(
+      () => null,
+      toSourceError,
+    );
+  const plain = { ...request, select: 'rows', dslQuery: null } as const;
+  const alone = { ...plain, includeEvents: null, excludeEvents: null };
+  const ofModel = await fails(alone);
+  if (ofModel?.code === 'query.invalid') return ofThis('source.model_invalid', ofModel, error);
+  const hasFilters = (request.includeEvents ?? request.excludeEvents) !== null;
+  const ofFilters = hasFilters ? await fails(plain) : null;
+  if (ofFilters?.code === 'query.invalid') return ofThis('query.invalid_events', ofFilters, error);
+  const hasQuery = request.dslQuery !== null;
+  const ofQuery = hasQuery ? await fails(request) : null;
+  signal.throwIfAborted();
+  if (ofQuery?.code === 'source.schema_changed') return ofQuery;
+  if (ofQuery?.code === 'query.invalid') return found;
+  // The server can plan all of it, so it fails on a row, or the server lacks something else.
+  if (!isOfRow(found)) return new SluiceError('source.unsupported', found.detail, error);
+  const ofRows = hasQuery || hasFilters ? await fails(alone, true) : found;
+  signal.throwIfAborted();
+  if (ofRows && serverErrorOf(ofRows)?.message === serverErrorOf(found)?.message) {
+    return new SluiceError('source.model_invalid', withoutValue(found.detail ?? ''), error);
+  }
+  const begin = () => beginSnapshot(search, request.teamId, signal);
+  const sqlOf = (value: string) => plan(request).findRowSql(request.interval, value);
+  return nameFailingRow(error, sqlOf, begin, signal);
+}
+
+/** A change of a type that the request does not read is not its fault. */
+const planOfAnyTypes =
+  (plan: PlanSelect): PlanSelect =>
+  (request) => {
+    const planned = plan(request);
+    return { ...planned, model: { ...planned.model, onSchemaChange: 'follow' } };
+  };
+
+const ofThis = (
+  code: 'source.model_invalid' | 'query.invalid_events',
+  of: SluiceError,
+  cause: unknown,
+) => new SluiceError(code, of.detail, cause);
+
+/** Data exceptions, cardinality, and limits of a value's size. */
+const isOfRow = (error: SluiceError): boolean => {
+  const state = serverErrorOf(error)?.code ?? '22000';
+  return /^(2|54|XX)/.test(state);
+};
+
+/** A view may read rows of other tenants: what it fails on is not for the owner of the export. */
+const withoutValue = (detail: string): string => detail.replace(/["»«„“「].*["»«“”」]/gs, '…');
+
+async function nameRight(
+  error: SluiceError,
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  signal: AbortSignal,
+): Promise<SluiceError> {
+  try {
+    const client = await beginSnapshot(searchOptions(options), request.teamId, signal);
+    try {
+      return await nameDeniedRight(error, client, plan(request).relation, signal);
+    } finally {
+      await closeConnection(client);
+    }
+  } catch {
+    signal.throwIfAborted();
+    return error;
+  }
+}

@@ -1,0 +1,97 @@
+import type pg from 'pg';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { query } from './connection.ts';
+import { serverErrorOf } from './errors.ts';
+import { type ReadRelation, viewedRelationsSql } from './hidden-rows.ts';
+
+/** A right that reading the relation needs and a role does not have. */
+interface DeniedRight {
+  readonly reader: string;
+  /** The SQL that gives it. */
+  readonly grant: string;
+  /** The view that reads with the rights of `reader`; null if the relation itself is read. */
+  readonly view: string | null;
+}
+
+/**
+ * The relation needs USAGE of its schema. A view finds the relations behind it by their number, so these need SELECT
+ * alone. SELECT on some columns is enough for a view that reads these.
+ */
+const deniedSql = (relation: ReadRelation): string => `${viewedRelationsSql(relation)}
+  SELECT d.reader, d.view, d."grant" FROM (
+    SELECT u.rolname AS reader, NULL AS view, pg_catalog.format('GRANT USAGE ON SCHEMA %I TO %I', n.nspname, u.rolname) AS "grant"
+      FROM viewed JOIN pg_catalog.pg_class AS t ON t.oid = viewed.id AND viewed.view = viewed.id
+      JOIN pg_catalog.pg_namespace AS n ON n.oid = t.relnamespace
+      JOIN pg_catalog.pg_roles AS u ON u.oid = viewed.reader
+     WHERE NOT pg_catalog.has_schema_privilege(u.oid, n.oid, 'USAGE')
+    UNION ALL
+    SELECT u.rolname, CASE WHEN viewed.view <> t.oid THEN pg_catalog.format('%I.%I', vn.nspname, v.relname) END,
+           pg_catalog.format('GRANT SELECT ON %I.%I TO %I', n.nspname, t.relname, u.rolname)
+      FROM viewed JOIN pg_catalog.pg_class AS t ON t.oid = viewed.id AND t.relkind IN ('r', 'p', 'v', 'm', 'f')
+      JOIN pg_catalog.pg_namespace AS n ON n.oid = t.relnamespace
+      JOIN pg_catalog.pg_class AS v ON v.oid = viewed.view
+      JOIN pg_catalog.pg_namespace AS vn ON vn.oid = v.relnamespace
+      JOIN pg_catalog.pg_roles AS u ON u.oid = viewed.reader
+     WHERE NOT pg_catalog.has_table_privilege(u.oid, t.oid, 'SELECT')
+       AND (viewed.view = t.oid OR NOT pg_catalog.has_any_column_privilege(u.oid, t.oid, 'SELECT'))) AS d`;
+
+/**
+ * What a refusal to read is about: the role, the object and the GRANT. If the catalog shows no right that is missing for the
+ * relation, the server's words name the object.
+ *
+ * @param client a connection of the role, in a transaction
+ */
+export async function nameDeniedRight(
+  error: SluiceError,
+  client: pg.Client,
+  relation: ReadRelation,
+  signal: AbortSignal,
+): Promise<SluiceError> {
+  // A setting may have changed it. After a failure the transaction answers nothing more.
+  const [{ role = client.user ?? 'the role' } = {}] = await query<{ role: string }>(
+    client,
+    'SELECT current_user AS role',
+    signal,
+  );
+  const found = await findDeniedRights(client, relation, signal).catch(() => []);
+  const [first] = found;
+  const words = error.detail ?? '';
+  if (first === undefined) {
+    const grant = grantFor(serverErrorOf(error)?.message ?? '', role);
+    const detail = grant === null ? words : `${words}. ${grant}`;
+    return new SluiceError(error.code, detail, error);
+  }
+  const through = first.view === null ? '' : `, with whose rights the view ${first.view} reads`;
+  const detail = `${words}, for the role ${first.reader}${through}. ${first.grant}`;
+  return new SluiceError(error.code, detail, error);
+}
+
+/** @throws SluiceError if the relation does not exist */
+export function findDeniedRights(
+  client: pg.Client,
+  relation: ReadRelation,
+  signal: AbortSignal,
+): Promise<readonly DeniedRight[]> {
+  return query<DeniedRight & pg.QueryResultRow>(client, deniedSql(relation), signal);
+}
+
+const rights: Readonly<Record<string, string>> = {
+  table: 'SELECT ON',
+  view: 'SELECT ON',
+  'materialized view': 'SELECT ON',
+  'foreign table': 'SELECT ON',
+  schema: 'USAGE ON SCHEMA',
+  type: 'USAGE ON TYPE',
+  'foreign server': 'USAGE ON FOREIGN SERVER',
+  function: 'EXECUTE ON FUNCTION',
+  procedure: 'EXECUTE ON PROCEDURE',
+  database: 'CONNECT ON DATABASE',
+};
+
+/** The GRANT for a message of the server; null if it is in another language or about another right. */
+export function grantFor(message: string, role: string): string | null {
+  const [, kind = '', name = ''] =
+    /permission denied for ([a-z ]+?) ("?[^\s]+"?)$/.exec(message) ?? [];
+  const right = rights[kind];
+  return right === undefined ? null : `GRANT ${right} ${name.replace(/^"(.*)"$/, '$1')} TO ${role}`;
+}

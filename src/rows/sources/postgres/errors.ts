@@ -1,0 +1,255 @@
+import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
+import { functions } from '../../query/allow-list.ts';
+import { guardMark } from '../../query/guard.ts';
+import { CopyFormatError } from './copy-format-error.ts';
+
+/**
+ * What each class of SQLSTATE means, the first two characters. `query.invalid` is the statement's fault: whether that is
+ * the customer's query, the model or a function behind it is found by `culprit.ts`.
+ * `test/unit/sources/sqlstates.test.ts` walks PostgreSQL's own list.
+ */
+const byClass: Readonly<Record<string, ErrorCode>> = {
+  '03': 'source.failed',
+  '08': 'source.unavailable',
+  '09': 'source.function_failed',
+  '0A': 'query.invalid', // feature not supported: by this server, or in this statement
+  '0B': 'source.unsupported',
+  '0F': 'source.function_failed',
+  '0L': 'source.function_failed',
+  '0P': 'source.function_failed',
+  '0Z': 'source.function_failed',
+  '10': 'query.invalid',
+  '20': 'source.function_failed',
+  '21': 'query.invalid', // cardinality violation
+  '22': 'query.invalid', // data exception: a cast or a division that a row cannot take
+  '23': 'source.function_failed',
+  '24': 'source.function_failed',
+  '25': 'source.unsupported',
+  '26': 'source.unsupported', // a pooler that gives each statement another server
+  '27': 'source.function_failed',
+  '28': 'source.access_refused', // password, pg_hba.conf, NOLOGIN
+  '2B': 'source.function_failed',
+  '2D': 'source.function_failed',
+  '2F': 'source.function_failed',
+  '34': 'source.function_failed',
+  '38': 'source.function_failed',
+  '39': 'source.function_failed',
+  '3B': 'source.function_failed',
+  '3D': 'source.access_refused', // no such database
+  '3F': 'source.relation_missing',
+  '40': 'source.unavailable', // of a transaction: the next attempt is another one
+  '42': 'query.invalid', // syntax error, unknown function, datatype mismatch
+  '44': 'source.function_failed',
+  '53': 'source.out_of_resources',
+  '54': 'query.invalid', // program limit exceeded: a row or a value of more than 1 GiB, a deep stack
+  '55': 'source.unsupported', // such as a materialized view without data
+  '57': 'source.unavailable', // shut down, not started yet, ended by an administrator
+  '58': 'source.failed', // of the server's operating system
+  '72': 'source.timeout', // snapshot too old
+  F0: 'source.unsupported', // the server's own configuration
+  HV: 'source.unsupported', // foreign data wrapper
+  P0: 'source.function_failed', // RAISE
+  XX: 'source.failed', // the server's own bug, or damaged data
+};
+
+/** SQLSTATEs that say more than their class. */
+const byState: Readonly<Record<string, ErrorCode>> = {
+  '08004': 'source.access_refused',
+  '08P01': 'source.failed', // a pooler refuses what we ask in these words
+  '22021': 'source.unsupported', // bytes that are no text in the encoding
+  '22P05': 'source.unsupported', // a character that UTF-8 does not have
+  '25006': 'source.function_failed', // it writes
+  '25P03': 'source.timeout', // idle_in_transaction_session_timeout
+  '25P04': 'source.timeout', // transaction_timeout
+  '40002': 'source.function_failed',
+  '42501': 'source.permission_denied',
+  '42703': 'source.relation_missing',
+  '42P01': 'source.relation_missing',
+  '53400': 'source.unsupported', // a limit of the configuration, such as temp_file_limit
+  '55006': 'source.unavailable', // object in use
+  '55P03': 'source.timeout', // lock_not_available
+  '57014': 'source.timeout', // query_canceled: statement_timeout, or by hand
+  '57P04': 'source.access_refused', // the database was dropped
+  '58P01': 'source.unsupported', // a file is missing, such as a library
+  HV000: 'source.failed',
+  HV001: 'source.out_of_resources',
+  HV00N: 'source.unavailable', // the foreign server does not answer
+  XX001: 'source.unsupported', // damaged data
+  XX002: 'source.unsupported', // damaged index
+};
+
+/** What an SQLSTATE means; null: PostgreSQL's list does not have its class. */
+export function meaningOf(sqlState: string): ErrorCode | null {
+  return byState[sqlState] ?? byClass[sqlState.slice(0, 2)] ?? null;
+}
+
+/** What a server reported; undefined values are left out by it. */
+export interface ServerError extends Error {
+  readonly code: string;
+  readonly severity: string;
+  /** The server's own function: `exec_stmt_raise` is that of RAISE. */
+  readonly routine?: string;
+  /** The function that raised it, and the functions that called that. */
+  readonly where?: string;
+  readonly detail?: string;
+  readonly hint?: string;
+}
+
+/** The error that a server reported, below what was made of it; null if no server did. */
+export function serverErrorOf(error: unknown): ServerError | null {
+  for (let found = error; found instanceof Error; found = found.cause) {
+    const { code } = found as Partial<ServerError>;
+    if (code !== undefined && /^[0-9A-Z]{5}$/.test(code) && 'severity' in found) {
+      return found as ServerError;
+    }
+  }
+  return null;
+}
+
+/**
+ * What a failure of the source database means. The owner of the export sees the words of the server only for an
+ * error in a query, a function or a right: other words may name hosts. The cause keeps all of them for the log.
+ */
+export function toSourceError(error: unknown): SluiceError {
+  if (error instanceof SluiceError) return error;
+  if (error instanceof CopyFormatError) {
+    return new SluiceError('source.unavailable', error.message, error);
+  }
+  if (!(error instanceof Error)) return new SluiceError('internal.unexpected', undefined, error);
+  const found = serverErrorOf(error);
+  if (found === null) return ofConnection(error);
+  const { code: state, message } = found;
+  // Whatever SQLSTATE the author of the function chose.
+  if (found.routine === 'exec_stmt_raise') return ofFunction(found, error);
+  // A standby that replays; on a primary 40001 is a conflict of writers, which a reader does not have.
+  if (state === '40001') {
+    return new SluiceError('source.recovery_conflict', `SQLSTATE ${state}: ${message}`, error);
+  }
+  // A value of more than 1 GiB has no SQLSTATE of its own.
+  if (state === 'XX000' && message.startsWith('invalid memory alloc request size')) {
+    return new SluiceError('query.invalid', message, error);
+  }
+  // Only our own statements sort, by the model's interval column and keys.
+  if (state === '42883' && /ordering operator/.test(message)) {
+    return new SluiceError('source.model_invalid', message, error);
+  }
+  const code = meaningOf(state) ?? 'source.failed';
+  if (isRaised(found) && raisedCodes.has(code)) {
+    return ofFunction(found, error);
+  }
+  return new SluiceError(code, detailOf(code, found), error);
+}
+
+/** What a function behind a view can be at fault of, although the code would blame another. */
+const raisedCodes: ReadonlySet<ErrorCode> = new Set([
+  'query.invalid',
+  'source.failed',
+  'source.function_failed',
+  'source.relation_missing',
+  'source.unsupported',
+]);
+
+/**
+ * Whether a function behind a view raised the error. The functions that a query may call are built in: few of them give a
+ * context. The words of a context are the server's language; each function in it has parentheses or is named as one.
+ */
+function isRaised({ where = '' }: ServerError): boolean {
+  const [, builtIn = ''] = /^SQL function "(\w+)"/.exec(where) ?? [];
+  return !functions.has(builtIn) && !/^JSON\b/.test(where) && /\w\(|function|PL\//i.test(where);
+}
+
+/** With the innermost function. */
+function ofFunction({ message, where }: ServerError, cause: unknown): SluiceError {
+  const place = where === undefined ? '' : `, in ${where.split('\n')[0]}`;
+  return new SluiceError('source.function_failed', `${message}${place}`, cause);
+}
+
+/** A network failure (`ECONNREFUSED`), one of TLS, or pg's own error about a connection. */
+function ofConnection(error: Error): SluiceError {
+  if (error instanceof TypeError || error instanceof RangeError) {
+    return new SluiceError('internal.unexpected', undefined, error);
+  }
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
+  const refusal = clientRefusals.find(({ test }) => test.test(`${code} ${error.message}`));
+  if (refusal) return new SluiceError('source.access_refused', refusal.detail(code), error);
+  return new SluiceError('source.unavailable', code ?? undefined, error);
+}
+
+/** What a client refuses, or cannot do: nothing of it passes by itself. */
+const clientRefusals: readonly {
+  readonly test: RegExp;
+  readonly detail: (code: string | null) => string;
+}[] = [
+  {
+    test: /CERT|SELF_SIGNED|UNABLE_TO_(GET|VERIFY)|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH/,
+    detail: (code) =>
+      `the certificate of the server is not trusted (${code}). Set sslrootcert to the certificate of its authority, and use the host name of the certificate`,
+  },
+  {
+    test: /does not support SSL/,
+    detail: () =>
+      'the address asks for TLS, but the server offers none. Correct sslmode, or turn on ssl in the server',
+  },
+  {
+    test: /ERR_SSL|ERR_OSSL|EPROTO/,
+    detail: (code) => `the server and Sluice agree on no TLS (${code})`,
+  },
+  {
+    test: /SASL|password must be a string/,
+    detail: () =>
+      'the server asks for a password in a way that does not fit the address. Correct the password',
+  },
+];
+
+/** What the owner of the export sees. */
+function detailOf(code: ErrorCode, { code: state, message, ...rest }: ServerError): string {
+  switch (code) {
+    case 'source.unavailable':
+    case 'source.failed':
+      return `SQLSTATE ${state}`;
+    case 'source.access_refused':
+      return describeRefusal(state, message);
+    case 'source.timeout':
+      return limits[state] ?? message;
+    case 'source.out_of_resources':
+      return `SQLSTATE ${state}: ${message}`;
+    default:
+      break;
+  }
+  // Takes the text of a guard out of the cast error that the guard causes.
+  const start = message.indexOf(`"${guardMark}`);
+  const text = start < 0 ? message : message.slice(start + 1).replace(/"$/, '');
+  return code === 'source.permission_denied' && rest.where ? `${text}, in ${rest.where}` : text;
+}
+
+/** The settings behind limits of time. */
+const limits: Readonly<Record<string, string>> = {
+  '25P03': 'the limit of idle_in_transaction_session_timeout',
+  '25P04': 'the limit of transaction_timeout',
+  '55P03': 'the limit of lock_timeout',
+};
+
+/** Hosts are not named: `no pg_hba.conf entry for host "10.0.0.7"`. */
+function describeRefusal(state: string, message: string): string {
+  switch (state) {
+    case '28P01':
+      return 'the server refused the password of the role, or it has expired (VALID UNTIL; SQLSTATE 28P01)';
+    case '28000':
+      return /no encryption|SSL off/.test(message)
+        ? 'pg_hba.conf of the server lets the role in only with TLS (SQLSTATE 28000). Add sslmode=verify-full to the address'
+        : 'pg_hba.conf of the server does not let the role in, or the role may not log in (SQLSTATE 28000)';
+    case '3D000':
+      return 'the database of the address does not exist (SQLSTATE 3D000)';
+    default:
+      return `SQLSTATE ${state}`;
+  }
+}
+
+/** For the operator, who may read all words of the server. */
+export function describeForOperator(error: SluiceError): string {
+  const { message } = serverErrorOf(error) ?? (error.cause as Error | undefined) ?? {};
+  const detail = error.detail ?? '';
+  const words =
+    message === undefined || detail.includes(message) ? detail : `${detail}: ${message}`;
+  return `${error.code}: ${words.replace(/^: /, '') || error.spec.means}`;
+}

@@ -1,0 +1,71 @@
+import { Client } from 'pg';
+import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
+
+/** The table of the built-in `events` model. */
+export const eventsTableSql = `
+  create table if not exists events (
+    uuid uuid primary key,
+    team_id int not null,
+    event text,
+    distinct_id text,
+    properties jsonb,
+    person_id uuid,
+    person_properties jsonb,
+    elements_chain text,
+    timestamp timestamptz,
+    created_at timestamptz,
+    inserted_at timestamptz not null default now()
+  );
+  create index if not exists events_team_id_inserted_at on events (team_id, inserted_at);
+`;
+
+/**
+ * Creates the `events` table if it is missing; an existing one is left unchanged. Many processes may call
+ * it at once.
+ */
+export async function ensureEventsTable(connectionString: string): Promise<void> {
+  await withClient(connectionString, 'sluice-migrate', async (client) => {
+    const { rows } = await client.query<{ there: boolean }>(
+      `select to_regclass('events') is not null as there`,
+    );
+    if (rows[0]?.there) return;
+    // Two processes that both found nothing: the second waits here.
+    await client.query(`begin; select pg_advisory_xact_lock(7140551092); ${eventsTableSql} commit`);
+  });
+}
+
+/** Opens a connection for `work`, and closes it afterwards. */
+export async function withClient<T>(
+  connectionString: string,
+  applicationName: string,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
+  const client = new Client({
+    connectionString,
+    application_name: applicationName,
+    connectionTimeoutMillis: 10_000,
+  });
+  // A connection that breaks between two statements fails the next one, not the process.
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** How many events of a team arrived before `end`. */
+export async function countEvents(
+  connectionString: string,
+  teamId: number,
+  end: Instant,
+): Promise<number> {
+  return withClient(connectionString, 'sluice-count', async (client) => {
+    const { rows } = await client.query<{ n: string }>(
+      'select count(*) as n from events where team_id = $1 and inserted_at < $2',
+      [teamId, toTimestamp(end)],
+    );
+    return Number(rows[0]?.n ?? 0);
+  });
+}

@@ -1,0 +1,85 @@
+import type pg from 'pg';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { refusedTime } from '../../query/time-text.ts';
+import { closeConnection, query } from './connection.ts';
+import { toSourceError } from './errors.ts';
+
+/** Maximum time of the search, which reads the interval's rows once more. */
+const longestSearchMs = 20_000;
+
+/** The same options for the search: who waits for the error has waited for the failed statement too. */
+export function searchOptions<Options extends { readonly statementTimeoutMs: number }>(
+  options: Options,
+): Options {
+  const statementTimeoutMs = Math.min(longestSearchMs, Math.ceil(options.statementTimeoutMs / 4));
+  return { ...options, statementTimeoutMs };
+}
+
+/** A longer value is not searched for, and a longer key is cut. */
+const longestValue = 10_000;
+const longestKey = 200;
+
+/**
+ * The error of a query with the key of a row that has the value of PostgreSQL's message, if the message has
+ * one and a search finds it soon: `invalid input syntax for type integer: "abc", in the row with id 17`.
+ *
+ * @param sqlOf finds the keys of a row with that value; null if it cannot
+ * @param begin opens a connection with `searchOptions`
+ * @throws the signal's reason if it aborts
+ */
+export async function nameFailingRow(
+  error: unknown,
+  sqlOf: (value: string) => string | null,
+  begin: () => Promise<pg.Client>,
+  signal: AbortSignal,
+): Promise<SluiceError> {
+  const found = toSourceError(error);
+  if (found.code !== 'query.invalid') return found;
+  for (const value of quotedValues(found.detail ?? '')) {
+    const sql = sqlOf(value);
+    const key = sql === null ? null : await readKey(sql, begin, signal).catch(() => null);
+    signal.throwIfAborted();
+    if (key === null) continue;
+    return new SluiceError(found.code, `${found.detail}, in the row with ${key}`, error);
+  }
+  return found;
+}
+
+/** Quotes of the languages that PostgreSQL speaks. */
+const quoted = /"(.*?)"|»(.*?)«|«(.*?)»|„(.*?)[“”]|“(.*?)”|「(.*?)」|'(.*?)'/gs;
+/** A value may have quotes in it. */
+const lastQuoted = /: "(.*)"$/s;
+
+/** What a message of PostgreSQL, in any language, quotes: the last is the value that it cannot read, or the first. */
+export function quotedValues(message: string): readonly string[] {
+  const [, whole] = lastQuoted.exec(message) ?? [];
+  const all = [...message.matchAll(quoted)].map(([, ...groups]) => {
+    const value = groups.find((group) => group !== undefined) ?? '';
+    return value
+      .replace(/^\u00a0|\u00a0$/g, '')
+      .replace(refusedTime, '')
+      .trim();
+  });
+  const values = [(whole ?? '').replace(refusedTime, ''), ...all.reverse()];
+  const known = values.filter((value) => value !== '' && value.length <= longestValue);
+  return [...new Set(known)].slice(0, 3);
+}
+
+async function readKey(
+  sql: string,
+  begin: () => Promise<pg.Client>,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const client = await begin();
+  try {
+    const [row] = await query<Record<string, string | null>>(client, sql, signal);
+    const parts = Object.entries(row ?? {}).map(([name, text]) => {
+      const shown =
+        text !== null && text.length > longestKey ? `${text.slice(0, longestKey)}…` : text;
+      return `${name} ${shown}`;
+    });
+    return parts.length === 0 ? null : parts.join(', ');
+  } finally {
+    await closeConnection(client);
+  }
+}

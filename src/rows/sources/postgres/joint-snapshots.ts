@@ -1,0 +1,305 @@
+import type pg from 'pg';
+import { Grouped } from '../../../foundation/domain/grouped.ts';
+import { KeyedGroups } from '../../../foundation/domain/keyed-groups.ts';
+import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.ts';
+import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import { begin, type SnapshotOptions } from './begin-snapshot.ts';
+import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
+import { KeyDigest } from './key-digest.ts';
+import { type PlanSelect, type RequestPlan, type SelectPlan, showsKeys } from './plan.ts';
+import { readSlices, type SliceReading } from './read-slice.ts';
+import { findTypeChanges } from './schema-changes.ts';
+import { sliceInterval } from './slices.ts';
+import { checksSql } from './snapshot.ts';
+
+/** A request with as many rows, or more, is opened alone. */
+const mostRows = 1_000;
+/** A statement that takes longer must not hold up others. */
+const statementMs = 1_000;
+/** How long the requests of a project are opened alone after a group of it failed. */
+const aloneForMs = 60_000;
+
+/** What is opened together with others. */
+interface Asked {
+  readonly request: SourceRequest;
+  readonly signal: AbortSignal;
+  /** Maximum bytes of its rows. */
+  readonly maxBytes: number;
+  /** The start of the server at which the interval settled. */
+  readonly server: string | null;
+}
+
+type Answer = SourceSnapshot | null;
+
+/**
+ * Opens the snapshots of small requests of one project together: one transaction counts and reads for all of them. It ends
+ * before any of them is given out, so their rows are in memory. Projects never share one: its settings are those of a
+ * project, and what a tenant makes slow delays no other.
+ */
+export class JointSnapshots {
+  readonly #options: SnapshotOptions;
+  readonly #plan: PlanSelect;
+  readonly #groups: KeyedGroups<Asked, Answer>;
+  /** Until when the requests of a project are opened alone, by the monotonic clock. */
+  readonly #aloneUntil = new Map<number, number>();
+
+  constructor(options: SnapshotOptions, plan: PlanSelect) {
+    const refuse = async () => {
+      throw new Error('the row is too large for a snapshot in memory');
+    };
+    this.#options = { ...options, statementTimeoutMs: statementMs, holdRow: refuse };
+    this.#plan = plan;
+    this.#groups = new KeyedGroups(
+      () =>
+        new Grouped(
+          (all) => this.#openAll(all),
+          () => true,
+        ),
+    );
+  }
+
+  /**
+   * @returns null if the request must be opened alone: it is not small, or something failed
+   * @throws the signal's reason if it aborts
+   */
+  async open(asked: Asked): Promise<Answer> {
+    const { request, signal, server } = asked;
+    const { teamId } = request;
+    if ((this.#aloneUntil.get(teamId) ?? 0) > performance.now()) return null;
+    return untilAborted(this.#groups.take(`${teamId} ${server}`, asked), signal);
+  }
+
+  /** Opens the requests of one project, whose intervals settled at the same server. */
+  async #openAll(all: readonly Asked[]): Promise<readonly Answer[]> {
+    const [first] = all;
+    if (!first) return [];
+    const { teamId } = first.request;
+    const { signal, end } = joinSignals(all.map((asked) => asked.signal));
+    try {
+      return await this.#read(all, teamId, first.server, signal);
+    } catch {
+      // What is wrong is found by the one that is opened alone.
+      if (!signal.aborted) this.#standAlone(teamId);
+      return all.map(() => null);
+    } finally {
+      end();
+    }
+  }
+
+  #standAlone(teamId: number): void {
+    const now = performance.now();
+    for (const [id, until] of this.#aloneUntil) if (until <= now) this.#aloneUntil.delete(id);
+    this.#aloneUntil.set(teamId, now + aloneForMs);
+  }
+
+  async #read(
+    all: readonly Asked[],
+    teamId: number,
+    server: string | null,
+    signal: AbortSignal,
+  ): Promise<readonly Answer[]> {
+    const plans = all.map((asked) => tryPlan(this.#plan, asked.request));
+    const planned = plans.filter((plan) => plan !== null);
+    const shapes = [
+      ...new Set(planned.flatMap((plan) => [plan.describeSql, plan.used.describeSql ?? []].flat())),
+    ];
+    const relations = [
+      ...new Map(planned.map(({ relation }) => [relation.name, relation])).values(),
+    ];
+    const counts = all.flatMap(({ request: { interval } }, index) => {
+      const sql = plans[index]?.countSql(interval, mostRows);
+      return sql === undefined ? [] : [`(${sql})`];
+    });
+    const begun = await begin(
+      this.#options,
+      teamId,
+      { position: null, server },
+      [
+        ...shapes.map((sql) => ({ sql, describeOnly: true })),
+        // The checks look at tables that the counts have locked.
+        { sql: `SELECT ${[...counts, ...relations.map(checksSql)].join(', ')}` },
+      ],
+      signal,
+    );
+    const { client, snapshot, serverStart } = begun;
+    let isWhole = false;
+    try {
+      const described = new Map(
+        shapes.map((sql, index) => [sql, begun.answers[index]?.fields ?? []]),
+      );
+      const values = [...(begun.answers[shapes.length]?.rows[0] ?? [])];
+      const counted = plans.map((plan) => (plan ? Number(values.shift()) : null));
+      const plain = new Set(
+        relations.filter(() => isPlain(values.splice(0, 3))).map(({ name }) => name),
+      );
+      const small: Small[] = [];
+      for (const [index, { request, maxBytes }] of all.entries()) {
+        const plan = plans[index];
+        const rows = counted[index];
+        const slices = sliceInterval(request.interval, this.#options.sliceMs, rows ?? 0);
+        const isSmall = rows !== undefined && rows !== null && rows < mostRows && slices.length < 2;
+        if (!plan || !isSmall || !plain.has(plan.relation.name)) continue;
+        const { used } = plan;
+        const nameShape = (sql: string) => nameColumns(client, described.get(sql) ?? [], signal);
+        const named = await nameShape(plan.describeSql);
+        const found = used.describeSql === null ? named : await nameShape(used.describeSql);
+        // What has changed is for the one that is opened alone, which says so.
+        if ((await findTypeChanges(client, used.columns, found, signal)).length > 0) continue;
+        const select = plan.select(named, serverVersionOf(client));
+        const keys = new KeyDigest();
+        const reading = { options: this.#options, model: request.model, select, keys };
+        small.push({ index, reading, slices, rows, leftBytes: maxBytes, blocks: [] });
+      }
+      const withRows = small.flatMap((one) =>
+        one.slices.map((slice) => ({ one, reading: one.reading, slice })),
+      );
+      for await (const { of, block } of readSlices(client, withRows, signal)) {
+        const one = withRows[of]?.one;
+        if (!one) continue;
+        one.leftBytes -= block.bytes.length;
+        if (one.leftBytes < 0) one.blocks = [];
+        else one.blocks.push(copyBlock(block));
+      }
+      isWhole = true;
+      const opened: Answer[] = all.map(() => null);
+      for (const { index, leftBytes, reading, ...held } of small) {
+        if (leftBytes < 0) continue;
+        const { select, keys } = reading;
+        const of = { ...held, select, keys, snapshot: `${snapshot}@${serverStart}` };
+        opened[index] = new MemorySnapshot(of);
+      }
+      return opened;
+    } finally {
+      if (isWhole) void this.#end(client);
+      else destroyConnection(client);
+    }
+  }
+
+  /** Never rejects. */
+  async #end(client: pg.Client): Promise<void> {
+    const { kept } = this.#options;
+    await (kept ? kept.give(client) : closeConnection(client));
+  }
+}
+
+/** A request whose rows stay in memory. */
+interface Small {
+  /** Of the request. */
+  readonly index: number;
+  readonly reading: SliceReading;
+  /** One, or none if there are no rows. */
+  readonly slices: readonly Slice[];
+  readonly rows: number;
+  /** Negative: it has too many bytes. */
+  leftBytes: number;
+  blocks: RowBlock[];
+}
+
+function tryPlan(plan: PlanSelect, request: SourceRequest): RequestPlan | null {
+  try {
+    return plan(request);
+  } catch {
+    return null;
+  }
+}
+
+/** The answer to `checksSql`: nothing was replaced or is hidden, and it is no view. */
+function isPlain(row: readonly (string | null)[]): boolean {
+  return row.length === 3 && row.every((value) => value === 'f');
+}
+
+interface Held {
+  readonly select: SelectPlan;
+  readonly slices: readonly Slice[];
+  readonly blocks: readonly RowBlock[];
+  readonly rows: number;
+  readonly keys: KeyDigest;
+  readonly snapshot: string;
+}
+
+/** The rows of a request in memory. Its transaction has ended. */
+class MemorySnapshot implements SourceSnapshot {
+  readonly columns;
+  readonly hasDays: boolean;
+  readonly typeChanges: readonly string[] = [];
+  readonly keyPlaces: readonly number[];
+  readonly showsKeys: boolean;
+  readonly totalCount: number;
+  readonly snapshot: string;
+  readonly slices: readonly Slice[];
+  readonly projection;
+  readonly #keys: KeyDigest | null;
+  #blocks: readonly RowBlock[];
+
+  constructor({ select, slices, blocks, rows, keys, snapshot }: Held) {
+    this.columns = select.columns;
+    this.hasDays = select.moment.type === 'date';
+    this.keyPlaces = select.keys?.places.filter((place) => place < this.columns.length) ?? [];
+    this.showsKeys = showsKeys(select);
+    this.projection = select.projection;
+    this.totalCount = rows;
+    this.snapshot = snapshot;
+    this.slices = slices;
+    this.#keys = select.keys === null ? null : keys;
+    this.#blocks = blocks;
+  }
+
+  async countRows(): Promise<number> {
+    return this.totalCount;
+  }
+
+  keySet(): KeySet | null {
+    return this.#keys && { digest: this.#keys.read(), count: this.#keys.count };
+  }
+
+  readKeySet(): Promise<KeySet> {
+    throw new Error('the rows are in memory, without their transaction');
+  }
+
+  share(): Promise<SourceSnapshot> {
+    throw new Error('the rows are in memory, without their transaction');
+  }
+
+  async *read(_: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
+    for (const block of this.#blocks) {
+      signal.throwIfAborted();
+      yield block;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#blocks = [];
+  }
+}
+
+/** Aborts when all of them have aborted. */
+function joinSignals(signals: readonly AbortSignal[]): {
+  readonly signal: AbortSignal;
+  readonly end: () => void;
+} {
+  const joined = new AbortController();
+  const note = () => {
+    if (signals.every(({ aborted }) => aborted)) joined.abort(signals[0]?.reason);
+  };
+  for (const signal of signals) signal.addEventListener('abort', note, { once: true });
+  note();
+  const end = () => {
+    for (const signal of signals) signal.removeEventListener('abort', note);
+  };
+  return { signal: joined.signal, end };
+}
+
+/** @throws the signal's reason if it aborts first */
+async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  let abort = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    abort = () => reject(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+  });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}

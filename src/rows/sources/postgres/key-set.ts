@@ -1,0 +1,31 @@
+import type pg from 'pg';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { KeySet } from '../source.ts';
+import { withAbort } from './connection.ts';
+import { CopyReader } from './copy-reader.ts';
+import { KeyDigest } from './key-digest.ts';
+import type { SelectPlan } from './plan.ts';
+import { RowBlockBuilder } from './row-blocks.ts';
+
+/** The keys of an interval's rows as a set. */
+export async function readKeySet(
+  client: pg.Client,
+  { keys }: SelectPlan,
+  interval: DataInterval,
+  blockBytes: number,
+  signal: AbortSignal,
+): Promise<KeySet> {
+  const { columns, copySql } = keys ?? { columns: [], copySql: () => '' };
+  const digest = new KeyDigest();
+  const reader = new CopyReader([
+    { sql: copySql(interval), builder: new RowBlockBuilder(columns, blockBytes) },
+  ]);
+  client.query(reader);
+  for (;;) {
+    const block = await withAbort(client, signal, () => reader.next());
+    if (!block) return { digest: digest.read(), count: digest.count };
+    const { offsets, lengths } = block;
+    const fields = columns.map((_, field) => ({ offsets, lengths, width: columns.length, field }));
+    digest.add(block.bytes, block.rowCount, fields);
+  }
+}

@@ -1,0 +1,143 @@
+import type pg from 'pg';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import { isWrittenSince } from '../../query/written-since.ts';
+import type { EarlierExport, SecondLook, SourceRequest } from '../source.ts';
+import { begin, type SettledAt, type SnapshotOptions } from './begin-snapshot.ts';
+import { describeColumns, destroyConnection, query, serverVersionOf } from './connection.ts';
+import { toSourceError } from './errors.ts';
+import { findHidden } from './hidden-rows.ts';
+import { readKeySet } from './key-set.ts';
+import type { PlanSelect, SelectPlan } from './plan.ts';
+import { checkTables } from './replaced-tables.ts';
+
+/**
+ * Compares the keys of an interval, as a set, with those of an earlier look. If the set has changed, rows came, or rows
+ * left, or both. No row came if the set has shrunk and no row of the interval was written since: by a transaction at or after
+ * the snapshot's xmin (all transactions below had ended, including subtransactions). That says nothing
+ *
+ * - if rows do not show their writer: the relation is a view, or the role may read some of its columns only;
+ * - at another start of the server: a standby that was promoted without the last transactions gives their ids out again;
+ * - if older rows may have appeared: a partition was attached, a table took another's name, row-level security decides.
+ *
+ * @param settled the server at which the interval settled
+ */
+export async function lookAgain(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  earlier: EarlierExport,
+  settled: SettledAt,
+  signal: AbortSignal,
+): Promise<SecondLook> {
+  return withPlan(options, plan, request, settled, signal, async (client, select, snapshot) => {
+    const { interval } = request;
+    const keys = await readKeySet(client, select, interval, options.blockBytes, signal);
+    const now = { ...keys, snapshot };
+    const isSame = keys.count === earlier.count && keys.digest === earlier.digest;
+    if (isSame) return { now, mayHaveLateRows: false };
+    const [, startedAt] = now.snapshot.split('@');
+    const isSameStart = earlier.snapshot.split('@')[1] === startedAt;
+    const isCertain =
+      isSameStart &&
+      now.count < earlier.count &&
+      (await countWrittenSince(client, select, interval, earlier, signal)) === '0' &&
+      !(await mayShowOlderRows(client, earlier, signal));
+    return { now, mayHaveLateRows: !isCertain };
+  });
+}
+
+/** Whether a row of the interval was written, or is gone, since an earlier export. Throws SluiceError. */
+export async function haveRowsChanged(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  earlier: EarlierExport,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const nowhere = { position: null, server: null };
+  return withPlan(options, plan, request, nowhere, signal, async (client, select) => {
+    const { interval } = request;
+    const now = await readKeySet(client, select, interval, options.blockBytes, signal);
+    if (now.count !== earlier.count) return true;
+    return (await countWrittenSince(client, select, interval, earlier, signal)) !== '0';
+  });
+}
+
+/** Plans a request in a snapshot of its own. */
+async function withPlan<T>(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  settled: SettledAt,
+  signal: AbortSignal,
+  work: (client: pg.Client, select: SelectPlan, snapshot: string) => Promise<T>,
+): Promise<T> {
+  const { relation, describeSql, select } = plan(request);
+  const begun = await begin(options, request.teamId, settled, [], signal);
+  const { client, snapshot, serverStart } = begun;
+  try {
+    const described = await describeColumns(client, describeSql, signal);
+    const planned = select(described, serverVersionOf(client));
+    const done = await work(client, planned, `${snapshot}@${serverStart}`);
+    await checkTables(client, signal);
+    const hidden = await findHidden(client, relation, signal);
+    if (hidden) throw hidden;
+    return done;
+  } catch (error) {
+    signal.throwIfAborted();
+    throw toSourceError(error);
+  } finally {
+    destroyConnection(client);
+  }
+}
+
+/** Whether a table that the transaction has read may have rows that it did not show before, without having written them. */
+async function mayShowOlderRows(
+  client: pg.Client,
+  { snapshot }: EarlierExport,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const [xmin = ''] = snapshot.split(':');
+  const sql = `SELECT EXISTS (
+    SELECT FROM pg_catalog.pg_locks AS l
+     WHERE l.pid = pg_catalog.pg_backend_pid() AND l.locktype = 'relation'
+       AND ((SELECT c.relrowsecurity OR ${isWrittenSince('c.xmin', xmin)}
+               OR (SELECT ${isWrittenSince('n.xmin', xmin)} FROM pg_catalog.pg_namespace AS n WHERE n.oid = c.relnamespace)
+              FROM pg_catalog.pg_class AS c WHERE c.oid = l.relation)
+         OR EXISTS (SELECT FROM pg_catalog.pg_inherits AS i
+                     WHERE i.inhrelid = l.relation AND ${isWrittenSince('i.xmin', xmin)}))) AS "may"`;
+  const [row] = await query<{ may: boolean }>(client, sql, signal);
+  return row?.may !== false;
+}
+
+/** What the server says of a statement about `xmin` if a relation is a view, or the role may read some of its columns only. */
+const withoutXmin: ReadonlySet<string> = new Set([
+  'source.relation_missing',
+  'source.permission_denied',
+  'query.invalid',
+]);
+
+/** Null if the rows do not show their writer: the relation is a view or a foreign table, or the role may not see it. */
+async function countWrittenSince(
+  client: pg.Client,
+  select: SelectPlan,
+  interval: DataInterval,
+  { snapshot }: EarlierExport,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const [xmin = ''] = snapshot.split(':');
+  // Else the error would end the transaction, and nothing could be asked after it.
+  await query(client, 'SAVEPOINT late', signal);
+  try {
+    const [found] = await query<{ late: string }>(
+      client,
+      select.countLateSql(interval, xmin),
+      signal,
+    );
+    return found?.late ?? null;
+  } catch (error) {
+    if (!withoutXmin.has(toSourceError(error).code)) throw error;
+    await query(client, 'ROLLBACK TO SAVEPOINT late', signal);
+    return null;
+  }
+}

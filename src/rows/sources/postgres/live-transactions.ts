@@ -1,0 +1,246 @@
+import type pg from 'pg';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { storeMark } from '../../../foundation/domain/store-mark.ts';
+import type { Instant } from '../../../foundation/domain/time.ts';
+import { query } from './connection.ts';
+import { fullId, type Live, type PendingName } from './pending.ts';
+
+/**
+ * The advisory lock that each of our own transactions holds, shared. Settling ignores them: they only read,
+ * and may be long. The two keys spell `slce` `xprt`. Any session can take it, so it counts only for sessions of the
+ * role that looks, which has no right to write.
+ */
+const MARKER = [0x736c6365, 0x78707274] as const;
+
+/** An expression that takes it. */
+export const markOwnTransaction = `pg_catalog.pg_advisory_xact_lock_shared(${MARKER.join(', ')})`;
+
+const micros = (time: string) => `(extract(epoch FROM ${time}) * 1000000)::int8`;
+
+/**
+ * A session as one look shows it. Times are microseconds since 1970. Sessions that are idle, wait for their
+ * client and show their times are left out.
+ */
+interface Session {
+  readonly pid: number;
+  /** The lower half of its transaction's id; null before it writes. */
+  readonly xid: string | null;
+  readonly startedAt: number | null;
+  /** Whether it may write rows into this database: not if it is in another, or has no user (autovacuum). */
+  readonly counts: boolean;
+  /** Its times are not visible: to this role, or to all (track_activities off). */
+  readonly hidden: boolean;
+  /** Whether it is of the role that looks. */
+  readonly sameRole: boolean;
+  readonly isAtWork: boolean;
+  /** Whether it executes VACUUM, which holds a virtual id as long as it runs and writes no rows. */
+  readonly isVacuum?: boolean;
+  readonly transactionAt: number | null;
+  /** The start of the message that it executes; null if none. */
+  readonly messageAt: number | null;
+  /** The role that logged in, and what it calls itself. */
+  readonly role?: number | null;
+  readonly user?: string | null;
+  readonly application?: string | null;
+  /** The start of its last message, whether or not it still executes it. */
+  readonly queryAt?: number | null;
+  /** Idle, but it does not wait for its client: it may have taken a message's time without showing it yet. */
+  readonly isStirring: boolean;
+}
+
+/** All that settling reads of a server, by one statement. */
+export interface Look {
+  /** The server's own clock, read before everything else. */
+  readonly nowMs: number;
+  readonly isStandby: boolean;
+  /** When the server was started: virtual ids are unique from then on. */
+  readonly serverStart: string;
+  readonly nextId: string;
+  readonly sessions: readonly Session[];
+  readonly locks: readonly { readonly id: string; readonly pid: number; readonly own: boolean }[];
+  /** Sessions to our own tables. */
+  readonly storePids: readonly number[];
+  readonly prepared: readonly {
+    readonly id: string;
+    readonly preparedAtMs: number;
+    readonly gid?: string;
+  }[];
+}
+
+/**
+ * A walsender is active as long as it streams, and writes no rows then. One that is connected to a database also executes
+ * messages with several transactions.
+ */
+const STREAMS = `(s.backend_type = 'walsender'
+  AND (s.datid IS NULL OR s.query ~* '^\\s*(start_replication|base_backup|create_replication_slot)\\M'))`;
+
+/**
+ * VACUUM is always alone in its message and writes no rows. An
+ * idle session that waits for its client has no transaction, and its next message has a later time.
+ */
+const SESSIONS = `
+  SELECT coalesce(json_agg(json_build_object(
+           'pid', s.pid, 'xid', s.backend_xid::text, 'startedAt', ${micros('s.backend_start')},
+           'counts', s.usesysid IS NOT NULL AND coalesce(s.datid, 0) IN (0, clock.database),
+           'hidden', s.query = '<insufficient privilege>' OR coalesce(s.state = 'disabled', false),
+           'sameRole', s.usesysid IS NOT DISTINCT FROM clock.role,
+           'isVacuum', coalesce(s.state = 'active' AND s.query ~* '^\\s*vacuum\\M', false),
+           'role', s.usesysid::int8, 'user', s.usename, 'application', s.application_name, 'queryAt', ${micros('s.query_start')},
+           'isAtWork', s.state IS DISTINCT FROM 'idle in transaction',
+           'transactionAt', ${micros('s.xact_start')},
+           'messageAt', CASE WHEN s.state = 'active' AND NOT ${STREAMS}
+                              AND s.query !~* '^\\s*vacuum\\M' THEN ${micros('s.query_start')} END,
+           'isStirring', coalesce(s.state = 'idle' AND s.backend_type = 'client backend', false)
+                         AND s.wait_event_type IS DISTINCT FROM 'Client')), '[]') AS list
+    FROM pg_stat_activity AS s
+   WHERE clock."nowMs" IS NOT NULL AND s.pid <> pg_backend_pid()
+     AND (s.state = 'idle' AND s.backend_type = 'client backend' AND s.wait_event_type = 'Client'
+          AND s.xact_start IS NULL) IS NOT TRUE`;
+
+/**
+ * Every transaction holds a lock on its virtual id from its start, even before it writes. `pg_locks` shows
+ * neither database nor kind of process; `pg_stat_activity` shows both to every role.
+ */
+const LOCKS = `
+  SELECT coalesce(json_agg(json_build_object('id', virtualtransaction, 'pid', pid, 'own', locktype = 'advisory'))
+           FILTER (WHERE locktype = 'virtualxid' OR objid = ${MARKER[1]}), '[]') AS list,
+         coalesce(json_agg(pid) FILTER (WHERE locktype = 'advisory' AND objid = ${storeMark[1]}), '[]') AS "storePids"
+    FROM pg_locks
+   WHERE json_typeof(sessions.list) = 'array' AND granted AND pid <> pg_backend_pid()
+     AND (locktype = 'virtualxid' OR locktype = 'advisory'
+          AND classid = ${MARKER[0]} AND objid IN (${MARKER[1]}, ${storeMark[1]}) AND objsubid = 2)`;
+
+const PREPARED = `
+  SELECT coalesce(json_agg(json_build_object(
+           'id', transaction::text, 'gid', gid,
+           'preparedAtMs', extract(epoch FROM prepared)::float8 * 1000)), '[]') AS list
+    FROM pg_prepared_xacts
+   WHERE json_typeof(locks.list) = 'array' AND database = current_database()`;
+
+/**
+ * Each part needs the result of the part before it, so they are read in this order:
+ *
+ * - Sessions before virtual ids. The transaction id that is put to a virtual id is then that of the same
+ *   transaction or of an earlier one, never of a later one.
+ * - Prepared transactions last: a transaction becomes prepared before its virtual id ends.
+ */
+export const lookSql = `
+  SELECT clock."nowMs", clock."nextId", clock."isStandby", clock."serverStart",
+         sessions.list AS sessions, locks.list AS locks, locks."storePids", prepared.list AS prepared
+    FROM (SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs",
+                 pg_snapshot_xmax(pg_current_snapshot())::text AS "nextId",
+                 pg_is_in_recovery() AS "isStandby",
+                 extract(epoch FROM pg_postmaster_start_time())::text AS "serverStart",
+                 (SELECT oid FROM pg_roles WHERE rolname = session_user) AS role,
+                 (SELECT oid FROM pg_database WHERE datname = current_database()) AS database
+          OFFSET 0) AS clock
+         CROSS JOIN LATERAL (${SESSIONS}) AS sessions
+         CROSS JOIN LATERAL (${LOCKS}) AS locks
+         CROSS JOIN LATERAL (${PREPARED}) AS prepared`;
+
+/** Shortly after an interval's end, some transactions may not be visible yet. */
+export const longAgoMs = 60_000;
+
+/** Reads what is alive at a server. Throws SluiceError. */
+export async function readLook(client: pg.Client, signal: AbortSignal): Promise<Look> {
+  const [look] = await query<Look>(client, lookSql, signal);
+  if (!look) throw new SluiceError('source.unavailable', 'the server gave no look');
+  return look;
+}
+
+/**
+ * What may still write rows into this database with a `now()` before `end`: the transactions alive, and
+ * sessions whose next transaction may have a `now()` before `end`, although no virtual id that was alive at
+ * the end shows it. `now()` is when the client's message came, and one simple-query message can have
+ * several transactions. So these count: a transaction from before the end; a message from before the end
+ * that is still executing; and a session that stirs. A process that is not in the list yet counts too.
+ *
+ * Sessions to our own tables count only as such an older session: what they write, if a source shows it, has their `now()`.
+ * There are always some short transactions of theirs; these are not waited for. On a busy machine one of them nearly always
+ * stirs, so that does not count either, long after the end.
+ *
+ * @param readers roles that can write nothing in this database
+ */
+export function liveAt(look: Look, end: Instant, readers: ReadonlySet<number> = new Set()): Live {
+  const nextId = BigInt(look.nextId);
+  // Ids may have been assigned since the clock was read.
+  const full = (id: string) => fullId(id, nextId + 0x4000_0000n);
+  const store = new Set(look.nowMs < end ? [] : look.storePids);
+  const isLongAgo = look.nowMs - end >= longAgoMs;
+  const sessions = new Map(look.sessions.map((session) => [session.pid, session]));
+  // One that is not in the list began after it was read.
+  const isOwn = ({ own: isMarked, pid }: { own: boolean; pid: number }) =>
+    isMarked && (sessions.get(pid)?.sameRole ?? true);
+  const own = new Set([
+    ...look.locks.filter(isOwn).map(({ pid }) => pid),
+    ...look.sessions.filter(readsOnly(readers)).map(({ pid }) => pid),
+  ]);
+  const isBefore = (at: number | null) => at !== null && at < end * 1_000;
+  const older = look.sessions.filter(
+    ({ pid, counts, hidden, isStirring, isVacuum, transactionAt, messageAt }) =>
+      counts &&
+      !isVacuum &&
+      !own.has(pid) &&
+      (hidden ||
+        (isStirring && !(isLongAgo && store.has(pid))) ||
+        isBefore(transactionAt) ||
+        isBefore(messageAt)),
+  );
+  const olderPids = new Set(older.map(({ pid }) => pid));
+  const virtual = look.locks
+    .filter((lock) => !lock.own && !own.has(lock.pid))
+    .filter(({ pid }) => sessions.get(pid)?.counts ?? true)
+    .filter(({ pid }) => sessions.get(pid)?.isVacuum !== true)
+    .filter(({ pid }) => !store.has(pid) || olderPids.has(pid));
+  return {
+    nowMs: look.nowMs,
+    nextId,
+    virtual: new Map(
+      virtual.map(({ id, pid }) => {
+        const xid = sessions.get(pid)?.xid ?? null;
+        return [id, xid === null ? null : full(xid)];
+      }),
+    ),
+    sessions: new Map(
+      older
+        .filter(({ hidden }) => !hidden)
+        .map(({ pid, startedAt, isAtWork }) => [`session:${pid}:${startedAt}`, { isAtWork }]),
+    ),
+    hasUnseen: older.some(({ hidden }) => hidden),
+    prepared: new Map(
+      look.prepared.map(({ id, preparedAtMs }) => [full(id), { preparedAtMs }] as const),
+    ),
+  };
+}
+
+const readsOnly =
+  (readers: ReadonlySet<number>) =>
+  ({ role = null, xid }: Session): boolean =>
+    role !== null && xid === null && readers.has(role);
+
+/** What the sessions of `readers` are called among what is pending: by `baseOf`. */
+export function namesOfReaders(
+  { sessions, locks }: Look,
+  readers: ReadonlySet<number>,
+): ReadonlySet<PendingName> {
+  const reading = sessions.filter(readsOnly(readers));
+  const pids = new Set(reading.map(({ pid }) => pid));
+  return new Set([
+    ...reading.map(({ pid, startedAt }) => `session:${pid}:${startedAt}`),
+    ...locks.filter(({ pid }) => pids.has(pid)).map(({ id }) => id),
+  ]);
+}
+
+/** The server's own clock, and whether it is a standby. */
+export async function readServer(
+  client: pg.Client,
+  signal: AbortSignal,
+): Promise<{ readonly isStandby: boolean; readonly nowMs: number }> {
+  const [row] = await query<{ isStandby: boolean; nowMs: number }>(
+    client,
+    `SELECT pg_is_in_recovery() AS "isStandby",
+            extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs"`,
+    signal,
+  );
+  return { isStandby: row?.isStandby ?? true, nowMs: row?.nowMs ?? 0 };
+}

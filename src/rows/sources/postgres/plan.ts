@@ -1,0 +1,358 @@
+import { isExactNumeric } from '../../../foundation/domain/decimal-columns.ts';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { Model, ModelColumn } from '../../../foundation/domain/model.ts';
+import type { Column, ColumnType } from '../../../foundation/domain/row-block.ts';
+import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
+import { BoundedMap } from '../../query/bounded-map.ts';
+import { elsewhereSql, type KeyTexts } from '../../query/elsewhere.ts';
+import {
+  describeComputed,
+  type Output,
+  type ParsedQuery,
+  parseQuery,
+  usedColumns,
+} from '../../query/parse-query.ts';
+import {
+  copyKeySetSql,
+  copyKeysSql,
+  copySql,
+  countLateSql,
+  countSql,
+  describeSql,
+  explainSql,
+  findRowSql,
+  outputsOf,
+  relationOf,
+  type Selection,
+  type SentColumn,
+} from '../../query/select.ts';
+import type { Projection, SourceRequest } from '../source.ts';
+import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
+import type { ReadRelation } from './hidden-rows.ts';
+import type { JsonDecoder } from './json-decoder.ts';
+import { decoderOf, keptNumeric, numericDecoder } from './json-decoders.ts';
+import type { WiderType } from './schema-changes.ts';
+import { type TieFields, type TieKeyType, tieKeyTypes } from './tie-order.ts';
+
+/**
+ * The SQL of one export. `copySql` sorts by the interval column and then by the key, so that unchanged rows
+ * always come in the same order, wherever they are in the relation.
+ */
+export interface SelectPlan {
+  readonly columns: readonly Column[];
+  /** `COPY (SELECT …) TO STDOUT (FORMAT binary)`; its columns are `columns`, in their order. */
+  copySql(range: DataInterval): string;
+  /** Explains how the server reads the rows. @param runs whether it reads them, and throws them away; default false */
+  explainSql(range: DataInterval, runs?: boolean): string;
+  /** One row, one column: how many rows `copySql` gives; `limit` if they are more, unless it is null. */
+  countSql(range: DataInterval, limit: number | null): string;
+  /** One row, one column: rows of the range written by transactions at or after `xmin`. */
+  countLateSql(range: DataInterval, xmin: string): string;
+  /** Finds the keys of a row by a value that the query casts; null if it casts none. */
+  findRowSql(range: DataInterval, text: string): string | null;
+  /** Null unless the request is of `columns`. */
+  readonly projection: Projection | null;
+  /** For each of `columns` how its fields become what its type says; null: they are sent so. */
+  readonly decoders: readonly (JsonDecoder | null)[];
+  /** The interval column. */
+  readonly moment: Pick<Column, 'type' | 'sourceType'>;
+  /** Columns that `copySql` sends after `columns`. */
+  readonly hidden: readonly Column[];
+  /** A way to read the same rows that costs the server less; null if they cannot be sorted here. */
+  readonly tied?: TiedPlan | null;
+  /** Finds rows with one of these keys outside the range; only for a request of keys. */
+  elsewhereSql?(range: DataInterval, keys: readonly KeyTexts[]): string;
+  /** The model's keys; null for a request of keys. */
+  readonly keys: {
+    /** The index of each key column in a row of `copySql`; `hidden` columns follow `columns`. */
+    readonly places: readonly number[];
+    readonly columns: readonly Column[];
+    /** Sends only `columns`, in any order. */
+    copySql(range: DataInterval): string;
+  } | null;
+}
+
+/** Rows sorted by the interval column alone, and where they have what sorts them further. */
+export interface TiedPlan extends Pick<SelectPlan, 'copySql' | 'hidden'> {
+  readonly fields: TieFields;
+}
+
+/** Whether the rows of a plan have all keys of the model. */
+export const showsKeys = ({ columns, keys }: Pick<SelectPlan, 'columns' | 'keys'>): boolean =>
+  keys === null ? columns.length > 0 : keys.places.every((place) => place < columns.length);
+
+/** A plan that lacks the types of its columns, which only the server knows. */
+export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
+  readonly relation: ReadRelation;
+  readonly model: Model;
+  /** A SELECT whose columns the server is asked to describe; it need not run. */
+  readonly describeSql: string;
+  /** The columns of the model that the request reads, and a SELECT of them to be described; null if `describeSql` begins with them. */
+  readonly used: { readonly columns: readonly ModelColumn[]; readonly describeSql: string | null };
+  /**
+   * @param described the columns of `describeSql`, in their order
+   * @param serverVersion major; null if it is not known
+   * @param wider columns that are sent with a wider type than their own
+   */
+  select(
+    described: readonly DescribedColumn[],
+    serverVersion: number | null,
+    wider?: ReadonlyMap<string, WiderType>,
+  ): SelectPlan;
+}
+
+/** Plans a request. Throws SluiceError `query.*` or `source.*`. */
+export type PlanSelect = (request: SourceRequest) => RequestPlan;
+
+/** Plans over these models. */
+export function planModels(models: readonly Model[]): PlanSelect {
+  const readQuery = queryReader();
+  return (request) => {
+    const model = models.find(({ name }) => name === request.model);
+    if (!model) throw new SluiceError('source.unknown_model', request.model);
+    const asked = request.dslQuery === null ? null : readQuery(request.dslQuery, model);
+    const projection = request.select === 'columns' ? projectionOf(model, asked) : null;
+    const query = projection && asked ? { ...asked, outputs: outputsOf(model, null) } : asked;
+    const { teamId, includeEvents, excludeEvents } = request;
+    const selectionOf = ({ start, end }: DataInterval): Selection => {
+      const range = { start: toTimestamp(start), end: toTimestamp(end) };
+      return { model, query, teamId, range, includeEvents, excludeEvents };
+    };
+    const counts = {
+      countSql: (range: DataInterval, limit: number | null) => countSql(selectionOf(range), limit),
+      countLateSql: (range: DataInterval, xmin: string) => countLateSql(selectionOf(range), xmin),
+      findRowSql: (range: DataInterval, text: string) => findRowSql(selectionOf(range), text),
+    };
+    const isShown = (key: string) => placeOf(key, model, query) >= 0;
+    const hiddenKeys =
+      request.select === 'keys' ? [] : model.keyColumns.filter((key) => !isShown(key));
+    const outputs = outputsOf(model, query);
+    const isKey = (output: Output | undefined) =>
+      output?.expression.kind === 'column' && model.keyColumns.includes(output.expression.name);
+    const select = (
+      given: readonly DescribedColumn[],
+      serverVersion: number | null,
+      wider: ReadonlyMap<string, WiderType> = new Map(),
+    ): SelectPlan => {
+      const widerAt = (place: number): WiderType | undefined => {
+        const expression = outputs[place]?.expression;
+        return expression?.kind === 'column' ? wider.get(expression.name) : undefined;
+      };
+      const described = given.map((column, place) => ({ ...column, ...widerAt(place) }));
+      const sendsRows = (request.select ?? 'rows') === 'rows';
+      const sendsText = request.nested === 'text' && sendsRows;
+      const sendsNumerics = request.numerics === 'binary' && sendsRows;
+      /** Keys come as they always have: their digests are kept. */
+      const mayDecode = (place: number) => {
+        return request.select !== 'keys' && place < outputs.length && !isKey(outputs[place]);
+      };
+      const decoderAt = (place: number): JsonDecoder | null =>
+        mayDecode(place) ? decoderOf(described[place]?.typeOid ?? 0, serverVersion) : null;
+      const all = described.map((column, place): Column & SentColumn => {
+        const { name, typeOid, sourceType } = column;
+        const isText =
+          sendsText && isNested(column) && place < outputs.length && !isKey(outputs[place]);
+        if (isText) return { name, type: 'text', sourceType, sentAs: 'text' };
+        const decoder = decoderAt(place);
+        const isKept =
+          sendsNumerics && decoder === numericDecoder && isExactNumeric(column.sourceType);
+        const type = isKept ? 'numeric' : columnTypeOf(typeOid);
+        const castTo = widerAt(place)?.sql;
+        if (castTo !== undefined) return { name, type, sourceType, sentAs: 'binary', castTo };
+        return decoder ? { name, type, sourceType, sentAs: 'binary' } : { name, type, sourceType };
+      });
+      const columns = all.slice(0, outputs.length);
+      const decoders = all.slice(0, columns.length).map(({ sentAs, type }, place) => {
+        if (type === 'numeric') return keptNumeric;
+        return sentAs === 'binary' ? decoderAt(place) : null;
+      });
+      const hidden = hiddenKeys.map((name, index) => {
+        return { ...(all[columns.length + index] as Column), name };
+      });
+      // The last of what `describeSql` describes.
+      const { typeOid = 0, sourceType = '' } = given.at(-1) ?? {};
+      const intervalColumn = { type: columnTypeOf(typeOid), sourceType };
+      if (request.select === 'keys') {
+        const keys = keyColumnsOf(model, query, columns);
+        return {
+          columns: keys,
+          decoders: [],
+          projection,
+          hidden: [],
+          moment: intervalColumn,
+          keys: null,
+          copySql: (range) => copyKeysSql(selectionOf(range), keys),
+          elsewhereSql: (range, wanted) => elsewhereSql(selectionOf(range), keys, wanted),
+          explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
+          ...counts,
+        };
+      }
+      const places = model.keyColumns.map((key) =>
+        isShown(key) ? placeOf(key, model, query) : columns.length + hiddenKeys.indexOf(key),
+      );
+      const shownMoment = placeOf(model.intervalColumn, model, query);
+      const isHidden = shownMoment < 0;
+      const sent = [...columns, ...hidden];
+      const moment = isHidden ? all[sent.length] : columns[shownMoment];
+      const fields = tieFieldsOf(sent, places, moment, isHidden ? sent.length : shownMoment);
+      const moments = isHidden && moment ? [{ ...moment, name: model.intervalColumn }] : [];
+      const tiedHidden = [...hidden, ...moments];
+      const keyColumns = model.keyColumns.map((name, index) => {
+        return { ...(all[places[index] as number] as Column), name };
+      });
+      return {
+        columns,
+        decoders,
+        projection,
+        hidden,
+        moment: intervalColumn,
+        keys: {
+          places,
+          columns: keyColumns,
+          copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
+        },
+        copySql: (range) => copySql(selectionOf(range), columns, hidden),
+        explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
+        tied: fields && {
+          hidden: tiedHidden,
+          fields,
+          copySql: (range) => copySql(selectionOf(range), columns, tiedHidden, 'interval'),
+        },
+        ...counts,
+      };
+    };
+    const described = [...hiddenKeys, model.intervalColumn];
+    return {
+      relation: readRelationOf(model),
+      model,
+      describeSql: describeSql(model, query, described),
+      used: usedBy(request, model, query),
+      select,
+      ...counts,
+    };
+  };
+}
+
+/** Keys alone have no types that a reader sees. */
+function usedBy(
+  { select }: SourceRequest,
+  model: Model,
+  query: ParsedQuery | null,
+): RequestPlan['used'] {
+  const columns = select === 'keys' ? [] : usedColumns(model, query);
+  const isShown = query === null || columns.length === 0;
+  return { columns, describeSql: isShown ? null : describeSql(model, selectionOfColumns(columns)) };
+}
+
+const selectionOfColumns = (columns: readonly ModelColumn[]): ParsedQuery => {
+  const outputs = columns.map(
+    ({ name }): Output => ({ name, expression: { kind: 'column', name } }),
+  );
+  return { outputs, where: null, star: false, limits: new Map() };
+};
+
+/** The model's relation, and whether policies may leave out rows of it. */
+export function readRelationOf(model: Model): ReadRelation {
+  return { name: relationOf(model), isFiltered: model.rowSecurity === 'filtered' };
+}
+
+/** Types of at most 16 bytes, as they come: a block has many rows of these. */
+const shortTypes: ReadonlySet<ColumnType> = new Set([
+  ...(['bool', 'int2', 'int4', 'int8', 'float4', 'float8'] as const),
+  ...(['uuid', 'date', 'timestamp', 'timestamptz'] as const),
+]);
+
+/** Types whose equal values have equal bytes. */
+const momentTypes: ReadonlySet<ColumnType> = new Set(['date', 'timestamp', 'timestamptz']);
+
+const isTieKeyType = (type: ColumnType | undefined): type is TieKeyType =>
+  tieKeyTypes.some((known) => known === type);
+
+/**
+ * What sorts rows that come in the order of `moment`. Null if the server has to sort them: its sort takes
+ * little beside values that may be long, and knows the order of all types.
+ *
+ * @param keys places among `sent`
+ * @param place of the moment in a row
+ */
+function tieFieldsOf(
+  sent: readonly SentColumn[],
+  keys: readonly number[],
+  moment: Column | undefined,
+  place: number,
+): TieFields | null {
+  if (!moment || !momentTypes.has(moment.type) || sent.length === 0) return null;
+  if (!sent.every(({ type, sentAs }) => sentAs === undefined && shortTypes.has(type))) return null;
+  const fields = keys.flatMap((field) => {
+    const type = sent[field]?.type;
+    return isTieKeyType(type) ? [{ field, type }] : [];
+  });
+  return fields.length === keys.length ? { moment: place, keys: fields } : null;
+}
+
+function projectionOf(model: Model, query: ParsedQuery | null): Projection {
+  const outputs = outputsOf(model, query);
+  const problem = describeComputed(outputs);
+  if (problem !== null) throw new SluiceError('query.invalid', problem);
+  const { intervalColumn, keyColumns, tenantColumn } = model;
+  const names = new Set(model.columns.map(({ name }) => name));
+  const fixed = [...keyColumns, tenantColumn, intervalColumn].filter((name) => names.has(name));
+  return {
+    outputs: outputs.flatMap(({ name, expression }): Projection['outputs'] => {
+      if (expression.kind === 'column') return [{ name, column: expression.name, path: [] }];
+      if (expression.kind !== 'json') return [];
+      return [{ name, column: expression.column, path: expression.path }];
+    }),
+    keyColumns: keyColumns.filter((name) => names.has(name)),
+    fixedColumns: [...new Set(fixed)],
+  };
+}
+
+/** Characters of the queries that are kept, of all models together. A query's tree takes about 50 times that. */
+const keptCharacters = 200_000;
+
+/**
+ * Reads stored queries, which were allowed once: models and rules may have changed since. Keeps what it has
+ * read: the models are the same as long as the process lives.
+ */
+function queryReader(): (text: string, model: Model) => ParsedQuery {
+  const kept = new BoundedMap<string, ParsedQuery>(keptCharacters);
+  return (text, model) => {
+    const key = JSON.stringify([model.name, text]);
+    const known = kept.get(key);
+    if (known) return known;
+    const result = parseQuery(text, model);
+    if (!('ok' in result)) throw new SluiceError('query.invalid', result.problems[0].detail);
+    kept.set(key, result.ok, key.length);
+    return result.ok;
+  };
+}
+
+/** The index of the output that is this key, under any name; -1 if there is none. */
+function placeOf(key: string, model: Model, query: ParsedQuery | null): number {
+  const isPlain = model.columns.some((column) => column.name === key && !column.expression);
+  if (!isPlain) return -1;
+  return outputsOf(model, query).findIndex(
+    ({ expression }) => expression.kind === 'column' && expression.name === key,
+  );
+}
+
+/** The keys as the file names them, if it has each of them unchanged; else none. */
+function keyColumnsOf(
+  model: Model,
+  query: ParsedQuery | null,
+  columns: readonly Column[],
+): readonly Column[] {
+  const plain = new Set(
+    model.columns.filter((column) => !column.expression).map(({ name }) => name),
+  );
+  const outputs = outputsOf(model, query);
+  const keys = model.keyColumns.flatMap((key) => {
+    const place = outputs.findIndex(
+      ({ expression }) => expression.kind === 'column' && expression.name === key,
+    );
+    const column = columns[place];
+    return column && plain.has(key) ? [column] : [];
+  });
+  return keys.length === model.keyColumns.length ? keys : [];
+}

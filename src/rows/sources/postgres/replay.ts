@@ -1,0 +1,138 @@
+import type pg from 'pg';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { query } from './connection.ts';
+
+/** A server's history: its cluster, and the timeline in it. */
+interface History {
+  readonly isStandby: boolean;
+  readonly systemId: string;
+  readonly timeline: number;
+  readonly serverStart: string;
+}
+
+/** When the server was started. A standby that is promoted keeps it. */
+const START = `extract(epoch FROM pg_postmaster_start_time())::text`;
+
+/**
+ * A standby knows the timeline that it streams. If this role may not see it, or nothing is streamed: the
+ * timeline of the last restart point, which can be older.
+ */
+const HISTORY = `
+  SELECT pg_is_in_recovery() AS "isStandby", ${START} AS "serverStart",
+         (SELECT system_identifier::text FROM pg_control_system()) AS "systemId",
+         CASE WHEN pg_is_in_recovery()
+              THEN coalesce((SELECT received_tli FROM pg_stat_wal_receiver),
+                            (SELECT greatest(c.timeline_id, r.min_recovery_end_timeline)
+                               FROM pg_control_checkpoint() c, pg_control_recovery() r))
+              ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int
+         END AS timeline`;
+
+async function readHistory(client: pg.Client, signal: AbortSignal): Promise<History> {
+  const [history] = await query<History>(client, HISTORY, signal);
+  if (!history) throw new SluiceError('source.unavailable', 'the server gave no history');
+  return history;
+}
+
+/** What is wrong with `primary` as the primary of `standby`; null if nothing is. */
+export async function findPrimaryFault(
+  standby: pg.Client,
+  primary: pg.Client,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const [of, behind] = [await readHistory(primary, signal), await readHistory(standby, signal)];
+  if (of.isStandby) return 'settle_url names a standby, not the primary';
+  if (of.systemId !== behind.systemId) return 'settle_url names the primary of another cluster';
+  return null;
+}
+
+/**
+ * Whether the standby follows the timeline that the primary writes. After a failover it may not for some
+ * minutes.
+ *
+ * @throws SluiceError `source.unavailable` if the primary is not the one that `position` is of
+ */
+export async function isSameTimeline(
+  standby: pg.Client,
+  primary: pg.Client,
+  position: Position,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const [of, behind] = [await readHistory(primary, signal), await readHistory(standby, signal)];
+  checkStart(of.serverStart, startOf(position));
+  return of.timeline === behind.timeline;
+}
+
+/** A place in what a primary writes, and when that primary was started: `0/1B9B6D8@1763960000.123`. */
+type Position = string;
+
+const startOf = (position: Position): string => position.split('@')[1] ?? '';
+
+function checkStart(found: string, expected: string): void {
+  if (found === expected) return;
+  throw new SluiceError('source.unavailable', 'another primary answers than before');
+}
+
+/**
+ * Where the primary will write next: every transaction that has ended is before it.
+ *
+ * @param serverStart of the primary at which they ended
+ * @throws SluiceError `source.unavailable` if another one answers
+ */
+export async function readPosition(
+  primary: pg.Client,
+  serverStart: string,
+  signal: AbortSignal,
+): Promise<Position> {
+  const [row] = await query<{
+    lsn: string;
+    pageBytes: number;
+    segmentBytes: number;
+    serverStart: string;
+  }>(
+    primary,
+    `SELECT ${START} AS "serverStart", pg_current_wal_insert_lsn()::text AS lsn, wal_block_size AS "pageBytes",
+            bytes_per_wal_segment AS "segmentBytes" FROM pg_control_init()`,
+    signal,
+  );
+  if (!row) throw new SluiceError('source.unavailable', 'the primary gave no position');
+  checkStart(row.serverStart, serverStart);
+  return `${lastRecordEnd(row.lsn, row.pageBytes, row.segmentBytes)}@${serverStart}`;
+}
+
+/** Bytes of a WAL page's header, and of the header of a segment's first page. */
+const pageHeader = 24n;
+const segmentHeader = 40n;
+
+/**
+ * The end of the last record before an insert position. At the start of a page the insert position is after
+ * the page's header, but replay ends before it: without this we would wait for an idle primary forever.
+ */
+export function lastRecordEnd(lsn: string, pageBytes: number, segmentBytes: number): string {
+  const [high = '0', low = '0'] = lsn.split('/');
+  const position = (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`);
+  const inSegment = position % BigInt(segmentBytes);
+  const inPage = position % BigInt(pageBytes);
+  const header =
+    inSegment === segmentHeader ? segmentHeader : inPage === pageHeader ? pageHeader : 0n;
+  const end = position - header;
+  return `${(end >> 32n).toString(16)}/${(end & 0xffff_ffffn).toString(16)}`.toUpperCase();
+}
+
+/**
+ * Whether this server shows everything before `position`: a standby that has replayed it, or the primary itself.
+ * A standby that was promoted may lack some of it for ever.
+ */
+export async function hasReplayed(
+  client: pg.Client,
+  position: Position,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const [row] = await query<{ done: boolean }>(
+    client,
+    `SELECT CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_replay_lsn() >= $1::pg_lsn, false)
+                 ELSE ${START} = $2 END AS done`,
+    signal,
+    [position.split('@')[0], startOf(position) ?? ''],
+  );
+  return row?.done ?? false;
+}

@@ -1,0 +1,388 @@
+import type { Column, RowBlock } from '../../../foundation/domain/row-block.ts';
+import { allocateBlock, type BlockMemory, growBytes, growPositions } from './block-memory.ts';
+import { CopyFormatError } from './copy-format-error.ts';
+import { RowSkimmer } from './row-skimmer.ts';
+import { type TieFields, TieOrder } from './tie-order.ts';
+
+/** `PGCOPY\n\377\r\n\0`, then int32 flags, then int32 length of a header extension. */
+const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
+const FIXED_HEADER_BYTES = SIGNATURE.length + 8;
+/** Bits 16–31 of the flags are critical: a reader that does not know one must stop. */
+const CRITICAL_FLAGS = 0xffff0000;
+const TRAILER = 0xffff;
+/** Maximum size of a PostgreSQL value; a longer one means a broken stream. */
+const MAX_FIELD_BYTES = 0x40000000;
+/** Room after a large value, so that the small fields after it need no further growth. */
+const GROWTH_BYTES = 65_536;
+/** Memory of the first block at the start: most runs have few rows. */
+const FIRST_BYTES = 32_768;
+
+/** A message of the protocol: its kind, then int32 length without the kind, then its bytes. */
+const COPY_DATA = 0x64;
+const MESSAGE_HEAD_BYTES = 5;
+
+/** Maximum bytes that are few. */
+const SHORT_BYTES = 96;
+
+/** Before the first field of a row: the number of fields, and the length of the first. */
+const ROW_HEAD_BYTES = 6;
+
+/** Memory that was given out as a block. */
+interface Lent {
+  readonly memory: BlockMemory;
+  readonly block: { bytes: Buffer };
+}
+
+const noBytes = Buffer.alloc(0);
+
+/** A row block with fields that the encoders do not see. */
+export interface SourceBlock extends RowBlock {
+  /** Its memory needed a permit. */
+  readonly isLarge: boolean;
+  /** Like `offsets` and `lengths`, for the columns after `columns`. */
+  readonly hiddenOffsets: Int32Array;
+  readonly hiddenLengths: Int32Array;
+}
+
+export interface RowLimits {
+  /** Number of fields after those of `columns` in each row. */
+  readonly hidden?: number;
+  /** A larger row is refused by its field lengths, and never held. */
+  readonly maxRowBytes?: number;
+  /** A row that needs more is held only after `permit`. */
+  readonly freeBytes?: number;
+  /** Rows come sorted by a moment, and leave sorted by key too. There must be a column. */
+  readonly ties?: TieFields | undefined;
+}
+
+/**
+ * Cuts a COPY-binary byte stream into row blocks of at most `blockBytes`; only a row that is larger makes a
+ * larger block. The cuts depend on the bytes alone, not on the chunks: the same rows always give the same
+ * blocks. Format: https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT
+ *
+ * A block's memory is reused once it is released: a run of any length needs only that of a few blocks.
+ */
+export class RowBlockBuilder {
+  readonly #columns: readonly Column[];
+  readonly #hidden: number;
+  readonly #blockBytes: number;
+  readonly #maxRowBytes: number;
+  readonly #freeBytes: number;
+  /** How large the block may become now. */
+  #permittedBytes: number;
+  /** The size that the row at `#rowStart` needs; null unless it waits for a permit. */
+  #wantedBytes: number | null = null;
+  /** Reads past a row that is too large; null while there is none. */
+  #skimmer: RowSkimmer | null = null;
+  #ready: SourceBlock[] = [];
+  /** The block being filled, those given out (in order), and those that came back. */
+  #memory: BlockMemory;
+  readonly #lent: Lent[] = [];
+  readonly #spare: BlockMemory[] = [];
+  #end = 0;
+  /** Start of the first incomplete row; the bytes before it are parsed. */
+  #rowStart = 0;
+  /** The row at `#rowStart` is known to reach at least this far. */
+  #rowReach = 0;
+  #rows = 0;
+  #headerSeen = false;
+  #trailerSeen = false;
+  #totalRows = 0;
+  readonly #ties: TieOrder | null;
+  #givenUpAt: number | null = null;
+
+  constructor(columns: readonly Column[], blockBytes: number, limits: RowLimits = {}) {
+    const { hidden = 0, maxRowBytes = MAX_FIELD_BYTES, freeBytes = MAX_FIELD_BYTES } = limits;
+    const { ties } = limits;
+    this.#ties = ties ? new TieOrder(columns.length, hidden, ties) : null;
+    this.#maxRowBytes = maxRowBytes;
+    this.#freeBytes = freeBytes;
+    this.#permittedBytes = freeBytes;
+    this.#columns = columns;
+    this.#hidden = hidden;
+    this.#blockBytes = Math.max(blockBytes, 64);
+    this.#memory = this.#allocate(Math.min(FIRST_BYTES, this.#blockBytes));
+  }
+
+  get totalRows(): number {
+    return this.#totalRows;
+  }
+
+  /**
+   * How many rows left sorted before there were too many of one moment; no later row leaves. Null if all left.
+   */
+  get givenUpAt(): number | null {
+    return this.#givenUpAt;
+  }
+
+  /** The bytes for which `permit` must be called before `append` continues; null if it takes all. */
+  get wantedBytes(): number | null {
+    return this.#wantedBytes;
+  }
+
+  /** Allows the row at hand to take the memory that it wants. */
+  permit(): void {
+    this.#permittedBytes = this.#wantedBytes ?? this.#permittedBytes;
+    this.#wantedBytes = null;
+  }
+
+  /**
+   * Takes `chunk[start, end)`; the bytes are copied.
+   *
+   * @returns where it stopped: before `end` if a row needs a permit
+   * @throws CopyFormatError, RowTooLargeError
+   */
+  append(chunk: Buffer, start: number, end: number): number {
+    let from = start;
+    while (from < end) {
+      if (this.#skimmer) {
+        this.#skimmer.skim(chunk, from, end);
+        return end;
+      }
+      const { bytes } = this.#memory;
+      const room = bytes.length - this.#end;
+      if (room === 0) {
+        this.#makeRoom();
+        if (this.#wantedBytes !== null) return from;
+        continue;
+      }
+      const to = Math.min(end, from + room);
+      chunk.copy(bytes, this.#end, from, to);
+      this.#end += to - from;
+      from = to;
+    }
+    return end;
+  }
+
+  /**
+   * Takes CopyData messages of few bytes that are whole, from `start` of a chunk on. Four bytes at a time: a call of
+   * copy for each takes longer.
+   *
+   * @returns where another message begins: of many bytes, of another kind, cut off, or one that needs room
+   */
+  appendShort(source: DataView, start: number): number {
+    if (this.#skimmer) return start;
+    const { view } = this.#memory;
+    // The last word may have three bytes too many, which are written over.
+    const last = source.byteLength - 3;
+    const full = view.byteLength - 3;
+    let at = start;
+    let to = this.#end;
+    while (at + MESSAGE_HEAD_BYTES <= last && source.getUint8(at) === COPY_DATA) {
+      const length = source.getInt32(at + 1) - 4;
+      const from = at + MESSAGE_HEAD_BYTES;
+      const isShort = length >= 0 && length <= SHORT_BYTES;
+      if (!isShort || from + length > last || to + length > full) break;
+      for (let index = 0; index < length; index += 4) {
+        view.setInt32(to + index, source.getInt32(from + index, true), true);
+      }
+      to += length;
+      at = from + length;
+    }
+    this.#end = to;
+    return at;
+  }
+
+  /** Takes the blocks that are complete. */
+  take(): SourceBlock[] {
+    const ready = this.#ready;
+    if (ready.length > 0) this.#ready = [];
+    return ready;
+  }
+
+  /** The oldest block that was taken is no longer read. */
+  release(): void {
+    const lent = this.#lent.shift();
+    if (lent?.memory.bytes.length === this.#blockBytes) this.#spare.push(lent.memory);
+    // Memory that a large row has enlarged is not kept, even if a suspended function still has the block.
+    else if (lent) lent.block.bytes = noBytes;
+  }
+
+  /** Ends the stream. @returns the last blocks. @throws CopyFormatError if bytes are missing. */
+  finish(): SourceBlock[] {
+    this.#parse();
+    this.#skimmer?.fail();
+    if (!this.#trailerSeen) throw new CopyFormatError('the row stream ended before its trailer');
+    if (this.#rows > 0 && this.#givenUpAt === null) this.#emit();
+    return this.take();
+  }
+
+  /** The buffer is full: grows it to a block, passes on its whole rows, or grows it for a row larger than a block. */
+  #makeRoom(): void {
+    const { bytes: given } = this.#memory;
+    if (given.length < this.#blockBytes) {
+      growBytes(this.#memory, this.#blockBytes, this.#end);
+      return;
+    }
+    this.#parse();
+    if (this.#skimmer) return;
+    if (this.#rows === 0 && this.#rowStart === 0) {
+      const { bytes } = this.#memory;
+      const size = Math.max(bytes.length * 1.25, this.#rowReach) + GROWTH_BYTES;
+      if (size > this.#permittedBytes) {
+        // Enough for most rows of several large fields: two of them should not wait for each other.
+        this.#wantedBytes = Math.min(Math.trunc(size * 2), this.#maxRowBytes + GROWTH_BYTES * 2);
+        if (this.#wantedBytes < size) this.#wantedBytes = Math.trunc(size);
+        return;
+      }
+      growBytes(this.#memory, Math.trunc(size), this.#end);
+      return;
+    }
+    if (this.#ties && this.#rows > 0 && this.#givenUpAt === null) this.#holdLastRun(this.#ties);
+    if (this.#givenUpAt === null) this.#emit();
+    else this.#dropRows();
+  }
+
+  /** Leaves the rows of the last moment to the next block: more of them may follow. Gives up if they are many. */
+  #holdLastRun(ties: TieOrder): void {
+    const first = ties.lastRun(this.#memory, this.#rows);
+    // Each row is read twice at most, on average.
+    if (first * 2 < this.#rows) {
+      this.#givenUpAt = this.#totalRows - this.#rows;
+      return;
+    }
+    this.#totalRows -= this.#rows - first;
+    this.#rows = first;
+    this.#rowStart =
+      (this.#memory.offsets[first * this.#columns.length] as number) - ROW_HEAD_BYTES;
+  }
+
+  #dropRows(): void {
+    this.#memory.bytes.copyWithin(0, this.#rowStart, this.#end);
+    this.#end -= this.#rowStart;
+    this.#rowStart = 0;
+    this.#rows = 0;
+  }
+
+  #emit(): void {
+    const { length } = this.#columns;
+    const { bytes, offsets, lengths, hiddenOffsets, hiddenLengths } = this.#memory;
+    const tail = bytes.subarray(this.#rowStart, this.#end);
+    if (this.#rows > 0) {
+      this.#ties?.sort(this.#memory, this.#rows);
+      const block = {
+        isLarge: bytes.length > this.#freeBytes,
+        columns: this.#columns,
+        rowCount: this.#rows,
+        bytes: bytes.subarray(0, this.#rowStart),
+        offsets: offsets.subarray(0, this.#rows * length),
+        lengths: lengths.subarray(0, this.#rows * length),
+        hiddenOffsets: hiddenOffsets.subarray(0, this.#rows * this.#hidden),
+        hiddenLengths: hiddenLengths.subarray(0, this.#rows * this.#hidden),
+      };
+      this.#ready.push(block);
+      this.#lent.push({ memory: this.#memory, block });
+    }
+    const needed = Math.max(this.#blockBytes, tail.length);
+    this.#permittedBytes = this.#freeBytes;
+    const spare = needed === this.#blockBytes ? this.#spare.pop() : undefined;
+    this.#memory = spare ?? this.#allocate(needed);
+    tail.copy(this.#memory.bytes);
+    this.#end = tail.length;
+    this.#rowStart = 0;
+    this.#rows = 0;
+  }
+
+  #allocate(size: number): BlockMemory {
+    return allocateBlock(size, this.#columns.length, this.#hidden);
+  }
+
+  /** Records the fields of every whole row, and handles header and trailer. */
+  #parse(): void {
+    if (this.#skimmer || (!this.#headerSeen && !this.#parseHeader())) return;
+    while (!this.#trailerSeen && this.#parseRow()) {
+      this.#rows += 1;
+      this.#totalRows += 1;
+    }
+    if (this.#trailerSeen && this.#rowStart < this.#end) {
+      throw new CopyFormatError('bytes follow the trailer of the row stream');
+    }
+  }
+
+  #parseHeader(): boolean {
+    if (this.#end < FIXED_HEADER_BYTES) return false;
+    const { bytes } = this.#memory;
+    if (bytes.compare(SIGNATURE, 0, SIGNATURE.length, 0, SIGNATURE.length) !== 0) {
+      throw new CopyFormatError('the row stream has no COPY signature');
+    }
+    if ((bytes.readUInt32BE(SIGNATURE.length) & CRITICAL_FLAGS) !== 0) {
+      throw new CopyFormatError('the row stream has flags that are not known');
+    }
+    const headerBytes = FIXED_HEADER_BYTES + bytes.readUInt32BE(SIGNATURE.length + 4);
+    this.#rowReach = headerBytes;
+    if (this.#end < headerBytes) return false;
+    this.#headerSeen = true;
+    this.#rowStart = headerBytes;
+    return true;
+  }
+
+  /** @returns whether there was a whole row at `#rowStart`; it is then recorded */
+  #parseRow(): boolean {
+    const { bytes, view } = this.#memory;
+    const end = this.#end;
+    const width = this.#columns.length;
+    let at = this.#rowStart;
+    this.#rowReach = at + 2;
+    if (at + 2 > end) return false;
+    const fields = view.getUint16(at);
+    at += 2;
+    if (fields === TRAILER) {
+      this.#trailerSeen = true;
+      this.#rowStart = at;
+      return false;
+    }
+    const hidden = this.#hidden;
+    if (fields !== width + hidden) {
+      throw new CopyFormatError(`a row has ${fields} fields, ${width + hidden} were described`);
+    }
+    const rows = this.#rows;
+    if (rows * width + width > this.#memory.offsets.length)
+      growPositions(this.#memory, width, this.#hidden);
+    const { offsets, lengths, hiddenOffsets, hiddenLengths } = this.#memory;
+    at = this.#parseFields(at, offsets, lengths, rows * width, width);
+    if (at >= 0 && hidden > 0) {
+      at = this.#parseFields(at, hiddenOffsets, hiddenLengths, rows * hidden, hidden);
+    }
+    const reach = at < 0 ? this.#rowReach : at;
+    if (reach - this.#rowStart > this.#maxRowBytes) {
+      this.#skimmer = new RowSkimmer();
+      this.#skimmer.skim(bytes, this.#rowStart, end);
+      return false;
+    }
+    if (at < 0) return false;
+    this.#rowStart = at;
+    return true;
+  }
+
+  /** @returns where the fields end, or -1 if they are not whole */
+  #parseFields(
+    start: number,
+    offsets: Int32Array,
+    lengths: Int32Array,
+    first: number,
+    count: number,
+  ): number {
+    const { view } = this.#memory;
+    const end = this.#end;
+    let at = start;
+    for (let index = first; index < first + count; index += 1) {
+      if (at + 4 > end) {
+        this.#rowReach = at + 4;
+        return -1;
+      }
+      const length = view.getInt32(at);
+      at += 4;
+      offsets[index] = at;
+      lengths[index] = length;
+      if (length < -1 || length > MAX_FIELD_BYTES) {
+        throw new CopyFormatError(`a field has the impossible length ${length}`);
+      }
+      if (length > 0) at += length;
+      if (at > end) {
+        this.#rowReach = at;
+        return -1;
+      }
+    }
+    return at;
+  }
+}

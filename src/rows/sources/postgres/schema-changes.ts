@@ -1,0 +1,127 @@
+import type pg from 'pg';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { Model, ModelColumn } from '../../../foundation/domain/model.ts';
+import { typeOidOf } from './catalog.ts';
+import type { DescribedColumn } from './column-types.ts';
+
+/** A column whose type in the database is not that of the model. */
+export interface TypeChange {
+  readonly column: string;
+  /** In the model. */
+  readonly declared: string;
+  /** In the database. */
+  readonly found: string;
+}
+
+/** The type that a column is sent with in place of its own. */
+export interface WiderType {
+  readonly typeOid: number;
+  readonly sourceType: string;
+  /** As SQL prints it. */
+  readonly sql: string;
+}
+
+/**
+ * The columns that have another type than the model says. Modifiers count only for numeric, if the model has one: they decide
+ * how a file stores it. The server is asked only about names that differ: a type of the model may be a domain, or another spelling.
+ *
+ * @param found the same columns as the server described them
+ */
+export async function findTypeChanges(
+  client: pg.Client,
+  columns: readonly ModelColumn[],
+  found: readonly DescribedColumn[],
+  signal: AbortSignal,
+): Promise<readonly TypeChange[]> {
+  const changes: TypeChange[] = [];
+  for (const [index, { name, sourceType: declared }] of columns.entries()) {
+    const real = found[index];
+    if (!real || isSame(declared, real.sourceType)) continue;
+    const asks = !numericModifier(declared) || !numericModifier(real.sourceType);
+    if (asks && (await typeOidOf(client, declared, signal)) === real.typeOid) continue;
+    changes.push({ column: name, declared, found: real.sourceType });
+  }
+  return changes;
+}
+
+const withoutModifier = (type: string) => type.replace(/\([^)]*\)/, '').trim();
+
+const numericModifier = (type: string): readonly [number, number] | null => {
+  const [, precision, scale] = /^(?:numeric|decimal)\((\d+),\s*(\d+)\)$/i.exec(type.trim()) ?? [];
+  return precision === undefined ? null : [Number(precision), Number(scale)];
+};
+
+function isSame(declared: string, found: string): boolean {
+  const [one, other] = [numericModifier(declared), numericModifier(found)];
+  if (one && other) return one.join() === other.join();
+  return withoutModifier(declared) === withoutModifier(found);
+}
+
+/** Each type can hold every value of those before it. */
+const families: readonly (readonly string[])[] = [
+  ['smallint', 'integer', 'bigint'],
+  ['real', 'double precision'],
+];
+
+const sqlNames: Readonly<Record<string, WiderType>> = {
+  integer: { typeOid: 23, sourceType: 'integer', sql: 'pg_catalog.int4' },
+  bigint: { typeOid: 20, sourceType: 'bigint', sql: 'pg_catalog.int8' },
+  'double precision': { typeOid: 701, sourceType: 'double precision', sql: 'pg_catalog.float8' },
+};
+
+/** Types that files store in the same way. */
+const texts: ReadonlySet<string> = new Set(['text', 'character varying', 'name']);
+
+/** Which of the two can hold all values of the other; null if neither can. */
+function widerOf({ declared, found }: TypeChange): 'found' | 'declared' | null {
+  if (texts.has(withoutModifier(declared)) && texts.has(withoutModifier(found))) return 'found';
+  const [before, now] = [numericModifier(declared), numericModifier(found)];
+  if (before && now) {
+    if (before[1] !== now[1]) return null;
+    return now[0] > before[0] ? 'found' : 'declared';
+  }
+  const family = families.find((types) => types.includes(declared) && types.includes(found));
+  if (!family) return null;
+  return family.indexOf(found) > family.indexOf(declared) ? 'found' : 'declared';
+}
+
+function typeNamed(declared: string): WiderType | null {
+  const modifier = numericModifier(declared);
+  if (!modifier) return sqlNames[declared] ?? null;
+  const sourceType = `numeric(${modifier.join()})`;
+  return { typeOid: 1700, sourceType, sql: `pg_catalog.${sourceType}` };
+}
+
+/** Why the model allows no export with this type; null if it does. */
+export function describeTypeFault(model: Model, change: TypeChange): string | null {
+  const { onSchemaChange: policy = 'fail' } = model;
+  if (policy === 'follow' || (policy === 'widen' && widerOf(change) !== null)) return null;
+  const { column, declared, found } = change;
+  const detail = `column ${column} is ${found} in the database, but ${declared} in the model ${model.name}`;
+  return policy === 'widen' ? `${detail}, and neither type is wider` : detail;
+}
+
+/**
+ * @returns the columns to be sent with the wider type of the model
+ * @throws SluiceError `source.schema_changed` if the model does not allow one of the changes
+ */
+export function applyTypeChanges(
+  model: Model,
+  changes: readonly TypeChange[],
+): ReadonlyMap<string, WiderType> {
+  const faults = changes.flatMap((change) => describeTypeFault(model, change) ?? []);
+  if (faults.length > 0) throw new SluiceError('source.schema_changed', faults.join('; '));
+  if (model.onSchemaChange !== 'widen') return new Map();
+  return new Map(
+    changes.flatMap((change): [string, WiderType][] => {
+      const wider = widerOf(change) === 'declared' ? typeNamed(change.declared) : null;
+      // Keys are compared by their bytes.
+      return wider && !model.keyColumns.includes(change.column) ? [[change.column, wider]] : [];
+    }),
+  );
+}
+
+/** For the log of a run. */
+export function describeTypeChange({ column, declared, found }: TypeChange): string {
+  return `The type of column ${column} has changed: it is ${found} in the database, and ${declared} in the model. on_schema_change allows it.`;
+}

@@ -1,0 +1,194 @@
+import { setTimeout as delay, setImmediate } from 'node:timers/promises';
+import type pg from 'pg';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { closeConnection, destroyConnection, keepsAlive } from './connection.ts';
+import { toSourceError } from './errors.ts';
+import { type Look, readLook } from './live-transactions.ts';
+import { SettleMemory } from './settle-memory.ts';
+
+export interface SharedServerOptions {
+  /** Opens the one connection. */
+  readonly connect: (signal: AbortSignal) => Promise<pg.Client>;
+  /** The longest pause between two looks of those that wait. */
+  readonly pollMs: number;
+  /** How long the connection stays open after the last use. */
+  readonly keepMs: number;
+  /** Maximum time of one piece of work. */
+  readonly patienceMs: number;
+  /** Called for each look. */
+  readonly onLook: () => void;
+  /** A clock in ms that never goes back, for what is remembered; default: this process's. */
+  readonly now?: () => number;
+}
+
+/**
+ * One server with one connection for all intervals that settle at the same time: they share its looks. An
+ * abort of one leaves the others alone. If the connection is lost, all of them fail.
+ */
+export class SharedServer {
+  readonly #options: SharedServerOptions;
+  readonly memory: SettleMemory;
+  #client: Promise<pg.Client> | null = null;
+  /** Whether the connection has served one of those that use it now. */
+  #isProven = false;
+  #users = 0;
+  #serverStart: string | null = null;
+  #failures = 0;
+  #failure: unknown;
+  #closing: NodeJS.Timeout | null = null;
+  #next: Promise<Look> | null = null;
+  #last: Promise<unknown> = Promise.resolve();
+  #beat: Promise<unknown> | null = null;
+
+  constructor(options: SharedServerOptions) {
+    this.#options = options;
+    this.memory = new SettleMemory(options.now);
+  }
+
+  /** Keeps the connection open, once there is one, until `work` has ended. */
+  async hold<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#closing) clearTimeout(this.#closing);
+    this.#closing = null;
+    this.#users += 1;
+    this.#client?.then((client) => keepsAlive(client, true)).catch(() => {});
+    try {
+      return await work();
+    } finally {
+      this.#users -= 1;
+      if (this.#users === 0) this.#rest();
+    }
+  }
+
+  /** A look that begins after the call. All that ask before it begins get the same. */
+  look(signal: AbortSignal): Promise<Look> {
+    if (this.#next === null) {
+      const look = this.#last
+        .then(() => setImmediate())
+        .then(() => {
+          this.#next = null;
+          this.#options.onLook();
+          return this.#run(readLook);
+        })
+        .then((seen) => {
+          this.#serverStart = seen.isStandby ? null : seen.serverStart;
+          this.memory.prune(seen);
+          return seen;
+        });
+      this.#next = look;
+      this.#last = look.catch(() => {});
+    }
+    return unlessAborted(this.#next, signal);
+  }
+
+  /** Runs queries on the connection, after all that was asked for before. */
+  use<T>(
+    signal: AbortSignal,
+    work: (client: pg.Client, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const failures = this.#failures;
+    const done = this.#last.then(() => {
+      // What waited for its turn behind a failure has it too, and does not wait for another time-out.
+      if (this.#failures !== failures) throw this.#failure;
+      return this.#run(work);
+    });
+    this.#last = done.catch(() => {});
+    return unlessAborted(done, signal);
+  }
+
+  /** A pause that all have in common: it ends when the one that began first ends. */
+  pause(signal: AbortSignal): Promise<unknown> {
+    this.#beat ??= delay(this.#options.pollMs).then(() => {
+      this.#beat = null;
+    });
+    return unlessAborted(this.#beat, signal);
+  }
+
+  /** When the server of the last look was started; null if it was a standby, or not known. */
+  get serverStart(): string | null {
+    return this.#serverStart;
+  }
+
+  /** Whether others wait for the next look already. */
+  get hasBeat(): boolean {
+    return this.#beat !== null;
+  }
+
+  /** Only a connection that was idle may be replaced: no interval that settles has learnt anything from it. */
+  async #run<T>(work: (client: pg.Client, signal: AbortSignal) => Promise<T>): Promise<T> {
+    const before = this.#client;
+    const mayReplace = before !== null && !this.#isProven;
+    try {
+      return await this.#attempt(work);
+    } catch (error) {
+      if (mayReplace && toSourceError(error).code === 'source.unavailable') {
+        return this.#attempt(work);
+      }
+      this.#failures += 1;
+      this.#failure = error;
+      throw error;
+    }
+  }
+
+  async #attempt<T>(work: (client: pg.Client, signal: AbortSignal) => Promise<T>): Promise<T> {
+    const patience = new AbortController();
+    const timer = setTimeout(
+      () => patience.abort(new SluiceError('source.timeout')),
+      this.#options.patienceMs,
+    );
+    this.#client ??= this.#connect(patience.signal);
+    const connecting = this.#client;
+    try {
+      const done = await work(await connecting, patience.signal);
+      this.#isProven = true;
+      return done;
+    } catch (error) {
+      this.#drop(connecting);
+      connecting.then(destroyConnection, () => {});
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #connect(signal: AbortSignal): Promise<pg.Client> {
+    const connecting = this.#options.connect(signal);
+    connecting.then(
+      (client) => client.once('end', () => this.#drop(connecting)),
+      () => {},
+    );
+    return connecting;
+  }
+
+  #drop(connecting: Promise<pg.Client>): void {
+    this.memory.forgetSettled();
+    if (this.#client === connecting) this.#client = null;
+  }
+
+  #rest(): void {
+    this.#isProven = false;
+    const { keepMs } = this.#options;
+    if (keepMs === 0) {
+      void this.#close();
+      return;
+    }
+    this.#client?.then((client) => keepsAlive(client, false)).catch(() => {});
+    this.#closing = setTimeout(() => void this.#close(), keepMs).unref();
+  }
+
+  async #close(): Promise<void> {
+    const client = this.#client;
+    this.#client = null;
+    const open = await client?.catch(() => null);
+    if (open) await closeConnection(open);
+  }
+}
+
+/** The promise's result, or the signal's reason if that comes first. */
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}

@@ -1,0 +1,176 @@
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { type Column, copyBlock, type RowBlock } from '../../../foundation/domain/row-block.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import type { SettledAt, SnapshotOptions } from './begin-snapshot.ts';
+import { KeyDigest } from './key-digest.ts';
+import type { PlanSelect } from './plan.ts';
+import { openSnapshot } from './snapshot.ts';
+
+/** How long runs of a model read in short snapshots after a conflict. */
+const rememberedMs = 3_600_000;
+/** Bytes of rows that are held until their snapshot has ended: part of the memory that each run has. */
+const heldBytes = 2 * 2 ** 20;
+/** The first part of an interval; later parts are shorter or longer, as it goes. */
+const firstPartMs = 60_000;
+
+/** The models whose reads a standby has ended lately, because it had to replay what they still read. */
+export class Conflicts {
+  readonly #until = new Map<string, number>();
+
+  note(model: string): void {
+    this.#until.set(model, performance.now() + rememberedMs);
+  }
+
+  has(model: string): boolean {
+    return (this.#until.get(model) ?? 0) > performance.now();
+  }
+}
+
+/** What all parts are opened with. */
+interface ShortReading {
+  readonly options: SnapshotOptions;
+  readonly plan: PlanSelect;
+  readonly request: SourceRequest;
+  readonly settled: SettledAt;
+}
+
+/** As `openSnapshot`, in parts: for a standby that ends longer reads. Not for a request of keys. */
+export async function openShortReads(
+  reading: ShortReading,
+  signal: AbortSignal,
+): Promise<SourceSnapshot> {
+  const { start } = reading.request.interval;
+  // Says what the rows look like, and is older than all parts.
+  const first = await openPart(reading, { start, end: start + 1 }, signal);
+  await first.close();
+  return new ShortReads(reading, first);
+}
+
+const openPart = (
+  { options, plan, request, settled }: ShortReading,
+  interval: DataInterval,
+  signal: AbortSignal,
+) => openSnapshot(options, plan, { ...request, interval }, settled, signal);
+
+/**
+ * The rows of an interval, each part of it in a snapshot that ends before its rows are passed on, however slow the destination
+ * is. The interval has settled, so every later snapshot has all its rows. A row that is changed meanwhile is as its part
+ * found it; a row whose interval column is changed meanwhile may be in two parts, or in none.
+ */
+class ShortReads implements SourceSnapshot {
+  readonly columns;
+  readonly hasDays;
+  readonly typeChanges;
+  readonly keyPlaces;
+  readonly showsKeys;
+  readonly snapshot;
+  readonly projection;
+  readonly slices: readonly Slice[];
+  readonly #reading: ShortReading;
+  readonly #keys = new KeyDigest();
+  readonly #hasKeys: boolean;
+  #counted = 0;
+  #isWhole = false;
+
+  constructor(reading: ShortReading, first: SourceSnapshot) {
+    this.columns = first.columns;
+    this.hasDays = first.hasDays;
+    this.typeChanges = first.typeChanges;
+    this.keyPlaces = first.keyPlaces;
+    this.showsKeys = first.showsKeys;
+    this.snapshot = first.snapshot;
+    this.projection = first.projection;
+    this.slices = [reading.request.interval];
+    this.#reading = reading;
+    this.#hasKeys = first.keySet() !== null;
+  }
+
+  get totalCount(): number | null {
+    return this.#isWhole ? this.#counted : null;
+  }
+
+  async countRows(): Promise<number> {
+    if (!this.#isWhole) throw new Error('each part is counted when it is read');
+    return this.#counted;
+  }
+
+  keySet(): KeySet | null {
+    return this.#hasKeys ? { digest: this.#keys.read(), count: this.#keys.count } : null;
+  }
+
+  readKeySet(): Promise<KeySet> {
+    throw new Error('there is no snapshot of all parts');
+  }
+
+  share(): Promise<SourceSnapshot> {
+    throw new Error('there is no snapshot of all parts');
+  }
+
+  async *read({ start: from, end: to }: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
+    let lengthMs = firstPartMs;
+    for (let start = from; start < to; ) {
+      const part = { start, end: Math.min(start + lengthMs, to) };
+      const partMs = part.end - part.start;
+      const isShortest = partMs <= 1;
+      try {
+        // Rows of one moment cannot be cut: they are passed on as they come.
+        if (isShortest) yield* this.#passOn(part, signal);
+        else yield* await this.#hold(part, signal);
+        start = part.end;
+        lengthMs = partMs * 2;
+      } catch (error) {
+        const isConflict = (error as SluiceError).code === 'source.recovery_conflict';
+        if (isShortest || !(isConflict || error === tooMany)) throw error;
+        lengthMs = Math.ceil(partMs / 2);
+      }
+    }
+    this.#isWhole = true;
+  }
+
+  async close(): Promise<void> {}
+
+  /** The rows of a part, whose snapshot has ended. @throws `tooMany` */
+  async #hold(part: DataInterval, signal: AbortSignal): Promise<readonly RowBlock[]> {
+    const blocks: RowBlock[] = [];
+    let bytes = 0;
+    for await (const block of this.#passOn(part, signal)) {
+      bytes += block.bytes.length;
+      if (bytes > heldBytes) throw tooMany;
+      blocks.push(copyBlock(block));
+    }
+    return blocks;
+  }
+
+  /** Adds up what the part has only if all of it was read. */
+  async *#passOn(part: DataInterval, signal: AbortSignal): AsyncGenerator<RowBlock> {
+    const snapshot = await openPart(this.#reading, part, signal);
+    let rows = 0;
+    try {
+      if (!isSame(snapshot.columns, this.columns)) {
+        throw new SluiceError('source.unavailable', 'the columns changed while they were read');
+      }
+      for (const slice of snapshot.slices) {
+        for await (const block of snapshot.read(slice, signal)) {
+          rows += block.rowCount;
+          yield block;
+        }
+      }
+      const counted = await snapshot.countRows(signal);
+      if (counted !== rows) {
+        const detail = `${counted} rows were counted, but ${rows} were read`;
+        throw new SluiceError('source.count_mismatch', detail);
+      }
+      this.#counted += counted;
+      this.#keys.merge(snapshot.keys);
+    } finally {
+      await snapshot.close();
+    }
+  }
+}
+
+/** A part has more rows than may be held. */
+const tooMany = new Error('too many rows to be held');
+
+const isSame = (one: readonly Column[], other: readonly Column[]): boolean =>
+  JSON.stringify(one) === JSON.stringify(other);

@@ -1,0 +1,36 @@
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import { manyRows, type Slice } from '../source.ts';
+
+/** A slice of fewer rows is not worth a statement of its own. */
+const rowsPerSlice = 1_000;
+
+/** The slices of an interval with so many rows or more are the same. */
+const maxCounted = 200_000;
+
+/** So many rows are counted at most: with more, `sliceInterval` makes the same slices. */
+export function countLimit(interval: DataInterval, sliceMs: number): number {
+  const slices = Math.ceil((interval.end - interval.start) / sliceMs);
+  return Math.min(maxCounted, Math.max(manyRows, slices * rowsPerSlice));
+}
+
+/**
+ * Cuts the interval into slices from its start; the last slice may be shorter. Without rows there are none.
+ * Slices of few rows are joined, so that there are at most as many as thousands of rows, rounded up.
+ *
+ * @param sliceMs how long a slice is at least
+ * @param counted rows of the interval, or as many of them as were counted
+ */
+export function sliceInterval(
+  interval: DataInterval,
+  sliceMs: number,
+  counted: number,
+): readonly Slice[] {
+  const lengthMs = interval.end - interval.start;
+  const most = Math.ceil(Math.min(counted, maxCounted) / rowsPerSlice);
+  const joined = most === 0 ? 0 : Math.max(1, Math.ceil(Math.ceil(lengthMs / sliceMs) / most));
+  const slices: Slice[] = [];
+  for (let start = interval.start; joined > 0 && start < interval.end; start += joined * sliceMs) {
+    slices.push({ start, end: Math.min(start + joined * sliceMs, interval.end) });
+  }
+  return slices;
+}

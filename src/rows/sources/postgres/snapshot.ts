@@ -1,0 +1,326 @@
+import type pg from 'pg';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { RowBlock } from '../../../foundation/domain/row-block.ts';
+import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import { begin, type SnapshotOptions, type View } from './begin-snapshot.ts';
+import {
+  closeConnection,
+  destroyConnection,
+  nameColumns,
+  query,
+  serverVersionOf,
+} from './connection.ts';
+import { findCulprit } from './culprit.ts';
+import { toSourceError } from './errors.ts';
+import {
+  findHidden,
+  isViewSql,
+  type ReadRelation,
+  rowsHidden,
+  rowsHiddenSql,
+} from './hidden-rows.ts';
+import { KeyDigest } from './key-digest.ts';
+import { readKeySet } from './key-set.ts';
+import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
+import { readSlice } from './read-slice.ts';
+import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
+import { nameLargeRow } from './row-too-large.ts';
+import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
+import { countLimit, sliceInterval } from './slices.ts';
+
+/** Tables may be replaced while a snapshot is taken: then another one is taken. Maximum of all. */
+const maxSnapshots = 5;
+
+/**
+ * Opens the transaction, describes and counts, in one round trip. Throws SluiceError.
+ *
+ * @param settled the server at which its interval settled
+ */
+export async function openSnapshot(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  settled: View,
+  signal: AbortSignal,
+): Promise<PostgresSnapshot> {
+  for (let taken = 1; taken <= maxSnapshots; taken += 1) {
+    const opened = await takeSnapshot(options, plan, request, settled, signal);
+    if (opened) return new PostgresSnapshot(opened, request);
+  }
+  throw tablesReplaced();
+}
+
+/** @returns null if a table was replaced meanwhile, so that the snapshot may lack rows */
+async function takeSnapshot(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  settled: View,
+  signal: AbortSignal,
+): Promise<Opened | null> {
+  const { model, relation, describeSql, countSql, used, select } = plan(request);
+  // Keys are compared in number, and may not be read at all.
+  const limit = request.select === 'keys' ? null : countLimit(request.interval, options.sliceMs);
+  const statements = [
+    { sql: describeSql, describeOnly: true },
+    { sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${checksSql(relation)}` },
+    ...(used.describeSql === null ? [] : [{ sql: used.describeSql, describeOnly: true }]),
+  ];
+  const { client, pid, snapshot, serverStart, answers } = await begin(
+    options,
+    request.teamId,
+    settled,
+    statements,
+    signal,
+  );
+  try {
+    const [described, counted, types] = answers;
+    const [count, replaced, hidden, view] = counted?.rows[0] ?? [];
+    if (replaced === 't') {
+      await closeConnection(client);
+      return null;
+    }
+    const isPlain = hidden === 'f' && view === 'f';
+    const behind = isPlain ? null : await findHidden(client, relation, signal);
+    if (behind ?? hidden !== 'f') throw behind ?? rowsHidden(relation);
+    const rows = Number(count);
+    if (!Number.isSafeInteger(rows)) {
+      throw noCount();
+    }
+    const named = await nameColumns(client, described?.fields ?? [], signal);
+    const found = types ? await nameColumns(client, types.fields, signal) : named;
+    const changes = await findTypeChanges(client, used.columns, found, signal);
+    const planned = select(named, serverVersionOf(client), applyTypeChanges(model, changes));
+    const slices = sliceInterval(request.interval, options.sliceMs, rows);
+    const isCounted = rows !== limit;
+    // A name costs the server a file, and only a second connection needs it.
+    const isShared = slices.length > 1 || !isCounted;
+    const exported = isShared ? await exportSnapshot(client, signal) : null;
+    return {
+      options,
+      plan,
+      client,
+      pid,
+      select: planned,
+      typeChanges: changes.map(describeTypeChange),
+      counted: isCounted ? rows : null,
+      countSql: countSql(request.interval, null),
+      slices,
+      exported,
+      // Transaction ids are compared at the same start of the server only.
+      snapshot: `${snapshot}@${serverStart}`,
+      serverStart,
+    };
+  } catch (error) {
+    destroyConnection(client);
+    throw error;
+  }
+}
+
+/** SQL of three columns: whether a table was replaced, whether rows are hidden, and whether it is a view. */
+export const checksSql = (relation: ReadRelation): string =>
+  `${tablesReplacedSql(relation.name)} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${isViewSql(relation)} AS "view"`;
+
+interface Opened {
+  readonly options: SnapshotOptions;
+  readonly plan: PlanSelect;
+  readonly client: pg.Client;
+  readonly pid: number;
+  readonly select: SelectPlan;
+  readonly typeChanges: readonly string[];
+  /** All rows of the interval; null if they were too many to be counted first. */
+  readonly counted: number | null;
+  /** Counts them. */
+  readonly countSql: string;
+  readonly slices: readonly Slice[];
+  /** The name of the snapshot for other connections; null if none is needed. */
+  readonly exported: string | null;
+  readonly snapshot: string;
+  readonly serverStart: string;
+}
+
+/** Holds the transaction. Parallel reads get their own connections, which share its snapshot. */
+export class PostgresSnapshot implements SourceSnapshot {
+  readonly columns;
+  readonly hasDays: boolean;
+  readonly typeChanges;
+  readonly keyPlaces: readonly number[];
+  readonly showsKeys: boolean;
+  readonly snapshot: string;
+  readonly slices: readonly Slice[];
+  readonly projection;
+  readonly #opened: Opened;
+  readonly #request: SourceRequest;
+  readonly #idle: pg.Client[];
+  readonly #clients: Set<pg.Client>;
+  readonly #pids = new Map<pg.Client, number>();
+  readonly #endWatch: () => void;
+  /** Why the connections were given up; null if they were not. */
+  #excess: SluiceError | null = null;
+  /** Of the rows that were read so far. */
+  readonly keys = new KeyDigest();
+  #totalCount: number | null;
+  /** Slices that were not read to their end. */
+  readonly #unread: Set<Slice>;
+  /** Ends a count that nothing waits for. */
+  readonly #closed = new AbortController();
+
+  constructor(opened: Opened, request: SourceRequest) {
+    const { columns, keys } = opened.select;
+    this.columns = columns;
+    this.showsKeys = showsKeys(opened.select);
+    this.hasDays = opened.select.moment.type === 'date';
+    this.typeChanges = opened.typeChanges;
+    this.keyPlaces = keys?.places.filter((place) => place < columns.length) ?? [];
+    this.projection = opened.select.projection;
+    this.snapshot = opened.snapshot;
+    this.slices = opened.slices;
+    this.#opened = opened;
+    this.#request = request;
+    this.#totalCount = opened.counted;
+    this.#unread = new Set(opened.slices);
+    this.#idle = [opened.client];
+    this.#clients = new Set(this.#idle);
+    this.#pids.set(opened.client, opened.pid);
+    const watch = opened.options.watchHeld ?? (() => () => {});
+    this.#endWatch = watch({
+      pids: () => [...this.#clients].flatMap((client) => this.#pids.get(client) ?? []),
+      onExcess: (error) => this.#release(error),
+    });
+  }
+
+  /** Ends the transactions at once. Rows that are still to be read fail with the error. */
+  #release(error: SluiceError): void {
+    this.#excess = error;
+    this.#closed.abort(error);
+    this.#idle.length = 0;
+    for (const client of this.#clients) destroyConnection(client);
+    this.#clients.clear();
+  }
+
+  get totalCount(): number | null {
+    return this.#totalCount;
+  }
+
+  async countRows(asked: AbortSignal): Promise<number> {
+    if (this.#totalCount !== null) return this.#totalCount;
+    const signal = AbortSignal.any([asked, this.#closed.signal]);
+    // The idle connection is that of the reader.
+    const client = await (this.#unread.size > 0 ? this.#connect(signal) : this.#acquire(signal));
+    try {
+      const [row] = await query<{ count: string }>(client, this.#opened.countSql, signal);
+      const count = Number(row?.count ?? Number.NaN);
+      if (!Number.isSafeInteger(count)) throw noCount();
+      this.#totalCount = count;
+      return count;
+    } finally {
+      this.#clients.delete(client);
+      await closeConnection(client);
+    }
+  }
+
+  keySet(): KeySet | null {
+    if (this.#opened.select.keys === null) return null;
+    return { digest: this.keys.read(), count: this.keys.count };
+  }
+
+  async readKeySet(signal: AbortSignal): Promise<KeySet> {
+    const { options, select } = this.#opened;
+    const client = await this.#acquire(signal);
+    const found = await readKeySet(
+      client,
+      select,
+      this.#request.interval,
+      options.blockBytes,
+      signal,
+    ).catch((error: unknown) => {
+      this.#drop(client);
+      signal.throwIfAborted();
+      throw this.#excess ?? toSourceError(error);
+    });
+    this.#idle.push(client);
+    return found;
+  }
+
+  async share(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot> {
+    const { options, plan, serverStart: server } = this.#opened;
+    const client = await this.#acquire(signal);
+    const snapshot = await exportSnapshot(client, signal);
+    this.#idle.push(client);
+    return openSnapshot(options, plan, request, { snapshot, server }, signal);
+  }
+
+  async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
+    const { options, select } = this.#opened;
+    const { model } = this.#request;
+    const client = await this.#acquire(signal);
+    let whole = false;
+    try {
+      const reading = { options, model, select, keys: this.keys };
+      yield* readSlice(client, reading, slice, signal);
+      this.#unread.delete(slice);
+      whole = true;
+    } catch (error) {
+      // The search has the connection's place.
+      this.#drop(client);
+      signal.throwIfAborted();
+      if (this.#excess) throw this.#excess;
+      const named = nameLargeRow(error, select, options.maxRowBytes);
+      const found = await findCulprit(named, options, this.#opened.plan, this.#request, signal);
+      if (found.code === 'source.recovery_conflict') options.conflicts?.note(model);
+      throw found;
+    } finally {
+      // A slice that was not read to its end leaves a running statement: its connection is lost.
+      if (whole && !this.#excess) this.#idle.push(client);
+      else this.#drop(client);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#endWatch();
+    this.#closed.abort();
+    const { kept } = this.#opened.options;
+    const busy = [...this.#clients].filter((client) => !this.#idle.includes(client));
+    const idle = this.#idle.splice(0);
+    this.#clients.clear();
+    await Promise.all([
+      ...busy.map(closeConnection),
+      ...idle.map((client) => (kept ? kept.give(client) : closeConnection(client))),
+    ]);
+  }
+
+  async #acquire(signal: AbortSignal): Promise<pg.Client> {
+    return this.#idle.pop() ?? this.#connect(signal);
+  }
+
+  /** Another connection to the same snapshot. */
+  async #connect(signal: AbortSignal): Promise<pg.Client> {
+    if (this.#excess) throw this.#excess;
+    const { options, exported, serverStart: server } = this.#opened;
+    if (exported === null) throw new Error('the only slice is read a second time');
+    const { client, pid } = await begin(
+      options,
+      this.#request.teamId,
+      { snapshot: exported, server },
+      [],
+      signal,
+    );
+    this.#clients.add(client);
+    this.#pids.set(client, pid);
+    return client;
+  }
+
+  #drop(client: pg.Client): void {
+    this.#clients.delete(client);
+    destroyConnection(client);
+  }
+}
+
+const noCount = () => new SluiceError('source.unavailable', 'the server gave no count');
+
+async function exportSnapshot(client: pg.Client, signal: AbortSignal): Promise<string> {
+  const sql = 'SELECT pg_catalog.pg_export_snapshot() AS name';
+  const [row] = await query<{ name: string }>(client, sql, signal);
+  if (!row) throw new SluiceError('source.unavailable', 'the server gave no snapshot');
+  return row.name;
+}

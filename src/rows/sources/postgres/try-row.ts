@@ -1,0 +1,80 @@
+import type { Model } from '../../../foundation/domain/model.ts';
+import { quoteName } from '../../query/print.ts';
+import { relationOf } from '../../query/select.ts';
+import { anyInterval, type Source } from '../source.ts';
+import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { closeConnection, query } from './connection.ts';
+import { toSourceError } from './errors.ts';
+
+interface FoundRow {
+  readonly teamId: number;
+  /** Of its interval column, in milliseconds. */
+  readonly at: number;
+}
+
+/** Maximum time to look for a row, in seconds. */
+const searchSeconds = 8;
+
+/**
+ * Reads the newest row of a project as a run does: functions behind a view are called. Without a row, the statement is only planned.
+ *
+ * @param ofOthers whether a row of another project is read if the project has none
+ * @returns warnings: those of `describe`, and why no row was read although there may be one
+ * @throws SluiceError as a run does
+ */
+export async function tryRow(
+  source: Pick<Source, 'describe' | 'open'>,
+  options: SnapshotOptions,
+  model: Model,
+  teamId: number,
+  ofOthers: boolean,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const asked = { model: model.name, dslQuery: null, includeEvents: null, excludeEvents: null };
+  const { warnings } = await source.describe({ ...asked, teamId, interval: anyInterval }, signal);
+  const found = await findNewestRow(options, model, teamId, ofOthers, signal);
+  if (found === null) return warnings;
+  if (typeof found === 'string') return [...warnings, found];
+  const interval = { start: found.at, end: found.at + 1 };
+  const snapshot = await source.open({ ...asked, teamId: found.teamId, interval }, signal);
+  try {
+    for (const slice of snapshot.slices) {
+      for await (const _ of snapshot.read(slice, signal)) return warnings;
+    }
+    return warnings;
+  } finally {
+    await snapshot.close();
+  }
+}
+
+async function findNewestRow(
+  options: SnapshotOptions,
+  model: Model,
+  teamId: number,
+  ofOthers: boolean,
+  signal: AbortSignal,
+): Promise<FoundRow | string | null> {
+  const column = (name: string) => `source.${quoteName(name)}`;
+  const moment = `CAST(${column(model.intervalColumn)} AS pg_catalog.timestamptz)`;
+  const rowSql = (
+    rest: string,
+  ) => `SELECT t.team, pg_catalog.floor(pg_catalog.date_part('epoch', t.at) OPERATOR(pg_catalog.*) 1000) AS at
+    FROM (SELECT CAST(${column(model.tenantColumn)} AS pg_catalog.text) AS team, ${moment} AS at FROM ${relationOf(model)} AS source
+           WHERE pg_catalog.isfinite(${moment}) ${rest}) AS t`;
+  const ofProject = `AND ${column(model.tenantColumn)} = '${Number(teamId)}' ORDER BY ${column(model.intervalColumn)} DESC LIMIT 1`;
+  const limited = { ...options, statementTimeoutMs: searchSeconds * 1_000 };
+  const client = await beginSnapshot(limited, teamId, signal);
+  try {
+    for (const rest of ofOthers ? [ofProject, 'LIMIT 1'] : [ofProject]) {
+      const [row] = await query<{ team: string; at: number }>(client, rowSql(rest), signal);
+      if (row && /^\d{1,15}$/.test(row.team))
+        return { teamId: Number(row.team), at: Number(row.at) };
+    }
+    return null;
+  } catch (error) {
+    if (toSourceError(error).code !== 'source.timeout') throw error;
+    return `No row was found within ${searchSeconds} seconds, so none was read as a run reads it.`;
+  } finally {
+    await closeConnection(client);
+  }
+}

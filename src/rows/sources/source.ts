@@ -1,0 +1,284 @@
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import type { DataInterval, Moment } from '../../foundation/domain/time.ts';
+
+/** What a run asks of a source. */
+export interface SourceRequest {
+  readonly model: string;
+  readonly teamId: number;
+  /** Rows whose interval column is in this half-open interval. */
+  readonly interval: DataInterval;
+  readonly dslQuery: string | null;
+  readonly includeEvents: readonly string[] | null;
+  readonly excludeEvents: readonly string[] | null;
+  /**
+   * How arrays and composites that are no keys come: as JSON, the default, or as text as PostgreSQL prints
+   * them. Only for `rows`.
+   */
+  readonly nested?: 'json' | 'text';
+  /**
+   * `binary`: columns of numeric(p,s) that are no keys and have up to 15 digits come as type `numeric`, not as JSON.
+   * Only for `rows`.
+   */
+  readonly numerics?: 'json' | 'binary';
+  /**
+   * Default `rows`. `keys`: instead of the rows their keys as text (those of type `as_json` as JSON), in
+   * the order of the rows. The columns say what the keys are in the rows; there are none if the rows do not
+   * contain the keys. `columns`: all columns of the model for the rows that the query's condition accepts; a
+   * projection says how its SELECT list is made of them.
+   */
+  readonly select?: 'rows' | 'keys' | 'columns';
+}
+
+/** How the rows of a request of `columns` become those that its query selects. */
+export interface Projection {
+  /** The column itself, or with a path the text at it, as `column.a.b` in a query. */
+  readonly outputs: readonly {
+    readonly name: string;
+    readonly column: string;
+    readonly path: readonly string[];
+  }[];
+  readonly keyColumns: readonly string[];
+  /** Key, tenant and interval column, if the rows have them: they decide where a row belongs. */
+  readonly fixedColumns: readonly string[];
+}
+
+/** The rows of a request, before any is read. */
+export interface Description {
+  readonly columns: readonly Column[];
+  /** What the owner of the export should know. */
+  readonly warnings: readonly string[];
+}
+
+const dayMs = 86_400_000;
+
+/** For questions that are about no interval. */
+export const anyInterval: DataInterval = { start: 0, end: dayMs };
+
+/**
+ * A row with a day and no time belongs to the interval with its midnight, whenever it arrives: at the end of the interval, its
+ * last day must be over.
+ *
+ * @throws SluiceError `source.model_invalid` if the interval ends within a day
+ */
+export function refusePartOfDay(hasDays: boolean, { end }: DataInterval): void {
+  if (!hasDays || end % dayMs === 0) return;
+  const detail =
+    'the interval column is a date, so an interval that does not end at midnight in UTC would lose the rows of its last day that arrive later. Name a timestamptz as interval_column, or export by day or week, with timezone UTC and offset_hour 0';
+  throw new SluiceError('source.model_invalid', detail);
+}
+
+/** A part of the interval that is read separately; slices cover the interval in ascending order. */
+export type Slice = DataInterval;
+
+/** Fewer rows are counted before they are read. */
+export const manyRows = 20_000;
+
+/**
+ * One consistent view of an interval's rows: count and rows come from one REPEATABLE READ READ ONLY
+ * transaction. Must be closed.
+ */
+export interface SourceSnapshot {
+  readonly columns: readonly Column[];
+  /** Whether the interval column has days, not times: all rows of a day are in the interval with its midnight. */
+  readonly hasDays: boolean;
+  /** Columns whose type is not that of the model, in words for the run's log; exports of the model allow it. */
+  readonly typeChanges: readonly string[];
+  /** The indices of the model's keys among `columns`, for those that the rows show. */
+  readonly keyPlaces: readonly number[];
+  /** Whether these are all keys of the model. */
+  readonly showsKeys: boolean;
+  /**
+   * Rows of the interval in this snapshot. Null if they are `manyRows` or more, until `countRows` has counted them.
+   * A request of keys always has it.
+   */
+  readonly totalCount: number | null;
+  /**
+   * Counts the rows, unless that is done. Before all slices are read it takes a connection of its own, so that
+   * nothing waits for it. If that fails, call it again after the last slice, whose connection it takes then.
+   */
+  countRows(signal: AbortSignal): Promise<number>;
+  /** `pg_current_snapshot()` of the transaction, `@` and the start of its server; kept with the run for the look-back. */
+  readonly snapshot: string;
+  readonly slices: readonly Slice[];
+  /** Null unless `columns` were requested. */
+  readonly projection: Projection | null;
+  /** The keys of the rows that were read so far; null for a request of keys. */
+  keySet(): KeySet | null;
+  /** The keys of all rows, without the rows; not for a request of keys, or for rows in memory. */
+  readKeySet(signal: AbortSignal): Promise<KeySet>;
+  /** Another request over the same state of the source; not for rows in memory. */
+  share(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot>;
+  /**
+   * Pull-based: reads no further ahead than the consumer asks. A block may be read until the next one is
+   * asked for; then its memory is reused. Throws SluiceError `source.*`.
+   */
+  read(slice: Slice, signal: AbortSignal): AsyncIterable<RowBlock>;
+  close(): Promise<void>;
+}
+
+/** Why an interval is not settled. */
+export type Unsettled = 'clock' | 'transactions' | 'unseen' | 'replay' | 'standby';
+
+/** Whether all rows of an interval are visible. */
+export interface Settlement {
+  readonly settled: boolean;
+  /** What may still add rows, by names that `recheck` knows; empty if it settled. */
+  readonly pending: readonly string[];
+  readonly reason: Unsettled | null;
+  /** What the server must have replayed to show all of it; null if it is not a standby. */
+  readonly position: string | null;
+  /** Which start of the server was waited for; null or absent if it is a standby. */
+  readonly server?: string | null;
+  /** What is pending, in words for the export's owner. */
+  readonly blockers?: readonly string[];
+}
+
+/** The keys of an interval's rows in one snapshot, as a set. */
+export interface KeySet {
+  /** Equal for equal sets of keys, in any order; opaque. */
+  readonly digest: string;
+  readonly count: number;
+}
+
+/** What an export of an interval saw. */
+export interface EarlierExport {
+  readonly snapshot: string;
+  /** Null if only the count was kept. */
+  readonly digest: string | null;
+  readonly count: number;
+}
+
+/** What a look at an interval found that was looked at before. */
+export interface SecondLook {
+  readonly now: EarlierExport;
+  /**
+   * Whether rows may have come that the earlier look did not see. False is certain. True is not: the set of keys has changed,
+   * and rows do not show when they were written, or other rows were only changed.
+   */
+  readonly mayHaveLateRows: boolean;
+}
+
+/** The state of a source's server, for operators. */
+export interface SourceState {
+  /**
+   * What is wrong. With an error the source's runs fail; with a warning intervals stay unsettled longer.
+   */
+  readonly findings: readonly { readonly severity: 'error' | 'warning'; readonly detail: string }[];
+  /** The clock of the server that gives rows their time. */
+  readonly clockMs: number;
+  /** How long the oldest run has read from its snapshot; 0 if no run reads now. */
+  readonly oldestSnapshotSeconds: number;
+  /** How far a standby is behind its primary; null on a primary. */
+  readonly replayLagSeconds: number | null;
+}
+
+export interface Source {
+  /** The same for all models of one database; absent: the model has one for itself. */
+  readonly place?: string;
+  /**
+   * Waits until no transaction can add rows to the interval, or until the timeout.
+   *
+   * Every transaction that is open at the call is waited for.
+   *
+   * @param waitedMs how much of the timeout is used up; default 0
+   * @param databaseMs a time that our database's clock has shown before the call; without it, nothing is recalled later
+   * @param onWait called again and again with what it waits for, in words for the export's owner
+   * @throws SluiceError `source.standby` if the server cannot prove it
+   */
+  settle(
+    interval: DataInterval,
+    signal: AbortSignal,
+    waitedMs?: number,
+    databaseMs?: number,
+    onWait?: (blockers: readonly string[]) => void,
+  ): Promise<Settlement>;
+  /**
+   * What a `settle` of a moment ago found for this interval too, without a look; null if nothing.
+   *
+   * @param requestedAt when the interval's rows were asked for. A transaction
+   *   that was open then may write rows with any time, so what was seen before does not count.
+   */
+  recall(interval: DataInterval, requestedAt: Moment): Settlement | null;
+  /** Checks again, without waiting, what `settle` or `recheck` named as pending. */
+  recheck(
+    interval: DataInterval,
+    pending: readonly string[],
+    signal: AbortSignal,
+  ): Promise<Settlement>;
+  /**
+   * Compares the keys that the interval has now with those of an earlier look.
+   *
+   * @param position of the settlement
+   * @param server of the settlement: no other one is read
+   */
+  lookAgain(
+    request: SourceRequest,
+    earlier: EarlierExport,
+    position: string | null,
+    signal: AbortSignal,
+    server?: string | null,
+  ): Promise<SecondLook>;
+  /**
+   * Whether a row of the interval was written, or is gone, since an earlier export. If the rows do not show
+   * their writer (a view), always true.
+   */
+  hasChanged(request: SourceRequest, earlier: EarlierExport, signal: AbortSignal): Promise<boolean>;
+  /**
+   * The tenant's rows with one of these keys that are in another interval than the request's, whatever its query: their
+   * keys. All keys are as a request of `keys` gives them.
+   *
+   * @throws SluiceError `query.invalid` if a key's type cannot be compared with a text
+   */
+  findElsewhere(
+    request: SourceRequest,
+    keys: readonly (readonly (string | null)[])[],
+    signal: AbortSignal,
+  ): Promise<readonly (readonly (string | null)[])[]>;
+  /**
+   * @param position of the settlement: the snapshot shows all that was written before it
+   * @param server of the settlement: no other one is read
+   * @throws SluiceError `source.*` or `query.*`
+   */
+  open(
+    request: SourceRequest,
+    signal: AbortSignal,
+    position?: string | null,
+    server?: string | null,
+  ): Promise<SourceSnapshot>;
+  /**
+   * As `open`, for a request that is expected to have few rows. If it has, they are in memory, and the snapshot
+   * holds no connection. Calls of one moment for the same project share a transaction.
+   *
+   * @param maxBytes of the rows in memory; if they have more, this is `open`
+   */
+  openSmall(
+    request: SourceRequest,
+    signal: AbortSignal,
+    maxBytes: number,
+    position?: string | null,
+    server?: string | null,
+  ): Promise<SourceSnapshot>;
+  /**
+   * The columns of a request's rows. Nothing is read.
+   *
+   * @throws SluiceError `query.*` or `source.*` if the request cannot run
+   */
+  describe(request: SourceRequest, signal: AbortSignal): Promise<Description>;
+  /**
+   * Reads the newest row of a project as a run does, and throws it away.
+   *
+   * @param ofOthers whether a row of another project will do
+   * @returns warnings: those of `describe`, and why none was read although there may be one
+   * @throws SluiceError as a run does
+   */
+  tryRow(
+    model: string,
+    teamId: number,
+    ofOthers: boolean,
+    signal: AbortSignal,
+  ): Promise<readonly string[]>;
+  inspect(signal: AbortSignal): Promise<SourceState>;
+  /** What the source's role may do although no export needs it, as clauses: `is a superuser`. */
+  findExcessRights(signal: AbortSignal): Promise<readonly string[]>;
+}

@@ -1,0 +1,48 @@
+import type { TableField } from '../../../foundation/domain/table-field.ts';
+import { findInterval, generationIn, type LiveFile, type TableInterval } from './manifest-set.ts';
+import { currentSnapshot, ownNames, schemaOf } from './metadata.ts';
+import type { TableObjects, TablePlace } from './table-objects.ts';
+import { readNewest } from './versions.ts';
+
+/** What a table has of an interval. */
+export interface TableState {
+  /** The latest of its files; 0 if there is none. */
+  readonly generation: number;
+  readonly files: readonly LiveFile[];
+  /** The table's columns. */
+  readonly fields: readonly TableField[];
+}
+
+/** @throws SluiceError if the export cannot write the table */
+export async function findTable(
+  place: TablePlace,
+  objects: TableObjects,
+  interval: TableInterval,
+): Promise<TableState> {
+  const { table } = await readNewest(place, objects);
+  if (!table) return { generation: 0, files: [], fields: [] };
+  const { own } = await findInterval(place, objects, currentSnapshot(table), interval);
+  const generation = Math.max(0, ...own.map(({ path }) => generationIn(path)));
+  return { generation, files: own, fields: schemaOf(table).fields };
+}
+
+/** Those of an interval's files that a snapshot of the table needs. */
+export async function findHeld(
+  place: TablePlace,
+  objects: TableObjects,
+  interval: TableInterval,
+  keys: readonly string[],
+): Promise<readonly string[]> {
+  const { table } = await readNewest(place, objects);
+  if (!table) return [];
+  const { own } = await findInterval(place, objects, currentSnapshot(table), interval);
+  const live = new Set(own.map(({ path }) => path));
+  // The first snapshot has none before it that needs what it has removed.
+  const generations = new Set(
+    table.snapshots
+      .slice(1)
+      .filter(({ summary }) => summary[ownNames.interval] === interval.stem)
+      .flatMap(({ summary }) => (summary[ownNames.replaced] ?? '0').split(',').map(Number)),
+  );
+  return keys.filter((key) => live.has(place.uri(key)) || generations.has(generationIn(key)));
+}

@@ -1,0 +1,281 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { parseForeignJson } from '../../../foundation/domain/foreign-json.ts';
+import type { TableField } from '../../../foundation/domain/table-field.ts';
+import type { Instant } from '../../../foundation/domain/time.ts';
+import { highestId, joinFields, type TableSchema } from './schema.ts';
+
+/** A state of the table: which files it had after a commit. */
+export interface Snapshot {
+  readonly 'snapshot-id': number;
+  readonly 'parent-snapshot-id'?: number;
+  readonly 'sequence-number': number;
+  readonly 'timestamp-ms': Instant;
+  readonly 'manifest-list': string;
+  /** `operation`, Iceberg's counts and our own facts (`sluice.…`). */
+  readonly summary: Readonly<Record<string, string>>;
+  readonly 'schema-id': number;
+}
+
+/** Iceberg's table metadata of version 2: https://iceberg.apache.org/spec/#table-metadata-fields */
+export interface TableMetadata {
+  readonly 'format-version': 2;
+  readonly 'table-uuid': string;
+  readonly location: string;
+  readonly 'last-sequence-number': number;
+  readonly 'last-updated-ms': Instant;
+  readonly 'last-column-id': number;
+  readonly 'current-schema-id': number;
+  readonly schemas: readonly TableSchema[];
+  readonly 'default-spec-id': 0;
+  readonly 'partition-specs': readonly unknown[];
+  readonly 'last-partition-id': number;
+  readonly 'default-sort-order-id': 0;
+  readonly 'sort-orders': readonly unknown[];
+  readonly properties: Readonly<Record<string, string>>;
+  /** -1: the table has none yet. */
+  readonly 'current-snapshot-id': number;
+  readonly refs: Readonly<Record<string, unknown>>;
+  /** Oldest first; each but the first follows the one before it. */
+  readonly snapshots: readonly Snapshot[];
+  readonly 'snapshot-log': readonly LogEntry[];
+  readonly 'metadata-log': readonly {
+    readonly 'timestamp-ms': Instant;
+    readonly 'metadata-file': string;
+  }[];
+}
+
+interface LogEntry {
+  readonly 'timestamp-ms': Instant;
+  readonly 'snapshot-id': number;
+}
+
+/** Properties of the table, and facts in the summary of a snapshot. */
+export const ownNames = {
+  owner: 'sluice.batch-export-id',
+  /** Differs between any two versions. */
+  commit: 'sluice.commit-id',
+  /** Names of files in the metadata folder that no snapshot needs any more, as JSON. */
+  removable: 'sluice.removable-files',
+  /** `<prefix>/<start>-<end>` of the interval that a snapshot is about. */
+  interval: 'sluice.interval',
+  generation: 'sluice.generation',
+  /** The generation of its files that the snapshot has removed; absent if there were none. */
+  replaced: 'sluice.replaced-generation',
+  /** Names of the manifests that the snapshot has no more, as JSON. */
+  dropped: 'sluice.dropped-manifests',
+} as const;
+
+/** Maximum snapshots that are kept: each commit reads and writes them all. */
+export const maxSnapshots = 2_000;
+
+/** Maximum snapshots that expire with one commit, which must also remove what they had. */
+const maxExpired = 100;
+
+/** Earlier versions of the metadata that stay. */
+export const keptVersions = 20;
+
+/** Numbers that JSON readers hold exactly; Iceberg asks for 64 bits. */
+export const newSnapshotId = (): number => randomBytes(6).readUIntBE(0, 6) + 1;
+
+export function emptyTable(location: string, owner: string, now: Instant): TableMetadata {
+  return {
+    'format-version': 2,
+    'table-uuid': randomUUID(),
+    location,
+    'last-sequence-number': 0,
+    'last-updated-ms': now,
+    'last-column-id': 0,
+    'current-schema-id': 0,
+    schemas: [{ type: 'struct', 'schema-id': 0, fields: [] }],
+    'default-spec-id': 0,
+    'partition-specs': [{ 'spec-id': 0, fields: [] }],
+    'last-partition-id': 999,
+    'default-sort-order-id': 0,
+    'sort-orders': [{ 'order-id': 0, fields: [] }],
+    properties: { [ownNames.owner]: owner },
+    'current-snapshot-id': -1,
+    refs: {},
+    snapshots: [],
+    'snapshot-log': [],
+    'metadata-log': [],
+  };
+}
+
+export function schemaOf(table: TableMetadata): TableSchema {
+  const id = table['current-schema-id'];
+  const found = table.schemas.find((schema) => schema['schema-id'] === id);
+  if (!found) throw new RangeError('the current schema is missing');
+  return found;
+}
+
+export function currentSnapshot(table: TableMetadata): Snapshot | null {
+  return (
+    table.snapshots.find((each) => each['snapshot-id'] === table['current-snapshot-id']) ?? null
+  );
+}
+
+/**
+ * The table with the columns of the rows too.
+ *
+ * @throws SluiceError `destination.table_conflict`
+ */
+export function withFields(table: TableMetadata, rows: readonly TableField[]): TableMetadata {
+  const { fields } = schemaOf(table);
+  const joined = joinFields(fields, rows);
+  if (JSON.stringify(joined) === JSON.stringify(fields)) return table;
+  // The first schema has no column: it gives way.
+  const kept = fields.length === 0 ? [] : table.schemas;
+  const id = Math.max(-1, ...kept.map((schema) => schema['schema-id'])) + 1;
+  return {
+    ...table,
+    schemas: [...kept, { type: 'struct', 'schema-id': id, fields: joined }],
+    'current-schema-id': id,
+    'last-column-id': Math.max(table['last-column-id'], highestId(joined)),
+  };
+}
+
+export function withSnapshot(table: TableMetadata, snapshot: Snapshot): TableMetadata {
+  const { 'snapshot-id': id, 'timestamp-ms': at } = snapshot;
+  return {
+    ...table,
+    'last-sequence-number': snapshot['sequence-number'],
+    'last-updated-ms': at,
+    'current-snapshot-id': id,
+    refs: { main: { 'snapshot-id': id, type: 'branch' } },
+    snapshots: [...table.snapshots, snapshot],
+    'snapshot-log': [...table['snapshot-log'], { 'timestamp-ms': at, 'snapshot-id': id }],
+  };
+}
+
+/**
+ * The table without the snapshots that were replaced before `oldest`, and what they alone had. A snapshot
+ * without successor is current and stays.
+ */
+export function withoutExpired(
+  table: TableMetadata,
+  oldest: Instant,
+): { readonly table: TableMetadata; readonly removable: readonly string[] } {
+  const { snapshots } = table;
+  let count = 0;
+  while (count < maxExpired && isExpired(snapshots, count, oldest)) count += 1;
+  if (count === 0) return { table, removable: [] };
+  const expired = snapshots.slice(0, count);
+  const kept = snapshots.slice(count);
+  const ids = new Set(expired.map((snapshot) => snapshot['snapshot-id']));
+  // What a snapshot has dropped was last needed by the one before it.
+  const removable = [
+    ...expired.map((snapshot) => nameOf(snapshot['manifest-list'])),
+    ...[...expired, ...kept.slice(0, 1)].flatMap(droppedBy),
+  ];
+  const log = table['snapshot-log'].filter((entry) => !ids.has(entry['snapshot-id']));
+  const needed = new Set([
+    table['current-schema-id'],
+    ...kept.map((snapshot) => snapshot['schema-id']),
+  ]);
+  // A query whose columns change all the time would fill the metadata.
+  const schemas = table.schemas.filter((schema) => needed.has(schema['schema-id']));
+  return { table: { ...table, schemas, snapshots: kept, 'snapshot-log': log }, removable };
+}
+
+function isExpired(snapshots: readonly Snapshot[], at: number, oldest: Instant): boolean {
+  const next = snapshots[at + 1];
+  if (!next) return false;
+  return next['timestamp-ms'] < oldest || snapshots.length - at > maxSnapshots;
+}
+
+function droppedBy({ summary }: Snapshot): readonly string[] {
+  return readNames(summary[ownNames.dropped]);
+}
+
+/** A list of names that a property has. */
+export function readNames(text: string | undefined): readonly string[] {
+  // Only names of our own form are ever removed. Another program may have written anything here.
+  const found = (text ?? '').matchAll(/"([\w.-]{1,200})"/g);
+  const names: string[] = [];
+  for (const [, name = ''] of found) {
+    if (names.length === maxNames) break;
+    if (ownFile.test(name)) names.push(name);
+  }
+  return names;
+}
+
+/** More than 100 snapshots that expire can have dropped. */
+const maxNames = 20_000;
+
+/** What we put into the metadata folder, besides the hint. */
+const ownFile = /^(?:[ms]_[\w-]+\.avro|v\d+\.metadata\.json)$/;
+
+/** Which commit wrote a file of the metadata folder: part of its name. */
+interface OwnerMark {
+  /** The version that was to name it. */
+  readonly version: number;
+  readonly snapshotId: number;
+}
+
+export const ownerMark = ({ version, snapshotId }: OwnerMark): string =>
+  `v${version}_${snapshotId}`;
+
+/** Null if the name has none: not a manifest or a list. */
+export function readOwnerMark(name: string): OwnerMark | null {
+  const [, version, snapshotId] =
+    /^[ms]_(?:-?\d+_-?\d+_)?v(\d+)_(\d+)(?:_\d+)?\.avro$/.exec(name) ?? [];
+  return version === undefined
+    ? null
+    : { version: Number(version), snapshotId: Number(snapshotId) };
+}
+
+/** The end of a path. */
+export const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
+
+/** 2,000 snapshots have 50,000 values, a schema of 1,000 columns has 5,000; an expired table has few schemas. */
+const bounds = { values: 300_000, names: 1_000, depth: 16 } as const;
+
+/** @returns null if the bytes are not metadata of a table that Sluice wrote */
+export async function decodeMetadata(bytes: Buffer): Promise<TableMetadata | null> {
+  try {
+    const value = (await parseForeignJson(bytes, bounds)) as Partial<TableMetadata> | null;
+    const known =
+      value?.['format-version'] === 2 &&
+      typeof value.properties?.[ownNames.owner] === 'string' &&
+      typeof value.location === 'string' &&
+      Number.isSafeInteger(value['last-sequence-number']) &&
+      Number.isSafeInteger(value['last-updated-ms']) &&
+      Number.isSafeInteger(value['current-snapshot-id']) &&
+      [value.schemas, value.snapshots, value['snapshot-log'], value['metadata-log']].every(
+        Array.isArray,
+      ) &&
+      Object.values(value.properties).every(isText) &&
+      value.schemas?.every(isSchema) &&
+      value.schemas.some((schema) => schema['schema-id'] === value['current-schema-id']) &&
+      value.snapshots?.every(isOurs) &&
+      value['snapshot-log']?.every((entry) => Number.isSafeInteger(entry['snapshot-id']));
+    return known ? (value as TableMetadata) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Any writer of the bucket may have made a snapshot. */
+function isOurs(snapshot: Partial<Snapshot> | null): boolean {
+  return (
+    Number.isSafeInteger(snapshot?.['snapshot-id']) &&
+    Number.isSafeInteger(snapshot?.['timestamp-ms']) &&
+    typeof snapshot?.['manifest-list'] === 'string' &&
+    typeof snapshot.summary?.[ownNames.interval] === 'string' &&
+    Object.values(snapshot.summary).every(isText)
+  );
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string';
+}
+
+function isSchema({ 'schema-id': id, fields }: TableSchema): boolean {
+  const isType = (type: unknown) => isText(type) || isText((type as { element?: unknown }).element);
+  return (
+    Number.isSafeInteger(id) &&
+    fields.every(
+      (field) => Number.isSafeInteger(field.id) && isText(field.name) && isType(field.type),
+    )
+  );
+}

@@ -1,0 +1,73 @@
+import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import type { StepTally } from './chain-step.ts';
+import type { RowTransformer, TransformedRows } from './transform-rows.ts';
+
+/** A chain over the blocks of a run, in any thread. */
+export interface BlockTransformer {
+  /** Of the blocks that come out. */
+  readonly columns: readonly Column[];
+  /** In the order of the chain; complete once `finish` has resolved. */
+  readonly steps: readonly StepTally[];
+  /**
+   * Takes a block. Once this resolves, its memory may be used again, unless it is in what this resolves to.
+   *
+   * @returns the blocks that are ready, in their order; some may be held back for a later call
+   */
+  write(block: RowBlock): Promise<readonly TransformedRows[]>;
+  /** @returns the blocks that were held back */
+  finish(): Promise<readonly TransformedRows[]>;
+  /** Frees what it holds, at any time and without an error. */
+  close(): Promise<void>;
+}
+
+/** A chain that works in the thread that calls it. */
+export function inThisThread(transformer: RowTransformer): BlockTransformer {
+  return {
+    columns: transformer.columns,
+    steps: transformer.steps,
+    write: async (block) => [await transformer.apply(block)],
+    finish: async () => [],
+    close: async () => {},
+  };
+}
+
+/** Blocks in the processes of a chain or on their way: while one is encoded, the next ones are made. */
+const maxInFlight = 2;
+/** A larger one goes alone, since a copy of it and the blocks beside it would take too much memory. */
+const maxBlockBytes = 2 * 1024 ** 2;
+
+/** A chain with steps in other processes: these work while the caller reads, encodes and sends. */
+export function withBlocksInFlight(transformer: RowTransformer): BlockTransformer {
+  const results: Promise<TransformedRows>[] = [];
+  const take = async (most: number) => {
+    const ready: TransformedRows[] = [];
+    while (results.length > most) {
+      const first = await results[0];
+      results.shift();
+      if (first) ready.push(first);
+    }
+    return ready;
+  };
+  return {
+    columns: transformer.columns,
+    steps: transformer.steps,
+    write: async (block) => {
+      if (block.bytes.length > maxBlockBytes) {
+        return [...(await take(0)), await transformer.apply(block)];
+      }
+      const result = transformer.apply(copyOf(block));
+      // It is thrown when the block's turn comes; until then it must not count as unhandled.
+      result.catch(() => {});
+      results.push(result);
+      return take(maxInFlight);
+    },
+    finish: () => take(0),
+    close: async () => {},
+  };
+}
+
+/** The memory of a block that was read belongs to its source. */
+function copyOf({ columns, rowCount, bytes, offsets, lengths }: RowBlock): RowBlock {
+  const copied = Buffer.from(new Uint8Array(bytes).buffer);
+  return { columns, rowCount, bytes: copied, offsets: offsets.slice(), lengths: lengths.slice() };
+}

@@ -1,0 +1,282 @@
+import { longTextBytes, skipPlainBytes } from '../../foundation/domain/json-string.ts';
+import { spendMade } from './effort.ts';
+import {
+  type ByteSink,
+  type Edit,
+  type Json,
+  JsonObject,
+  type JsonText,
+  quote,
+  writeJson,
+} from './json.ts';
+
+const quoteCode = 0x22;
+const commaCode = 0x2c;
+const colonCode = 0x3a;
+const backslashCode = 0x5c;
+const spaceCode = 0x20;
+const openListCode = 0x5b;
+const closeListCode = 0x5d;
+const openObjectCode = 0x7b;
+const closeObjectCode = 0x7d;
+const maxEdits = 32;
+const comma = Buffer.from(', ');
+const open = Buffer.from('{');
+const close = Buffer.from('}');
+
+/**
+ * A JSON object in the bytes of a block, as PostgreSQL prints jsonb: names in its order, none twice, `", "`
+ * and `": "` between. So what a step does not change is copied as bytes, and only values that a step
+ * reads become text.
+ */
+export class JsonbObject extends JsonObject {
+  readonly #source: Source;
+  /** Members of the source that have another value, by index; undefined: taken away. */
+  readonly #edited: readonly number[];
+  readonly #values: readonly (Json | undefined)[];
+  readonly #added: ReadonlyMap<string, Json> | null;
+
+  private constructor(
+    source: Source,
+    edited: readonly number[],
+    values: readonly (Json | undefined)[],
+    added: ReadonlyMap<string, Json> | null,
+  ) {
+    super(null);
+    this.#source = source;
+    this.#edited = edited;
+    this.#values = values;
+    this.#added = added;
+  }
+
+  /** Null if `bytes[start, end)` are not as PostgreSQL prints an object of jsonb, or if a name has escapes. */
+  static open(bytes: Buffer, start: number, end: number): JsonbObject | null {
+    const ends = findEnds(bytes, start, end);
+    return ends && new JsonbObject({ bytes, start, end, ends }, [], [], null);
+  }
+
+  override get(name: string): Json | undefined {
+    const index = find(this.#source, name);
+    if (index < 0) return this.#added?.get(name);
+    const at = this.#edited.indexOf(index);
+    return at < 0 ? valueAt(this.#source, index) : this.#values[at];
+  }
+
+  override edit(edits: readonly Edit[]): JsonObject {
+    // Each is looked for among all members: with many of both a row would take too long.
+    if (this.#edited.length + edits.length > maxEdits) return super.edit(edits);
+    const edited = this.#edited.slice();
+    const values = this.#values.slice();
+    let added: Map<string, Json> | null = this.#added && new Map(this.#added);
+    for (const [name, value] of edits) {
+      const index = find(this.#source, name);
+      if (index < 0) {
+        added ??= new Map();
+        if (value === undefined) added.delete(name);
+        else added.set(name, value);
+        continue;
+      }
+      const at = edited.indexOf(index);
+      // What was taken away comes back at the end.
+      if (at >= 0 && values[at] === undefined) return super.edit(edits);
+      if (at < 0) edited.push(index);
+      values[at < 0 ? values.length : at] = value;
+    }
+    return new JsonbObject(this.#source, edited, values, added);
+  }
+
+  override writeTo(sink: ByteSink): void {
+    const { bytes, start, end, ends } = this.#source;
+    if (this.#edited.length === 0 && this.#added === null) {
+      sink.copy(bytes, start, end);
+      return;
+    }
+    let isFirst = true;
+    const separate = () => {
+      if (!isFirst) sink.copy(comma, 0, comma.length);
+      isFirst = false;
+    };
+    const copyMembers = (from: number, to: number) => {
+      if (from >= to) return;
+      separate();
+      sink.copy(bytes, from, to);
+    };
+    sink.copy(open, 0, 1);
+    let from = start + 1;
+    for (const index of this.#edited.toSorted((one, other) => one - other)) {
+      const memberStart = startOf(this.#source, index);
+      copyMembers(from, memberStart - comma.length);
+      from = (ends[index * 2 + 1] ?? 0) + comma.length;
+      const value = this.#values[this.#edited.indexOf(index)];
+      if (value === undefined) continue;
+      separate();
+      sink.copy(bytes, memberStart, (ends[index * 2] ?? 0) + nameEndBytes);
+      writeJson(sink, value);
+    }
+    copyMembers(from, end - 1);
+    for (const [name, value] of this.#added ?? []) {
+      separate();
+      sink.write(`${quote(name)}: `);
+      writeJson(sink, value);
+    }
+    sink.copy(close, 0, 1);
+  }
+
+  protected override read(): ReadonlyMap<string, Json> {
+    const members = new Map<string, Json>();
+    const { bytes, ends } = this.#source;
+    for (let index = 0; index * 2 < ends.length; index += 1) {
+      const name = bytes.toString('utf8', startOf(this.#source, index) + 1, ends[index * 2]);
+      const at = this.#edited.indexOf(index);
+      const value = at < 0 ? valueAt(this.#source, index) : this.#values[at];
+      if (value !== undefined) members.set(name, value);
+    }
+    for (const [name, value] of this.#added ?? []) members.set(name, value);
+    return members;
+  }
+
+  protected override print(): JsonText {
+    const { bytes, start, end } = this.#source;
+    if (this.#edited.length > 0 || this.#added !== null) return super.print();
+    return bytes.toString('utf8', start, end) as JsonText;
+  }
+}
+
+interface Source {
+  readonly bytes: Buffer;
+  readonly start: number;
+  readonly end: number;
+  /** Of each member: the position of the quote that ends its name, and where its value ends. */
+  readonly ends: readonly number[];
+}
+
+/** `": `: between a name and its value. */
+const nameEndBytes = 3;
+
+/** Of the quote before the name. */
+function startOf({ start, ends }: Source, index: number): number {
+  return index === 0 ? start + 1 : (ends[index * 2 - 1] ?? 0) + comma.length;
+}
+
+function valueAt({ bytes, ends }: Source, index: number): JsonText {
+  const start = (ends[index * 2] ?? 0) + nameEndBytes;
+  return bytes.toString('utf8', start, ends[index * 2 + 1]) as JsonText;
+}
+
+/** @returns -1 if there is no such member */
+function find({ bytes, start, ends }: Source, name: string): number {
+  const wanted = bytesOf(name);
+  if (wanted === null) return -1;
+  let from = start + 2;
+  for (let at = 0; at < ends.length; at += 2) {
+    const length = (ends[at] ?? 0) - from;
+    // The order of jsonb: shorter names first.
+    if (length > wanted.length) return -1;
+    if (length === wanted.length && compare(bytes, from, wanted, 0, length) === 0) return at / 2;
+    from = (ends[at + 1] ?? 0) + nameEndBytes;
+  }
+  return -1;
+}
+
+const knownNames = new Map<string, Buffer | null>();
+const maxKnownNames = 1_000;
+/** A longer one is made anew each time: a setting may have any length. */
+const maxKnownLength = 200;
+
+/** Null for a name with escapes: no object of these bytes has one. */
+function bytesOf(name: string): Buffer | null {
+  const known = knownNames.get(name);
+  if (known !== undefined) return known;
+  const bytes = quote(name).length > name.length + 2 ? null : Buffer.from(name);
+  if (name.length > maxKnownLength) return bytes;
+  if (knownNames.size >= maxKnownNames) knownNames.clear();
+  knownNames.set(name, bytes);
+  return bytes;
+}
+
+function compare(a: Buffer, aStart: number, b: Buffer, bStart: number, length: number): number {
+  for (let at = 0; at < length; at += 1) {
+    const difference = (a[aStart + at] as number) - (b[bStart + at] as number);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+/** Filled anew for each object: an array that grows would be garbage several times over. */
+const scratch: number[] = [];
+
+/** Null if the bytes are not in the one form that PostgreSQL prints. */
+function findEnds(bytes: Buffer, start: number, end: number): readonly number[] | null {
+  if (bytes[start] !== openObjectCode || bytes[end - 1] !== closeObjectCode) return null;
+  if (end - start === 2) return [];
+  const ends = scratch;
+  let count = 0;
+  let lastStart = 0;
+  let lastLength = -1;
+  for (let at = start + 1; at < end; at += 2) {
+    if (bytes[at] !== quoteCode) return null;
+    const nameEnd = endOfName(bytes, at + 1, end);
+    const length = nameEnd - at - 1;
+    if (length < lastLength || bytes[nameEnd + 1] !== colonCode) return null;
+    if (bytes[nameEnd + 2] !== spaceCode) return null;
+    if (length === lastLength && compare(bytes, lastStart, bytes, at + 1, length) >= 0) return null;
+    lastStart = at + 1;
+    lastLength = length;
+    at = endOfValue(bytes, nameEnd + nameEndBytes, end);
+    if (at === nameEnd + nameEndBytes) return null;
+    spendMade(1);
+    ends[count] = nameEnd;
+    ends[count + 1] = at;
+    count += 2;
+    if (at === end - 1) return ends.slice(0, count);
+    if (bytes[at] !== commaCode || bytes[at + 1] !== spaceCode) return null;
+  }
+  return null;
+}
+
+/** Of its closing quote; 0 if the name has an escape or does not end. */
+function endOfName(bytes: Buffer, start: number, end: number): number {
+  for (let at = start; at < end; at += 1) {
+    const byte = bytes[at];
+    if (byte === quoteCode) return at;
+    if (byte === backslashCode) return 0;
+  }
+  return 0;
+}
+
+/** Behind its closing quote. */
+function endOfString(bytes: Buffer, start: number, end: number): number {
+  let view: DataView | null = null;
+  for (let at = start + 1; at < end; at += 1) {
+    if (at - start > longTextBytes) {
+      view ??= new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+      at = skipPlainBytes(view, at, end);
+      if (at >= end) break;
+    }
+    const byte = bytes[at];
+    if (byte === quoteCode) return at + 1;
+    if (byte === backslashCode) at += 1;
+  }
+  return end;
+}
+
+/** Without recursion: a hostile row may be nested thousands of levels deep. `end` if it does not end. */
+function endOfValue(bytes: Buffer, start: number, end: number): number {
+  if (bytes[start] === quoteCode) return endOfString(bytes, start, end);
+  let depth = 0;
+  for (let at = start; at < end; at += 1) {
+    const byte = bytes[at];
+    if (byte === quoteCode) {
+      at = endOfString(bytes, at, end) - 1;
+    } else if (byte === openObjectCode || byte === openListCode) {
+      depth += 1;
+    } else if (byte === closeObjectCode || byte === closeListCode) {
+      if (depth === 0) return at;
+      depth -= 1;
+      if (depth === 0) return at + 1;
+    } else if (depth === 0 && (byte === commaCode || byte === spaceCode)) {
+      return at;
+    }
+  }
+  return end;
+}

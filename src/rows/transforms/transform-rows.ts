@@ -1,0 +1,187 @@
+import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import { BlockColumns, BlockRow, type FieldToJson } from './block-row.ts';
+import { BlockWriter } from './block-writer.ts';
+import { Chain } from './chain.ts';
+import type { ChainStep, RowKey } from './chain-step.ts';
+import { chainColumnsOf, type WriteValue, writerOf } from './column-values.ts';
+import { type Json, JsonObject, jsonNull, objectOf, plainOf, textOf, trustJson } from './json.ts';
+import type { Step } from './step.ts';
+import { makeRow, type Row } from './transform.ts';
+import { takeTurns } from './turns.ts';
+
+/** Bytes of a row times steps: more take so long that there is a turn after each step. */
+const largeRowWork = 512 * 1024;
+
+/** What a SELECT list makes of a transformed row: a column, or the text at a path into it. */
+export interface RowOutput {
+  readonly name: string;
+  readonly column: string;
+  readonly path: readonly string[];
+}
+
+export interface RowsShape {
+  /** Of the blocks that are given. */
+  readonly columns: readonly Column[];
+  /** Of the blocks that come out. */
+  readonly outputs: readonly RowOutput[];
+  /** What names a row in logs and among the rejected. */
+  readonly keyColumns: readonly string[];
+  /** No step changes them. */
+  readonly fixedColumns: readonly string[];
+  /** How fields of a column become JSON; not asked for text and jsonb. */
+  readonly toJson: (column: Column) => FieldToJson;
+}
+
+/** A row that a step rejected: all that is left of it. */
+export interface StepRejection {
+  readonly step: string;
+  readonly reason: string;
+  readonly key: RowKey;
+}
+
+export interface TransformedRows {
+  readonly block: RowBlock;
+  readonly rejected: readonly StepRejection[];
+  readonly dropped: number;
+}
+
+/**
+ * Applies a chain to row blocks, then the SELECT list. A value that no step changed keeps its bytes. The
+ * blocks that come out may share the memory of those that were given.
+ */
+export class RowTransformer {
+  readonly columns: readonly Column[];
+  readonly #chain: Chain;
+  readonly #given: BlockColumns;
+  readonly #fields: readonly Field[];
+  readonly #signal: AbortSignal | null;
+  /** The block before is out. */
+  #last: Promise<void> = Promise.resolve();
+
+  /** @param signal ends the work on a large row between two steps */
+  constructor(steps: readonly Step[], shape: RowsShape, signal: AbortSignal | null = null) {
+    this.#signal = signal;
+    const { columns, outputs, keyColumns, fixedColumns, toJson } = shape;
+    this.#chain = new Chain(steps, chainColumnsOf(columns, fixedColumns), keyColumns);
+    this.#given = new BlockColumns(columns, toJson);
+    this.#fields = outputs.map((output) => fieldOf(output, columns));
+    this.columns = this.#fields.map(({ column }) => column);
+  }
+
+  /** With their counters and errors. */
+  get steps(): readonly ChainStep[] {
+    return this.#chain.steps;
+  }
+
+  /** The next block may be given before this one is out; they come out in their order. */
+  apply(block: RowBlock): Promise<TransformedRows> {
+    const out = this.#apply(block, this.#last);
+    this.#last = out.then(nothing, nothing);
+    return out;
+  }
+
+  async #apply(block: RowBlock, before: Promise<void>): Promise<TransformedRows> {
+    const out = new BlockWriter(this.columns, block);
+    const rejected: StepRejection[] = [];
+    let dropped = 0;
+    const read = (index: number) => BlockRow.of(this.#given, block, index);
+    const pause = takeTurns(this.#signal);
+    const isLarge = this.#largeRows(block);
+    const pauseOf = (index: number) => (isLarge(index) ? pause : undefined);
+    const rows = { length: block.rowCount, at: read };
+    const judge = await this.#chain.judgeBlock(rows, pauseOf);
+    await before;
+    for (let index = 0; index < block.rowCount; index += 1) {
+      const given = read(index);
+      const judged = judge(index, given, pauseOf(index));
+      const outcome = judged instanceof Promise ? await judged : judged;
+      if (outcome.kind === 'dropped') dropped += 1;
+      else if (outcome.kind === 'kept') this.#write(out, index, given, outcome.row);
+      else {
+        const { step: id, reason, key } = outcome;
+        const name = this.steps.find(({ step }) => step.id === id)?.step.name;
+        rejected.push({ step: `${id} (${name})`, reason, key });
+      }
+      const rest = pause();
+      if (rest) await rest;
+    }
+    return { block: out.finish(), rejected, dropped };
+  }
+
+  /** Which rows of a block have much work in the chain. */
+  #largeRows({ columns: { length: width }, bytes, lengths }: RowBlock): (index: number) => boolean {
+    const most = largeRowWork / Math.max(1, this.steps.length);
+    if (bytes.length <= most) return () => false;
+    return (index) => {
+      let size = 0;
+      for (let field = index * width; field < (index + 1) * width; field += 1) {
+        size += Math.max(0, lengths[field] as number);
+      }
+      return size > most;
+    };
+  }
+
+  #write(out: BlockWriter, index: number, given: BlockRow, row: Row): void {
+    const first = index * this.#given.names.length;
+    for (const { source, name, path, write } of this.#fields) {
+      if (path === null && isKept(given, row, source, name)) {
+        out.keep(first + source);
+        continue;
+      }
+      const value = row.get(name) ?? jsonNull;
+      const field = path === null ? value : textAt(value, path);
+      if (field === jsonNull) {
+        out.putNull();
+        continue;
+      }
+      out.begin();
+      write(out, field);
+      out.end();
+    }
+  }
+}
+
+/** The value is the source's own: some of those have no form that a step could write. */
+function isKept(given: BlockRow, row: Row, column: number, name: string): boolean {
+  if (row instanceof BlockRow && row.written(column) === undefined) return true;
+  return row.get(name) === given.get(name);
+}
+
+function nothing(): void {}
+
+interface Field {
+  /** Its index in the blocks that are given. */
+  readonly source: number;
+  readonly name: string;
+  readonly path: readonly string[] | null;
+  readonly column: Column;
+  readonly write: WriteValue;
+}
+
+function fieldOf({ name, column, path }: RowOutput, columns: readonly Column[]): Field {
+  const source = columns.findIndex((candidate) => candidate.name === column);
+  const found = columns[source];
+  if (!found) throw new Error(`there is no column ${column}`);
+  if (path.length === 0) {
+    const write = writerOf(found);
+    return { source, name: column, path: null, column: { ...found, name }, write };
+  }
+  const text: Column = { name, type: 'text', sourceType: 'text' };
+  const write: WriteValue = (sink, value) => sink.write(plainOf(value));
+  return { source, name: column, path, column: text, write };
+}
+
+/** A row from its line of JSON Lines. */
+export function readRow(line: string): Row {
+  const { members } = new JsonObject(trustJson(line));
+  return makeRow([...members].map(([name, value]) => [name, textOf(value)]));
+}
+
+/** As PostgreSQL's `->` and `->>` with text keys: null for what is no object. */
+function textAt(value: Json, path: readonly string[]): Json {
+  let found: Json = value;
+  for (const key of path) {
+    found = objectOf(found)?.get(key) ?? jsonNull;
+  }
+  return found;
+}

@@ -1,0 +1,96 @@
+import type { Plugin, PluginConfig, PluginField } from '../../foundation/domain/plugin.ts';
+import type { Problem } from '../../foundation/domain/problem.ts';
+import { type Json, JsonObject, type JsonText, objectOf } from './json.ts';
+
+/** A row: its columns by name, each as JSON. Steps return new rows; they never change one. */
+export type Row = JsonObject;
+
+/**
+ * A row from its columns. An object in a column is read at most once, however many steps look into it.
+ */
+export function makeRow(columns: Iterable<readonly [string, JsonText]>): Row {
+  const members = new Map<string, Json>();
+  for (const [name, text] of columns) members.set(name, objectOf(text) ?? text);
+  return new JsonObject(members);
+}
+
+/**
+ * What one step does to a row: the row after it, or null to drop it. A pure function of the row.
+ *
+ * @throws RowError if it cannot handle the row
+ */
+export type Apply = (row: Row) => Row | null;
+
+/** A built-in plugin: what the catalogue shows of it, and what it does. */
+export interface Transform extends Plugin {
+  /** It hides personal data: a row that it cannot handle is rejected, never written as it is. */
+  readonly protects: boolean;
+  /**
+   * @param config complete: checked against the schema, with its defaults and secrets
+   * @throws InvalidSetting for a value that the schema cannot refuse
+   */
+  compile(config: PluginConfig): Apply;
+}
+
+/** A setting with a value that the plugin cannot use. */
+export class InvalidSetting extends Error {
+  readonly problem: Problem;
+
+  /** @param detail what is wrong and what to write instead */
+  constructor(key: string, detail: string) {
+    super(`${key}: ${detail}`);
+    this.name = 'InvalidSetting';
+    this.problem = { code: 'invalid_input', detail, attr: key };
+  }
+}
+
+type Given = Pick<Transform, 'id' | 'name' | 'description' | 'protects' | 'compile'> & {
+  readonly fields: readonly PluginField[];
+};
+
+/** A built-in plugin from what is its own; the settings that every step has are added. */
+export function defineTransform({ fields, ...given }: Given): Transform {
+  return {
+    ...given,
+    organizationId: null,
+    url: null,
+    jobs: [],
+    configSchema: [
+      ...fields,
+      ...stepFields.filter(({ key }) => !given.protects || key !== 'on_error'),
+    ],
+  };
+}
+
+/** One setting of a plugin; what is not given is optional text without a default. */
+export function field(
+  given: Partial<PluginField> & Pick<PluginField, 'key' | 'name'>,
+): PluginField {
+  return {
+    type: 'string',
+    required: false,
+    secret: false,
+    default: null,
+    hint: null,
+    choices: [],
+    ...given,
+  };
+}
+
+/** Settings of every step, whatever its plugin. A step that protects always rejects. */
+export const stepFields: readonly PluginField[] = [
+  field({
+    key: 'on_error',
+    name: 'Rows with errors',
+    type: 'choice',
+    default: 'keep',
+    choices: ['keep', 'reject'],
+    hint: 'keep: the row goes on as it was before this step. reject: only its key and the reason are kept.',
+  }),
+  field({
+    key: 'max_error_share',
+    name: 'Highest share of errors',
+    default: '1.0',
+    hint: 'From 0 to 1. The run fails if a greater share of the rows of this step have errors.',
+  }),
+];

@@ -1,0 +1,122 @@
+import { Type } from 'typebox';
+import { notFound } from '../../../foundation/domain/problem.ts';
+import { toTimestamp } from '../../../foundation/domain/time.ts';
+import {
+  averageRows,
+  type BackfillWithProgress,
+  findBackfill,
+  listBackfills,
+} from '../../../state/store/backfills.ts';
+import { previewBackfill, startBackfill } from '../../use-cases/backfills/start-backfill.ts';
+import { cancelBackfill } from '../../use-cases/runs/cancel-work.ts';
+import { type Api, batchExportOf, type Request } from '../api.ts';
+import { refuseOtherRows } from '../batch-exports/same-rows.ts';
+import { BatchExport } from '../batch-exports/schema.ts';
+import { batchExportView } from '../batch-exports/view.ts';
+import { lookAtIntervals } from '../insights/look.ts';
+import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
+import { clampLimit } from '../lists/paging.ts';
+import { CursorPageOf, CursorQuery } from '../lists/schema.ts';
+import { exportOperations, type Family } from '../operations.ts';
+import type { Deps } from '../options.ts';
+import { errors, postErrors } from '../schemas/error.ts';
+import { Ref } from '../schemas/shapes.ts';
+import { isUuid } from '../validation/validator.ts';
+import { backfillRequest } from './input.ts';
+import { Backfill, BackfillBody, BackfillPreview, CancelBackfillBody } from './schema.ts';
+import { backfillPreviewView, backfillView } from './view.ts';
+
+const ordering = '-created_at';
+
+/** Start a backfill, list the backfills of an export, retrieve and cancel one. */
+export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
+  const { read, write } = exportOperations(family);
+  const backfillOf = async (request: Request): Promise<BackfillWithProgress> => {
+    const { id } = request.params as { id: string };
+    const found = isUuid(id)
+      ? await findBackfill(request.context.db, batchExportOf(request).id, id)
+      : null;
+    if (!found) throw notFound();
+    return found;
+  };
+
+  api.post(
+    '/:id/backfill',
+    write('backfillBatchExport', 'Export a range of the past', ['id'], {
+      body: BackfillBody,
+      response: {
+        200: Type.Union([Ref(BatchExport), Ref(BackfillPreview)]),
+        ...postErrors(),
+      },
+    }),
+    async (request, reply) => {
+      refuseOtherRows(request);
+      const batchExport = batchExportOf(request);
+      const asked = backfillRequest(request.body);
+      if (request.body.dry_run === true) {
+        const preview = await previewBackfill(request.context, batchExport, asked);
+        const { intervals } = preview;
+        const compared = await lookAtIntervals(deps, request, reply, batchExport, intervals);
+        const average = await averageRows(request.context.db, batchExport.id);
+        return backfillPreviewView(preview, compared, average);
+      }
+      const { backfillId, range, totalRuns } = await startBackfill(
+        request.context,
+        batchExport,
+        asked,
+      );
+      return {
+        ...(await batchExportView(request.context, batchExport, backfillId)),
+        backfill_start_at: toTimestamp(range.start),
+        backfill_end_at: toTimestamp(range.end),
+        backfill_total_runs: totalRuns,
+      };
+    },
+  );
+
+  api.get(
+    '/:batch_export_id/backfills',
+    read(
+      'listBackfills',
+      'List the backfills of a batch export, newest first',
+      ['batch_export_id'],
+      {
+        querystring: Type.Object(CursorQuery),
+        response: { 200: CursorPageOf(Backfill), ...errors() },
+      },
+    ),
+    async (request) => {
+      const { cursor, limit } = request.query;
+      const page = await listBackfills(
+        request.context.db,
+        batchExportOf(request).id,
+        placeOf(cursor, ordering),
+        clampLimit(limit),
+      );
+      const keyOf = ({ id, createdAt }: BackfillWithProgress) => ({ id, at: createdAt });
+      return cursorEnvelope(request, ordering, page, keyOf, backfillView);
+    },
+  );
+
+  api.get(
+    '/:batch_export_id/backfills/:id',
+    read('retrieveBackfill', 'Retrieve a backfill and its progress', ['batch_export_id', 'id'], {
+      response: { 200: Ref(Backfill), ...errors() },
+    }),
+    async (request) => backfillView(await backfillOf(request)),
+  );
+
+  api.post(
+    '/:batch_export_id/backfills/:id/cancel',
+    write('cancelBackfill', 'End a backfill early', ['batch_export_id', 'id'], {
+      body: CancelBackfillBody,
+      response: { 200: Ref(Backfill), ...postErrors() },
+    }),
+    async (request) => {
+      const { id, exportId } = await backfillOf(request);
+      const { running = 'cancel' } = request.body;
+      await cancelBackfill(request.context, exportId, id, running);
+      return backfillView(await backfillOf(request));
+    },
+  );
+}

@@ -1,0 +1,154 @@
+import { type Static, Type } from 'typebox';
+import { reprocessChoices } from '../../../foundation/domain/backfill.ts';
+import { MissingRows, Nullable, named, Time } from '../schemas/shapes.ts';
+
+const order = ['oldest_first', 'newest_first'] as const;
+
+export const Backfill = named(
+  'Backfill',
+  Type.Object(
+    {
+      id: Type.String({ format: 'uuid' }),
+      batch_export: Type.String({ format: 'uuid' }),
+      team_id: Type.Integer(),
+      status: Type.Enum(['Running', 'Completed', 'Cancelled']),
+      start_at: Time,
+      end_at: Time,
+      order: Type.Enum([...order]),
+      reprocess: Type.Enum([...reprocessChoices]),
+      missing_rows: MissingRows,
+      concurrency: Type.Integer(),
+      total_runs: Type.Integer(),
+      finished_runs: Type.Integer(),
+      failed_runs: Type.Integer(),
+      records_completed: Type.Integer({ description: 'Rows in the files of its completed runs.' }),
+      bytes_exported: Type.Integer({ description: 'Bytes of these files.' }),
+      progress: Type.Number({ minimum: 0, maximum: 1 }),
+      eta: Nullable({ ...Time, description: 'Estimated end time; null if unknown.' }),
+      created_at: Time,
+      finished_at: Nullable(Time),
+      last_updated_at: Time,
+    },
+    {
+      description: 'A request to export a past range. Sluice widens the bounds to whole intervals.',
+      examples: [
+        {
+          id: '6f1f2d0a-3f4c-4f0e-9d0e-0f7b2f6f3f55',
+          batch_export: '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11',
+          team_id: 1,
+          status: 'Running',
+          start_at: '2024-02-01T00:00:00.000000Z',
+          end_at: '2024-03-01T00:00:00.000000Z',
+          order: 'oldest_first',
+          reprocess: 'all',
+          missing_rows: 'keep',
+          concurrency: 2,
+          total_runs: 696,
+          finished_runs: 174,
+          failed_runs: 0,
+          records_completed: 1_446_288,
+          bytes_exported: 182_452_224,
+          progress: 0.25,
+          eta: '2024-03-01T01:05:00.000000Z',
+          created_at: '2024-03-01T00:50:00.000000Z',
+          finished_at: null,
+          last_updated_at: '2024-03-01T00:53:45.000000Z',
+        },
+      ],
+    },
+  ),
+);
+export type Backfill = Static<typeof Backfill>;
+
+export const BackfillBody = Type.Object({
+  start_at: Type.Optional(Nullable(Time)),
+  end_at: Type.Optional(Nullable(Time)),
+  dry_run: Type.Optional(Type.Boolean({ description: 'Only return a preview.' })),
+  order: Type.Optional(Type.Enum([...order])),
+  reprocess: Type.Optional(
+    Type.Enum([...reprocessChoices], {
+      description:
+        'Which intervals to export. `all`: every interval. `failed`: intervals without exported data. `missing`: of these, only intervals that the schedule or a backfill asked for, as the field `missing` of the export counts them. `none`: intervals that never had a run. An interval with a live run gets no second run. With `all`, the backfill waits until a run that has started ends, and then runs its interval again. Default: `all`.',
+    }),
+  ),
+  missing_rows: Type.Optional(MissingRows),
+  concurrency: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 100, description: 'Maximum runs at a time.' }),
+  ),
+});
+export type BackfillBody = Static<typeof BackfillBody>;
+
+const Bounds = Type.Object({ start: Time, end: Time });
+
+/** What would go if the files of one interval, or of all, were made again. */
+const goingRows = {
+  delivered_rows: Type.Integer({
+    description: 'Rows in the current files, rejected ones included.',
+  }),
+  rows_now: Nullable(
+    Type.Integer({
+      description:
+        'Rows that the source has now. Null if it was not asked, as for an interval without delivered rows.',
+    }),
+  ),
+  would_go: Nullable(
+    Type.Integer({
+      description:
+        'Delivered rows that the source no longer has. A run with `missing_rows: drop` would remove them. Null if it is not known.',
+    }),
+  ),
+  would_go_is: Type.Union([Type.Enum(['exact', 'at_least']), Type.Null()], {
+    description:
+      '`exact`: the keys of the source are those of the files, or one of the two has no rows. `at_least`: the rows were only counted. Null if `would_go` is null.',
+  }),
+};
+
+export const BackfillPreview = named(
+  'BackfillPreview',
+  Type.Object(
+    {
+      dry_run: Type.Literal(true),
+      start_at: Time,
+      end_at: Time,
+      total_runs: Type.Integer({ description: 'Number of runs that the backfill would create.' }),
+      skipped: Type.Integer({
+        description: 'Number of intervals without a new run, because of `reprocess` or a live run.',
+      }),
+      intervals: Type.Array(Type.Object({ ...Bounds.properties, ...goingRows }), {
+        description: 'The intervals of the first 1,000 runs, in order.',
+      }),
+      totals: Type.Object(
+        {
+          ...goingRows,
+          compared_intervals: Type.Integer({
+            description: 'Intervals whose rows in the source were counted.',
+          }),
+          left_out: Nullable(
+            Type.String({
+              description:
+                'How many intervals with delivered rows were not compared with the source, and why; null if all were. A request looks at up to 200 intervals, for up to 10 seconds.',
+            }),
+          ),
+        },
+        {
+          description:
+            'The sums over all intervals with delivered rows. `rows_now` is null unless all were compared. If some were not, `would_go` is at least what the others lack.',
+        },
+      ),
+      already_completed: Type.Array(Bounds),
+      estimated_rows: Nullable(
+        Type.Integer({
+          description: 'Estimated from earlier runs of this export; null if there are none.',
+        }),
+      ),
+    },
+    { description: 'Preview of a backfill. Nothing is stored.' },
+  ),
+);
+export type BackfillPreview = Static<typeof BackfillPreview>;
+
+export const CancelBackfillBody = Type.Object({
+  running: Type.Optional(
+    Type.Enum(['finish', 'cancel'], { description: 'What happens to its live runs.' }),
+  ),
+});

@@ -1,0 +1,111 @@
+import {
+  type DataInterval,
+  floorInstant,
+  type Timestamp,
+  toTimestamp,
+} from '../../../foundation/domain/time.ts';
+import type { BackfillWithProgress } from '../../../state/store/backfills.ts';
+import type { ComparedInterval, Comparison } from '../../use-cases/backfills/compare-rows.ts';
+import type { BackfillPreview as Preview } from '../../use-cases/backfills/start-backfill.ts';
+import type { Backfill, BackfillPreview } from './schema.ts';
+
+export function backfillView(backfill: BackfillWithProgress): Backfill {
+  return {
+    id: backfill.id,
+    batch_export: backfill.exportId,
+    team_id: backfill.teamId,
+    status: backfill.status,
+    start_at: toTimestamp(backfill.range.start),
+    end_at: toTimestamp(backfill.range.end),
+    order: backfill.order,
+    reprocess: backfill.reprocess,
+    missing_rows: backfill.dropsMissing ? 'drop' : 'keep',
+    concurrency: backfill.concurrency,
+    total_runs: backfill.totalRuns,
+    finished_runs: backfill.finishedRuns,
+    failed_runs: backfill.failedRuns,
+    records_completed: backfill.rows,
+    bytes_exported: backfill.bytes,
+    progress: progressOf(backfill),
+    eta: etaOf(backfill),
+    created_at: backfill.createdAt,
+    finished_at: backfill.finishedAt,
+    last_updated_at: backfill.lastUpdatedAt,
+  };
+}
+
+function progressOf({ status, finishedRuns, totalRuns }: BackfillWithProgress): number {
+  if (status === 'Completed' || totalRuns === 0) return status === 'Completed' ? 1 : 0;
+  return Math.min(1, finishedRuns / totalRuns);
+}
+
+/** Estimates the end from the progress so far. */
+function etaOf(backfill: BackfillWithProgress): Timestamp | null {
+  const progress = progressOf(backfill);
+  if (backfill.status !== 'Running' || progress === 0) return null;
+  const totalMs = backfill.elapsedMs / progress;
+  return toTimestamp(floorInstant(backfill.createdAt) + Math.round(totalMs));
+}
+
+export function backfillPreviewView(
+  preview: Preview,
+  { intervals, leftOut }: Comparison,
+  rowsPerInterval: number | null,
+): BackfillPreview {
+  return {
+    dry_run: true,
+    start_at: toTimestamp(preview.range.start),
+    end_at: toTimestamp(preview.range.end),
+    total_runs: preview.totalRuns,
+    skipped: preview.skipped,
+    intervals: intervals.map(comparedView),
+    totals: totalsView(preview, intervals, leftOut),
+    already_completed: preview.alreadyCompleted.map(boundsView),
+    estimated_rows:
+      rowsPerInterval === null ? null : Math.round(rowsPerInterval * preview.totalRuns),
+  };
+}
+
+function comparedView({ start, end, deliveredRows, rowsNow, wouldGo }: ComparedInterval) {
+  return {
+    ...boundsView({ start, end }),
+    delivered_rows: deliveredRows,
+    rows_now: rowsNow,
+    ...wouldGoView(wouldGo),
+  };
+}
+
+function wouldGoView(wouldGo: ComparedInterval['wouldGo']) {
+  const is = wouldGo && (wouldGo.isExact ? ('exact' as const) : ('at_least' as const));
+  return { would_go: wouldGo?.rows ?? null, would_go_is: is };
+}
+
+/** A sum of what is known is a lower bound of the whole. */
+function totalsView(
+  { totalRuns, deliveredRows }: Preview,
+  intervals: readonly ComparedInterval[],
+  leftOut: string | null,
+): BackfillPreview['totals'] {
+  const sum = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0);
+  const seen = intervals.flatMap(({ rowsNow }) => rowsNow ?? []);
+  const going = intervals.flatMap(({ wouldGo }) => wouldGo ?? []);
+  // Intervals that are not listed may have delivered rows too.
+  const isListed = sum(intervals.map((one) => one.deliveredRows)) === deliveredRows;
+  const isWhole = isListed && leftOut === null;
+  const isExact = isWhole && going.every((one) => one.isExact);
+  const wouldGo =
+    isWhole || seen.length > 0 ? { rows: sum(going.map(({ rows }) => rows)), isExact } : null;
+  const more = `${totalRuns - intervals.length} intervals are not in this list; those with delivered rows were not compared.`;
+  const reasons = [leftOut, isListed ? null : more].flatMap((reason) => reason ?? []);
+  return {
+    delivered_rows: deliveredRows,
+    rows_now: isWhole ? sum(seen) : null,
+    ...wouldGoView(wouldGo),
+    compared_intervals: seen.length,
+    left_out: reasons.length === 0 ? null : reasons.join(' '),
+  };
+}
+
+function boundsView({ start, end }: DataInterval) {
+  return { start: toTimestamp(start), end: toTimestamp(end) };
+}

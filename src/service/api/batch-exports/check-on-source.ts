@@ -1,0 +1,194 @@
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import { findDecimalFault } from '../../../foundation/domain/decimal-columns.ts';
+import { describeError, SluiceError } from '../../../foundation/domain/errors.ts';
+import {
+  type DestinationConfig,
+  type FileSettings,
+  readFileSettings,
+} from '../../../foundation/domain/file-settings.ts';
+import { Refusal } from '../../../foundation/domain/problem.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import { recordWarnings } from '../../use-cases/exports/record-warnings.ts';
+import { changeFilters } from '../../use-cases/exports/filters.ts';
+import { checkEventFilters, type ExportRules } from '../../use-cases/exports/rules.ts';
+import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
+import type { UpdateExportInput } from '../../use-cases/exports/update-export.ts';
+import { actorOf, type Reply, type Request } from '../api.ts';
+import { ApiError } from '../api-error.ts';
+import type { Deps, DescribedRequest } from '../options.ts';
+import { untilClosed } from '../until-closed.ts';
+import { addWarnings } from '../warnings.ts';
+
+/** What of an export its source must be able to run. */
+export interface Runnable {
+  readonly teamId: number;
+  readonly model: string;
+  readonly dslQuery: string | null;
+  readonly transformations: boolean;
+  readonly config: DestinationConfig;
+  /** `sampleIntervalOf` its schedule. */
+  readonly sampleInterval: DataInterval;
+}
+
+/** Whether a change decides which rows an export reads, in which intervals, or what their columns must be. */
+export function changesRows({
+  dslQuery,
+  filters,
+  transformations,
+  destination,
+  ...cadence
+}: UpdateExportInput): boolean {
+  const {
+    include_events: include,
+    exclude_events: exclude,
+    decimal_columns: decimals,
+  } = destination?.config ?? {};
+  const { interval, timezone, offsetDay, offsetHour } = cadence;
+  const times = [interval, timezone, offsetDay, offsetHour];
+  const fields = [dslQuery, filters, transformations, include, exclude, decimals, ...times];
+  return fields.some((field) => field !== undefined);
+}
+
+/** An export as it would be after a change. */
+export function changedRunnable(
+  rules: ExportRules,
+  before: BatchExport,
+  input: UpdateExportInput,
+): Runnable {
+  const { teamId, model } = before;
+  const { dslQuery } = changeFilters(rules, before, input);
+  const { transformations = before.transformations } = input;
+  const config = { ...before.destination.config, ...input.destination?.config };
+  const sampleInterval = sampleIntervalOf(input, before.cadence);
+  return { teamId, model, dslQuery, transformations, config, sampleInterval };
+}
+
+/**
+ * Asks the source whether the rows of an export can be read, without reading any. If the source cannot be
+ * asked now, the export is accepted: its runs will say what is wrong.
+ *
+ * @returns warnings for the export's owner
+ * @throws Refusal if the query, the event filters or the model cannot run, or if decimal_columns do not fit
+ */
+export async function checkOnSource(
+  { describeQuery, previews, rules }: Deps,
+  request: Request,
+  reply: Reply,
+  runnable: Runnable,
+): Promise<readonly string[]> {
+  if (!describeQuery) return [];
+  const { teamId, model, dslQuery, transformations, config } = runnable;
+  // What the rules refuse, the use case refuses with all other faults.
+  if (dslQuery !== null && !rules.checkQuery(dslQuery, model, transformations).ok) return [];
+  if (checkEventFilters(rules, model, config).length > 0) return [];
+  const { includeEvents, excludeEvents, decimalColumns } = readFileSettings(config);
+  const select = transformations ? 'columns' : 'rows';
+  const asked: DescribedRequest = {
+    ...{ teamId, model, dslQuery, includeEvents, excludeEvents },
+    select,
+    interval: runnable.sampleInterval,
+  };
+  const { organizationId } = actorOf(request);
+  const closed = untilClosed(reply);
+  const tooLong = AbortSignal.timeout(patienceMs);
+  const signal = AbortSignal.any([closed, tooLong]);
+  try {
+    const describe = (what: typeof asked) =>
+      describeQuery(what, (work) => previews.use(organizationId, signal, work), signal);
+    const { columns, warnings } = await describe(asked);
+    if (decimalColumns !== null) {
+      // What transformations get has the names of the model, not those of the SELECT list.
+      const rows = transformations
+        ? (await describe({ ...asked, select: 'rows' })).columns
+        : columns;
+      refuseDecimals(findDecimalFault(decimalColumns, rows));
+    }
+    return [
+      ...warnings,
+      ...describeTwins(columns.map(({ name }) => name)),
+      ...describeTimes(columns, readFileSettings(config)),
+    ];
+  } catch (error) {
+    closed.throwIfAborted();
+    if (tooLong.aborted) return [`${unchecked}: it took too long.`];
+    if (error instanceof ApiError && error.status === 429) {
+      return [`${unchecked}: there were too many checks and previews.`];
+    }
+    if (!(error instanceof SluiceError)) throw error;
+    const { code, spec, detail } = error;
+    const attr = code === 'query.invalid_events' ? filterOf(config) : (attributes[code] ?? null);
+    if (!spec.retryable && attr !== null) {
+      throw new Refusal({ code: 'invalid_input', detail: describeError(error), attr });
+    }
+    return [`${unchecked}: ${code}${detail ? ` (${detail})` : ''}. ${spec.means}`];
+  }
+}
+
+function refuseDecimals(fault: string | null): void {
+  if (fault === null) return;
+  const attr = 'destination__config__decimal_columns';
+  throw new Refusal({ code: 'invalid_input', detail: `decimal_columns: ${fault}.`, attr });
+}
+
+/** A request waits for the check. */
+const patienceMs = 8_000;
+
+const unchecked = 'The query and the model were accepted without a check on the source';
+
+const filterOf = (config: DestinationConfig) =>
+  `destination__config__${readFileSettings(config).includeEvents ? 'include' : 'exclude'}_events`;
+
+/** The field of a request that each error is about. */
+const attributes: Partial<Record<SluiceError['code'], string>> = {
+  'query.invalid': 'dsl_query',
+  'source.model_invalid': 'model',
+  'source.relation_missing': 'model',
+  'source.permission_denied': 'model',
+  'source.function_failed': 'model',
+  'source.schema_changed': 'model',
+  'source.unsupported': 'model',
+  'source.unknown_model': 'model',
+};
+
+/** Columns that differ only in case are one column to DuckDB, Spark, BigQuery and Athena. */
+function describeTwins(columns: readonly string[]): readonly string[] {
+  const byFolded = new Map<string, string[]>();
+  for (const name of columns) {
+    const folded = name.toLowerCase();
+    byFolded.set(folded, [...(byFolded.get(folded) ?? []), name]);
+  }
+  const twins = [...byFolded.values()].filter((names) => names.length > 1);
+  if (twins.length === 0) return [];
+  const list = twins.map((names) => names.map((name) => JSON.stringify(name)).join(' and '));
+  return [
+    `Columns differ only in upper and lower case: ${list.join('; ')}. Many readers, such as DuckDB, Spark and BigQuery, treat them as one column. Rename one with AS in dsl_query.`,
+  ];
+}
+
+/** Spark and others refuse a whole file, or table, that has a column of type TIME. */
+function describeTimes(
+  columns: readonly { readonly name: string; readonly sourceType: string }[],
+  { format, timeAs }: Pick<FileSettings, 'format' | 'timeAs'>,
+): readonly string[] {
+  if (format !== 'Parquet' || timeAs === 'text') return [];
+  const times = columns.filter(({ sourceType }) =>
+    /^time(?:\(\d\))? without time zone(?:\[\])*$/.test(sourceType),
+  );
+  if (times.length === 0) return [];
+  const names = times.map(({ name }) => JSON.stringify(name)).join(', ');
+  return [
+    `Columns of type time: ${names}. Spark refuses a Parquet file or an Iceberg table that has them. Set time_as to text if Spark reads the files.`,
+  ];
+}
+
+/** Puts warnings into the answer's headers and the export's log. */
+export async function warn(
+  request: Request,
+  reply: Reply,
+  batchExport: Pick<BatchExport, 'id' | 'teamId'>,
+  warnings: readonly string[],
+): Promise<void> {
+  if (warnings.length === 0) return;
+  addWarnings(reply, warnings);
+  await recordWarnings(request.context, batchExport, warnings);
+}

@@ -1,0 +1,93 @@
+import type { ValidateFunction } from 'ajv';
+import type {
+  DestinationContext,
+  DestinationDefinition,
+} from '../../../rows/destinations/destination.ts';
+import { checkConfigSize } from '../../../foundation/domain/config-size.ts';
+import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import type { Problem } from '../../../foundation/domain/problem.ts';
+import type { ExportRules } from '../../use-cases/exports/rules.ts';
+import { problemsOf } from '../validation/problem-of.ts';
+import { createAjv } from '../validation/validator.ts';
+import { closed } from './schema.ts';
+
+interface Checked {
+  readonly definition: DestinationDefinition;
+  /** Compiled at the first call. */
+  readonly validator: () => ValidateFunction;
+  readonly secrets: readonly string[];
+}
+
+const at = (attr: string | null): string =>
+  attr === null ? 'destination__config' : `destination__config__${attr}`;
+
+/** The registry of destinations, as rules for the use cases. */
+export function destinationRules(
+  definitions: readonly DestinationDefinition[],
+  context: DestinationContext,
+): Omit<ExportRules, 'models' | 'checkQuery' | 'applyFilters'> {
+  const ajv = createAjv();
+  const byType = new Map<string, Checked>(
+    definitions.map((definition) => {
+      const schema = closed(definition.configSchema);
+      // Ajv keeps what it compiled, by the schema.
+      const validator = () => ajv.compile(schema);
+      return [definition.type, { definition, validator, secrets: secretNames(definition) }];
+    }),
+  );
+  const find = (type: string): Checked => {
+    const found = byType.get(type);
+    if (!found) throw new Error(`there is no destination type ${type}`);
+    return found;
+  };
+  return {
+    destinationTypes: [...byType.keys()],
+    placeOf: (type, config) => find(type).definition.place(config),
+    secretProperties: (type) => find(type).secrets,
+    keyIdProperty: (type) => find(type).definition.keyIdProperty ?? null,
+    ownProperties: (type) => find(type).definition.ownProperties,
+    encloseConfig: (type, config, projectId) =>
+      find(type).definition.enclose?.(config, projectId) ?? config,
+    checkDestination(type, config) {
+      const { definition, validator } = find(type);
+      const validate = validator();
+      const tooLarge = checkConfigSize(config, at(null));
+      if (tooLarge.length > 0) return { problems: tooLarge, config };
+      // The validation writes defaults into it.
+      const whole = structuredClone(config);
+      const faults = validate(whole) ? [] : problemsOf(validate.errors ?? [], config);
+      const known = new Set(faults.map(({ attr }) => attr));
+      const rest = faults.length === 0 ? { ...whole } : withStandIns(definition, whole, faults);
+      const others =
+        rest !== null && validate(rest)
+          ? definition.validate(rest, context).filter(({ attr }) => !known.has(attr))
+          : [];
+      const problems = [...faults, ...others];
+      return { problems: problems.map((p) => ({ ...p, attr: at(p.attr) })), config: whole };
+    },
+  };
+}
+
+/**
+ * A config in which required properties with a problem have their example, so that the rules over the others
+ * can be checked too. Null if another property has a problem: its default could be against those rules.
+ */
+function withStandIns(
+  { configSchema }: DestinationDefinition,
+  config: DestinationConfig,
+  faults: readonly Problem[],
+): Record<string, unknown> | null {
+  const rest: Record<string, unknown> = { ...config };
+  for (const { attr } of faults) {
+    if (attr === null || !configSchema.required?.includes(attr)) return null;
+    const { examples } = (configSchema.properties[attr] ?? {}) as { examples?: readonly unknown[] };
+    rest[attr] = examples?.[0];
+  }
+  return rest;
+}
+
+function secretNames({ configSchema }: DestinationDefinition): string[] {
+  return Object.entries(configSchema.properties)
+    .filter(([, property]) => 'writeOnly' in property && property.writeOnly === true)
+    .map(([name]) => name);
+}

@@ -1,0 +1,243 @@
+import { Type } from 'typebox';
+import {
+  countExportHealths,
+  listBatchExports,
+  findBatchExports,
+} from '../../../state/store/export-lists.ts';
+import {
+  type CreateExportInput,
+  createExport,
+  examineNewExport,
+  refuseTakenName,
+} from '../../use-cases/exports/create-export.ts';
+import { deleteExport } from '../../use-cases/exports/delete-export.ts';
+import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
+import { pauseExport } from '../../use-cases/exports/pause-export.ts';
+import { countChainSteps } from '../../../state/store/transformation-configs.ts';
+import { previewUnpause, unpauseExport } from '../../use-cases/exports/unpause-export.ts';
+import { examineChange, updateExport } from '../../use-cases/exports/update-export.ts';
+import { type Api, actorOf, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
+import { upToPageBytes } from '../lists/page-bytes.ts';
+import { offsetEnvelope, pageOf } from '../lists/paging.ts';
+import { OffsetPageOf } from '../lists/schema.ts';
+import { exportOperations, type Family, organizationFamily } from '../operations.ts';
+import type { Deps } from '../options.ts';
+import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
+import { Ref } from '../schemas/shapes.ts';
+import { changedRunnable, changesRows, checkOnSource, warn } from './check-on-source.ts';
+import { checkTablePlace } from './check-table-place.ts';
+import { everyProblem } from './every-problem.ts';
+import { createInput, newQuery, updateInput } from './input.ts';
+import { teamFor } from './load.ts';
+import { refuseOtherRows } from './same-rows.ts';
+import { BatchExport, batchExportBodies, UnpauseBody, UnpausePreview } from './schema.ts';
+import { countsView, ExportHealthCounts, ExportListQuery, searchOf } from './search.ts';
+import {
+  batchExportView,
+  batchExportViews,
+  bytesOfView,
+  createdExportView,
+  unpausePreviewView,
+} from './view.ts';
+
+/** Create, list, retrieve, update and delete exports, and pause and unpause them. */
+export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
+  const { rules } = deps;
+  const { Create, Patch, Put } = batchExportBodies(
+    deps.destinations,
+    deps.models.map(({ name }) => name),
+    family === organizationFamily,
+  );
+  const { read, write } = exportOperations(family);
+  /** Stands in for a new export's required fields. */
+  const newExport = {
+    name: 'unnamed',
+    interval: 'day',
+    destination: { type: rules.destinationTypes[0], config: {} },
+  };
+  /** What the source said to requests that are being answered: warnings, or why it cannot run. */
+  const checks = new WeakMap<Request, Promise<readonly string[]>>();
+
+  api.get(
+    '',
+    read('listBatchExports', 'List batch exports, newest first', [], {
+      querystring: ExportListQuery,
+      response: { 200: OffsetPageOf(BatchExport), ...errors() },
+    }),
+    async (request) => {
+      const page = pageOf(request.query);
+      const search = searchOf(request.query);
+      const { db } = request.context;
+      const reach = reachOf(request);
+      const { count, results } = await (search === null
+        ? listBatchExports(db, reach, page)
+        : findBatchExports(db, reach, search, page));
+      const views = await batchExportViews(request.context, results);
+      const shown = upToPageBytes(views, bytesOfView);
+      return offsetEnvelope(request, page, { count, results: shown }, (view) => view);
+    },
+  );
+
+  api.get(
+    '/health',
+    read('countBatchExports', 'Count the batch exports by their health', [], {
+      response: { 200: Ref(ExportHealthCounts), ...errors() },
+    }),
+    async (request) => countsView(await countExportHealths(request.context.db, reachOf(request))),
+  );
+
+  api.post(
+    '',
+    {
+      ...write('createBatchExport', 'Create a batch export', [], {
+        body: Create,
+        response: { 201: Ref(BatchExport), ...postErrors() },
+      }),
+      attachValidation: true,
+      // Before the handler, which may be within a transaction: the source may be slow.
+      preHandler: async (request, reply) => {
+        if (request.validationError) {
+          throw everyProblem(request, newExport, (body) => {
+            const { teamId } = reachOf(request);
+            const input = createInput(body as Parameters<typeof createInput>[0]);
+            return examineNewExport(request.context, rules, teamId ?? 0, input).problems;
+          });
+        }
+        const { team_id: team } = request.body;
+        const teamId = await teamFor(request.context.db, reachOf(request), team);
+        const input = createInput(request.body);
+        const { dslQuery } = newQuery(rules, input);
+        const { config } = input.destination;
+        const sampleInterval = sampleIntervalOf(input);
+        const asked = { ...input, dslQuery, teamId, config, sampleInterval };
+        const check = checkNew(deps, request, reply, asked);
+        checks.set(request, check);
+        await check.catch(() => {});
+      },
+    },
+    async (request, reply) => {
+      const teamId = await teamFor(request.context.db, reachOf(request), request.body.team_id);
+      const input = createInput(request.body);
+      const actor = actorOf(request);
+      // A refusal of the check too, unless the request is answered as it was before.
+      const warnings = await checks.get(request);
+      const created = await createExport(request.context, rules, actor, teamId, input);
+      const idle =
+        request.body.transformations === undefined ? await chainWarnings(request, teamId) : [];
+      await warn(request, reply, created.batchExport, [...(warnings ?? []), ...idle]);
+      reply.code(201);
+      return createdExportView(request.context, created);
+    },
+  );
+
+  api.get(
+    '/:id',
+    read('retrieveBatchExport', 'Retrieve a batch export', ['id'], {
+      response: { 200: Ref(BatchExport), ...errors() },
+    }),
+    async (request) => batchExportView(request.context, batchExportOf(request)),
+  );
+
+  for (const [method, body, operation, summary] of [
+    ['PATCH', Patch, 'updateBatchExport', 'Update a batch export'],
+    ['PUT', Put, 'replaceBatchExport', 'Update a batch export; required fields must be sent'],
+  ] as const) {
+    api.route({
+      method,
+      url: '/:id',
+      ...write(operation, summary, ['id'], {
+        body,
+        response: { 200: Ref(BatchExport), ...bodyErrors() },
+      }),
+      attachValidation: true,
+      handler: async (request, reply) => {
+        const before = batchExportOf(request);
+        if (request.validationError) {
+          throw everyProblem(request, {}, (sound) => {
+            const input = updateInput(sound as Parameters<typeof updateInput>[0]);
+            return examineChange(request.context, rules, before, input).problems;
+          });
+        }
+        const input = updateInput(request.body);
+        const warnings = changesRows(input)
+          ? await checkOnSource(deps, request, reply, changedRunnable(rules, before, input))
+          : [];
+        const actor = actorOf(request);
+        const after = await updateExport(request.context, rules, actor, before.id, input);
+        await warn(request, reply, after, warnings);
+        return batchExportView(request.context, after);
+      },
+    });
+  }
+
+  api.delete(
+    '/:id',
+    write('deleteBatchExport', 'Delete a batch export and cancel its live work', ['id'], {
+      response: { 204: Type.Null({ description: 'Deleted.' }), ...errors() },
+    }),
+    async (request, reply) => {
+      await deleteExport(request.context, actorOf(request), batchExportOf(request).id);
+      return reply.code(204).send(null);
+    },
+  );
+
+  api.post(
+    '/:id/pause',
+    write('pauseBatchExport', 'Pause a batch export; live runs finish', ['id'], {
+      response: { 200: Ref(BatchExport), ...postErrors() },
+    }),
+    async (request) => {
+      const found = batchExportOf(request);
+      // A paused export does not change.
+      const paused = found.paused
+        ? found
+        : await pauseExport(request.context, actorOf(request), found.id);
+      return batchExportView(request.context, paused);
+    },
+  );
+
+  api.post(
+    '/:id/unpause',
+    write('unpauseBatchExport', 'Unpause a batch export', ['id'], {
+      body: UnpauseBody,
+      response: { 200: Type.Union([Ref(BatchExport), Ref(UnpausePreview)]), ...postErrors() },
+    }),
+    async (request) => {
+      refuseOtherRows(request);
+      const found = batchExportOf(request);
+      const { backfill = false, retry_missing: retryMissing = false, dry_run } = request.body;
+      if (dry_run) return unpausePreviewView(await previewUnpause(request.context, found));
+      const options = { backfill, retryMissing };
+      const unpaused = await unpauseExport(request.context, actorOf(request), found.id, options);
+      const { batchExport, backfillIds, totalRuns } = unpaused;
+      const shown = await batchExportView(request.context, batchExport, backfillIds.at(-1));
+      return backfillIds.length === 0 ? shown : { ...shown, backfill_total_runs: totalRuns };
+    },
+  );
+}
+
+/** What the source and the store say to a new export. @returns warnings @throws Refusal */
+async function checkNew(
+  deps: Deps,
+  request: Request,
+  reply: Reply,
+  asked: CreateExportInput & Parameters<typeof checkOnSource>[3],
+): Promise<readonly string[]> {
+  const { uniqueName, teamId, name } = asked;
+  // Before the source and the store: their faults may follow from the export that has the name.
+  if (uniqueName) await refuseTakenName(request.context.db, teamId, name);
+  const warnings = await Promise.all([
+    checkOnSource(deps, request, reply, asked),
+    checkTablePlace(deps, request, reply, asked),
+  ]);
+  return warnings.flat();
+}
+
+/** A client that leaves the field out may not know that the project has a chain, such as one that masks values. */
+async function chainWarnings({ context }: Request, teamId: number): Promise<readonly string[]> {
+  const steps = await countChainSteps(context.db, teamId);
+  if (steps === 0) return [];
+  return [
+    `The project has enabled transformation steps: ${steps}. This export does not apply them, because transformations is false. Set it to true to apply them.`,
+  ];
+}

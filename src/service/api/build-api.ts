@@ -1,0 +1,200 @@
+import { randomUUID } from 'node:crypto';
+import fastify, { type FastifyHttpOptions, LogController, type RawServerDefault } from 'fastify';
+import { notFound } from '../../foundation/domain/problem.ts';
+import { findKnownHashes } from '../../state/store/api-keys.ts';
+import type { Context } from '../use-cases/context.ts';
+import type { Api, Reply, Request } from './api.ts';
+import { backfillRoutes } from './backfills/routes.ts';
+import { destinationRules } from './batch-exports/destination-rules.ts';
+import { batchExportRoutes } from './batch-exports/routes.ts';
+import { destinationSchemas } from './batch-exports/schema.ts';
+import { capabilityRoutes } from './capabilities/routes.ts';
+import { Connections, slowRequests, usualConnections } from './connections.ts';
+import { coverageRoutes } from './coverage/routes.ts';
+import { healthRoutes } from './health/routes.ts';
+import { requireAccess, requireKeys } from './hooks/authentication.ts';
+import { serveConsole } from './hooks/console-page.ts';
+import { answerErrors, sendError } from './hooks/errors.ts';
+import { FailedKeys } from './hooks/failed-keys.ts';
+import { boundHeldBytes } from './hooks/held-bytes.ts';
+import { honourIdempotencyKeys } from './hooks/idempotency.ts';
+import { takeJsonBodies } from './hooks/json-body.ts';
+import { noteMethods, refuseOtherMethods } from './hooks/methods.ts';
+import { describeApi } from './hooks/openapi.ts';
+import { requireOperator } from './hooks/operator-access.ts';
+import { knowAddress } from './hooks/public-address.ts';
+import { mountQueueBoard } from './hooks/queue-board.ts';
+import { createRequestLimit, limitRequests } from './hooks/rate-limit.ts';
+import { measureRequests } from './hooks/request-metrics.ts';
+import { sendHeaders } from './hooks/response-headers.ts';
+import { traceRequests } from './hooks/trace-requests.ts';
+import { validateWithSchemas } from './hooks/schema-validation.ts';
+import { refuseUnknownFields } from './hooks/unknown-fields.ts';
+import { limitStoredBytes } from './hooks/stored-bytes.ts';
+import { PreviewSlots } from './insights/preview-slots.ts';
+import { insightRoutes } from './insights/routes.ts';
+import { unsavedRoutes } from './insights/unsaved.ts';
+import { logRoutes } from './logs/routes.ts';
+import { logTailRoutes } from './logs/tail.ts';
+import { meRoutes } from './me/routes.ts';
+import { confirmationRoutes } from './notifications/confirm-page.ts';
+import { notificationRoutes } from './notifications/routes.ts';
+import { type Family, organizationFamily, projectFamily } from './operations.ts';
+import type { ApiOptions, Deps } from './options.ts';
+import { offboardingRoutes } from './offboardings/routes.ts';
+import { pluginRoutes } from './plugins/routes.ts';
+import { projectRoutes } from './projects/routes.ts';
+import { runRoutes } from './runs/routes.ts';
+import { deliveryRoutes } from './delivery/routes.ts';
+import { throughputRoutes } from './throughput/routes.ts';
+import { labRoutes } from './transformations/lab.ts';
+import { transformationConfigRoutes } from './transformations/routes.ts';
+
+type Routes = (api: Api, family: Family, deps: Deps) => void;
+
+/** A tenth of the time, once 10 seconds are used up. */
+const usualShare = { savedMs: 10_000, savedPerSecondMs: 100 };
+
+/** Builds the HTTP interface, ready to listen or to inject requests. */
+export async function buildApi(options: ApiOptions): Promise<Api> {
+  const api: Api = fastify(fastifyOptions(options));
+  const { context, ...others } = options;
+  const { destinations, destinationContext, models, checkQuery, queueBoard } = options;
+  const atOnce = options.compilesAtOnce ?? false;
+  const timeShare = options.timeShare ?? usualShare;
+  const deps: Deps = {
+    ...others,
+    previews: new PreviewSlots(timeShare),
+    tests: new PreviewSlots(),
+    searches: new PreviewSlots({ ...timeShare, perTenant: 1, inAll: 2 }),
+    // Each may wait for a receiver. A mail server would take any number of them for spam.
+    notificationTests: new PreviewSlots({ savedMs: 30_000, savedPerSecondMs: 100 }),
+    // They compute in this process: two of them take half of its time.
+    trials: new PreviewSlots({ ...timeShare, perTenant: 1, inAll: 2 }),
+    sandboxes: new PreviewSlots({ perTenant: 1, inAll: 2, waitingPerTenant: 2, waitingInAll: 6 }),
+    rules: {
+      models,
+      checkQuery,
+      applyFilters: options.applyFilters,
+      ...destinationRules(destinations, destinationContext),
+    },
+  };
+
+  const { db } = context;
+  const failures = new FailedKeys(options.failedKeysPerMinute, async (hashes) => {
+    const known = await findKnownHashes(db, hashes);
+    return new Set(known.map((hash) => hash.toString('hex')));
+  });
+  const takeRequest = createRequestLimit(db, options.rateLimit);
+  const operators = { db, failures, takeRequest, publicUrl: options.publicUrl };
+
+  const shared = destinationSchemas(destinations);
+
+  serveInTurn(api, options);
+  // Before anything refuses a request.
+  sendHeaders(api);
+  answerErrors(api);
+  provideContext(api, context);
+  if (context.traces) traceRequests(api, context.traces, options.trustProxy > 0);
+  knowAddress(api, options);
+  requireKeys(api, { db, failures });
+  boundHeldBytes(api, options.held);
+  limitRequests(api, takeRequest);
+  requireAccess(api, db);
+  takeJsonBodies(api);
+  validateWithSchemas(api, shared, atOnce);
+  limitStoredBytes(api, db, options.storedBytesPerDay);
+  honourIdempotencyKeys(api);
+  measureRequests(api, options.metrics);
+  refuseUnknownFields(api);
+  const methods = noteMethods(api);
+  await describeApi(api, shared, atOnce);
+  serveConsole(api, options.consoleDir);
+
+  healthRoutes(api, options, operators);
+  confirmationRoutes(api);
+  api.register(async (scope: Api) => {
+    requireOperator(scope, operators);
+    offboardingRoutes(scope);
+  });
+  if (queueBoard) mountQueueBoard(api, operators, queueBoard);
+  for (const family of [organizationFamily, projectFamily]) {
+    const exports = `${family.prefix}/batch_exports`;
+    const add = (routes: Routes, prefix: string) =>
+      api.register(async (scope: Api) => routes(scope, family, deps), { prefix });
+    add(batchExportRoutes, exports);
+    add(backfillRoutes, exports);
+    add(insightRoutes, exports);
+    add(unsavedRoutes, exports);
+    add(coverageRoutes, exports);
+    add(throughputRoutes, exports);
+    add(deliveryRoutes, exports);
+    add(runRoutes, `${exports}/:batch_export_id/runs`);
+    add(logRoutes, `${exports}/:batch_export_id`);
+    add(logTailRoutes, `${exports}/:batch_export_id`);
+    add(notificationRoutes, `${family.prefix}/notification_targets`);
+  }
+  api.register(async (scope: Api) => meRoutes(scope), { prefix: '/api/me' });
+  api.register(async (scope: Api) => projectRoutes(scope, organizationFamily), {
+    prefix: `${organizationFamily.prefix}/projects`,
+  });
+  api.register(async (scope: Api) => capabilityRoutes(scope, deps), {
+    prefix: '/api/capabilities',
+  });
+  const steps = `${projectFamily.prefix}/pipeline_transformation_configs`;
+  api.register(async (scope: Api) => transformationConfigRoutes(scope), { prefix: steps });
+  api.register(async (scope: Api) => labRoutes(scope, deps), { prefix: steps });
+  api.register(async (scope: Api) => pluginRoutes(scope, deps), {
+    prefix: `${organizationFamily.prefix}/plugins`,
+  });
+  api.register(async (scope: Api) => refuseOtherMethods(scope, methods));
+  await api.ready();
+  return api;
+}
+
+/** One request of a connection after the other. */
+function serveInTurn(api: Api, { connections: given, trustProxy }: ApiOptions): void {
+  const limits = given ?? usualConnections;
+  const connections = new Connections(
+    trustProxy > 0 ? { ...limits, perAddress: limits.inAll } : limits,
+  );
+  connections.watch(api.server);
+  api.addHook('onRequest', ({ raw }, reply, done) => connections.enter(raw, reply.raw, done));
+  api.addHook('onSend', ({ raw }, _reply, payload, done) => {
+    connections.sent(raw);
+    done(null, payload);
+  });
+  api.addHook('preClose', async () => connections.end());
+}
+
+function provideContext(api: Api, context: Context): void {
+  // The hook sets it before anything reads it.
+  api.decorateRequest('context', null as unknown as Context);
+  api.addHook('onRequest', async (request) => {
+    request.context = context;
+  });
+}
+
+/** Options of the server itself. */
+function fastifyOptions({ logger, trustProxy }: ApiOptions) {
+  return {
+    loggerInstance: logger,
+    // The address of a client is the one that the outermost of these proxies saw.
+    trustProxy: trustProxy > 0 ? (_address: string, hop: number) => hop < trustProxy : false,
+    bodyLimit: 1_048_576,
+    connectionTimeout: 0,
+    http: slowRequests,
+    requestTimeout: slowRequests.requestTimeout,
+    keepAliveTimeout: 72_000,
+    genReqId: () => randomUUID(),
+    requestIdHeader: false as const,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
+    logController: new LogController({ disableRequestLogging: true }),
+    // A path that cannot be decoded does not reach the hooks.
+    frameworkErrors: (_error: Error, request: Request, reply: Reply) => {
+      sendError(request, reply, notFound());
+    },
+    return503OnClosing: true,
+    forceCloseConnections: 'idle' as const,
+  } satisfies FastifyHttpOptions<RawServerDefault>;
+}

@@ -1,0 +1,92 @@
+import { parseTime } from '../../../foundation/domain/parse-time.ts';
+import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
+import {
+  ceilInstant,
+  floorInstant,
+  type Instant,
+  toTimestampOrNull,
+} from '../../../foundation/domain/time.ts';
+import { findHoles } from '../../../state/store/coverage.ts';
+import { type AcceptRequest, acceptCoverage } from '../../use-cases/exports/accept-coverage.ts';
+import { readCoverage } from '../../use-cases/exports/read-coverage.ts';
+import { type Api, actorOf, batchExportOf } from '../api.ts';
+import { missingView } from '../batch-exports/view.ts';
+import { exportOperations, type Family } from '../operations.ts';
+import { errors, postErrors } from '../schemas/error.ts';
+import { Ref } from '../schemas/shapes.ts';
+import { AcceptBody, AcceptedCoverage, Coverage, CoverageQuery } from './schema.ts';
+import { countsView, coverageView } from './view.ts';
+
+/** The state of every data interval of an export, and the acceptance of those that are not done. */
+export function coverageRoutes(api: Api, family: Family): void {
+  const { read, write } = exportOperations(family);
+
+  api.get(
+    '/:id/coverage',
+    read('retrieveCoverage', 'Retrieve the state of every data interval', ['id'], {
+      querystring: CoverageQuery,
+      response: { 200: Ref(Coverage), ...errors() },
+    }),
+    async (request) => {
+      const { from, to, bucket } = request.query;
+      const batchExport = batchExportOf(request);
+      const coverage = await readCoverage(request.context, batchExport, {
+        from: from === undefined ? null : floorInstant(timestampOf(from)),
+        to: to === undefined ? null : ceilInstant(timestampOf(to)),
+        perDay: bucket === 'day',
+      });
+      return coverageView(
+        batchExport,
+        coverage,
+        await findHoles(request.context.db, batchExport.id),
+      );
+    },
+  );
+
+  api.post(
+    '/:id/coverage/accept',
+    write('acceptCoverage', 'Accept intervals that are not done as they are', ['id'], {
+      body: AcceptBody,
+      response: { 200: Ref(AcceptedCoverage), ...postErrors() },
+    }),
+    async (request) => {
+      const { id } = batchExportOf(request);
+      const wanted = acceptRequest(request.body);
+      const { counts, batchExport } = await acceptCoverage(
+        request.context,
+        actorOf(request),
+        id,
+        wanted,
+      );
+      const holes = await findHoles(request.context.db, id);
+      return {
+        accepted: [...counts.values()].reduce((sum, count) => sum + count, 0),
+        counts: countsView(counts),
+        high_water_mark: toTimestampOrNull(batchExport.highWaterMark),
+        missing: missingView(holes),
+      };
+    },
+  );
+}
+
+/** `text` has passed the schema's format. */
+function timestampOf(text: string): string {
+  const parsed = parseTime(text);
+  if (!parsed) throw new Error(`the schema accepted ${text} as a time`);
+  return parsed.timestamp;
+}
+
+/** @throws Refusal (400) for a bound without an offset: a guess could accept the wrong hours */
+function acceptRequest({ from, to, reason }: AcceptBody): AcceptRequest {
+  const problems: Problem[] = [];
+  const readBound = (attr: string, text: string): Instant => {
+    if (parseTime(text)?.hasOffset !== true) {
+      const detail = 'Must have an offset from UTC, such as 2024-03-01T00:00:00Z.';
+      problems.push({ code: 'invalid_input', detail, attr });
+    }
+    return ceilInstant(timestampOf(text));
+  };
+  const [start, end] = [readBound('from', from), readBound('to', to)];
+  if (problems.length > 0) throw new Refusal(...problems);
+  return { start, end, reason: reason ?? null };
+}

@@ -1,0 +1,140 @@
+import { type Static, Type } from 'typebox';
+import { type CoverageState, coverageStates } from '../../../foundation/domain/coverage.ts';
+import { maxIntervals } from '../../use-cases/exports/read-coverage.ts';
+import { Healing, Missing } from '../batch-exports/schema.ts';
+import { Nullable, named, Time } from '../schemas/shapes.ts';
+
+export const CoverageQuery = Type.Object({
+  from: Type.Optional({
+    ...Time,
+    description: 'Sluice widens it to whole intervals. Default: the oldest requested interval.',
+  }),
+  to: Type.Optional({
+    ...Time,
+    description: 'Sluice widens it, up to the last complete interval. Default: now.',
+  }),
+  bucket: Type.Optional(
+    Type.Enum(['day'], {
+      description: `Answer with counts per UTC day instead of ranges: up to ${maxIntervals.perDay} intervals, not ${maxIntervals.ranges}.`,
+    }),
+  ),
+});
+
+const State = Type.Enum([...coverageStates], {
+  description:
+    'done: exported. late_rows: exported, but rows may have come late, and Sluice cannot add them without a person, or cannot look for them; `late_rows_wait` says why. accepted: an operator accepted it as it is. unsettled: exported, but may still receive rows. running: a run or a backfill is in progress. retrying: the same, after a failed attempt. healing: all attempts failed, and Sluice tries again by itself; `healing` says when. failed, cancelled: its last run failed or was cancelled. missing: it was due, and its run was deleted. paused: it was due during a pause. never_asked: neither the schedule nor a backfill requested it.',
+});
+
+const CoverageRange = Type.Object({
+  start: Time,
+  end: Time,
+  state: State,
+  intervals: Type.Integer({ description: 'The number of data intervals.' }),
+});
+
+const counts = Object.fromEntries(
+  coverageStates.map((state) => [state, Type.Optional(Type.Integer())]),
+) as Record<CoverageState, ReturnType<typeof Type.Optional<ReturnType<typeof Type.Integer>>>>;
+
+const Counts = Type.Object(counts, {
+  description: 'The number of intervals in each state; a state without any is absent.',
+});
+
+export const Coverage = named(
+  'Coverage',
+  Type.Object(
+    {
+      from: Nullable({ ...Time, description: 'Null if the range has no complete interval.' }),
+      to: Nullable(Time),
+      high_water_mark: Nullable(Time),
+      blocker: Nullable(
+        Type.Object(CoverageRange.properties, {
+          description:
+            'The interval that stops the high-water mark; null if the mark is at the last complete bound.',
+        }),
+      ),
+      healing: Healing,
+      late_rows_wait: Type.Array(
+        Type.Object({
+          start: Time,
+          end: Time,
+          why: Type.String({ description: '`code: what happened and what to do`.' }),
+        }),
+        { description: 'The first 100 intervals of the range in the state late_rows.' },
+      ),
+      ranges: Type.Optional(
+        Type.Array(CoverageRange, {
+          description: 'Without `bucket`: oldest first, without gaps; neighbours differ in state.',
+        }),
+      ),
+      days: Type.Optional(
+        Type.Array(Type.Object({ day: Type.String({ format: 'date' }), counts: Counts }), {
+          description:
+            'With `bucket=day`: by the start of the intervals; days without any are absent.',
+        }),
+      ),
+    },
+    {
+      description: 'The state of every data interval.',
+      examples: [
+        {
+          from: '2024-03-01T00:00:00.000000Z',
+          to: '2024-03-01T05:00:00.000000Z',
+          high_water_mark: '2024-03-01T03:00:00.000000Z',
+          blocker: {
+            start: '2024-03-01T03:00:00.000000Z',
+            end: '2024-03-01T04:00:00.000000Z',
+            state: 'failed',
+            intervals: 1,
+          },
+          healing: null,
+          late_rows_wait: [],
+          ranges: [
+            {
+              start: '2024-03-01T00:00:00.000000Z',
+              end: '2024-03-01T03:00:00.000000Z',
+              state: 'done',
+              intervals: 3,
+            },
+            {
+              start: '2024-03-01T03:00:00.000000Z',
+              end: '2024-03-01T04:00:00.000000Z',
+              state: 'failed',
+              intervals: 1,
+            },
+            {
+              start: '2024-03-01T04:00:00.000000Z',
+              end: '2024-03-01T05:00:00.000000Z',
+              state: 'done',
+              intervals: 1,
+            },
+          ],
+        },
+      ],
+    },
+  ),
+);
+export type Coverage = Static<typeof Coverage>;
+
+export const AcceptBody = Type.Object({
+  from: { ...Time, description: 'With an offset. Only whole intervals of the range are accepted.' },
+  to: Time,
+  reason: Type.Optional(
+    Nullable(Type.String({ maxLength: 1_000, description: 'Kept in the activity.' })),
+  ),
+});
+export type AcceptBody = Static<typeof AcceptBody>;
+
+export const AcceptedCoverage = named(
+  'AcceptedCoverage',
+  Type.Object(
+    {
+      accepted: Type.Integer({ description: 'Intervals that were accepted now.' }),
+      counts: Counts,
+      high_water_mark: Nullable(Time),
+      missing: Missing,
+    },
+    { description: 'What was accepted, and what is left.' },
+  ),
+);
+export type AcceptedCoverage = Static<typeof AcceptedCoverage>;

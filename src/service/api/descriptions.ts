@@ -1,0 +1,105 @@
+/**
+ * What each operation does, by its name, beyond its one-line summary. The operations of an organization and of
+ * a project share a text.
+ */
+const descriptions: Readonly<Record<string, string>> = {
+  listBatchExports:
+    'Returns each export with its latest runs, its high-water mark and its intervals without data. `health`, `search` and `ordering` apply to all exports, not only to one page. Follow `next` for more.',
+  countBatchExports:
+    'Each export has exactly one health, so the counts add up to the total. The list of exports accepts a health as a filter.',
+  listProjects:
+    'Returns each project with the number of its exports per health. The key must have access to the whole organization.',
+  createBatchExport:
+    'The schedule starts immediately, or at `start_at`. Send an Idempotency-Key: if the answer is lost, you can repeat the request without creating a second export. With `unique_name`, the API refuses the request if the project already has an export of this name. So two clients that apply the same definition create only one export. Secrets of the destination are encrypted and never shown again.',
+  retrieveBatchExport: 'The answer does not contain the secrets of the destination.',
+  updateBatchExport:
+    'Omitted fields keep their values. You cannot change the model and the type of the destination. A new prefix or bucket moves the export: new files go there, and manifests at the old place are replaced by manifests that name the new place.',
+  replaceBatchExport:
+    'Like PATCH, but name, destination and interval are required. Omitted optional fields keep their values.',
+  deleteBatchExport: 'Sluice cancels live runs and backfills. Exported files stay in the bucket.',
+  pauseBatchExport:
+    'Sluice exports no new intervals. Live runs finish. If the export is already paused, nothing changes.',
+  unpauseBatchExport:
+    'The schedule continues with the next interval. With `backfill`, Sluice also exports the intervals that were missed during the pause; with `retry_missing`, the requested intervals that have no data, such as those whose failures caused the pause. If that is refused, the export stays paused. With `dry_run`, the answer only says how many intervals these are.',
+  backfillBatchExport:
+    'Sluice widens the bounds to whole intervals. With `dry_run`, the answer only lists the runs that the backfill would create, how many rows each interval has delivered, how many the source has now, and how many would go. If delivered rows are missing from the source, the run of their interval fails and its files stay, unless `missing_rows` is `drop`. Otherwise the answer is the export with `backfill_id`. Retrieve that backfill to see its progress.',
+  listBackfills: 'Returns each backfill with its progress. Follow `next` for more.',
+  retrieveBackfill: 'Poll every few seconds until `status` is no longer `Running`.',
+  cancelBackfill:
+    'No further runs start. `running` says if live runs finish or are cancelled. By default, they are cancelled.',
+  previewSchedule:
+    'Returns times in UTC and in the timezone of the export. On the day of a clock change, a day has 23 or 25 hours.',
+  testDestination:
+    'Connects, writes a marker object, finds out what the store supports, and removes the marker. The test stops at the first step that fails and says what to do. It changes nothing in Sluice. With a `destination`, it tests the changed config before you save it. If you change more than file settings, send each secret again.',
+  testNewDestination:
+    'Like the test of a saved export, but for the body of a new export. It uses only `destination` and `model`. For `decimal_columns`, it also uses the query and the transformations. Nothing is saved.',
+  previewNewRows:
+    'Like the preview of a saved export, but for the body of a new export. It uses only the model, the query, the transformations, the event filters and `decimal_columns`. Nothing is saved.',
+  previewChangedRows:
+    'Like the preview, but with an unsaved change. Omitted fields keep their values.',
+  previewRows:
+    'Returns the newest rows of the source after the query, the event filters and the transformations of the export. Nothing is written.',
+  listActivity:
+    'Lists who created, changed or paused the export, with the API key. Secrets are masked.',
+  retrieveCoverage:
+    'Returns every interval that the schedule or a backfill requested. Intervals with the same state are merged into ranges. With `bucket=day`, the answer has counts per day. The blocker is the interval that stops the high-water mark.',
+  retrieveDelivery:
+    'Judges each interval that was due in the window by the current deadline of the export: met, missed, at risk or pending. An interval counts with its first delivery: a later commit of it changes nothing. Intervals that an operator accepted, and those of a pause by a person, are not owed. `budget` says how many deadlines may still be missed by `target`. With `format=csv`, the answer is a file with one line per interval.',
+  retrieveThroughput:
+    'Returns the newest 200 exported intervals, for charts. Use `limit` and `before` to select others.',
+  acceptCoverage:
+    'An accepted interval stays as it is and no longer stops the high-water mark. Late rows that waited for this decision are not added. The activity records this with the reason.',
+  listBatchExportRuns:
+    'A run exports one data interval. A retry is a new run. Follow `next` for more.',
+  retrieveBatchExportRun:
+    'Returns the rows, bytes and files of the run. `latest_error` says what to do. `next_attempt_at` is the time of the next retry.',
+  listBatchExportRunFiles:
+    'Returns the manifest and the files, but only current ones. If another run has exported the interval since then, `current_run` names it.',
+  cancelBatchExportRun:
+    'The worker stops at its next heartbeat and leaves no files behind. A run that has begun to commit completes.',
+  retryBatchExportRun:
+    'If the files are the same, nothing is written. Otherwise new files replace the old ones when the manifest is written. If delivered rows are missing from the new files, the run fails and the old files stay, unless `missing_rows` is `drop`. A retry of a run that adds late rows adds late rows; it refuses `missing_rows`.',
+  listBatchExportLogs: 'Returns the log of the export and of all its runs, newest first.',
+  listBatchExportRunLogs: 'Returns the log of one run, newest first.',
+  tailBatchExportRunLogs:
+    'Without a cursor, the answer has the newest entries. Poll every few seconds with the cursor of the last answer, until `ended` is true and `has_more` is false. A client that lost its connection continues with its last cursor and misses nothing.',
+  retrieveMe:
+    'Returns the name, the scopes, the organization and the projects of the API key. Every valid key can use this. A client can use it to offer only what the key allows.',
+  retrieveCapabilities:
+    'Returns destinations, models, intervals, file formats and limits. Every valid key can use this. A client can use it to offer only what this installation supports.',
+  listNotificationTargets:
+    'Lists the webhooks and e-mail addresses that Sluice notifies of changes. Follow `next` for more.',
+  retrieveNotificationTarget: 'The URL and the secret of a webhook are never shown again.',
+  updateNotificationTarget:
+    'Omitted fields keep their values. If you enable a target that Sluice disabled, Sluice sends to it again.',
+  deleteNotificationTarget: 'Waiting notifications are not sent.',
+  listNotificationDeliveries:
+    'Returns each delivery with its state, its attempts and the answer of the receiver. Follow `next` for more.',
+  listTransformationConfigs:
+    'Lists the steps in the order in which they process rows. Exports with `transformations: true` use them.',
+  createTransformationConfig:
+    'The step is added to the end of the chain, unless `order` sets another place. Runs that have already started keep their chain.',
+  rearrangeTransformationConfigs:
+    'Send the new `order` of some steps, by their ids. The answer is the whole chain.',
+  retrieveTransformationConfig: 'The answer does not contain the values of secret settings.',
+  retrieveTransformationConfigFrontend: 'Returns the same as the step itself.',
+  updateTransformationConfig:
+    'If you change what the step does, it gets a new version. Runs that have already started keep their version.',
+  deleteTransformationConfig: 'Runs that have already started still use the step.',
+  startTransformationJob:
+    'The plugin of the step defines the jobs. If the job is unknown, the error lists the jobs that exist.',
+  tryTransformations: 'Shows each row before and after each step. Nothing is stored.',
+  listPlugins: 'Lists the plugins that a step of a transformation chain can use.',
+  installPlugin:
+    'Sluice first checks and compiles the source in a sandbox. A plugin has no access to files or the network.',
+  retrievePlugin:
+    'Returns the plugin with its settings. For your own plugins, it includes the source.',
+  updatePlugin:
+    'A new source makes a new version of each step that uses it. Runs that have already started keep their version.',
+};
+
+/** For the schema of a route; a test finds operations that have none. */
+export function describeOperation(name: string): { readonly description?: string } {
+  const description = descriptions[name];
+  return description === undefined ? {} : { description };
+}

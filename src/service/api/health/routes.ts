@@ -1,0 +1,101 @@
+import { Type } from 'typebox';
+import { listBusiestTenants } from '../../../state/store/worker-seconds.ts';
+import { shareReadiness } from '../../use-cases/installation/check-readiness.ts';
+import type { Api } from '../api.ts';
+import { type OperatorAccess, requireOperator } from '../hooks/operator-access.ts';
+import type { ApiOptions } from '../options.ts';
+import { only } from '../schemas/error.ts';
+
+const Live = Type.Object({ status: Type.Literal('ok') });
+
+const Ready = Type.Object({
+  status: Type.Enum(['ok', 'degraded', 'unavailable']),
+  checks: Type.Object({
+    postgres: Type.String({ description: '`ok`, or what is wrong.' }),
+    queue: Type.String({ description: '`ok`, or what is wrong.' }),
+    source: Type.Optional(
+      Type.String({
+        description: '`ok`, or why models cannot be exported or their intervals cannot be settled.',
+      }),
+    ),
+    workers: Type.Optional(Type.String({ description: '`ok`, or why no run is executed.' })),
+    era: Type.String({
+      description: '`ok`, or why no run starts until an operator accepts the database.',
+    }),
+  }),
+});
+
+/** The hours before this one that the busiest tenants are of. */
+const BusiestQuery = Type.Object({
+  hours: Type.Optional(Type.Integer({ minimum: 0, maximum: 720 })),
+});
+
+/** For a query with a NUL or half a surrogate pair. */
+const malformedOnly = only(400);
+
+/**
+ * For probes, scrapers and operators. Probes need no key, so they must not show anything of a tenant. Metrics need an
+ * admin key here; METRICS_PORT serves them without one.
+ */
+export function healthRoutes(
+  api: Api,
+  { readiness: check, metrics }: Pick<ApiOptions, 'readiness' | 'metrics'>,
+  operators: OperatorAccess,
+): void {
+  const readiness = shareReadiness(check);
+  const tags = ['Operation'];
+
+  api.get(
+    '/livez',
+    {
+      schema: {
+        tags,
+        operationId: 'live',
+        summary: 'Whether the process answers',
+        description: 'It does not look at the database or the queue. For liveness probes.',
+        security: [],
+        response: { 200: Live, ...malformedOnly },
+      },
+    },
+    async () => ({ status: 'ok' as const }),
+  );
+
+  api.get(
+    '/readyz',
+    {
+      schema: {
+        tags,
+        operationId: 'ready',
+        summary: 'Whether requests can be served',
+        description:
+          '503 if the database is down. If only the queue is down, no worker is alive, or the database was restored and not yet accepted, requests are still accepted and runs start later (200, degraded).',
+        security: [],
+        response: { 200: Ready, 503: Ready, ...malformedOnly },
+      },
+    },
+    async (_request, reply) => {
+      const ready = await readiness();
+      return reply.code(ready.status === 'unavailable' ? 503 : 200).send(ready);
+    },
+  );
+
+  api.register(async (scope: Api) => {
+    requireOperator(scope, operators);
+    scope.get(
+      '/admin/tenants',
+      { schema: { hide: true, querystring: BusiestQuery } },
+      async ({ context, query: { hours = 24 } }) => ({
+        hours,
+        results: (await listBusiestTenants(context.db, hours, 10)).map((tenant) => ({
+          organization_id: tenant.organizationId,
+          organization_name: tenant.organizationName,
+          worker_seconds: Math.round(tenant.workerSeconds * 10) / 10,
+        })),
+      }),
+    );
+    scope.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
+      reply.type(metrics.contentType);
+      return metrics.metrics();
+    });
+  });
+}

@@ -1,0 +1,82 @@
+import type { Sql } from '../../../state/store/database.ts';
+import type { Api, Reply, Request } from '../api.ts';
+import { ApiError, permissionDenied } from '../api-error.ts';
+import { authenticate } from './authentication.ts';
+import { refusalOf, sendError } from './errors.ts';
+import type { FailedKeys } from './failed-keys.ts';
+import type { TakeRequest } from './rate-limit.ts';
+
+export interface OperatorAccess {
+  readonly db: Sql;
+  readonly failures: FailedKeys;
+  readonly takeRequest: TakeRequest;
+  readonly publicUrl: string | null;
+}
+
+/**
+ * Lets only operators in: an admin key, as Bearer or, for browsers and scrapers, as the password of HTTP
+ * Basic. It answers refusals itself: the error handler of a mounted plugin would make 500 of them.
+ */
+export function requireOperator(scope: Api, access: OperatorAccess): void {
+  scope.addHook('onRequest', async (request, reply) => {
+    try {
+      await admit(request, reply, access);
+    } catch (error) {
+      return sendError(request, reply, refusalOf(error, request));
+    }
+  });
+}
+
+async function admit(request: Request, reply: Reply, access: OperatorAccess): Promise<void> {
+  const { key, isBasic } = credentialsOf(request);
+  if (key === null) throw challenge;
+  const caller = await authenticate(access, request, key, null);
+  await access.takeRequest(caller.id, reply);
+  if (!caller.isAdmin) throw permissionDenied('The API key is not an admin key.');
+  refuseForeignPages(request, isBasic, access.publicUrl);
+  request.caller = caller;
+}
+
+function credentialsOf(request: Request): { key: string | null; isBasic: boolean } {
+  const { authorization = '' } = request.headers;
+  const [, scheme = '', value = ''] = /^(Basic|Bearer) +(\S+) *$/i.exec(authorization) ?? [];
+  if (scheme.toLowerCase() === 'bearer') return { key: value, isBasic: false };
+  const [, password] = /^[^:]*:(.+)$/.exec(Buffer.from(value, 'base64').toString()) ?? [];
+  return { key: password ?? null, isBasic: true };
+}
+
+/**
+ * A browser sends Basic credentials by itself, so changes from pages of other sites are refused. Each
+ * browser says where a change comes from, in Origin or in Sec-Fetch-Site.
+ */
+function refuseForeignPages(request: Request, isBasic: boolean, publicUrl: string | null): void {
+  if (request.method === 'GET' || request.method === 'HEAD') return;
+  const { origin, 'sec-fetch-site': site } = request.headers;
+  if (origin === undefined && site === undefined && isBasic) {
+    const remedy = 'Send the header Origin, or the key as Bearer.';
+    throw permissionDenied(`The request does not say which site it comes from. ${remedy}`);
+  }
+  const isOwnSite = site === undefined || site === 'same-origin' || site === 'none';
+  const isOwnOrigin = origin === undefined || ownHosts(request, publicUrl).includes(hostOf(origin));
+  if (!isOwnSite || !isOwnOrigin) throw permissionDenied('The request comes from another site.');
+}
+
+const ownHosts = (request: Request, publicUrl: string | null): readonly string[] =>
+  [`http://${request.host}`, publicUrl].flatMap((url) => (url === null ? [] : [hostOf(url)]));
+
+/** `Origin: null` and other texts without a host are not ours. */
+function hostOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).host : 'none';
+}
+
+const challenge = new ApiError(
+  401,
+  [
+    {
+      code: 'not_authenticated',
+      detail: 'Send an admin API key, as the password of HTTP Basic or as Bearer.',
+      attr: null,
+    },
+  ],
+  { 'www-authenticate': 'Basic realm="Sluice", charset="UTF-8"' },
+);

@@ -1,0 +1,112 @@
+import { nearestName } from '../../../foundation/domain/nearest-name.ts';
+import { Refusal } from '../../../foundation/domain/problem.ts';
+import type { Api, Reply, Request } from '../api.ts';
+import { addWarnings } from '../warnings.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Fields of the body that repeat the operation's answer and that it does not apply. */
+    repeated: Readonly<Record<string, unknown>>;
+  }
+}
+
+/**
+ * Each operation with a scope answers 400 to a field that it does not know, on each level of its body: a field that we
+ * do not know could narrow what is sent. Clients send back what they have read. So the fields of an operation's answer
+ * are the one list of fields that its body may repeat: they are taken away before the body is checked.
+ *
+ * A query parameter that it does not know is named in the header Sluice-Warning.
+ *
+ * Call it before the routes are registered.
+ */
+export function refuseUnknownFields(api: Api): void {
+  api.decorateRequest('repeated', null as unknown as Readonly<Record<string, unknown>>);
+  api.addHook('onRoute', (route) => {
+    const { schema = {}, config } = route;
+    if (config?.scope === undefined) return;
+    const body = schema.body as Schema | undefined;
+    const taken = propertiesOf(body);
+    const repeatable = new Set(
+      answerFields(api, schema.response).filter((name) => !taken.has(name)),
+    );
+    const known = propertiesOf(schema.querystring as Schema | undefined);
+    const check = async (request: Request, reply: Reply) => {
+      warnOfParameters(request, reply, known);
+      takeRepeated(request, repeatable);
+      if (body === undefined) refuseFields(request);
+    };
+    route.preValidation = [check, route.preValidation ?? []].flat();
+    route.schema = { ...schema, ...(body === undefined ? {} : { body: closed(body) }) };
+  });
+}
+
+/** The fields of the resource that an operation answers. */
+function answerFields(api: Api, response: unknown): readonly string[] {
+  const answers = Object.entries((response ?? {}) as Readonly<Record<string, Schema>>);
+  const [, answer] = answers.find(([status]) => status.startsWith('2')) ?? [];
+  const { $ref } = answer?.anyOf?.[0] ?? answer ?? {};
+  const resource = $ref === undefined ? undefined : api.getSchema($ref.replace(/#$/, ''));
+  const names = propertiesOf(resource as Schema | undefined);
+  return names.has('dsl_query') ? [...names, 'hogql_query'] : [...names];
+}
+
+const propertiesOf = (schema: Schema | undefined): ReadonlySet<string> =>
+  new Set(Object.keys(schema?.properties ?? {}));
+
+function takeRepeated(request: Request, repeatable: ReadonlySet<string>): void {
+  const { body } = request;
+  const fields = Object.entries((body ?? {}) as Readonly<Record<string, unknown>>);
+  const isRepeated = ([name]: readonly [string, unknown]) => repeatable.has(name);
+  request.repeated = Object.fromEntries(fields.filter(isRepeated));
+  if (!fields.some(isRepeated)) return;
+  request.body = Object.fromEntries(fields.filter((field) => !isRepeated(field)));
+}
+
+/** For an operation that takes no body. A body that is not an object is refused before. */
+function refuseFields({ body }: Request): void {
+  const [name] = Object.keys(body ?? {});
+  if (name === undefined) return;
+  const detail = 'This operation takes no fields. Send no body.';
+  throw new Refusal({ code: 'invalid_input', detail, attr: name });
+}
+
+/** Letters of a parameter's name for each one that may be wrong. */
+const lettersPerMistake = 3;
+/** Parameters that a warning names, and letters of each name. */
+const [shownParameters, shownLetters] = [10, 100];
+
+function warnOfParameters({ query }: Request, reply: Reply, known: ReadonlySet<string>): void {
+  const unknown = Object.keys(query as object).filter((name) => !known.has(name));
+  const warnings = unknown.slice(0, shownParameters).map((name) => {
+    const nearest = nearestName(name.slice(0, shownLetters), [...known], lettersPerMistake);
+    const meant = nearest === null ? '' : ` Did you mean ${nearest}?`;
+    return `The query parameter ${name.slice(0, shownLetters)} is unknown and was ignored.${meant}`;
+  });
+  addWarnings(reply, warnings);
+}
+
+interface Schema {
+  readonly $ref?: string;
+  readonly anyOf?: readonly Schema[];
+  readonly type?: unknown;
+  readonly properties?: Readonly<Record<string, object>>;
+  readonly items?: unknown;
+  readonly additionalProperties?: unknown;
+}
+
+/** The same schema, but it takes only the fields that it names, on each level. Schemas that it refers to stay as they are. */
+function closed(schema: unknown): object {
+  const { properties, items, additionalProperties = false } = schema as Schema;
+  return {
+    ...(schema as object),
+    ...(items === undefined ? {} : { items: closed(items) }),
+    ...(properties === undefined
+      ? {}
+      : {
+          additionalProperties,
+          properties: Object.fromEntries(
+            Object.entries(properties).map(([name, inner]) => [name, closed(inner)]),
+          ),
+        }),
+  };
+}

@@ -1,0 +1,84 @@
+import { Type } from 'typebox';
+import { toTimestamp } from '../../../foundation/domain/time.ts';
+import { listActivity, type Activity as StoredActivity } from '../../../state/store/activity.ts';
+import { previewSchedule } from '../../use-cases/exports/schedule.ts';
+import { type Api, batchExportOf } from '../api.ts';
+import { offsetEnvelope, pageOf } from '../lists/paging.ts';
+import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import { costOfTrial, exportOperations, type Family } from '../operations.ts';
+import type { Deps } from '../options.ts';
+import { errors } from '../schemas/error.ts';
+import { Ref } from '../schemas/shapes.ts';
+import { lookAtRows } from './look.ts';
+import { Activity, RowPreview, SchedulePreview } from './schema.ts';
+
+const previewedIntervals = 10;
+
+/** Previews of an export's schedule and rows, and its activity. */
+export function insightRoutes(api: Api, family: Family, deps: Deps): void {
+  const { read } = exportOperations(family);
+
+  api.get(
+    '/:id/schedule',
+    read('previewSchedule', 'Preview the next 10 data intervals', ['id'], {
+      response: { 200: Ref(SchedulePreview), ...errors() },
+    }),
+    async (request) => {
+      const next = await previewSchedule(
+        request.context,
+        batchExportOf(request),
+        previewedIntervals,
+      );
+      return {
+        results: next.map(({ interval, localStart, localEnd, timezone, hours, fate }) => ({
+          data_interval_start: toTimestamp(interval.start),
+          data_interval_end: toTimestamp(interval.end),
+          local_start: localStart,
+          local_end: localEnd,
+          timezone,
+          hours,
+          fate,
+        })),
+      };
+    },
+  );
+
+  api.get(
+    '/:id/preview',
+    {
+      ...read('previewRows', 'Preview up to 100 rows as they would be exported', ['id'], {
+        response: { 200: Ref(RowPreview), ...errors() },
+      }),
+      config: { scope: 'batch_export:read', cost: costOfTrial },
+    },
+    async (request, reply) => lookAtRows(deps, request, reply, batchExportOf(request)),
+  );
+
+  api.get(
+    '/:id/activity',
+    read('listActivity', 'List who changed what, newest first', ['id'], {
+      querystring: Type.Object(PageQuery),
+      response: { 200: OffsetPageOf(Activity), ...errors() },
+    }),
+    async (request) => {
+      const page = pageOf(request.query);
+      const subject = {
+        subjectType: 'batch_export',
+        subjectId: batchExportOf(request).id,
+      } as const;
+      const listed = await listActivity(request.context.db, subject, page);
+      return offsetEnvelope(request, page, listed, activityView);
+    },
+  );
+}
+
+function activityView(activity: StoredActivity) {
+  return {
+    id: activity.id,
+    action: activity.action,
+    key_id: activity.keyId,
+    key_name: activity.keyName,
+    changes: activity.changes.map((change) => ({ ...change })),
+    happened_at: activity.happenedAt,
+  };
+}

@@ -1,0 +1,257 @@
+import { type Static, type TObject, type TProperties, Type } from 'typebox';
+import type { DestinationDefinition } from '../../../rows/destinations/destination.ts';
+import { readFileSettings } from '../../../foundation/domain/file-settings.ts';
+import { Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import { notePassedTest } from '../../use-cases/healing/note-passed-test.ts';
+import {
+  readChangedDestination,
+  readNewDestination,
+  refuseRows,
+} from '../../use-cases/exports/unsaved.ts';
+import { changeFilters } from '../../use-cases/exports/filters.ts';
+import type { ExportRules } from '../../use-cases/exports/rules.ts';
+import { checkFixed, type UpdateExportInput } from '../../use-cases/exports/update-export.ts';
+import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
+import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
+import { type Api, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
+import { checkOnSource, type Runnable } from '../batch-exports/check-on-source.ts';
+import { defaultModel, queryOf } from '../batch-exports/input.ts';
+import { teamFor } from '../batch-exports/load.ts';
+import { BatchExport, batchExportBodies } from '../batch-exports/schema.ts';
+import { costOfTrial, exportOperations, type Family, organizationFamily } from '../operations.ts';
+import type { Deps } from '../options.ts';
+import { postErrors } from '../schemas/error.ts';
+import { Ref } from '../schemas/shapes.ts';
+import { lookAtDestination, lookAtRows } from './look.ts';
+import { DestinationTest, RowPreview } from './schema.ts';
+
+const ignoredField = Type.Optional(
+  Type.Unknown({ description: 'A field of the export. Ignored here.' }),
+);
+
+const config = { scope: 'batch_export:write', changesNothing: true, cost: costOfTrial } as const;
+
+/**
+ * Tests of destinations and previews of rows before something is saved. The bodies are those of create and
+ * update; fields that do not matter are ignored. They need the scope to write: a key that may only read must
+ * not make Sluice connect to an address, or read rows, of its own choice.
+ */
+export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
+  const { rules } = deps;
+  const bodies = batchExportBodies(
+    deps.destinations,
+    deps.models.map(({ name }) => name),
+    family === organizationFamily,
+  );
+  const { team_id, destination, model, ...others } = bodies.Create.properties;
+  const { dsl_query, hogql_query, filters, transformations } = others;
+  const query = { dsl_query, hogql_query, filters, transformations };
+  const { timezone, offset_day, offset_hour } = others;
+  const times = { interval: Type.Optional(others.interval), timezone, offset_day, offset_hour };
+  const ignored: TProperties = Object.fromEntries(
+    Object.keys({ ...BatchExport.properties, ...bodies.Create.properties }).map((name) => [
+      name,
+      ignoredField,
+    ]),
+  );
+  /** A body of create or update. Only these fields matter. */
+  const bodyWith = <Looked extends TProperties>(looked: Looked) =>
+    Type.Unsafe<Static<TObject<Looked>>>(Type.Object({ ...ignored, ...looked }));
+  const Rows = {
+    ...query,
+    model,
+    destination: Type.Optional(withRowSettings(deps.destinations)),
+  };
+  const { write } = exportOperations(family);
+
+  api.post(
+    '/test',
+    {
+      ...write('testNewDestination', 'Run the checks of a destination that is not saved', [], {
+        body: bodyWith({ destination, model, team_id, ...query, ...times }),
+        response: { 200: Ref(DestinationTest), ...postErrors() },
+      }),
+      config,
+    },
+    async (request, reply) => {
+      const { body } = request;
+      const { destination: asked, model: name = defaultModel, team_id: team } = body;
+      const teamId = await teamFor(request.context.db, reachOf(request), team);
+      const { type } = asked;
+      const whole = readNewDestination(rules, teamId, type, asked.config);
+      const dslQuery = readQuery(rules, { model: name, dslQuery: null, filters: null }, body);
+      const { transformations: isTransformed = false } = body;
+      await checkDecimals(deps, request, reply, {
+        ...{ teamId, model: name, dslQuery, transformations: isTransformed, config: whole },
+      });
+      const tested = { type, teamId, openConfig: () => whole };
+      const read = { model: name, interval: sampleIntervalOf(timesOf(body)) };
+      return lookAtDestination(deps, request, reply, read, tested);
+    },
+  );
+
+  api.post(
+    '/:id/test',
+    {
+      ...write('testDestination', "Run the destination's checks one by one", ['id'], {
+        body: bodyWith({
+          destination: bodies.Patch.properties.destination,
+          ...query,
+          ...times,
+        }),
+        response: { 200: Ref(DestinationTest), ...postErrors() },
+      }),
+      config,
+    },
+    async (request, reply) => {
+      const batchExport = batchExportOf(request);
+      const { context } = request;
+      const { id, teamId, model: name, destination: stored } = batchExport;
+      const { destination: change } = request.body;
+      const changed =
+        change === undefined ? null : readChangedDestination(context, rules, batchExport, change);
+      const dslQuery = readQuery(rules, batchExport, request.body);
+      const { transformations = batchExport.transformations } = request.body;
+      const config = { ...stored.config, ...changed };
+      const runnable = { ...{ teamId, model: name, dslQuery, transformations }, config };
+      await checkDecimals(deps, request, reply, runnable);
+      const openConfig = () => changed ?? openDestinationConfig(context.secrets, id, stored);
+      const tested = { type: stored.type, teamId, openConfig };
+      const interval = sampleIntervalOf(timesOf(request.body), batchExport.cadence);
+      const test = await lookAtDestination(deps, request, reply, { model: name, interval }, tested);
+      // Of the export as it is stored.
+      if (test.passed && change === undefined) await notePassedTest(context, id);
+      return test;
+    },
+  );
+
+  api.post(
+    '/preview',
+    {
+      ...write('previewNewRows', 'Preview rows of an export that is not saved', [], {
+        body: bodyWith({ ...Rows, team_id }),
+        response: { 200: Ref(RowPreview), ...postErrors() },
+      }),
+      config,
+    },
+    async (request, reply) => {
+      const { body } = request;
+      const teamId = await teamFor(request.context.db, reachOf(request), body.team_id);
+      const newModel = body.model ?? defaultModel;
+      const noQuery = { model: newModel, dslQuery: null, filters: null };
+      const asked = {
+        teamId,
+        model: newModel,
+        dslQuery: readQuery(rules, noQuery, body),
+        transformations: body.transformations ?? false,
+        destination: { config: body.destination?.config ?? {} },
+      };
+      const runnable = { ...asked, ...asked.destination };
+      refuseRows(rules, runnable);
+      await checkDecimals(deps, request, reply, runnable);
+      return lookAtRows(deps, request, reply, asked);
+    },
+  );
+
+  api.post(
+    '/:id/preview',
+    {
+      ...write(
+        'previewChangedRows',
+        'Preview rows as a change that is not saved has them',
+        ['id'],
+        {
+          body: bodyWith(Rows),
+          response: { 200: Ref(RowPreview), ...postErrors() },
+        },
+      ),
+      config,
+    },
+    async (request, reply) => {
+      const { body } = request;
+      const before = batchExportOf(request);
+      const fixed = checkFixed('model', before.model, body.model);
+      if (fixed.length > 0) throw new Refusal(...fixed);
+      const asked = {
+        teamId: before.teamId,
+        model: before.model,
+        dslQuery: readQuery(rules, before, body),
+        transformations: body.transformations ?? before.transformations,
+        destination: { config: { ...before.destination.config, ...body.destination?.config } },
+      };
+      const runnable = { ...asked, ...asked.destination };
+      refuseRows(rules, runnable);
+      await checkDecimals(deps, request, reply, runnable);
+      return lookAtRows(deps, request, reply, asked);
+    },
+  );
+}
+
+/** The query with the conditions of its filters. @throws Refusal */
+function readQuery(
+  rules: ExportRules,
+  before: Parameters<typeof changeFilters>[1],
+  body: Parameters<typeof queryOf>[0] & Pick<UpdateExportInput, 'filters'>,
+): string | null {
+  const asked = { dslQuery: queryOf(body), filters: body.filters };
+  const { dslQuery, problems } = changeFilters(rules, before, asked);
+  refuseIfAny(problems);
+  return dslQuery;
+}
+
+const timesOf = (body: {
+  readonly interval?: string | undefined;
+  readonly timezone?: string | undefined;
+  readonly offset_day?: number | null | undefined;
+  readonly offset_hour?: number | null | undefined;
+}) => ({
+  interval: body.interval,
+  timezone: body.timezone,
+  offsetDay: body.offset_day,
+  offsetHour: body.offset_hour,
+});
+
+/**
+ * The rule of create: only the source knows whether the rows have the columns that decimal_columns names.
+ *
+ * @throws Refusal
+ */
+async function checkDecimals(
+  deps: Deps,
+  request: Request,
+  reply: Reply,
+  rows: Omit<Runnable, 'sampleInterval'>,
+) {
+  if (readFileSettings(rows.config).decimalColumns === null) return;
+  await checkOnSource(deps, request, reply, { ...rows, sampleInterval: sampleIntervalOf({}) });
+}
+
+/**
+ * The settings of a destination that are about the rows; the rest of it does not count. All destinations have the
+ * same.
+ */
+function withRowSettings(destinations: readonly DestinationDefinition[]) {
+  const settings: TProperties = {};
+  for (const { configSchema } of destinations) {
+    for (const [name, schema] of Object.entries(configSchema.properties)) {
+      settings[name] = rowSettings.has(name) ? schema : ignoredField;
+    }
+  }
+  return Type.Unsafe<{ readonly config?: Readonly<Record<string, unknown>> }>(
+    Type.Object(
+      {
+        type: Type.Optional(Type.Enum(destinations.map(({ type }) => type))),
+        config: Type.Optional(Type.Object(settings)),
+      },
+      {
+        description: 'Only include_events, exclude_events and decimal_columns of its config count.',
+      },
+    ),
+  );
+}
+
+const rowSettings: ReadonlySet<string> = new Set([
+  'include_events',
+  'exclude_events',
+  'decimal_columns',
+]);

@@ -1,0 +1,67 @@
+import { notFound } from '../../../foundation/domain/problem.ts';
+import { listLogEntries } from '../../../state/store/log-entries.ts';
+import { findRun } from '../../../state/store/runs.ts';
+import { type Api, actorOf, batchExportOf, type Reply, type Request } from '../api.ts';
+import { offsetEnvelope, pageOf, timeBound } from '../lists/paging.ts';
+import { OffsetPageOf } from '../lists/schema.ts';
+import { exportOperations, type Family } from '../operations.ts';
+import type { Deps } from '../options.ts';
+import { errors } from '../schemas/error.ts';
+import { untilClosed } from '../until-closed.ts';
+import { isUuid } from '../validation/validator.ts';
+import { BatchExportLog, LogListQuery, logView } from './schema.ts';
+
+/** The logs of an export and of its runs, newest first. */
+export function logRoutes(api: Api, family: Family, { searches }: Deps): void {
+  const { read } = exportOperations(family);
+
+  const list = async (
+    request: Request,
+    reply: Reply,
+    query: LogListQuery,
+    runId: string | null,
+  ) => {
+    const levels = [...(query.level ?? []), ...(query.level_filter ?? [])];
+    const page = pageOf(query);
+    const asked = {
+      exportId: batchExportOf(request).id,
+      runId,
+      levels: levels.length === 0 ? null : levels,
+      after: timeBound(query.after),
+      before: timeBound(query.before),
+      search: query.search || null,
+    };
+    const read = () => listLogEntries(request.context.db, asked, page);
+    // A search reads every message, so it must not take the connections and processors of others.
+    const entries =
+      asked.search === null
+        ? await read()
+        : await searches.use(actorOf(request).organizationId, untilClosed(reply), read);
+    return offsetEnvelope(request, page, entries, logView);
+  };
+
+  api.get(
+    '/logs',
+    read('listBatchExportLogs', 'List the logs of a batch export', ['batch_export_id'], {
+      querystring: LogListQuery,
+      response: { 200: OffsetPageOf(BatchExportLog), ...errors() },
+    }),
+    async (request, reply) => list(request, reply, request.query, null),
+  );
+
+  api.get(
+    '/runs/:run_id/logs',
+    read('listBatchExportRunLogs', 'List the logs of a run', ['batch_export_id', 'run_id'], {
+      querystring: LogListQuery,
+      response: { 200: OffsetPageOf(BatchExportLog), ...errors() },
+    }),
+    async (request, reply) => {
+      const { run_id: runId } = request.params as { run_id: string };
+      const run = isUuid(runId)
+        ? await findRun(request.context.db, batchExportOf(request).id, runId)
+        : null;
+      if (!run) throw notFound();
+      return list(request, reply, request.query, run.id);
+    },
+  );
+}

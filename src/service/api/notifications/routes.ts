@@ -1,0 +1,190 @@
+import { Type } from 'typebox';
+import { deliveryStatuses } from '../../../foundation/domain/notification.ts';
+import { notFound } from '../../../foundation/domain/problem.ts';
+import { type Delivery, listDeliveries } from '../../../state/store/notification-deliveries.ts';
+import {
+  findNotificationTarget,
+  listNotificationTargets,
+} from '../../../state/store/notification-targets.ts';
+import {
+  changeTarget,
+  createTarget,
+  removeTarget,
+  rotateSecret,
+} from '../../use-cases/notifications/change-targets.ts';
+import { redeliver, testTarget } from '../../use-cases/notifications/deliver.ts';
+import { type Api, actorOf, type Request, reachOf, targetOf } from '../api.ts';
+import { teamFor } from '../batch-exports/load.ts';
+import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
+import { clampLimit, offsetEnvelope, pageOf } from '../lists/paging.ts';
+import { CursorPageOf, CursorQuery, OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import { costOfTrial, type Family, notificationOperations } from '../operations.ts';
+import type { Deps } from '../options.ts';
+import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
+import { Ref } from '../schemas/shapes.ts';
+import { untilClosed } from '../until-closed.ts';
+import { isUuid } from '../validation/validator.ts';
+import { changeInput, createInput } from './input.ts';
+import {
+  CreatedNotificationTarget,
+  CreateTarget,
+  NotificationDelivery,
+  NotificationTarget,
+  NotificationTest,
+  PatchTarget,
+} from './schema.ts';
+import { deliveryView, targetView, targetWithSecretView, testView } from './view.ts';
+
+/** A hook: the target that the path names, or 404. Runs before the body is read. */
+async function loadNotificationTarget(request: Request): Promise<void> {
+  const { id = '' } = request.params as { id?: string };
+  const { db } = request.context;
+  const found = isUuid(id) ? await findNotificationTarget(db, reachOf(request), id) : null;
+  if (!found) throw notFound();
+  request.notificationTarget = found;
+}
+
+/** Who is notified of changes, and what was sent. */
+export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
+  const { notifications: sender, notificationTests: tests } = deps;
+  const { read, write } = notificationOperations(family, loadNotificationTarget);
+  const oneTarget = { 200: Ref(NotificationTarget) };
+
+  api.get(
+    '',
+    read('listNotificationTargets', 'List notification targets, newest first', [], {
+      querystring: Type.Object(PageQuery),
+      response: { 200: OffsetPageOf(NotificationTarget), ...errors() },
+    }),
+    async (request) => {
+      const page = pageOf(request.query);
+      const { db } = request.context;
+      const listed = await listNotificationTargets(db, reachOf(request), page);
+      return offsetEnvelope(request, page, listed, (each) => targetView(each, sender));
+    },
+  );
+
+  const create = write('createNotificationTarget', 'Create a notification target', [], {
+    description:
+      'The answer shows the secret that signs its requests, once. docs/notifications.md says how to verify a signature.',
+    body: CreateTarget,
+    response: { 201: Ref(CreatedNotificationTarget), ...postErrors() },
+  });
+  api.post(
+    '',
+    { ...create, config: { ...create.config, shownOnce: 'secret' } },
+    async (request, reply) => {
+      const reach = reachOf(request);
+      const said = request.body.team_id ?? undefined;
+      const { db } = request.context;
+      const isForAll = reach.teamId === null && said === undefined;
+      const teamId = isForAll ? null : await teamFor(db, reach, said);
+      const input = createInput(request.body);
+      const actor = actorOf(request);
+      const created = await createTarget(request.context, sender, actor, teamId, input);
+      reply.code(201);
+      return targetWithSecretView(created, sender);
+    },
+  );
+
+  api.get(
+    '/:id',
+    read('retrieveNotificationTarget', 'Retrieve a notification target', ['id'], {
+      response: { ...oneTarget, ...errors() },
+    }),
+    async (request) => targetView(targetOf(request), sender),
+  );
+
+  api.patch(
+    '/:id',
+    write('updateNotificationTarget', 'Update a notification target', ['id'], {
+      body: PatchTarget,
+      response: { ...oneTarget, ...bodyErrors() },
+    }),
+    async (request) => {
+      const { id } = targetOf(request);
+      const change = changeInput(request.body);
+      const actor = actorOf(request);
+      return targetView(await changeTarget(request.context, sender, actor, id, change), sender);
+    },
+  );
+
+  api.delete(
+    '/:id',
+    write('deleteNotificationTarget', 'Delete a notification target and its log', ['id'], {
+      response: { 204: Type.Null({ description: 'Deleted.' }), ...errors() },
+    }),
+    async (request, reply) => {
+      await removeTarget(request.context, actorOf(request), targetOf(request));
+      return reply.code(204).send(null);
+    },
+  );
+
+  const rotate = write('rotateNotificationSecret', 'Replace the secret of a webhook', ['id'], {
+    description:
+      'The answer shows the new secret, once. For 24 hours requests carry two signatures: by the new and by the previous secret.',
+    response: { 200: Ref(CreatedNotificationTarget), ...postErrors() },
+  });
+  api.post(
+    '/:id/rotate_secret',
+    { ...rotate, config: { ...rotate.config, shownOnce: 'secret' } },
+    async (request) => {
+      const { id } = targetOf(request);
+      const rotated = await rotateSecret(request.context, actorOf(request), id);
+      return targetWithSecretView(rotated, sender);
+    },
+  );
+
+  const test = write('testNotificationTarget', 'Send a test to a notification target', ['id'], {
+    description:
+      'Waits for the answer of the receiver, at most 15 seconds. The test is in the log of deliveries.',
+    response: { 200: Ref(NotificationTest), ...postErrors() },
+  });
+  api.post(
+    '/:id/test',
+    // Its effects are out of the database: nothing can undo them.
+    { ...test, config: { ...test.config, changesNothing: true as const, cost: costOfTrial } },
+    async (request, reply) => {
+      const target = targetOf(request);
+      const { organizationId } = reachOf(request);
+      const work = () => testTarget(request.context, sender, target);
+      return testView(await tests.use(organizationId, untilClosed(reply), work));
+    },
+  );
+
+  api.get(
+    '/:id/deliveries',
+    read('listNotificationDeliveries', 'List what was sent to a target, newest first', ['id'], {
+      querystring: Type.Object({
+        ...CursorQuery,
+        digest_id: Type.Optional(
+          Type.String({ format: 'uuid', description: 'Only those that this delivery carries.' }),
+        ),
+        status: Type.Optional(Type.Enum([...deliveryStatuses])),
+      }),
+      response: { 200: CursorPageOf(NotificationDelivery), ...errors() },
+    }),
+    async (request) => {
+      const { cursor, limit, digest_id: digestId = null, status = null } = request.query;
+      const place = placeOf(cursor, 'created_at');
+      const { id } = targetOf(request);
+      const { db } = request.context;
+      const page = await listDeliveries(db, id, { digestId, status }, place, clampLimit(limit));
+      const keyOf = ({ createdAt, id: key }: Delivery) => ({ at: createdAt, id: key });
+      return cursorEnvelope(request, 'created_at', page, keyOf, deliveryView);
+    },
+  );
+
+  api.post(
+    '/:id/deliveries/:delivery_id/redeliver',
+    write('redeliverNotification', 'Send a delivery again', ['id', 'delivery_id'], {
+      description: 'With the same event id. A delivery that waits gets its next attempt now.',
+      response: { 200: Ref(NotificationDelivery), ...postErrors() },
+    }),
+    async (request) => {
+      const { delivery_id: deliveryId = '' } = request.params as { delivery_id?: string };
+      if (!isUuid(deliveryId)) throw notFound();
+      return deliveryView(await redeliver(request.context, targetOf(request), deliveryId));
+    },
+  );
+}

@@ -1,0 +1,217 @@
+import { type Static, Type } from 'typebox';
+import {
+  deliveryStatuses,
+  maxRecipients,
+  notificationTypes,
+  targetKinds,
+  webhookFormats,
+} from '../../../foundation/domain/notification.ts';
+import { Nullable, named, Time } from '../schemas/shapes.ts';
+
+const Events = Type.Array(Type.Enum([...notificationTypes]), {
+  minItems: 1,
+  maxItems: 50,
+  description:
+    'Changes to be notified of. export.failing: a run failed, after the runs before it succeeded. export.retries_exhausted: the attempts of a run are used up. export.paused: Sluice paused the export. export.recovered: a run succeeded again. export.late: the data is older than freshness_minutes. export.on_time: it is no longer. backfill.completed: a backfill has ended.',
+});
+const Description = Type.String({ maxLength: 400, description: 'For people.' });
+const Url = Type.String({
+  minLength: 1,
+  maxLength: 2_048,
+  description:
+    'Where requests are sent to: https. Stored encrypted, and never shown: only its `url_preview` is.',
+  examples: ['https://example.com/hooks/sluice'],
+});
+const Format = Type.Enum([...webhookFormats], {
+  description: 'json: the event as JSON. slack: a text, as incoming webhooks of Slack take it.',
+});
+const Digests = Type.Boolean({
+  description:
+    'true (default): from the 21st event of a type within five minutes on, events come together in one message, a digest. false: each event comes by itself.',
+});
+const Recipients = Type.Array(Type.String({ maxLength: 254 }), {
+  maxItems: maxRecipients,
+  description: 'E-mail addresses. Only for kind email.',
+});
+
+const target = {
+  id: Type.String({ format: 'uuid' }),
+  team_id: Nullable(
+    Type.Integer({ description: 'The project; null: all projects of the organization.' }),
+  ),
+  kind: Type.Enum([...targetKinds]),
+  description: Type.String(),
+  url_preview: Nullable(
+    Type.String({
+      description: 'Host and end of the URL; the rest can be a credential. Null for e-mail.',
+    }),
+  ),
+  format: Format,
+  recipients: Type.Array(Type.String()),
+  unconfirmed_recipients: Type.Array(Type.String(), {
+    description:
+      'Recipients that have not confirmed their address yet: they get no notification. Each gets a mail with a link; a test of the target sends it again, once a day.',
+  }),
+  events: Type.Array(Type.String()),
+  enabled: Type.Boolean(),
+  digests: Digests,
+  disabled_reason: Nullable(
+    Type.String({ description: 'Why Sluice disabled it; null if a person did.' }),
+  ),
+  failing_since: Nullable({
+    ...Time,
+    description: 'Since when every attempt has failed; null if the newest one succeeded.',
+  }),
+  previous_secret_until: Nullable({
+    ...Time,
+    description: 'Until then the previous secret signs too.',
+  }),
+  created_at: Time,
+  last_updated_at: Time,
+};
+
+const example = {
+  id: '0d3cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11',
+  team_id: 1,
+  kind: 'webhook',
+  description: 'On-call',
+  url_preview: 'https://example.com/…uice',
+  format: 'json',
+  recipients: [],
+  unconfirmed_recipients: [],
+  events: ['export.failing', 'export.recovered'],
+  enabled: true,
+  digests: true,
+  disabled_reason: null,
+  failing_since: null,
+  previous_secret_until: null,
+  created_at: '2024-03-01T00:12:31.104233Z',
+  last_updated_at: '2024-03-01T00:12:31.104233Z',
+};
+
+export const NotificationTarget = named(
+  'NotificationTarget',
+  Type.Object(target, {
+    description: 'Who is notified when the state of an export changes.',
+    examples: [example],
+  }),
+);
+export type NotificationTarget = Static<typeof NotificationTarget>;
+
+export const CreatedNotificationTarget = named(
+  'CreatedNotificationTarget',
+  Type.Object(
+    {
+      ...target,
+      secret: Nullable(
+        Type.String({
+          description:
+            'The secret that signs requests. This answer is the only one that shows it. Null for e-mail, and in the answer to a repeated Idempotency-Key.',
+        }),
+      ),
+    },
+    {
+      description: 'A notification target and its new secret.',
+      examples: [{ ...example, secret: 'whsec_bm90IGEgcmVhbCBzZWNyZXQ' }],
+    },
+  ),
+);
+
+export const CreateTarget = Type.Object({
+  kind: Type.Optional(Type.Enum([...targetKinds], { description: 'Default: webhook.' })),
+  url: Type.Optional(Url),
+  format: Type.Optional(Format),
+  recipients: Type.Optional(Recipients),
+  events: Type.Optional(Events),
+  description: Type.Optional(Description),
+  enabled: Type.Optional(Type.Boolean()),
+  digests: Type.Optional(Digests),
+  team_id: Type.Optional(
+    Nullable(
+      Type.Integer({
+        description:
+          'On organization paths: the project whose exports it follows; null or absent: all projects.',
+      }),
+    ),
+  ),
+});
+export type CreateTarget = Static<typeof CreateTarget>;
+
+export const PatchTarget = Type.Object({
+  url: Type.Optional(Url),
+  format: Type.Optional(Format),
+  recipients: Type.Optional(Recipients),
+  events: Type.Optional(Events),
+  description: Type.Optional(Description),
+  enabled: Type.Optional(
+    Type.Boolean({
+      description: 'false cancels waiting deliveries; true forgets earlier failures.',
+    }),
+  ),
+  digests: Type.Optional(Digests),
+});
+export type PatchTarget = Static<typeof PatchTarget>;
+
+export const NotificationDelivery = named(
+  'NotificationDelivery',
+  Type.Object(
+    {
+      id: Type.String({ format: 'uuid' }),
+      event_id: Type.String({
+        format: 'uuid',
+        description: 'The header webhook-id; the same for each attempt and each target.',
+      }),
+      event_type: Type.String({ description: 'One of `events`, `test`, or `digest`.' }),
+      batch_export_id: Nullable(Type.String({ format: 'uuid' })),
+      happened_at: Time,
+      status: Type.Enum([...deliveryStatuses], {
+        description:
+          'cancelled: the target was disabled. replaced: more than 500 deliveries waited for the target, and a later event of the same export and type took its place.',
+      }),
+      digest_id: Nullable(
+        Type.String({
+          format: 'uuid',
+          description:
+            'The delivery that carries it together with others of its type, and has their attempts. Null: it is sent by itself.',
+        }),
+      ),
+      attempts: Type.Integer(),
+      next_attempt_at: Nullable({
+        ...Time,
+        description: 'Null unless it waits, and in a digest.',
+      }),
+      delayed_by: Nullable(
+        Type.String({
+          description:
+            '`email_limit`: the organization has sent as many e-mails as it may in an hour, so the next attempt is later. Null: nothing delays it.',
+        }),
+      ),
+      attempt_log: Type.Array(
+        Type.Object({
+          at: Time,
+          answer: Type.String({
+            description: '`HTTP 204`, `SMTP 250`, or a word: timeout, unknown_host, tls_error …',
+          }),
+          latency_ms: Type.Integer(),
+        }),
+        { description: 'The newest 20 attempts, oldest first.' },
+      ),
+      created_at: Time,
+      finished_at: Nullable(Time),
+    },
+    { description: 'An event for one target, and the attempts to deliver it.' },
+  ),
+);
+export type NotificationDelivery = Static<typeof NotificationDelivery>;
+
+export const NotificationTest = named(
+  'NotificationTest',
+  Type.Object(
+    {
+      delivered: Type.Boolean(),
+      answer: Type.String({ description: 'As in the log of deliveries.' }),
+      latency_ms: Type.Integer(),
+    },
+    { description: 'How a test of a notification target ended.' },
+  ),
+);

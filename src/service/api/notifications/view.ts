@@ -1,0 +1,66 @@
+import type {
+  NotificationOutcome,
+  NotificationSender,
+} from '../../../foundation/domain/notification.ts';
+import type { Delivery } from '../../../state/store/notification-deliveries.ts';
+import type { NotificationTarget } from '../../../state/store/notification-targets.ts';
+import type { TargetWithSecret } from '../../use-cases/notifications/change-targets.ts';
+import type {
+  NotificationDelivery,
+  NotificationTarget as NotificationTargetView,
+} from './schema.ts';
+
+export function targetView(
+  target: NotificationTarget,
+  { trusts }: Pick<NotificationSender, 'trusts'>,
+): NotificationTargetView {
+  return {
+    id: target.id,
+    team_id: target.teamId,
+    kind: target.kind,
+    description: target.description,
+    url_preview: target.urlPreview,
+    format: target.format,
+    recipients: [...target.recipients],
+    unconfirmed_recipients: target.recipients.filter(
+      (each) => !trusts(each) && target.unconfirmed.includes(each.toLowerCase()),
+    ),
+    events: [...target.events],
+    enabled: target.enabled,
+    digests: target.digests,
+    disabled_reason: target.disabledReason,
+    failing_since: target.failingSince,
+    previous_secret_until: target.previousSecretUntil,
+    created_at: target.createdAt,
+    last_updated_at: target.lastUpdatedAt,
+  };
+}
+
+export function targetWithSecretView(
+  { target, secret }: TargetWithSecret,
+  sender: Pick<NotificationSender, 'trusts'>,
+) {
+  return { ...targetView(target, sender), secret };
+}
+
+export function deliveryView(delivery: Delivery): NotificationDelivery {
+  return {
+    id: delivery.id,
+    event_id: delivery.eventId,
+    event_type: delivery.eventType,
+    batch_export_id: delivery.exportId,
+    happened_at: delivery.happenedAt,
+    status: delivery.status,
+    digest_id: delivery.digestId,
+    attempts: delivery.attempts,
+    next_attempt_at: delivery.nextAttemptAt,
+    delayed_by: delivery.delayedBy,
+    attempt_log: delivery.attemptLog.map((attempt) => ({ ...attempt })),
+    created_at: delivery.createdAt,
+    finished_at: delivery.finishedAt,
+  };
+}
+
+export function testView({ delivered, answer, latencyMs }: NotificationOutcome) {
+  return { delivered, answer, latency_ms: latencyMs };
+}

@@ -1,0 +1,61 @@
+import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
+import {
+  findOffboarding,
+  listOffboardings,
+  listRemainingFiles,
+} from '../../../state/store/offboardings.ts';
+import { offboardTenant } from '../../use-cases/tenants/offboard.ts';
+import { type Api, callerOf } from '../api.ts';
+import { CreateOffboarding, NoQuery, OffboardingParams } from './schema.ts';
+import { offboardingView, remainingView } from './view.ts';
+
+const maxListed = 1_000;
+
+/** The deletion of organizations and projects. Only for operators: the scope that it is added to admits them. */
+export function offboardingRoutes(api: Api): void {
+  api.post(
+    '/admin/offboardings',
+    { schema: { hide: true, querystring: NoQuery, body: CreateOffboarding } },
+    async (request, reply) => {
+      const { organization_id, project_id, confirm_name } = request.body;
+      const caller = callerOf(request);
+      const organizationId = organization_id.toLowerCase();
+      const teamId = project_id ?? null;
+      const onlyOfProject = caller.projectIds?.every((id) => id === project_id) ?? false;
+      if (caller.organizationId === organizationId && (teamId === null || onlyOfProject)) {
+        throw endsItself();
+      }
+      const input = { organizationId, teamId, confirmName: confirm_name };
+      const offboarding = await offboardTenant(request.context.db, input, caller.id);
+      reply.code(202);
+      return offboardingView(offboarding);
+    },
+  );
+
+  api.get(
+    '/admin/offboardings',
+    { schema: { hide: true, querystring: NoQuery } },
+    async ({ context }) => ({
+      results: (await listOffboardings(context.db, maxListed)).map(offboardingView),
+    }),
+  );
+
+  api.get(
+    '/admin/offboardings/:id',
+    { schema: { hide: true, querystring: NoQuery, params: OffboardingParams } },
+    async ({ context, params }) => {
+      const found = await findOffboarding(context.db, params.id);
+      if (!found) throw notFound();
+      const remaining = await listRemainingFiles(context.db, found.id, maxListed);
+      return { ...offboardingView(found), remaining_files: remaining.map(remainingView) };
+    },
+  );
+}
+
+const endsItself = () =>
+  new Refusal({
+    code: 'conflict',
+    detail:
+      'The API key of this request would be deleted too. Use an admin key of another organization, or `sluice organizations delete`.',
+    attr: null,
+  });

@@ -1,0 +1,182 @@
+import type { FastifyBaseLogger, FastifyPluginCallback } from 'fastify';
+import type { Registry } from 'prom-client';
+import type {
+  CheckStep,
+  DestinationContext,
+  DestinationDefinition,
+} from '../../rows/destinations/destination.ts';
+import type { BatchExport } from '../../foundation/domain/batch-export.ts';
+import type { DestinationConfig, EventFilters } from '../../foundation/domain/file-settings.ts';
+import type { Model } from '../../foundation/domain/model.ts';
+import type { NotificationSender } from '../../foundation/domain/notification.ts';
+import type { Column } from '../../foundation/domain/row-block.ts';
+import type { DataInterval } from '../../foundation/domain/time.ts';
+import type { Comparison, DeliveredInterval } from '../use-cases/backfills/compare-rows.ts';
+import type { Context } from '../use-cases/context.ts';
+import type { ExportRules } from '../use-cases/exports/rules.ts';
+import type { Readiness } from '../use-cases/installation/check-readiness.ts';
+import type { TrialRows } from '../use-cases/transformations/try-chain.ts';
+import type { ConnectionLimits } from './connections.ts';
+import type { HeldLimits } from './hooks/held-bytes.ts';
+import type { PreviewSlots, TimeShare } from './insights/preview-slots.ts';
+
+/** What decides which rows an export has. */
+export interface ExportedRows
+  extends Pick<BatchExport, 'teamId' | 'model' | 'dslQuery' | 'transformations'> {
+  readonly destination: Pick<BatchExport['destination'], 'config'>;
+}
+
+/** Some of the newest rows of an export, as its files would contain them, in the order of a run. */
+export type PreviewRows = (
+  asked: ExportedRows,
+  limit: number,
+  signal: AbortSignal,
+) => Promise<{
+  readonly columns: readonly { readonly name: string; readonly type: string }[];
+  /** JSON values in the order of the columns. */
+  readonly rows: readonly (readonly unknown[])[];
+}>;
+
+/** What the source has now for intervals of an export that a backfill would export. */
+export type CompareRows = (
+  asked: ExportedRows,
+  intervals: readonly DeliveredInterval[],
+  signal: AbortSignal,
+) => Promise<Comparison>;
+
+/** What an export asks of its source. */
+export interface DescribedRequest extends EventFilters {
+  /** One of those that the export has. */
+  readonly interval: DataInterval;
+  readonly teamId: number;
+  readonly model: string;
+  readonly dslQuery: string | null;
+  /** `columns`: its rows go through a transformation chain. */
+  readonly select: 'rows' | 'columns';
+}
+
+/** Columns with PostgreSQL's names of their types, and warnings for the owner of the export. */
+export interface DescribedRows {
+  readonly columns: readonly Pick<Column, 'name' | 'sourceType'>[];
+  readonly warnings: readonly string[];
+}
+
+/**
+ * A request's rows, as the source describes them without reading a row. Throws SluiceError.
+ *
+ * @param inSlot runs what needs a connection
+ */
+export type DescribeQuery = (
+  request: DescribedRequest,
+  inSlot: <T>(work: () => Promise<T>) => Promise<T>,
+  signal: AbortSignal,
+) => Promise<DescribedRows>;
+
+/** An Iceberg table at the place that an export is to have. */
+export interface FoundTablePlace {
+  /** A version of it. */
+  readonly key: string;
+  /** The batch export whose table it is; null: another program's. */
+  readonly owner: string | null;
+  /** The table's folder, without a slash at its ends; `''`: the whole bucket. */
+  readonly folder: string;
+}
+
+/** Looks for the table at the place of a new export's. Null: there is none. Throws SluiceError. */
+export type FindTable = (
+  place: {
+    readonly teamId: number;
+    readonly model: string;
+    readonly type: string;
+    /** Complete, with its secrets in plain text. */
+    readonly config: DestinationConfig;
+  },
+  signal: AbortSignal,
+) => Promise<FoundTablePlace | null>;
+
+/** Some of the newest rows of a model, with all its columns. Throws SluiceError. */
+export type SampleRows = (
+  model: string,
+  teamId: number,
+  limit: number,
+  signal: AbortSignal,
+) => Promise<TrialRows>;
+
+/** Everything that the API needs; the composition root provides it. */
+export interface ApiOptions {
+  readonly context: Context;
+  readonly destinations: readonly DestinationDefinition[];
+  readonly destinationContext: DestinationContext;
+  /** Every file format, with its compressions by name. */
+  readonly formats: readonly {
+    readonly format: string;
+    readonly compressions: Readonly<Record<string, unknown>>;
+  }[];
+  /** Whether some private addresses are allowed as endpoints. */
+  readonly privateEndpoints: boolean;
+  /** Every model that can be exported. */
+  readonly models: readonly Model[];
+  readonly checkQuery: ExportRules['checkQuery'];
+  readonly applyFilters: ExportRules['applyFilters'];
+  /** Throws SluiceError. */
+  readonly previewRows: PreviewRows;
+  readonly compareRows: CompareRows;
+  readonly sampleRows: SampleRows;
+  /** Absent: queries are not checked on their source before a run. */
+  readonly describeQuery?: DescribeQuery;
+  /** Absent: a new export's place is not looked at before a run. */
+  readonly findTable?: FindTable;
+  readonly metrics: Registry;
+  readonly logger: FastifyBaseLogger;
+  /** How many proxies set X-Forwarded-* headers that are trusted; 0: none. */
+  readonly trustProxy: number;
+  /** Where clients reach the service, for links; null: not configured. */
+  readonly publicUrl: string | null;
+  /** Failed authentications of one address per minute. */
+  readonly failedKeysPerMinute: number;
+  /** Of what clients make the process keep; default: those of production. */
+  readonly held?: HeldLimits;
+  readonly connections?: ConnectionLimits;
+  /** Of the previews and trials of one organization; default: that of production. */
+  readonly timeShare?: TimeShare;
+  /** What changes of one organization may store per day, deleted or not. */
+  readonly storedBytesPerDay: number;
+  /** Requests of one key. */
+  readonly rateLimit: { readonly perMinute: number; readonly perHour: number };
+  /** Whether the process can do its work. */
+  readonly readiness: () => Promise<Readiness>;
+  /** Whether the source of a model can be read and settled; the last step of a destination's test. */
+  readonly checkSource?: (
+    model: string,
+    teamId: number,
+    interval: DataInterval,
+  ) => Promise<CheckStep>;
+  /** Sends the tests of notification targets. */
+  readonly notifications: NotificationSender;
+  /** The queue dashboard; null: none. */
+  readonly queueBoard: FastifyPluginCallback | null;
+  /**
+   * Compiles all schemas before it is ready, and fails if one is not valid. Default: each at its first use, which
+   * takes a few milliseconds then instead of a third of the start. A test compiles all.
+   */
+  readonly compilesAtOnce?: boolean;
+  /** The folder that the operators' page was built into; null if it was not built. */
+  readonly consoleDir: string | null;
+}
+
+/** What the routes need besides the context of each request. */
+export interface Deps extends Omit<ApiOptions, 'context'> {
+  readonly rules: ExportRules;
+  /** Shared by both families of routes. */
+  readonly previews: PreviewSlots;
+  /** The same for tests of destinations, which also connect to a source. */
+  readonly tests: PreviewSlots;
+  /** For searches of logs. */
+  readonly searches: PreviewSlots;
+  /** For tests of notification targets. */
+  readonly notificationTests: PreviewSlots;
+  /** For chains that are tried on rows. */
+  readonly trials: PreviewSlots;
+  /** The same for what starts sandboxes: the lab, previews of such chains, and installing a plugin. */
+  readonly sandboxes: PreviewSlots;
+}

@@ -1,0 +1,98 @@
+import { Type } from 'typebox';
+import { notFound } from '../../../foundation/domain/problem.ts';
+import { changePlugin, installPlugin } from '../../use-cases/transformations/install-plugin.ts';
+import { findPlugins, listPlugins } from '../../use-cases/transformations/plugins.ts';
+import { type Api, actorOf, type Request, reachOf } from '../api.ts';
+import { offsetEnvelope, pageOf } from '../lists/paging.ts';
+import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import { organizationFamily, transformationOperations } from '../operations.ts';
+import type { Deps } from '../options.ts';
+import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
+import { Ref } from '../schemas/shapes.ts';
+import { readFields } from '../transformations/input.ts';
+import { idOf } from '../transformations/load.ts';
+import { CreatePlugin, PatchPlugin, Plugin } from '../transformations/schema.ts';
+import { pluginView } from '../transformations/view.ts';
+import { untilClosed } from '../until-closed.ts';
+
+const { read, write } = transformationOperations('Plugins', organizationFamily, 'plugin');
+
+/** The plugins that an organization can use: built-in ones and its own. */
+export function pluginRoutes(api: Api, { sandboxes }: Deps): void {
+  const pluginOf = async (request: Request) => {
+    const id = idOf(request);
+    const { organizationId } = reachOf(request);
+    const found =
+      id === null
+        ? undefined
+        : (await findPlugins(request.context.db, organizationId, [id])).get(id);
+    if (!found) throw notFound();
+    return found;
+  };
+  /** Before the body is read. */
+  const onRequest = async (request: Request) => {
+    await pluginOf(request);
+  };
+
+  api.get(
+    '',
+    read('listPlugins', 'List the plugins, built-in ones first', [], {
+      querystring: Type.Object(PageQuery),
+      response: { 200: OffsetPageOf(Plugin), ...errors() },
+    }),
+    async (request) => {
+      const page = pageOf(request.query);
+      const listed = await listPlugins(request.context.db, reachOf(request).organizationId, page);
+      return offsetEnvelope(request, page, listed, pluginView);
+    },
+  );
+
+  api.post(
+    '',
+    write('installPlugin', 'Install a plugin of your own', [], {
+      body: CreatePlugin,
+      response: { 201: Ref(Plugin), ...postErrors() },
+    }),
+    async (request, reply) => {
+      const { name, source, description = null, url = null, config_schema = [] } = request.body;
+      const plugin = { name, source, description, url, configSchema: readFields(config_schema) };
+      const actor = actorOf(request);
+      const installed = await sandboxes.use(actor.organizationId, untilClosed(reply), () =>
+        installPlugin(request.context, actor, plugin),
+      );
+      reply.code(201);
+      return pluginView(installed);
+    },
+  );
+
+  api.get(
+    '/:id',
+    read('retrievePlugin', 'Retrieve a plugin', ['id'], {
+      response: { 200: Ref(Plugin), ...errors() },
+    }),
+    async (request) => pluginView(await pluginOf(request)),
+  );
+
+  api.patch(
+    '/:id',
+    {
+      ...write('updatePlugin', 'Update a plugin of your own', ['id'], {
+        body: PatchPlugin,
+        response: { 200: Ref(Plugin), ...bodyErrors() },
+      }),
+      onRequest,
+    },
+    async (request, reply) => {
+      const { name, source, description, url, config_schema } = request.body;
+      const configSchema = config_schema && readFields(config_schema);
+      const change = { name, source, description, url, configSchema };
+      const { id } = await pluginOf(request);
+      const actor = actorOf(request);
+      const work = () => changePlugin(request.context, actor, id, change);
+      if (source === undefined) return pluginView(await work());
+      // A sandbox reads the source.
+      const signal = untilClosed(reply);
+      return pluginView(await sandboxes.use(actor.organizationId, signal, work));
+    },
+  );
+}

@@ -1,0 +1,110 @@
+import { Type } from 'typebox';
+import { notFound } from '../../../foundation/domain/problem.ts';
+import { type FoundRun, findRun, listRuns, type Run } from '../../../state/store/runs.ts';
+import { cancelRun, retryRun } from '../../use-cases/runs/cancel-work.ts';
+import { type Api, batchExportOf, type Request } from '../api.ts';
+import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
+import { clampLimit, pageOf, timeBound } from '../lists/paging.ts';
+import { CursorPageOf, PageQuery } from '../lists/schema.ts';
+import { exportOperations, type Family } from '../operations.ts';
+import type { Deps } from '../options.ts';
+import { errors, postErrors } from '../schemas/error.ts';
+import { Ref } from '../schemas/shapes.ts';
+import { isUuid } from '../validation/validator.ts';
+import { RunFilePage, runFilesPage } from './files.ts';
+import { BatchExportRun, RetryBody, RunListQuery } from './schema.ts';
+import { runView } from './view.ts';
+
+/** The runs of an export: list, retrieve, list files, cancel, retry. */
+export function runRoutes(api: Api, family: Family, { destinations }: Deps): void {
+  const { read, write } = exportOperations(family);
+  const runOf = async (request: Request): Promise<FoundRun> => {
+    const { id } = request.params as { id: string };
+    const run = isUuid(id)
+      ? await findRun(request.context.db, batchExportOf(request).id, id)
+      : null;
+    if (!run) throw notFound();
+    return run;
+  };
+
+  api.get(
+    '',
+    read('listBatchExportRuns', 'List the runs of a batch export', ['batch_export_id'], {
+      querystring: RunListQuery,
+      response: { 200: CursorPageOf(BatchExportRun), ...errors() },
+    }),
+    async (request) => {
+      const { query } = request;
+      const ordering = query.ordering ?? '-created_at';
+      const orderBy = ordering.endsWith('created_at') ? 'created_at' : 'data_interval_start';
+      const page = await listRuns(request.context.db, {
+        exportId: batchExportOf(request).id,
+        statuses: query.status ?? null,
+        createdAfter: timeBound(query.after),
+        createdBefore: timeBound(query.before),
+        intervalStart: timeBound(query.start),
+        intervalEnd: timeBound(query.end),
+        orderBy,
+        descending: ordering.startsWith('-'),
+        place: placeOf(query.cursor, ordering),
+        limit: clampLimit(query.limit),
+      });
+      const keyOf = ({ id, createdAt, startsAt }: Run) => ({
+        id,
+        at: orderBy === 'created_at' ? createdAt : startsAt,
+      });
+      return cursorEnvelope(request, ordering, page, keyOf, (run) =>
+        runView(run, request.context.policy.retry),
+      );
+    },
+  );
+
+  api.get(
+    '/:id',
+    read('retrieveBatchExportRun', 'Retrieve a run', ['batch_export_id', 'id'], {
+      response: { 200: Ref(BatchExportRun), ...errors() },
+    }),
+    async (request) => runView(await runOf(request), request.context.policy.retry),
+  );
+
+  api.get(
+    '/:id/files',
+    read(
+      'listBatchExportRunFiles',
+      'List the files of a run, with their object keys and digests',
+      ['batch_export_id', 'id'],
+      { querystring: Type.Object(PageQuery), response: { 200: RunFilePage, ...errors() } },
+    ),
+    async (request) =>
+      runFilesPage(request, await runOf(request), pageOf(request.query), destinations),
+  );
+
+  api.post(
+    '/:id/cancel',
+    write('cancelBatchExportRun', 'Cancel a run that has not ended', ['batch_export_id', 'id'], {
+      response: { 200: Type.Object({ cancelled: Type.Literal(true) }), ...postErrors() },
+    }),
+    async (request) => {
+      await cancelRun(request.context, await runOf(request));
+      return { cancelled: true as const };
+    },
+  );
+
+  api.post(
+    '/:id/retry',
+    write(
+      'retryBatchExportRun',
+      "Run an ended run's interval again, as a new run",
+      ['batch_export_id', 'id'],
+      { body: RetryBody, response: { 201: Ref(BatchExportRun), ...postErrors() } },
+    ),
+    async (request, reply) => {
+      const run = await runOf(request);
+      const retryId = await retryRun(request.context, run, request.body.missing_rows ?? null);
+      const retry = await findRun(request.context.db, run.exportId, retryId);
+      if (!retry) throw notFound();
+      reply.code(201);
+      return runView(retry, request.context.policy.retry);
+    },
+  );
+}

@@ -1,0 +1,154 @@
+import { type Static, Type } from 'typebox';
+import { runPurposes, runStatuses } from '../../../foundation/domain/run.ts';
+import { CursorQuery } from '../lists/schema.ts';
+import { MissingRows, Nullable, named, Time } from '../schemas/shapes.ts';
+
+export const BatchExportRun = named(
+  'BatchExportRun',
+  Type.Object(
+    {
+      id: Type.String({ format: 'uuid' }),
+      status: Type.Enum([...runStatuses]),
+      records_completed: Nullable(Type.Integer({ description: 'Rows in the files so far.' })),
+      latest_error: Nullable(
+        Type.String({
+          description: '`code: what happened and what to do`; null if there was no error.',
+        }),
+      ),
+      superseded: Type.Boolean({
+        description:
+          'True if this run ended without success and its interval was exported afterwards: nothing is left to do about it.',
+      }),
+      data_interval_start: Nullable(Time),
+      data_interval_end: Time,
+      cursor: Nullable(
+        Type.String({
+          description: 'Where the next attempt resumes; null before the first part is uploaded.',
+        }),
+      ),
+      created_at: Time,
+      started_at: Nullable(Time),
+      finished_at: Nullable(Time),
+      last_updated_at: Time,
+      records_total_count: Nullable(
+        Type.Integer({
+          description:
+            'Rows of the interval. From 20,000 rows on, Sluice counts them while it reads: null until then.',
+        }),
+      ),
+      batch_export: Type.String({ format: 'uuid' }),
+      attempt: Type.Integer({ description: 'Attempts so far; 0 before the first.' }),
+      max_attempts: Nullable(
+        Type.Integer({
+          description:
+            'Maximum attempts. If all of them fail with transient errors, the run ends as FailedRetryable. If a shutdown or a dead worker ends an attempt, it does not count, and this number increases by one. Null after the end.',
+        }),
+      ),
+      next_attempt_at: Nullable({
+        ...Time,
+        description:
+          'The next attempt starts at this time, or later when a worker is free. Null while an attempt is in progress, and after the end.',
+      }),
+      waiting_for: Nullable(
+        Type.Array(Type.String(), {
+          description:
+            'The sessions and prepared transactions of the source that may still add rows to the interval, while the run waits for them. Empty if they are not known yet; null if the run does not wait.',
+        }),
+      ),
+      bytes_exported: Type.Integer(),
+      files: Type.Integer(),
+      records_dropped: Type.Integer({ description: 'Rows that a transformation dropped.' }),
+      records_rejected: Type.Integer({ description: 'Rows kept in the rejected file.' }),
+      backfill_id: Nullable(Type.String({ format: 'uuid' })),
+      purpose: Type.Enum([...runPurposes], {
+        description:
+          '`whole`: makes the files of the interval from all its rows. `supplement`: adds files with late rows. `erase`: removes the rows of a person from the files.',
+      }),
+      settled: Nullable(
+        Type.Boolean({
+          description:
+            'True once no open transaction can add rows to the interval; null until the run completes.',
+        }),
+      ),
+      steps: Nullable(
+        Type.Array(
+          Type.Object({
+            config: Type.Integer({ description: 'The transformation config.' }),
+            in: Type.Integer(),
+            out: Type.Integer(),
+            dropped: Type.Integer(),
+            errored: Type.Integer(),
+            time_ms: Type.Integer({
+              description:
+                'Milliseconds that the step took for its rows; an estimate for built-in plugins.',
+            }),
+            error: Nullable(Type.String({ description: 'The first error, without values.' })),
+          }),
+          {
+            description:
+              'Rows of each step of the transformation chain, in its order; null until the run completes.',
+          },
+        ),
+      ),
+    },
+    {
+      description: 'The work for one data interval.',
+      examples: [
+        {
+          id: '018f3c1e-9c3e-7f6a-b5d5-0f7b2f6f3f55',
+          status: 'Completed',
+          records_completed: 8312,
+          latest_error: null,
+          superseded: false,
+          data_interval_start: '2024-03-01T00:00:00.000000Z',
+          data_interval_end: '2024-03-01T01:00:00.000000Z',
+          cursor: null,
+          created_at: '2024-03-01T01:00:00.214518Z',
+          started_at: '2024-03-01T01:00:01.030112Z',
+          finished_at: '2024-03-01T01:00:04.771203Z',
+          last_updated_at: '2024-03-01T01:00:04.771203Z',
+          records_total_count: 8312,
+          batch_export: '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11',
+          attempt: 1,
+          max_attempts: null,
+          next_attempt_at: null,
+          waiting_for: null,
+          bytes_exported: 1048576,
+          files: 1,
+          records_dropped: 0,
+          records_rejected: 0,
+          backfill_id: null,
+          purpose: 'whole',
+          settled: true,
+          steps: [],
+        },
+      ],
+    },
+  ),
+);
+export type BatchExportRun = Static<typeof BatchExportRun>;
+
+export const RetryBody = Type.Object({ missing_rows: Type.Optional(MissingRows) });
+
+/** A bound of a list: ISO 8601, or a span back from now. */
+export const TimeOrSpan = (about: string) =>
+  Type.Optional(
+    Type.String({
+      format: 'time-or-span',
+      description: `${about}: ISO 8601, or back from now: \`-2h\`, \`-7d\`, \`-4w\`, \`-3m\`, \`-1y\`.`,
+    }),
+  );
+
+export const RunListQuery = Type.Object({
+  ...CursorQuery,
+  status: Type.Optional(
+    Type.Array(Type.Enum([...runStatuses]), { description: 'May be repeated.' }),
+  ),
+  ordering: Type.Optional(
+    Type.Enum(['created_at', '-created_at', 'data_interval_start', '-data_interval_start']),
+  ),
+  after: TimeOrSpan('Created at or after'),
+  before: TimeOrSpan('Created at or before'),
+  start: TimeOrSpan('Interval starts at or after'),
+  end: TimeOrSpan('Interval ends at or before'),
+});

@@ -1,0 +1,97 @@
+import type { Static } from 'typebox';
+import type { PluginField } from '../../../foundation/domain/plugin.ts';
+import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
+import type { UpdateTransformationInput } from '../../use-cases/transformations/change-config.ts';
+import type { CreateTransformationInput } from '../../use-cases/transformations/create-config.ts';
+import type { Rearrangement } from '../../use-cases/transformations/rearrange-configs.ts';
+import { refuseHostileText } from '../validation/hostile-text.ts';
+import type {
+  CreateTransformationConfig,
+  PluginField as FieldBody,
+  PatchTransformationConfig,
+  Rearrange,
+} from './schema.ts';
+
+export function createInput(
+  body: Static<typeof CreateTransformationConfig>,
+): CreateTransformationInput {
+  return {
+    plugin: body.plugin,
+    order: body.order,
+    enabled: body.enabled ?? false,
+    config: readConfig(body.config) ?? {},
+    name: body.name || null,
+    description: body.description || null,
+    matchAction: body.match_action ?? null,
+    deleted: body.deleted ?? false,
+  };
+}
+
+export function changeInput(
+  body: Static<typeof PatchTransformationConfig>,
+): UpdateTransformationInput {
+  return {
+    plugin: body.plugin,
+    order: body.order,
+    enabled: body.enabled,
+    config: readConfig(body.config),
+    name: body.name === '' ? null : body.name,
+    description: body.description === '' ? null : body.description,
+    matchAction: body.match_action,
+    deleted: body.deleted,
+  };
+}
+
+/** @throws Refusal (400) for a string that is not a JSON object, or contains what a body must not */
+export function readConfig(
+  config: string | Record<string, unknown> | undefined,
+): Record<string, unknown> | undefined {
+  if (typeof config !== 'string') return config;
+  const parsed = parseJson(config);
+  refuseHostileText(parsed);
+  if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) {
+    return parsed as Record<string, unknown>;
+  }
+  const detail = 'Must be an object, or the JSON of an object in a string.';
+  throw new Refusal({ code: 'invalid_input', detail, attr: 'config' });
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** @throws Refusal (400) if the body names no step or no order for it */
+export function rearrangement(body: Static<typeof Rearrange>): Rearrangement {
+  const { orders, plugin, order } = body;
+  if (orders !== undefined) {
+    const entries = Object.entries(orders);
+    const problems = entries
+      .filter(([id]) => !/^[1-9]\d{0,9}$/.test(id) || Number(id) > 2_147_483_647)
+      .map(([id]): Problem => {
+        const detail = 'This is not the id of a transformation config: use a positive number.';
+        return { code: 'does_not_exist', detail, attr: `orders__${id}` };
+      });
+    if (problems.length > 0) throw new Refusal(...problems);
+    return { orders: new Map(entries.map(([id, place]) => [Number(id), place])) };
+  }
+  if (plugin !== undefined && order !== undefined) return { plugin, order };
+  const attr = plugin === undefined ? 'orders' : 'order';
+  throw new Refusal({ code: 'required', detail: 'Send orders, or plugin and order.', attr });
+}
+
+export function readFields(fields: readonly FieldBody[]): PluginField[] {
+  return fields.map((field) => ({
+    key: field.key,
+    name: field.name ?? field.key,
+    type: field.type ?? 'string',
+    required: field.required ?? false,
+    secret: field.secret ?? false,
+    default: field.default ?? null,
+    hint: field.hint ?? null,
+    choices: field.choices ?? [],
+  }));
+}

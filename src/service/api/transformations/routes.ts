@@ -1,0 +1,179 @@
+import { Type } from 'typebox';
+import {
+  findChainExports,
+  listTransformationConfigs,
+} from '../../../state/store/transformation-configs.ts';
+import { changeTransformationConfig } from '../../use-cases/transformations/change-config.ts';
+import { createTransformationConfig } from '../../use-cases/transformations/create-config.ts';
+import { rearrangeTransformationConfigs } from '../../use-cases/transformations/rearrange-configs.ts';
+import { removeTransformationConfig } from '../../use-cases/transformations/remove-config.ts';
+import { startTransformationJob } from '../../use-cases/transformations/start-job.ts';
+import { type Api, actorOf, type Request } from '../api.ts';
+import { offsetEnvelope, pageOf } from '../lists/paging.ts';
+import { PageQuery } from '../lists/schema.ts';
+import { projectFamily, transformationOperations } from '../operations.ts';
+import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
+import { Ref } from '../schemas/shapes.ts';
+import { addWarnings } from '../warnings.ts';
+import { changeInput, createInput, rearrangement } from './input.ts';
+import { loadTransformationConfig, stepOf, teamOf, withPlugins } from './load.ts';
+import {
+  CreateTransformationConfig,
+  PatchTransformationConfig,
+  Rearrange,
+  RearrangedConfigs,
+  StartJob,
+  TransformationConfig,
+  TransformationPage,
+} from './schema.ts';
+import { transformationConfigView, transformationConfigViews } from './view.ts';
+
+const { read, write } = transformationOperations(
+  'Pipeline transformation configs',
+  projectFamily,
+  'transformation config',
+  loadTransformationConfig,
+);
+
+/** The transformation chain of a project. */
+export function transformationConfigRoutes(api: Api): void {
+  const answer = { 200: Ref(TransformationConfig) };
+
+  api.get(
+    '',
+    read('listTransformationConfigs', 'List the chain, in its order', [], {
+      querystring: Type.Object(PageQuery),
+      response: { 200: TransformationPage, ...errors() },
+    }),
+    async (request) => {
+      const page = pageOf(request.query);
+      const { count, results } = await listTransformationConfigs(
+        request.context.db,
+        teamOf(request),
+        page,
+      );
+      const steps = await withPlugins(request, results);
+      const { results: views, plugins } = transformationConfigViews(steps);
+      const listed = offsetEnvelope(request, page, { count, results: views }, (view) => view);
+      const { applying, total, named } = await findChainExports(
+        request.context.db,
+        teamOf(request),
+      );
+      const appliedBy = { count: applying, exports: total, results: [...named] };
+      return { ...listed, plugins, applied_by: appliedBy };
+    },
+  );
+
+  api.post(
+    '',
+    write('createTransformationConfig', 'Add a step to the chain', [], {
+      body: CreateTransformationConfig,
+      response: { 201: Ref(TransformationConfig), ...postErrors() },
+    }),
+    async (request, reply) => {
+      const input = createInput(request.body);
+      const actor = actorOf(request);
+      const created = await createTransformationConfig(
+        request.context,
+        actor,
+        teamOf(request),
+        input,
+      );
+      addWarnings(reply, await idleWarnings(request, created));
+      reply.code(201);
+      return transformationConfigView(created);
+    },
+  );
+
+  api.patch(
+    '/rearrange',
+    write('rearrangeTransformationConfigs', 'Move steps of the chain', [], {
+      body: Rearrange,
+      response: { 200: Ref(RearrangedConfigs), ...bodyErrors() },
+    }),
+    async (request) => {
+      const asked = rearrangement(request.body);
+      const teamId = teamOf(request);
+      const moved = await rearrangeTransformationConfigs(
+        request.context,
+        actorOf(request),
+        teamId,
+        asked,
+      );
+      const [first] = await withPlugins(request, [moved]);
+      if (!first) throw new Error('a step is missing');
+      const whole = { limit: 1_000, offset: 0 };
+      const chain = await listTransformationConfigs(request.context.db, teamId, whole);
+      const steps = await withPlugins(request, chain.results);
+      return { ...transformationConfigView(first), ...transformationConfigViews(steps) };
+    },
+  );
+
+  for (const [path, operation, summary] of [
+    ['/:id', 'retrieveTransformationConfig', 'Retrieve a step, even if it is marked as deleted'],
+    ['/:id/frontend', 'retrieveTransformationConfigFrontend', 'Retrieve a step for a form'],
+  ] as const) {
+    api.get(
+      path,
+      read(operation, summary, ['id'], { response: { ...answer, ...errors() } }),
+      async (request) => transformationConfigView(stepOf(request)),
+    );
+  }
+
+  api.patch(
+    '/:id',
+    write('updateTransformationConfig', 'Update a step', ['id'], {
+      body: PatchTransformationConfig,
+      response: { ...answer, ...bodyErrors() },
+    }),
+    async (request, reply) => {
+      const { id, teamId } = stepOf(request).step;
+      const input = changeInput(request.body);
+      const actor = actorOf(request);
+      const changed = await changeTransformationConfig(request.context, actor, teamId, id, input);
+      if (input.enabled) addWarnings(reply, await idleWarnings(request, changed));
+      return transformationConfigView(changed);
+    },
+  );
+
+  api.delete(
+    '/:id',
+    write('deleteTransformationConfig', 'Remove a step permanently', ['id'], {
+      response: { 204: Type.Null({ description: 'Removed.' }), ...errors() },
+    }),
+    async (request, reply) => {
+      const { id, teamId } = stepOf(request).step;
+      await removeTransformationConfig(request.context, actorOf(request), teamId, id);
+      return reply.code(204).send(null);
+    },
+  );
+
+  api.post(
+    '/:id/job',
+    write('startTransformationJob', 'Run a job of the step in the background', ['id'], {
+      body: StartJob,
+      response: { ...answer, ...postErrors() },
+    }),
+    async (request) => {
+      const { id, teamId } = stepOf(request).step;
+      const { type = 'sample', payload = {} } = request.body.job ?? {};
+      const job = { type, payload };
+      return transformationConfigView(
+        await startTransformationJob(request.context, actorOf(request), teamId, id, job),
+      );
+    },
+  );
+}
+
+/** Why a step that was just made or enabled changes no rows yet. */
+async function idleWarnings(
+  { context }: Request,
+  { step }: { readonly step: { readonly enabled: boolean; readonly teamId: number } },
+): Promise<readonly string[]> {
+  if (!step.enabled) return ['The step is disabled, so it changes no rows. Set enabled to true.'];
+  const { applying } = await findChainExports(context.db, step.teamId);
+  if (applying > 0) return [];
+  return [
+    'No export of the project applies transformations, so the step changes no rows. Set transformations of an export to true.',
+  ];
+}

@@ -1,0 +1,229 @@
+import { type Static, Type } from 'typebox';
+import { OffsetPageOf } from '../lists/schema.ts';
+import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
+
+const Int32 = { minimum: -2_147_483_648, maximum: 2_147_483_647, format: 'int32' };
+const Id = Type.Integer({ ...Int32, minimum: 1 });
+
+export const PluginField = Type.Object({
+  key: Type.String({ pattern: '^[A-Za-z][A-Za-z0-9_]{0,99}$' }),
+  name: Type.Optional(Type.String({ minLength: 1, maxLength: 400 })),
+  type: Type.Optional(Type.Enum(['string', 'choice', 'json'])),
+  required: Type.Optional(Type.Boolean()),
+  secret: Type.Optional(Type.Boolean({ description: 'Stored encrypted, masked in answers.' })),
+  default: Type.Optional(Nullable(Type.String({ maxLength: 10_000 }))),
+  hint: Type.Optional(Nullable(Type.String({ maxLength: 1_000 }))),
+  choices: Type.Optional(Type.Array(Type.String({ maxLength: 400 }), { maxItems: 100 })),
+});
+export type PluginField = Static<typeof PluginField>;
+
+const Settings = Type.Unsafe<Record<string, unknown>>({
+  type: 'object',
+  additionalProperties: true,
+});
+
+const Details = Type.Object(
+  {
+    config: Settings,
+    config_schema: Type.Optional(
+      Type.Array(PluginField, {
+        description: 'The settings of the plugin. Absent in lists: plugins has it once.',
+      }),
+    ),
+    plugin_info: Settings,
+    delivery_rate_24h: Nullable(Type.Number()),
+  },
+  { description: 'The fields that are JSON in a string, as objects.' },
+);
+
+const shape = {
+  id: Type.Integer(),
+  plugin: Type.Integer(),
+  enabled: Type.Boolean(),
+  order: Type.Integer(),
+  config: Type.String({ description: 'JSON in a string; secrets are masked.' }),
+  error: Nullable(Type.String({ description: 'The last error of the step; null if it works.' })),
+  team_id: Type.Integer(),
+  plugin_info: Nullable(Type.String({ description: 'JSON in a string.' })),
+  delivery_rate_24h: Nullable(
+    Type.String({ description: 'Share of rows processed without error in the last 24 hours.' }),
+  ),
+  created_at: Time,
+  updated_at: Time,
+  name: Nullable(Type.String()),
+  description: Nullable(Type.String()),
+  deleted: Type.Boolean(),
+  match_action: Nullable(Type.Integer()),
+  details: Details,
+};
+
+const example = {
+  id: 12,
+  plugin: 2,
+  enabled: true,
+  order: 1,
+  config: '{"events":"$pageleave","mode":"drop"}',
+  error: null,
+  team_id: 1,
+  plugin_info: '{"name":"Filter events"}',
+  delivery_rate_24h: '0.9987',
+  created_at: '2024-03-01T00:12:31.104233Z',
+  updated_at: '2024-03-01T00:12:31.104233Z',
+  name: 'Filter events',
+  description: 'Keeps or drops events by their name.',
+  deleted: false,
+  match_action: null,
+  details: {
+    config: { events: '$pageleave', mode: 'drop' },
+    config_schema: [],
+    plugin_info: { name: 'Filter events' },
+    delivery_rate_24h: 0.9987,
+  },
+};
+
+export const TransformationConfig = named(
+  'PipelineTransformationConfig',
+  Type.Object(shape, {
+    description: "A step of a project's transformation chain.",
+    examples: [example],
+  }),
+);
+export type TransformationConfig = Static<typeof TransformationConfig>;
+
+export const UsedPlugin = Type.Object({
+  id: Type.Integer(),
+  name: Type.String(),
+  description: Nullable(Type.String()),
+  url: Nullable(Type.String()),
+  config_schema: Type.Array(PluginField),
+  jobs: Type.Array(Type.Object({ type: Type.String(), description: Type.String() })),
+});
+
+const usedPlugins = {
+  plugins: Type.Array(UsedPlugin, {
+    description:
+      'Each plugin of these steps once, in full. Their plugin_info has its name, description and url.',
+  }),
+};
+
+export const TransformationPage = Type.Object({
+  ...OffsetPageOf(TransformationConfig).properties,
+  ...usedPlugins,
+  applied_by: Type.Object(
+    {
+      count: Type.Integer({ description: 'Exports of the project whose transformations is true.' }),
+      exports: Type.Integer({ description: 'All exports of the project.' }),
+      results: Type.Array(
+        Type.Object({ id: Type.String({ format: 'uuid' }), name: Type.String() }),
+        { description: 'The first 10 of those that apply the chain, by name.' },
+      ),
+    },
+    {
+      description:
+        'Which exports apply the enabled steps. The rows of all others stay as they are.',
+    },
+  ),
+});
+
+export const RearrangedConfigs = named(
+  'RearrangedTransformationConfigs',
+  Type.Object(
+    {
+      ...shape,
+      results: Type.Array(Ref(TransformationConfig), {
+        description: 'The chain in its order, up to 8 MiB. Get the list for a longer one.',
+      }),
+      ...usedPlugins,
+    },
+    { description: 'The first moved config, and the chain in its order.' },
+  ),
+);
+
+const writable = {
+  enabled: Type.Optional(Type.Boolean()),
+  name: Type.Optional(Nullable(Type.String({ maxLength: 400 }))),
+  description: Type.Optional(Nullable(Type.String({ maxLength: 1_000 }))),
+  deleted: Type.Optional(
+    Type.Boolean({ description: 'true also disables the step; false undoes the deletion.' }),
+  ),
+  match_action: Type.Optional(Nullable(Type.Integer(Int32))),
+  config: Type.Optional(
+    Type.Unsafe<string | Record<string, unknown>>({
+      type: ['object', 'string'],
+      additionalProperties: true,
+      description: 'An object, or JSON in a string. It is merged; null removes a setting.',
+    }),
+  ),
+};
+
+export const CreateTransformationConfig = Type.Object({
+  plugin: Id,
+  order: Type.Integer(Int32),
+  ...writable,
+});
+
+export const PatchTransformationConfig = Type.Object({
+  plugin: Type.Optional(Id),
+  order: Type.Optional(Type.Integer(Int32)),
+  ...writable,
+});
+
+export const Rearrange = Type.Object({
+  orders: Type.Optional(
+    Type.Record(Type.String(), Type.Integer(Int32), {
+      minProperties: 1,
+      maxProperties: 1_000,
+      description: 'New orders by the id of the config.',
+    }),
+  ),
+  plugin: Type.Optional(Id),
+  order: Type.Optional(Type.Integer(Int32)),
+});
+
+export const StartJob = Type.Object({
+  job: Type.Optional(
+    Type.Object({
+      type: Type.String({ minLength: 1, maxLength: 100 }),
+      payload: Type.Optional(Settings),
+    }),
+  ),
+});
+
+export const Plugin = named(
+  'Plugin',
+  Type.Object(
+    {
+      id: Type.Integer(),
+      name: Type.String(),
+      description: Nullable(Type.String()),
+      url: Nullable(Type.String()),
+      config_schema: Type.Array(PluginField),
+      jobs: Type.Array(Type.Object({ type: Type.String(), description: Type.String() })),
+      built_in: Type.Boolean({ description: 'Shared by all organizations.' }),
+      source: Nullable(Type.String({ description: 'JavaScript; null if the plugin is built in.' })),
+      created_at: Nullable(Time),
+      updated_at: Nullable(Time),
+    },
+    { description: 'A transformation plugin. Transformation configs use it.' },
+  ),
+);
+export type Plugin = Static<typeof Plugin>;
+
+const pluginFields = {
+  description: Type.Optional(Nullable(Type.String({ maxLength: 1_000 }))),
+  url: Type.Optional(Nullable(Type.String({ maxLength: 1_000, pattern: '^https?://' }))),
+  config_schema: Type.Optional(Type.Array(PluginField, { maxItems: 100 })),
+};
+const PluginName = Type.String({ minLength: 1, maxLength: 400, pattern: '\\S' });
+const Source = Type.String({
+  minLength: 1,
+  maxLength: 500_000,
+  description: 'JavaScript that defines `processEvent(event, meta)`.',
+});
+
+export const CreatePlugin = Type.Object({ name: PluginName, source: Source, ...pluginFields });
+export const PatchPlugin = Type.Object({
+  name: Type.Optional(PluginName),
+  source: Type.Optional(Source),
+  ...pluginFields,
+});

@@ -1,0 +1,72 @@
+import nodemailer from 'nodemailer';
+
+/** The operator's mail server. */
+export interface MailServer {
+  /** `smtp://user:password@host:port` or `smtps://…`. */
+  readonly url: string;
+  /** An HTTP proxy to it; null: none. */
+  readonly proxy: string | null;
+  /** The sender's address. */
+  readonly from: string;
+}
+
+export interface Mail {
+  readonly to: readonly string[];
+  readonly subject: string;
+  readonly text: string;
+  /** Names the mail: a repeated one has the same Message-ID. */
+  readonly eventId: string;
+}
+
+/**
+ * @returns a function that sends one mail within `timeoutMs`, and returns how many recipients the server
+ *   refused while it accepted others; it throws an error of the server or of the connection
+ */
+export function openMailer(
+  server: MailServer,
+  timeoutMs: number,
+): (mail: Mail) => Promise<{ readonly refused: number }> {
+  const transport = nodemailer.createTransport({
+    url: server.url,
+    ...(server.proxy === null ? {} : { proxy: server.proxy }),
+    connectionTimeout: timeoutMs,
+    greetingTimeout: timeoutMs,
+    socketTimeout: timeoutMs,
+    dnsTimeout: timeoutMs,
+    // A mail's text must not make the process read a file or an address.
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+  const domain = server.from.replace(/^.*@|>?\s*$/g, '');
+  return async ({ to, subject, text, eventId }) => {
+    const sending = transport.sendMail({
+      from: server.from,
+      to: [...to],
+      subject,
+      text,
+      messageId: `<${eventId}@${domain}>`,
+      headers: { 'auto-submitted': 'auto-generated' },
+    });
+    // A server that answers byte by byte meets none of the limits above.
+    let overdue: NodeJS.Timeout | undefined;
+    const tooLong = new Promise<never>((_, reject) => {
+      const error = Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' });
+      overdue = setTimeout(() => reject(error), timeoutMs);
+    });
+    const info = await Promise.race([sending, tooLong]).finally(() => clearTimeout(overdue));
+    return { refused: info.rejected.length };
+  };
+}
+
+/** Whether a mail failed before its server got a recipient. If this is not certain: false. */
+export function gotNoRecipient(error: unknown): boolean {
+  const { code = '', syscall = '' } = error as { code?: string; syscall?: string };
+  return syscall === 'connect' || ['EAUTH', 'EDNS', 'ETLS'].includes(code);
+}
+
+/** What a failed mail shows to the owner of the target: the server's code, or a word. */
+export function mailAnswerOf(error: unknown): string {
+  const { code = '', responseCode } = error as { code?: string; responseCode?: number };
+  if (typeof responseCode === 'number') return `SMTP ${responseCode}`;
+  return code === 'ETIMEDOUT' ? 'timeout' : 'mail_server_unavailable';
+}

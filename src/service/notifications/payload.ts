@@ -1,0 +1,200 @@
+import type { Notification } from '../../foundation/domain/notification.ts';
+import type { Timestamp } from '../../foundation/domain/time.ts';
+import { describeDigest } from './digest-text.ts';
+import { oneLine } from '../../foundation/domain/one-line.ts';
+import { turnOf } from '../../foundation/domain/causes.ts';
+import { errorCatalogue, isErrorCode } from '../../foundation/domain/errors.ts';
+import { describeGroup, type GroupType, isGroup } from './group-text.ts';
+import { exportLink } from './page-links.ts';
+
+/** The body of a webhook in the format `json`. */
+export function jsonBody(notification: Notification): string {
+  return JSON.stringify({
+    id: notification.eventId,
+    type: notification.type,
+    timestamp: notification.happenedAt,
+    organization_id: notification.organizationId,
+    project_id: notification.projectId,
+    data: withFault(notification.facts),
+  });
+}
+
+/** Every event says whose fault it is, and whose turn; null if it is about no error. */
+function withFault(facts: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { error, reason, cause }: Facts = facts;
+  const code = error?.code ?? cause?.code ?? /^[a-z_.]+(?=:)/.exec(reason ?? '')?.[0] ?? '';
+  const known = isErrorCode(code);
+  return {
+    fault: known ? errorCatalogue[code].fault : null,
+    turn: known ? turnOf(code) : null,
+    ...facts,
+  };
+}
+
+/**
+ * The body for Slack's incoming webhooks, and for those who take the same.
+ *
+ * @param publicUrl address of the page; null: unknown
+ */
+export function slackBody(notification: Notification, publicUrl: string | null): string {
+  const { title, lines } = describe(notification, publicUrl);
+  return JSON.stringify({
+    text: [`*${escapeMarkup(title)}*`, ...lines.map(escapeMarkup)].join('\n'),
+  });
+}
+
+/**
+ * Slack reads three characters as markup; there a mention needs a `<`. Mattermost and others also mention by `@all`, so
+ * a space of no width follows each `@`.
+ */
+function escapeMarkup(text: string): string {
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('@', '@\u200b');
+}
+
+/**
+ * An e-mail of plain text.
+ *
+ * @param publicUrl address of the page; null: unknown
+ */
+export function emailText(
+  notification: Notification,
+  publicUrl: string | null,
+): { subject: string; text: string } {
+  const { title, lines } = describe(notification, publicUrl);
+  const subject = `[Sluice] ${oneLine(describe(withPlainName(notification), publicUrl).title)}`;
+  return { subject, text: [title, ...lines, '', `Event: ${notification.eventId}`, ''].join('\n') };
+}
+
+/**
+ * Asks an address for its confirmation. It has no text of a tenant.
+ *
+ * @param token valid in the address of a link
+ */
+export function confirmationText(
+  publicUrl: string,
+  token: string,
+): { subject: string; text: string } {
+  const text = [
+    'Somebody wants Sluice to send notifications of data exports to this address.',
+    '',
+    'To get them, open this page and press the button:',
+    `${publicUrl.replace(/\/$/, '')}/confirm-address?token=${token}`,
+    '',
+    'If you did not expect this, do nothing: you get no notifications.',
+    '',
+  ];
+  return { subject: '[Sluice] Confirm your address', text: text.join('\n') };
+}
+
+/** A name of a tenant in a subject must not look like an address or a link: letters, digits and few signs only. */
+const plainName = /^[\p{L}\p{M}\p{N} _()#&+,-]{1,100}$/u;
+
+function withPlainName(notification: Notification): Notification {
+  const facts: Facts = notification.facts;
+  if (!facts.export || plainName.test(facts.export.name)) return notification;
+  const { id } = facts.export;
+  return { ...notification, facts: { ...facts, export: { id, name: id } } };
+}
+
+interface Description {
+  readonly title: string;
+  readonly lines: readonly string[];
+}
+
+/** Of an error. It may quote what a store or a row says. */
+const maxDetail = 2_000;
+
+/** The parts of `facts` that texts need. The database wrote them. */
+interface Facts {
+  readonly export?: { readonly id: string; readonly name: string };
+  readonly run?: { readonly data_interval_start: Timestamp; readonly data_interval_end: Timestamp };
+  readonly error?: { readonly code?: string | null; readonly detail: string | null };
+  readonly cause?: { readonly code: string | null };
+  readonly reason?: string;
+  readonly failing_since?: Timestamp;
+  readonly missing_intervals?: number;
+  readonly freshness_minutes?: number;
+  readonly high_water_mark?: Timestamp | null;
+  readonly late_since?: Timestamp;
+  readonly backfill?: {
+    readonly start_at: Timestamp;
+    readonly end_at: Timestamp;
+    readonly total_runs: number;
+    readonly failed_runs: number;
+  };
+}
+
+/** A notification for people. */
+function describe(notification: Notification, publicUrl: string | null): Description {
+  if (notification.type === 'digest') return describeDigest(notification, publicUrl);
+  const facts: Facts = notification.facts;
+  const name = facts.export ? `"${oneLine(facts.export.name)}"` : '';
+  const where = facts.export ? placeOf(facts.export.id, notification.projectId, publicUrl) : [];
+  if (isGroup(notification.type)) return describeGroup(notification, publicUrl);
+  const [title, lines] = words(notification.type, facts, name);
+  return { title, lines: [...lines, ...where] };
+}
+
+function placeOf(id: string, projectId: number | null, publicUrl: string | null): string[] {
+  const place = `Export ${id}, project ${projectId}`;
+  if (publicUrl === null || projectId === null) return [place];
+  return [place, exportLink(publicUrl, projectId, id)];
+}
+
+function words(
+  type: Exclude<Notification['type'], 'digest' | GroupType>,
+  facts: Facts,
+  name: string,
+): readonly [string, readonly string[]] {
+  const interval = facts.run
+    ? [`Interval ${facts.run.data_interval_start} to ${facts.run.data_interval_end}`]
+    : [];
+  const error = facts.error?.detail ? [oneLine(facts.error.detail, maxDetail)] : [];
+  switch (type) {
+    case 'export.failing':
+      return [`Export ${name} is failing`, [...interval, ...error]];
+    case 'export.retries_exhausted':
+      return [`Export ${name}: all attempts of a run failed`, [...interval, ...error]];
+    case 'export.paused':
+      return [
+        `Export ${name} was paused automatically`,
+        [
+          `It exports nothing until it is unpaused. Fix the cause, then unpause it.`,
+          oneLine(facts.reason ?? '', maxDetail),
+        ],
+      ];
+    case 'export.recovered': {
+      const missing = facts.missing_intervals ?? 0;
+      const since = `It was failing since ${facts.failing_since}.`;
+      const rest =
+        missing === 0
+          ? 'No requested interval is without data.'
+          : `Requested intervals that still have no data: ${missing}.`;
+      return [`Export ${name} works again`, [since, rest]];
+    }
+    case 'export.late': {
+      const mark = facts.high_water_mark ?? null;
+      const state =
+        mark === null ? 'It has no complete interval yet.' : `It is complete up to ${mark}.`;
+      const objective = `Objective: at most ${facts.freshness_minutes} minutes old. Late since ${facts.late_since}.`;
+      return [`Export ${name} is late`, [objective, state]];
+    }
+    case 'export.on_time':
+      return [
+        `Export ${name} is on time again`,
+        [`It was late since ${facts.late_since}. It is complete up to ${facts.high_water_mark}.`],
+      ];
+    case 'backfill.completed': {
+      const { backfill } = facts;
+      const range = `Range ${backfill?.start_at} to ${backfill?.end_at}`;
+      const runs = `Runs: ${backfill?.total_runs}, of them failed: ${backfill?.failed_runs}`;
+      return [`A backfill of export ${name} has ended`, [range, runs]];
+    }
+    case 'test':
+      return ['A test of this notification target', ['Somebody pressed "Test". All is well.']];
+  }
+}

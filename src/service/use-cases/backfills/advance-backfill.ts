@@ -1,0 +1,110 @@
+import { type DataInterval, describeInterval } from '../../../foundation/domain/time.ts';
+import { pageOfIntervals } from '../../scheduling/backfill-range.ts';
+import { withRange } from '../../scheduling/timeline.ts';
+import {
+  type Backfill,
+  findPassedOver,
+  finishBackfill,
+  type PassesOver,
+  passesNothing,
+} from '../../../state/store/backfills.ts';
+import type { Sql } from '../../../state/store/database.ts';
+import { appendLogEntries } from '../../../state/store/log-entries.ts';
+import type { RunStatements } from '../../../state/store/run-statements.ts';
+import type { Context } from '../context.ts';
+import { readTimeline } from '../exports/timeline.ts';
+
+/** Intervals checked at a time. */
+const pageSize = 500;
+
+/**
+ * Creates the next runs of a backfill, up to its concurrency, and ends it when all have finished. If it runs all
+ * intervals, it waits at one whose live run began before it was asked for: that run may lack newer rows.
+ * Any number of workers may call it at any time, for any backfill.
+ *
+ * @returns how many runs were created
+ */
+export async function advanceBackfill(
+  context: Pick<Context, 'db'>,
+  statements: RunStatements,
+  backfillId: string,
+): Promise<number> {
+  let made = 0;
+  for (;;) {
+    const step = await advancePage(context, statements, backfillId);
+    made += step.made;
+    if (!step.more) return made;
+  }
+}
+
+async function advancePage(
+  { db }: Pick<Context, 'db'>,
+  statements: RunStatements,
+  backfillId: string,
+): Promise<{ readonly made: number; readonly more: boolean }> {
+  const backfill = await statements.findAdvancing(backfillId);
+  if (!backfill) return { made: 0, more: false };
+  const { exportId, teamId, schedule, liveRuns, plannedTo: after } = backfill;
+  // If one of them ends after this was read, its end advances the backfill again.
+  const room = backfill.concurrency - liveRuns;
+  if (room <= 0) return { made: 0, more: false };
+
+  const limit = backfill.reprocess === 'all' ? room : pageSize;
+  const timeline = withRange(
+    await readTimeline(db, exportId, schedule, backfill.range),
+    backfill.range,
+  );
+  const next = pageOfIntervals(timeline, backfill.range, {
+    order: backfill.order,
+    after: after ?? undefined,
+    limit,
+  });
+  const isWaited = ({ start }: DataInterval) =>
+    backfill.reprocess === 'all' && backfill.begunBefore.includes(start);
+  const waited = next.findIndex(isWaited);
+  const page = waited === -1 ? next : next.slice(0, waited);
+  if (next.length === 0) {
+    if (liveRuns === 0) await db.transaction((tx) => endBackfill(tx, backfill));
+    return { made: 0, more: false };
+  }
+  const passesOver: PassesOver =
+    backfill.reprocess === 'all'
+      ? passesNothing
+      : await findPassedOver(
+          db,
+          exportId,
+          page.map((interval) => interval.start),
+          backfill.reprocess,
+        );
+  const wanted = page.filter((interval) => !passesOver(interval.start));
+  const taken = wanted.slice(0, room);
+  // Up to the last interval taken if the concurrency is reached, else the whole page.
+  const last = (wanted.length > room ? taken.at(-1) : page.at(-1)) ?? null;
+  if (last === null) return { made: 0, more: false };
+  const planned = {
+    backfillId,
+    after,
+    plannedTo: last.start,
+    intervals: page.indexOf(last) + 1,
+    runs: taken.map((interval) => ({ exportId, teamId, interval, backfillId })),
+  };
+  const made = await statements.planPage(planned);
+  // Another worker was faster: look again.
+  if (made === null) return { made: 0, more: true };
+  // Without a live run nothing else would end the backfill.
+  const isLast = made > 0 && page.length < limit && last === page.at(-1);
+  return { made, more: made < room && !isLast };
+}
+
+async function endBackfill(tx: Sql, backfill: Backfill): Promise<void> {
+  if (!(await finishBackfill(tx, backfill.id, 'Completed'))) return;
+  await appendLogEntries(tx, [
+    {
+      teamId: backfill.teamId,
+      exportId: backfill.exportId,
+      runId: null,
+      level: 'INFO',
+      message: `Backfill ${backfill.id} (${describeInterval(backfill.range)}) has ended.`,
+    },
+  ]);
+}

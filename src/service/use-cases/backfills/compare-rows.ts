@@ -1,0 +1,95 @@
+import { describeError, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { Source } from '../../../rows/sources/source.ts';
+import { type RowChoice, sourceRequestOf } from '../runs/source-request.ts';
+
+/** An interval of a backfill, and what is delivered of it. */
+export interface DeliveredInterval extends DataInterval {
+  /** Rows in its current files, rejected ones included. */
+  readonly deliveredRows: number;
+  /** Of the keys of these rows; null if it is not known, or if a transformation chain may drop some of them now. */
+  readonly deliveredDigest: string | null;
+}
+
+/** What a backfill would do to an interval. */
+export interface ComparedInterval extends DeliveredInterval {
+  /** Null if the source was not asked. */
+  readonly rowsNow: number | null;
+  /** Delivered rows that the new files would lack; null if that is not known. */
+  readonly wouldGo: { readonly rows: number; readonly isExact: boolean } | null;
+}
+
+/** Compares intervals with the source. */
+export interface Comparison {
+  /** In the order of the request. */
+  readonly intervals: readonly ComparedInterval[];
+  /** How many intervals with delivered rows were left out, and why; null if there are none. */
+  readonly leftOut: string | null;
+}
+
+/** Maximum intervals that are looked at. */
+const maxLooks = 200;
+
+/**
+ * Asks the source how many rows it has now for intervals that have delivered rows; of the others no row can go. A look that
+ * fails ends the comparison: what was found until then is the result.
+ *
+ * @param signal ends it when the request has taken too long
+ */
+export async function compareRows(
+  source: Source,
+  choice: RowChoice,
+  intervals: readonly DeliveredInterval[],
+  signal: AbortSignal,
+): Promise<Comparison> {
+  const delivered = intervals.filter(({ deliveredRows }) => deliveredRows > 0);
+  const found = new Map<DeliveredInterval, ComparedInterval>();
+  let why: string | null = null;
+  try {
+    for (const interval of delivered.slice(0, maxLooks)) {
+      found.set(interval, await look(source, choice, interval, signal));
+    }
+  } catch (error) {
+    if (!signal.aborted && !(error instanceof SluiceError)) throw error;
+    why = signal.aborted ? 'The source took too long.' : describeError(toSluiceError(error));
+  }
+  const left = delivered.length - found.size;
+  const reason = why ?? `A request looks at up to ${maxLooks} intervals.`;
+  return {
+    intervals: intervals.map((interval) => found.get(interval) ?? unseen(interval)),
+    leftOut:
+      left === 0
+        ? null
+        : `Intervals with delivered rows that were not compared with the source: ${left}. ${reason}`,
+  };
+}
+
+/** Without delivered rows none can go. */
+const unseen = (interval: DeliveredInterval): ComparedInterval => ({
+  ...interval,
+  rowsNow: null,
+  wouldGo: interval.deliveredRows === 0 ? { rows: 0, isExact: true } : null,
+});
+
+async function look(
+  source: Source,
+  choice: RowChoice,
+  interval: DeliveredInterval,
+  signal: AbortSignal,
+): Promise<ComparedInterval> {
+  const { start, end, deliveredRows: delivered, deliveredDigest: digest } = interval;
+  const request = sourceRequestOf(choice, { start, end });
+  const snapshot = await source.open({ ...request, select: 'keys' }, signal);
+  const rowsNow = await snapshot.countRows(signal).finally(() => snapshot.close());
+  const counted = { ...interval, rowsNow };
+  const least = Math.max(0, delivered - rowsNow);
+  if (digest === null || rowsNow !== delivered) {
+    return { ...counted, wouldGo: { rows: least, isExact: rowsNow === 0 } };
+  }
+  // Whether these are the same rows: their keys are read, which takes longer than to count them.
+  const earlier = { snapshot: '', digest, count: delivered };
+  const { now } = await source.lookAgain(request, earlier, null, signal);
+  const isSame = now.count === delivered && now.digest === digest;
+  const rows = Math.max(0, delivered - now.count);
+  return { ...counted, rowsNow: now.count, wouldGo: { rows, isExact: isSame } };
+}

@@ -1,0 +1,51 @@
+import type { Policy } from '../../foundation/domain/policy.ts';
+import type { Traces } from '../../foundation/domain/traces.ts';
+import type { SecretBox } from '../../foundation/security/secret-box.ts';
+import { joinTransaction, type Transactor } from '../../state/store/database.ts';
+
+/**
+ * Notifies the workers of new work. Best effort, never throws: the workers find the work in Postgres
+ * in any case, a notification only makes it sooner.
+ */
+export interface Doorbell {
+  /** Runs are waiting in the outbox. */
+  runsWaiting(): void;
+  /** A backfill was started or has room for more runs. */
+  backfillWaiting(backfillId: string): void;
+}
+
+/** Who acts: the API key of a request, or the command line (null). */
+export interface Actor {
+  readonly organizationId: string;
+  readonly keyId: string | null;
+}
+
+/** What every use case works with. */
+export interface Context {
+  readonly db: Transactor;
+  readonly policy: Policy;
+  readonly secrets: SecretBox;
+  readonly doorbell: Doorbell;
+  /** Absent: traces are off. */
+  readonly traces?: Traces;
+}
+
+/**
+ * Runs `work` in one transaction: everything that it does with its context takes effect, or nothing.
+ * The workers are notified after the commit.
+ */
+export async function inOneTransaction<T>(
+  { db, doorbell, ...rest }: Context,
+  work: (context: Context) => Promise<T>,
+): Promise<T> {
+  const rings: (() => void)[] = [];
+  const later: Doorbell = {
+    runsWaiting: () => rings.push(() => doorbell.runsWaiting()),
+    backfillWaiting: (id) => rings.push(() => doorbell.backfillWaiting(id)),
+  };
+  const result = await db.transaction((tx) =>
+    work({ ...rest, db: joinTransaction(tx), doorbell: later }),
+  );
+  for (const ring of rings) ring();
+  return result;
+}

@@ -1,0 +1,101 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import { type Change, type NewActivity, recordActivity } from '../../../state/store/activity.ts';
+import type { Sql } from '../../../state/store/database.ts';
+import { type BatchExportSettings, updateBatchExport } from '../../../state/store/exports.ts';
+import type { Actor } from '../context.ts';
+
+type Described = Pick<
+  BatchExport,
+  | 'name'
+  | 'destination'
+  | 'cadence'
+  | 'model'
+  | 'dslQuery'
+  | 'transformations'
+  | 'paused'
+  | 'lastPausedAt'
+  | 'startAt'
+  | 'endAt'
+  | 'healForHours'
+  | 'deadlineMinutes'
+  | 'deadlineAt'
+  | 'warnMinutes'
+  | 'freshnessMinutes'
+>;
+
+const fields: readonly (readonly [string, (batchExport: Described) => unknown])[] = [
+  ['name', (e) => e.name],
+  ['destination', (e) => ({ type: e.destination.type, config: e.destination.config })],
+  ['interval', (e) => e.cadence.interval],
+  ['timezone', (e) => e.cadence.timezone],
+  ['offset_day', (e) => e.cadence.offsetDay],
+  ['offset_hour', (e) => e.cadence.offsetHour],
+  ['model', (e) => e.model],
+  ['dsl_query', (e) => e.dslQuery],
+  ['transformations', (e) => e.transformations],
+  ['paused', (e) => e.paused],
+  ['last_paused_at', (e) => e.lastPausedAt],
+  ['start_at', (e) => e.startAt],
+  ['end_at', (e) => e.endAt],
+  ['heal_for_hours', (e) => e.healForHours],
+  ['deadline_minutes', (e) => e.deadlineMinutes],
+  ['deadline_at', (e) => e.deadlineAt],
+  ['warn_minutes', (e) => e.warnMinutes],
+  ['freshness_minutes', (e) => e.freshnessMinutes],
+];
+
+/** The changes between two states of an export. A secret's value is masked. */
+export function changesBetween(before: Described | null, after: Described): Change[] {
+  const changes: Change[] = fields
+    .map(([field, read]) => ({ field, before: before ? read(before) : null, after: read(after) }))
+    .filter((change) => !isDeepStrictEqual(change.before, change.after));
+  const [sealedBefore, sealedAfter] = [before?.destination.secrets, after.destination.secrets];
+  if (!isDeepStrictEqual(sealedBefore ?? null, sealedAfter)) {
+    const shown = (box: Buffer | null | undefined) => (box ? '********' : null);
+    changes.push({
+      field: 'destination secrets',
+      before: shown(sealedBefore),
+      after: shown(sealedAfter),
+    });
+  }
+  return changes;
+}
+
+/** Who did what to an export. */
+export function exportActivity(
+  actor: Actor,
+  action: string,
+  { id, teamId }: Pick<BatchExport, 'id' | 'teamId'>,
+  changes: readonly Change[],
+): NewActivity {
+  return {
+    organizationId: actor.organizationId,
+    teamId,
+    subjectType: 'batch_export',
+    subjectId: id,
+    action,
+    keyId: actor.keyId,
+    changes,
+  };
+}
+
+/** Records who did what to an export, in the transaction of the change. */
+export async function recordExportActivity(
+  tx: Sql,
+  ...activity: Parameters<typeof exportActivity>
+): Promise<void> {
+  await recordActivity(tx, exportActivity(...activity));
+}
+
+/** Changes an export that the transaction has locked, and records who did it. @returns the export after it */
+export async function changeExport(
+  tx: Sql,
+  actor: Actor,
+  action: string,
+  before: BatchExport,
+  settings: BatchExportSettings,
+): Promise<BatchExport> {
+  const changes = changesBetween(before, { ...before, ...settings });
+  return updateBatchExport(tx, before.id, settings, exportActivity(actor, action, before, changes));
+}

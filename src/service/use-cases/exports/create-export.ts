@@ -1,0 +1,172 @@
+import { randomUUID } from 'node:crypto';
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
+import type { PropertyFilter } from '../../../foundation/domain/property-filter.ts';
+import { type Instant, type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
+import { widenRange } from '../../scheduling/backfill-range.ts';
+import { timelineOf } from '../../scheduling/timeline.ts';
+import { parseCadence } from '../../scheduling/parse-cadence.ts';
+import { openSchedule } from '../../scheduling/schedule.ts';
+import { joinTransaction, type Sql, type Transactor } from '../../../state/store/database.ts';
+import { createBatchExport, findExportNamed, holdCreations } from '../../../state/store/exports.ts';
+import { readNow } from '../../../state/store/ticks.ts';
+import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
+import type { Actor, Context } from '../context.ts';
+import { changesBetween, exportActivity } from './activity.ts';
+import { sealDestination } from './destination.ts';
+import { changeFilters } from './filters.ts';
+import { checkDeadline } from './deadline.ts';
+import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
+import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
+
+export interface CreateExportInput {
+  readonly name: string;
+  readonly destination: { readonly type: string; readonly config: DestinationConfig };
+  readonly interval: string;
+  readonly timezone?: string | undefined;
+  readonly offsetDay?: number | null | undefined;
+  readonly offsetHour?: number | null | undefined;
+  readonly model: string;
+  readonly dslQuery: string | null;
+  readonly filters: readonly PropertyFilter[] | null;
+  readonly transformations: boolean;
+  readonly paused: boolean;
+  readonly lastPausedAt: Timestamp | null;
+  readonly startAt: Timestamp | null;
+  readonly endAt: Timestamp | null;
+  readonly healForHours: number;
+  readonly deadlineMinutes: number | null;
+  readonly deadlineAt: string | null;
+  readonly warnMinutes: number | null;
+  readonly freshnessMinutes: number | null;
+  /** Whether to also export from startAt to now. */
+  readonly backfill: boolean;
+  /** Whether to refuse it if the project has an export of this name. */
+  readonly uniqueName: boolean;
+}
+
+export interface CreatedExport {
+  readonly batchExport: BatchExport;
+  /** Null if nothing is backfilled. */
+  readonly backfillId: string | null;
+}
+
+/** Every problem of a new export, and what was found on the way. */
+export function examineNewExport(
+  { policy }: Pick<Context, 'policy'>,
+  rules: ExportRules,
+  teamId: number,
+  input: CreateExportInput,
+) {
+  const { type } = input.destination;
+  const own = rules.encloseConfig(type, input.destination.config, teamId);
+  const checked = rules.checkDestination(type, own);
+  const parsed = parseCadence(input, policy.minIntervalMinutes);
+  const { model, transformations } = input;
+  const noQuery = { model, dslQuery: null, filters: null };
+  const filtered = changeFilters(rules, noQuery, input);
+  const { dslQuery, filters } = filtered;
+  const query = dslQuery === null ? null : rules.checkQuery(dslQuery, model, transformations);
+  const problems: Problem[] = [
+    ...checked.problems,
+    ...checkEventFilters(rules, input.model, checked.config),
+    ...checkCsvArrays(transformations, checked.config),
+    ...(parsed.ok
+      ? checkFreshnessMinutes(input.freshnessMinutes, parsed.cadence)
+      : parsed.problems),
+    ...checkDeadline(input, parsed.ok ? parsed.cadence : null),
+    ...checkWindow(input.startAt, input.endAt),
+    ...filtered.problems,
+    ...(query?.ok === false ? query.problems : []),
+    ...(input.backfill && input.startAt === null ? [backfillNeedsStart] : []),
+  ];
+  return { problems, config: checked.config, parsed, query, dslQuery, filters };
+}
+
+/** Creates an export. Its first tick is the next boundary: past intervals need a backfill. */
+export async function createExport(
+  context: Context,
+  rules: ExportRules,
+  actor: Actor,
+  teamId: number,
+  input: CreateExportInput,
+): Promise<CreatedExport> {
+  const { type } = input.destination;
+  const examined = examineNewExport(context, rules, teamId, input);
+  const { problems, config, parsed, query, dslQuery, filters } = examined;
+  if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
+
+  const id = randomUUID();
+  const { cadence } = parsed;
+  const destination = sealDestination(rules, context.secrets, id, type, config);
+  const { paused, startAt, endAt } = input;
+  const { maxExportsPerProject } = context.policy;
+  const store = async (db: Transactor): Promise<CreatedExport> => {
+    if (input.uniqueName) {
+      await holdCreations(db, teamId);
+      await refuseTakenName(db, teamId, input.name);
+    }
+    const now = await readNow(db);
+    const wanted = {
+      ...input,
+      id,
+      teamId,
+      cadence,
+      destination,
+      dslQuery,
+      filters,
+      querySchema: query?.ok ? query.schema : null,
+      lastPausedAt: input.lastPausedAt ?? (paused ? toTimestamp(now) : null),
+      pausedReason: null,
+      schedule: openSchedule({ cadence, paused, ...windowOf(startAt, endAt) }, now),
+    };
+    const activity = exportActivity(actor, 'created', wanted, changesBetween(null, wanted));
+    const batchExport = await createBatchExport(db, maxExportsPerProject, wanted, activity);
+    if (!batchExport) throw new Refusal(tooManyExports(maxExportsPerProject));
+    const backfillId = input.backfill ? await backfillThePast(db, context, batchExport, now) : null;
+    return { batchExport, backfillId };
+  };
+  if (!input.backfill && !input.uniqueName) return store(context.db);
+  const created = await context.db.transaction((tx) => store(joinTransaction(tx)));
+  if (created.backfillId !== null) context.doorbell.backfillWaiting(created.backfillId);
+  return created;
+}
+
+/** @throws Refusal (conflict, `name`) with the id of the export that has the name */
+export async function refuseTakenName(sql: Sql, teamId: number, name: string): Promise<void> {
+  const id = await findExportNamed(sql, teamId, name);
+  if (id === null) return;
+  throw new Refusal({
+    code: 'conflict',
+    detail: `The project has an export of this name: ${id}. Update it, or choose another name. With unique_name false, names may repeat.`,
+    attr: 'name',
+  });
+}
+
+const backfillNeedsStart: Problem = {
+  code: 'required',
+  detail: 'backfill needs start_at. Enter the time to begin at.',
+  attr: 'start_at',
+};
+
+const tooManyExports = (maximum: number): Problem => ({
+  code: 'invalid_input',
+  detail: `The project has ${maximum} exports, the maximum. Delete one, or ask your operator to raise MAX_EXPORTS_PER_PROJECT.`,
+  attr: null,
+});
+
+/** Backfills from start_at to now; does nothing if this contains no complete interval. */
+async function backfillThePast(
+  tx: Sql,
+  context: Context,
+  batchExport: BatchExport,
+  now: Instant,
+): Promise<string | null> {
+  const { startAt, endAt: ownEnd } = windowOf(batchExport.startAt, batchExport.endAt);
+  const endAt = Math.min(now, ownEnd ?? now);
+  if (startAt === null || startAt >= endAt) return null;
+  const range = { start: startAt, end: endAt };
+  if (!widenRange(timelineOf(batchExport.schedule, []), range, now)) return null;
+  return (await recordBackfill(tx, context, batchExport, wholeRange(range))).backfillId;
+}

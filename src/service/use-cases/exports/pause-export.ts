@@ -1,0 +1,29 @@
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import { notFound } from '../../../foundation/domain/problem.ts';
+import { toTimestamp } from '../../../foundation/domain/time.ts';
+import { pause } from '../../scheduling/schedule.ts';
+import { lockExportNow } from '../../../state/store/exports.ts';
+import type { Actor, Context } from '../context.ts';
+import { changeExport } from './activity.ts';
+
+/** Pauses an export; live runs finish. A paused export does not change, not even last_paused_at. */
+export async function pauseExport(
+  context: Context,
+  actor: Actor,
+  id: string,
+): Promise<BatchExport> {
+  return context.db.transaction(async (tx) => {
+    const locked = await lockExportNow(tx, id);
+    if (!locked) throw notFound();
+    const { batchExport: before, now } = locked;
+    if (before.paused) return before;
+    const after = {
+      ...before,
+      paused: true,
+      lastPausedAt: toTimestamp(now),
+      pausedReason: null,
+      schedule: pause(before.schedule, now),
+    };
+    return changeExport(tx, actor, 'paused', before, after);
+  });
+}

@@ -1,0 +1,198 @@
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import type { CoverageRange, LateRowsWait } from '../../../foundation/domain/coverage.ts';
+import { Refusal } from '../../../foundation/domain/problem.ts';
+import type { DataInterval, Instant } from '../../../foundation/domain/time.ts';
+import {
+  countIntervals,
+  pageOfIntervals,
+  remainder,
+  widenRange,
+} from '../../scheduling/backfill-range.ts';
+import { type CoverageDay, countPerDay, joinCoverage } from '../../scheduling/coverage.ts';
+import { boundAfter, boundAtOrBefore, type Timeline } from '../../scheduling/timeline.ts';
+import {
+  findCoverage,
+  findFirstTick,
+  findOldestInterval,
+  findTicksWithoutRun,
+  listBackfillsUnderWay,
+  listLateRowsWaits,
+} from '../../../state/store/coverage.ts';
+import type { Sql } from '../../../state/store/database.ts';
+import { readNow } from '../../../state/store/ticks.ts';
+import type { Context } from '../context.ts';
+import { readTimeline } from './timeline.ts';
+
+export interface CoverageRequest {
+  /** Null: the oldest interval that was ever asked for, or as far back as the maximum allows. */
+  readonly from: Instant | null;
+  /** Null: now. */
+  readonly to: Instant | null;
+  /** Whether to count per UTC day. */
+  readonly perDay: boolean;
+}
+
+/** Maximum intervals of a request: each is an entry of an index to read. */
+export const maxIntervals = { ranges: 20_000, perDay: 120_000 };
+
+export interface CountedRange extends CoverageRange {
+  readonly intervals: number;
+}
+
+export interface Coverage {
+  /** Whole intervals, up to the last complete one; null if the range has none. */
+  readonly range: DataInterval | null;
+  /** In order; neighbours share their bound and differ in their state. Null if counted per day. */
+  readonly ranges: readonly CountedRange[] | null;
+  readonly days: readonly CoverageDay[] | null;
+  /** What begins where the high-water mark is and holds it; null if nothing complete does. */
+  readonly blocker: CountedRange | null;
+  /** The first intervals of the range whose late rows wait for a person. */
+  readonly lateRowsWaits: readonly LateRowsWait[];
+}
+
+/** No row that a service exports is older. */
+const firstStart: Instant = 0;
+
+/** Maximum intervals whose reasons an answer has. */
+const maxLateRowsWaits = 100;
+
+/** Intervals after the high-water mark that are read if the range does not contain it. */
+const blockerIntervals = 1_000;
+
+/**
+ * The state of every interval of an export, from the rows.
+ *
+ * @throws Refusal if the range is empty or has too many intervals
+ */
+export async function readCoverage(
+  { db }: Pick<Context, 'db'>,
+  batchExport: BatchExport,
+  request: CoverageRequest,
+): Promise<Coverage> {
+  const now = await readNow(db);
+  const oldest = request.from === null ? await findOldestInterval(db, batchExport.id) : null;
+  const mark = await findMark(db, batchExport);
+  const timeline = await readTimeline(db, batchExport.id, batchExport.schedule, {
+    start: Math.max(firstStart, Math.min(request.from ?? oldest ?? now, mark ?? now)),
+    end: now,
+  });
+  const range = rangeOf(timeline, request, oldest, now);
+  const ranges = range ? await coverageOf(db, batchExport, timeline, range) : [];
+  const counted = (part: CoverageRange): CountedRange => ({
+    ...part,
+    intervals: countIntervals(timeline, part),
+  });
+  const blocker = await findBlocker(db, batchExport, timeline, mark, ranges, now);
+  return {
+    range,
+    ranges: request.perDay ? null : ranges.map(counted),
+    days: request.perDay ? countPerDay(timeline, ranges) : null,
+    blocker: blocker && counted(blocker),
+    lateRowsWaits: range
+      ? await listLateRowsWaits(db, batchExport.id, range, maxLateRowsWaits)
+      : [],
+  };
+}
+
+/** The high-water mark of an export, or the instant at which it will begin; null if no tick has run. */
+export async function findMark(sql: Sql, batchExport: BatchExport): Promise<Instant | null> {
+  return batchExport.highWaterMark ?? findFirstTick(sql, batchExport.id);
+}
+
+/** @param known what was read already */
+async function findBlocker(
+  db: Sql,
+  batchExport: BatchExport,
+  timeline: Timeline,
+  mark: Instant | null,
+  known: readonly CoverageRange[],
+  now: Instant,
+): Promise<CoverageRange | null> {
+  const end = boundAtOrBefore(timeline, now);
+  if (mark === null || mark >= end) return null;
+  const containing = known.find((part) => part.start <= mark && mark < part.end);
+  const after = { start: mark, end: limitEnd(timeline, { start: mark, end }, blockerIntervals) };
+  const found = containing ?? (await coverageOf(db, batchExport, timeline, after))[0];
+  // A run may have completed since the export was read.
+  if (!found || found.state === 'done' || found.state === 'accepted') return null;
+  return { ...found, start: mark };
+}
+
+/** The states of the intervals of a range of whole intervals. */
+export async function coverageOf(
+  sql: Sql,
+  { id }: BatchExport,
+  timeline: Timeline,
+  range: DataInterval,
+): Promise<readonly CoverageRange[]> {
+  const facts = await findCoverage(sql, id, range);
+  const gaps = joinCoverage(range, facts).filter(({ state }) => state === 'never_asked');
+  if (gaps.length === 0) return joinCoverage(range, facts);
+  const ticks = await findTicksWithoutRun(sql, id, gaps);
+  const awaited = await listBackfillsUnderWay(sql, id);
+  const ahead = awaited.map((backfill): CoverageRange => {
+    const { range: whole, order, plannedTo } = backfill;
+    const rest = plannedTo === null ? whole : remainder(timeline, whole, order, plannedTo);
+    return { ...rest, state: 'running' };
+  });
+  const within = gaps.flatMap((gap) => ahead.map((part) => intersect(gap, part)));
+  return joinCoverage(range, [...facts, ...ticks, ...within]);
+}
+
+/** Empty, with `start` after `end`, if the two do not meet. */
+function intersect(gap: DataInterval, part: CoverageRange): CoverageRange {
+  return { ...part, start: Math.max(gap.start, part.start), end: Math.min(gap.end, part.end) };
+}
+
+/** @throws Refusal */
+function rangeOf(
+  timeline: Timeline,
+  { from, to, perDay }: CoverageRequest,
+  oldest: Instant | null,
+  now: Instant,
+): DataInterval | null {
+  const most = perDay ? maxIntervals.perDay : maxIntervals.ranges;
+  const end = to ?? now;
+  if (from !== null && from < firstStart) throw fault('from', 'from must not be before 1970.');
+  if (from !== null && from >= end) {
+    throw fault('from', to === null ? 'from must be in the past.' : 'from must be before to.');
+  }
+  if (from !== null) {
+    const range = widenRange(timeline, { start: from, end }, now);
+    const count = range === null ? 0 : countIntervals(timeline, range);
+    if (count > most) {
+      const remedy = perDay ? '' : `, or bucket=day, which takes up to ${maxIntervals.perDay}`;
+      const detail = `The range has ${count} intervals; the maximum is ${most}. Choose a later from or an earlier to${remedy}.`;
+      throw fault('from', detail);
+    }
+    return range;
+  }
+  if (oldest === null || oldest >= end) return null;
+  const whole = widenRange(timeline, { start: Math.max(oldest, firstStart), end }, now);
+  return whole && { start: limitStart(timeline, whole, most), end: whole.end };
+}
+
+/** The earliest bound that leaves at most `max` intervals before the end of `range`. */
+function limitStart(timeline: Timeline, range: DataInterval, max: number): Instant {
+  const fits = (start: Instant) => countIntervals(timeline, { start, end: range.end }) <= max;
+  if (fits(range.start)) return range.start;
+  let [tooEarly, late] = [range.start, range.end];
+  while (late - tooEarly > 1) {
+    const middle = Math.floor((tooEarly + late) / 2);
+    if (fits(middle)) late = middle;
+    else tooEarly = middle;
+  }
+  // The first instant that fits comes right after a bound that is one too many.
+  return boundAfter(timeline, late - 1);
+}
+
+/** The latest bound that leaves at most `max` intervals after the start of `range`. */
+function limitEnd(timeline: Timeline, range: DataInterval, max: number): Instant {
+  const page = pageOfIntervals(timeline, range, { order: 'oldest_first', limit: max });
+  return page.at(-1)?.end ?? range.end;
+}
+
+function fault(attr: string, detail: string): Refusal {
+  return new Refusal({ code: 'invalid_input', detail, attr });
+}

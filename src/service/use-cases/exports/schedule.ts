@@ -1,0 +1,68 @@
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import { type Cadence, type Interval, intervals } from '../../../foundation/domain/cadence.ts';
+import type { Problem } from '../../../foundation/domain/problem.ts';
+import {
+  ceilInstant,
+  floorInstant,
+  type Timestamp,
+  toTimestampOrNull,
+} from '../../../foundation/domain/time.ts';
+import { nominalMs } from '../../scheduling/boundary.ts';
+import { nextRunAt } from '../../scheduling/plan.ts';
+import { type PreviewedInterval, previewIntervals } from '../../scheduling/preview.ts';
+import type { Window } from '../../scheduling/schedule.ts';
+import { readNow } from '../../../state/store/ticks.ts';
+import type { Context } from '../context.ts';
+
+/** Ticks are whole milliseconds: a bound with microseconds is rounded inwards. */
+export function windowOf(startAt: Timestamp | null, endAt: Timestamp | null): Window {
+  return {
+    startAt: startAt === null ? null : ceilInstant(startAt),
+    endAt: endAt === null ? null : floorInstant(endAt),
+  };
+}
+
+/** The intervals that an installation allows. */
+export function allowedIntervals(minIntervalMinutes: number): readonly Interval[] {
+  return intervals.filter((interval) => nominalMs(interval) >= minIntervalMinutes * 60_000);
+}
+
+/** The next tick that will run by the current schedule; null if there is none. */
+export function nextRunOf(batchExport: BatchExport): Timestamp | null {
+  return toTimestampOrNull(nextRunAt(batchExport.schedule));
+}
+
+/** Timestamps have one format, so they compare as text. */
+export function checkWindow(startAt: Timestamp | null, endAt: Timestamp | null): Problem[] {
+  if (startAt === null || endAt === null || endAt > startAt) return [];
+  return [{ code: 'invalid_input', detail: 'end_at must be after start_at.', attr: 'end_at' }];
+}
+
+/**
+ * Just before a run, even the newest data is one interval old. A local day or week can be an hour longer.
+ *
+ * @returns what is wrong with an objective for this cadence
+ */
+export function checkFreshnessMinutes(minutes: number | null, { interval }: Cadence): Problem[] {
+  if (minutes === null) return [];
+  const [, every] = /^every (\d+) minutes$/.exec(interval) ?? [];
+  const longest = every === undefined ? longestMinutes[interval] : Number(every);
+  if (longest === undefined || minutes > longest) return [];
+  const detail = `freshness_minutes must be more than ${longest}: with the interval ${interval}, data is up to ${longest} minutes old before its next run. Add time for the run itself.`;
+  return [{ code: 'min_value', detail, attr: 'freshness_minutes' }];
+}
+
+const longestMinutes: Readonly<Record<string, number>> = {
+  hour: 60,
+  day: 25 * 60,
+  week: 7 * 24 * 60 + 60,
+};
+
+/** The current interval and those after it, by the current schedule. */
+export async function previewSchedule(
+  context: Context,
+  batchExport: BatchExport,
+  count: number,
+): Promise<readonly PreviewedInterval[]> {
+  return previewIntervals(batchExport.schedule, await readNow(context.db), count);
+}

@@ -1,0 +1,230 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import type { Cadence } from '../../../foundation/domain/cadence.ts';
+import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import { notFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
+import type { PropertyFilter } from '../../../foundation/domain/property-filter.ts';
+import { type Instant, type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
+import { parseCadence } from '../../scheduling/parse-cadence.ts';
+import { changeCadence, changeWindow, pause, unpause } from '../../scheduling/schedule.ts';
+import type { Sql } from '../../../state/store/database.ts';
+import { lockExportNow } from '../../../state/store/exports.ts';
+import {
+  listFormerDestinations,
+  retireDestination,
+  returnToPlace,
+} from '../../../state/store/former-destinations.ts';
+import { releaseExport } from '../../../state/store/healing.ts';
+import type { Actor, Context } from '../context.ts';
+import { changeExport } from './activity.ts';
+import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
+import { changeFilters } from './filters.ts';
+import { changeDeadline, checkDeadline } from './deadline.ts';
+import { checkCsvArrays, checkEventFilters, checkTableStays, type ExportRules } from './rules.ts';
+import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
+
+/** The changes of a request; an undefined field keeps its value. */
+export interface UpdateExportInput {
+  readonly name?: string | undefined;
+  readonly destination?:
+    | { readonly type?: string | undefined; readonly config?: DestinationConfig | undefined }
+    | undefined;
+  readonly interval?: string | undefined;
+  readonly timezone?: string | undefined;
+  readonly offsetDay?: number | null | undefined;
+  readonly offsetHour?: number | null | undefined;
+  readonly model?: string | undefined;
+  readonly dslQuery?: string | null | undefined;
+  readonly filters?: readonly PropertyFilter[] | null | undefined;
+  readonly transformations?: boolean | undefined;
+  readonly paused?: boolean | undefined;
+  readonly lastPausedAt?: Timestamp | null | undefined;
+  readonly startAt?: Timestamp | null | undefined;
+  readonly endAt?: Timestamp | null | undefined;
+  readonly healForHours?: number | undefined;
+  readonly deadlineMinutes?: number | null | undefined;
+  readonly deadlineAt?: string | null | undefined;
+  readonly warnMinutes?: number | null | undefined;
+  readonly freshnessMinutes?: number | null | undefined;
+}
+
+/** Every problem of a change, and what was found on the way. */
+export function examineChange(
+  context: Pick<Context, 'policy' | 'secrets'>,
+  rules: ExportRules,
+  before: BatchExport,
+  input: UpdateExportInput,
+) {
+  const parsed = parseCadence(input, context.policy.minIntervalMinutes, before.cadence);
+  const startAt = input.startAt === undefined ? before.startAt : input.startAt;
+  const endAt = input.endAt === undefined ? before.endAt : input.endAt;
+  const destination = changeDestination(context, rules, before, input);
+  const query = changeQuery(rules, before, input);
+  const freshnessMinutes =
+    input.freshnessMinutes === undefined ? before.freshnessMinutes : input.freshnessMinutes;
+  const deadline = changeDeadline(before, input);
+  const problems: Problem[] = [
+    ...destination.problems,
+    ...(parsed.ok ? checkFreshnessMinutes(freshnessMinutes, parsed.cadence) : parsed.problems),
+    ...checkFixed('model', before.model, input.model),
+    ...checkDeadline(deadline, parsed.ok ? parsed.cadence : null),
+    ...checkWindow(startAt, endAt),
+    ...query.problems,
+    ...checkCsvArrays(input.transformations ?? before.transformations, destination.value.config),
+  ];
+  return { problems, parsed, startAt, endAt, destination, query, freshnessMinutes, deadline };
+}
+
+/** Changes an export. `paused` has the same effect as pauseExport and unpauseExport. */
+export async function updateExport(
+  context: Context,
+  rules: ExportRules,
+  actor: Actor,
+  id: string,
+  input: UpdateExportInput,
+): Promise<BatchExport> {
+  return context.db.transaction(async (tx) => {
+    const locked = await lockExportNow(tx, id);
+    if (!locked) throw notFound();
+    const { batchExport: before, now } = locked;
+    const examined = examineChange(context, rules, before, input);
+    const { parsed, destination, query, startAt, endAt, freshnessMinutes, problems } = examined;
+    if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
+
+    if (hasMoved(rules, before, destination.value)) await move(tx, rules, id, destination.value);
+    if (mayFix(input)) await releaseExport(tx, id);
+    const paused = input.paused ?? before.paused;
+    return changeExport(tx, actor, 'updated', before, {
+      name: input.name ?? before.name,
+      destination: destination.value,
+      cadence: parsed.cadence,
+      dslQuery: query.dslQuery,
+      querySchema: query.querySchema,
+      filters: query.filters,
+      transformations: input.transformations ?? before.transformations,
+      paused,
+      lastPausedAt: lastPausedAtAfter(before, input, now),
+      pausedReason: paused === before.paused ? before.pausedReason : null,
+      startAt,
+      endAt,
+      ...examined.deadline,
+      healForHours: input.healForHours ?? before.healForHours,
+      freshnessMinutes,
+      schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
+    });
+  });
+}
+
+/** Whether a change can end what keeps intervals from their data: it concerns what errors name. */
+const mayFix = ({ destination, dslQuery, filters, transformations }: UpdateExportInput): boolean =>
+  [destination, dslQuery, filters, transformations].some((field) => field !== undefined);
+
+/** If the place changed, open uploads must be aborted at the former place. */
+function hasMoved(
+  rules: ExportRules,
+  { destination }: BatchExport,
+  { type, config }: BatchExport['destination'],
+): boolean {
+  if (config === destination.config) return false;
+  return rules.placeOf(type, destination.config) !== rules.placeOf(type, config);
+}
+
+/** If the export returns to a former place, the files there are its current files again. */
+async function move(
+  tx: Sql,
+  rules: ExportRules,
+  id: string,
+  { type, config }: BatchExport['destination'],
+): Promise<void> {
+  const place = rules.placeOf(type, config);
+  const former = await listFormerDestinations(tx, id);
+  const versions = former
+    .filter((left) => rules.placeOf(type, left.config) === place)
+    .map(({ version }) => version);
+  await retireDestination(tx, id);
+  await returnToPlace(tx, id, versions);
+}
+
+/** A pause sets the time of the change. Otherwise the request decides, or the value stays. */
+function lastPausedAtAfter(
+  before: BatchExport,
+  input: UpdateExportInput,
+  now: Instant,
+): Timestamp | null {
+  if (input.paused === true && !before.paused) return toTimestamp(now);
+  return input.lastPausedAt === undefined ? before.lastPausedAt : input.lastPausedAt;
+}
+
+function changeSchedule(
+  before: BatchExport,
+  settings: {
+    cadence: Cadence;
+    paused: boolean;
+    startAt: Timestamp | null;
+    endAt: Timestamp | null;
+  },
+  now: Instant,
+) {
+  const recast = changeCadence(before.schedule, settings.cadence, now);
+  const bounded = changeWindow(recast, windowOf(settings.startAt, settings.endAt), now);
+  if (settings.paused === before.paused) return bounded;
+  return settings.paused ? pause(bounded, now) : unpause(bounded, now);
+}
+
+function changeDestination(
+  context: Pick<Context, 'secrets'>,
+  rules: ExportRules,
+  before: BatchExport,
+  input: UpdateExportInput,
+): { value: BatchExport['destination']; problems: readonly Problem[] } {
+  const { type } = before.destination;
+  const fixed = checkFixed('destination__type', type, input.destination?.type);
+  if (fixed.length > 0 || input.destination?.config === undefined) {
+    return { value: before.destination, problems: fixed };
+  }
+  const change = input.destination.config;
+  const { current, isDamaged } = openForChange(context.secrets, before.id, before.destination);
+  const missing = isDamaged ? askForSecrets(rules, type, change) : [];
+  if (missing.length > 0) return { value: before.destination, problems: missing };
+  const merged = rules.encloseConfig(type, mergeConfig(current, change), before.teamId);
+  const checked = rules.checkDestination(type, merged);
+  const { config } = checked;
+  const hasLeft = rules.placeOf(type, before.destination.config) !== rules.placeOf(type, config);
+  const problems = [
+    ...checked.problems,
+    ...checkTableStays(before.destination.config, config, hasLeft),
+    ...checkEventFilters(rules, before.model, config),
+  ];
+  if (problems.length > 0) return { value: before.destination, problems };
+  const sealed = sealDestination(rules, context.secrets, before.id, type, config);
+  const isKept = (name: string) => isDeepStrictEqual(current[name] ?? null, merged[name] ?? null);
+  const kept = !isDamaged && rules.secretProperties(type).every(isKept);
+  // The same secret encrypted again would look like a change.
+  return { value: kept ? { ...sealed, secrets: before.destination.secrets } : sealed, problems };
+}
+
+function changeQuery(
+  rules: ExportRules,
+  before: BatchExport,
+  input: UpdateExportInput,
+): Pick<BatchExport, 'dslQuery' | 'filters' | 'querySchema'> & { problems: readonly Problem[] } {
+  const { transformations = before.transformations } = input;
+  const isSame = input.dslQuery === undefined && transformations === before.transformations;
+  const { dslQuery, filters, problems } = changeFilters(rules, before, input);
+  const { querySchema } = before;
+  if (problems.length > 0) return { dslQuery, filters, querySchema, problems };
+  const isKept = isSame && dslQuery === before.dslQuery;
+  if (isKept) return { dslQuery, filters, querySchema, problems };
+  if (dslQuery === null) return { dslQuery, filters, querySchema: null, problems };
+  const checked = rules.checkQuery(dslQuery, before.model, transformations);
+  return checked.ok
+    ? { dslQuery, filters, querySchema: checked.schema, problems }
+    : { dslQuery, filters, querySchema, problems: checked.problems };
+}
+
+/** @returns a problem if a request says another value of a field that cannot change */
+export function checkFixed(attr: string, current: string, said: string | undefined): Problem[] {
+  if (said === undefined || said === current) return [];
+  const detail = `This field cannot change: leave it out or send "${current}".`;
+  return [{ code: 'invalid_input', detail, attr }];
+}

@@ -1,0 +1,40 @@
+import { deleteSpentDestinations } from '../../../state/store/former-destinations.ts';
+import { deleteSpentIdempotencyKeys } from '../../../state/store/idempotency.ts';
+import {
+  type DeleteOld,
+  deleteForgottenExports,
+  deleteForgottenReceipts,
+  deleteOldActivity,
+  deleteOldGuardedWork,
+  deleteOldLogEntries,
+  deleteOldNotifications,
+  deleteOldPluginSources,
+  deleteOldRuns,
+  deleteOldStepVersions,
+  deleteOldTicks,
+  deleteOldWorkerSeconds,
+} from '../../../state/store/retention.ts';
+import type { Context } from '../context.ts';
+
+/** Deletes what is older than its retention, in short statements; referenced tables come last. */
+export async function applyRetention({ db, policy }: Context): Promise<void> {
+  const { logRetentionDays, retentionDays } = policy;
+  const duties: readonly (readonly [DeleteOld, number])[] = [
+    [deleteOldLogEntries, logRetentionDays],
+    [deleteOldNotifications, logRetentionDays],
+    [deleteOldWorkerSeconds, logRetentionDays],
+    [deleteOldGuardedWork, logRetentionDays],
+    [deleteOldActivity, retentionDays],
+    [deleteOldTicks, retentionDays],
+    [deleteForgottenReceipts, retentionDays],
+    [deleteOldRuns, retentionDays],
+    [deleteForgottenExports, retentionDays],
+    [deleteOldStepVersions, retentionDays],
+    [deleteOldPluginSources, retentionDays],
+  ];
+  for (const [deleteSome, days] of duties) {
+    while ((await deleteSome(db, days)) > 0);
+  }
+  await deleteSpentIdempotencyKeys(db);
+  await deleteSpentDestinations(db);
+}

@@ -1,0 +1,163 @@
+import { randomUUID } from 'node:crypto';
+import {
+  maxTargets,
+  type NotificationSender,
+  type TargetKind,
+} from '../../../foundation/domain/notification.ts';
+import { notFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import {
+  cancelDeliveriesOf,
+  countTargetsLocked,
+  deleteTarget,
+  insertTarget,
+  lockTarget,
+  type NotificationTarget,
+  storeRotatedSecret,
+  updateTarget,
+} from '../../../state/store/notification-targets.ts';
+import type { Actor, Context } from '../context.ts';
+import { recordTargetActivity, targetChanges } from './activity.ts';
+import { askRecipients } from './confirm-addresses.ts';
+import { checkTarget, previewUrl, type TargetInput } from './rules.ts';
+import { mintSecret, openWebhook, sealWebhook } from './secrets.ts';
+
+/** How long the previous secret of a webhook signs beside the new one. */
+export const rotationGraceHours = 24;
+
+/** A target, with its signing secret in plain text if it has a new one. It is shown this once. */
+export interface TargetWithSecret {
+  readonly target: NotificationTarget;
+  readonly secret: string | null;
+}
+
+/**
+ * Creates a target.
+ *
+ * @param teamId null: all projects of the actor's organization
+ */
+export async function createTarget(
+  context: Context,
+  sender: NotificationSender,
+  actor: Actor,
+  teamId: number | null,
+  { kind, ...input }: TargetInput & { readonly kind: TargetKind },
+): Promise<TargetWithSecret> {
+  refuseIfAny(checkTarget(sender, kind, input, false));
+  const { organizationId } = actor;
+  const id = randomUUID();
+  const secret = kind === 'webhook' ? mintSecret() : null;
+  const { url, ...settings } = input;
+  const sealed =
+    secret === null || url === null
+      ? null
+      : sealWebhook(context.secrets, id, { url, secret, previousSecret: null });
+  const target = await context.db.transaction(async (tx) => {
+    if ((await countTargetsLocked(tx, organizationId)) >= maxTargets) throw tooMany();
+    const urlPreview = url === null ? null : previewUrl(url);
+    const created = { ...settings, id, organizationId, teamId, kind, urlPreview, secrets: sealed };
+    const inserted = await insertTarget(tx, created);
+    if (kind === 'email') await askRecipients(tx, sender, organizationId, inserted.recipients);
+    await recordTargetActivity(tx, actor, inserted, 'created');
+    return inserted;
+  });
+  return { target, secret };
+}
+
+const tooMany = () =>
+  new Refusal({
+    code: 'invalid_input',
+    detail: `The organization has ${maxTargets} notification targets, the maximum. Delete one.`,
+    attr: null,
+  });
+
+/** An undefined field keeps its value. */
+export type TargetChange = {
+  readonly [Field in keyof TargetInput]?: TargetInput[Field] | undefined;
+};
+
+/** Changes a target. If it is disabled, what waits for it is not sent. */
+export async function changeTarget(
+  context: Context,
+  sender: NotificationSender,
+  actor: Actor,
+  id: string,
+  change: TargetChange,
+): Promise<NotificationTarget> {
+  return context.db.transaction(async (tx) => {
+    const before = await lockTarget(tx, id);
+    if (!before) throw notFound();
+    const url = change.url ?? null;
+    const input: TargetInput = {
+      description: change.description ?? before.description,
+      url,
+      format: change.format ?? before.format,
+      recipients: change.recipients ?? before.recipients,
+      events: change.events ?? before.events,
+      enabled: change.enabled ?? before.enabled,
+      digests: change.digests ?? before.digests,
+    };
+    refuseIfAny(checkTarget(sender, before.kind, input, true));
+    const { url: _, ...settings } = input;
+    const after = await updateTarget(tx, id, {
+      ...settings,
+      urlPreview: url === null ? before.urlPreview : previewUrl(url),
+      secrets: url === null ? before.secrets : resealUrl(context, before, url),
+    });
+    if (after.kind === 'email' && change.recipients) {
+      await askRecipients(tx, sender, after.organizationId, after.recipients);
+    }
+    // What waited while it was disabled is old news.
+    if (before.enabled !== after.enabled) await cancelDeliveriesOf(tx, id);
+    await recordTargetActivity(tx, actor, after, 'updated', targetChanges(before, after));
+    return after;
+  });
+}
+
+function resealUrl({ secrets }: Context, { id, secrets: sealed }: NotificationTarget, url: string) {
+  if (sealed === null) throw new Error('a webhook has no secrets');
+  return sealWebhook(secrets, id, { ...openWebhook(secrets, id, sealed), url });
+}
+
+/**
+ * Gives a webhook a new secret. The one before signs too for `rotationGraceHours`; one before that no more.
+ *
+ * @throws Refusal for e-mail, which is not signed
+ */
+export async function rotateSecret(
+  context: Context,
+  actor: Actor,
+  id: string,
+): Promise<TargetWithSecret> {
+  const secret = mintSecret();
+  const target = await context.db.transaction(async (tx) => {
+    const before = await lockTarget(tx, id);
+    if (!before) throw notFound();
+    if (before.secrets === null) throw noSecret();
+    const opened = openWebhook(context.secrets, id, before.secrets);
+    const rotated = { ...opened, secret, previousSecret: opened.secret };
+    const sealed = sealWebhook(context.secrets, id, rotated);
+    const after = await storeRotatedSecret(tx, id, sealed, rotationGraceHours);
+    await recordTargetActivity(tx, actor, after, 'secret_rotated');
+    return after;
+  });
+  return { target, secret };
+}
+
+const noSecret = () =>
+  new Refusal({
+    code: 'conflict',
+    detail: 'An e-mail target has no secret: only webhooks are signed.',
+    attr: null,
+  });
+
+/** Deletes a target with its deliveries. What is being sent at this moment may still arrive. */
+export async function removeTarget(
+  context: Context,
+  actor: Actor,
+  target: NotificationTarget,
+): Promise<void> {
+  await context.db.transaction(async (tx) => {
+    if (!(await deleteTarget(tx, target.id))) throw notFound();
+    await recordTargetActivity(tx, actor, target, 'deleted');
+  });
+}

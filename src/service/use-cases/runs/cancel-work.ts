@@ -1,0 +1,117 @@
+import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
+import { isTerminal, type RunPurpose } from '../../../foundation/domain/run.ts';
+import { cancelBackfillsOf, finishBackfill } from '../../../state/store/backfills.ts';
+import type { Sql } from '../../../state/store/database.ts';
+import { lockExport } from '../../../state/store/exports.ts';
+import { appendLogEntries } from '../../../state/store/log-entries.ts';
+import {
+  cancelRuns,
+  type FoundRun,
+  findRun,
+  hasBegunCommit,
+  insertRuns,
+  type Run,
+} from '../../../state/store/runs.ts';
+import { noteTraceparent } from '../../../state/store/traceparents.ts';
+import type { Context } from '../context.ts';
+
+/**
+ * Cancels a run. Its worker stops at its next heartbeat and leaves nothing behind. A run that has begun
+ * to commit cannot be cancelled and completes. If the worker crashed during the commit, the next attempt
+ * can be cancelled before it records the manifest: then the next run of the interval replaces the files.
+ *
+ * @throws Refusal if the run has ended or has begun to commit
+ */
+export async function cancelRun(context: Context, run: Run): Promise<void> {
+  const { exportId, id: runId, teamId } = run;
+  await context.db.transaction(async (tx) => {
+    const cancelled = await cancelRuns(tx, { exportId, runId });
+    if (cancelled.length > 0) {
+      const begun = await hasBegunCommit(tx, runId);
+      const message = begun ? `The run was cancelled. ${mayBeCurrent}` : 'The run was cancelled.';
+      await appendLogEntries(tx, [{ teamId, exportId, runId, level: 'WARNING', message }]);
+      return;
+    }
+    const now = await findRun(tx, exportId, runId);
+    throw now !== null && !isTerminal(now.status) ? isCommitting() : hasEnded();
+  });
+}
+
+const mayBeCurrent =
+  'An earlier attempt had begun to commit, so its manifest may be current or become current. Its files are complete then, but the interval does not count as exported. Retry the run to export it.';
+
+/**
+ * Does again what an ended run did, as a new run of its interval.
+ *
+ * @param missingRows `drop`: delivered rows may go that the source no longer has; null: the caller said nothing
+ * @returns the id of the new run
+ * @throws Refusal if the run has not ended, the interval has a live run or the export is deleted
+ */
+export async function retryRun(
+  context: Context,
+  run: FoundRun,
+  missingRows: 'keep' | 'drop' | null = null,
+): Promise<string> {
+  if (!isTerminal(run.status)) throw hasNotEnded();
+  const { exportId, teamId, interval, purpose } = run;
+  if (missingRows !== null && purpose !== 'whole') throw keepsRows(purpose);
+  const dropsMissing = missingRows === 'drop';
+  const runId = await context.db.transaction(async (tx) => {
+    // A deletion cancels the existing runs. Without the lock, a run created after it would stay.
+    if (!(await lockExport(tx, exportId))) throw notFound();
+    const [made] = await insertRuns(tx, [
+      { exportId, teamId, interval, backfillId: null, purpose, dropsMissing },
+    ]);
+    if (made === undefined) throw isLive();
+    const traceparent = context.traces?.current() ?? null;
+    if (traceparent !== null) await noteTraceparent(tx, made, traceparent);
+    return made;
+  });
+  context.doorbell.runsWaiting();
+  return runId;
+}
+
+/**
+ * Ends a backfill early.
+ *
+ * @param running what happens to its live runs
+ * @throws Refusal if it has already ended
+ */
+export async function cancelBackfill(
+  context: Context,
+  exportId: string,
+  backfillId: string,
+  running: 'finish' | 'cancel',
+): Promise<void> {
+  await context.db.transaction(async (tx) => {
+    if (!(await finishBackfill(tx, backfillId, 'Cancelled'))) throw backfillHasEnded();
+    if (running === 'cancel') await cancelRuns(tx, { exportId, backfillId });
+  });
+}
+
+/** Cancels the live runs and backfills of an export, within the transaction that deletes it. */
+export async function cancelLiveWork(tx: Sql, exportId: string): Promise<void> {
+  await cancelBackfillsOf(tx, exportId);
+  await cancelRuns(tx, { exportId });
+}
+
+const invalid = (detail: string) => new Refusal({ code: 'invalid_input', detail, attr: null });
+const conflict = (detail: string) => new Refusal({ code: 'conflict', detail, attr: null });
+
+const hasEnded = () =>
+  invalid('The run has ended: only a run that is Starting or Running can be cancelled.');
+const hasNotEnded = () => invalid('The run has not ended: only an ended run can be retried.');
+const keepsRows = (purpose: RunPurpose) =>
+  new Refusal({
+    code: 'invalid_input',
+    detail: `missing_rows is for a run that makes the files of its interval again, and the purpose of this run is ${purpose}. Leave missing_rows out, or start a backfill of the interval.`,
+    attr: 'missing_rows',
+  });
+const backfillHasEnded = () =>
+  invalid('The backfill has ended: only a running one can be cancelled.');
+const isCommitting = () =>
+  conflict('The run is committing its files: it can no longer be cancelled and will complete.');
+const isLive = () =>
+  conflict(
+    'Another run of this interval is live, or its rows are exported by intervals with other bounds. Wait until the run ends, or start a backfill.',
+  );

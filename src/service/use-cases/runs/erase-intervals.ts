@@ -1,0 +1,54 @@
+import type { ErasedValue } from '../../../foundation/domain/erased-value.ts';
+import { notFound } from '../../../foundation/domain/problem.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { ClaimedRun } from '../../../state/store/claims.ts';
+import { lockExport } from '../../../state/store/exports.ts';
+import { appendLogEntries } from '../../../state/store/log-entries.ts';
+import { insertRuns, sealErased } from '../../../state/store/runs.ts';
+import type { Context } from '../context.ts';
+
+/** The identity that the value of a run is sealed for. Also in the comment on `runs.erases`. */
+const identityOf = (runId: string): string => `erasure:${runId}`;
+
+/**
+ * Makes runs that erase rows from the files of intervals. An interval with a live run gets none. Each run has the value
+ * sealed, until it ends: it is in no log entry and in no job.
+ *
+ * @returns the ids of the new runs
+ */
+export async function eraseIntervals(
+  { db, secrets }: Pick<Context, 'db' | 'secrets'>,
+  exportId: string,
+  intervals: readonly DataInterval[],
+  { column, value }: ErasedValue,
+): Promise<readonly string[]> {
+  return db.transaction(async (tx) => {
+    const batchExport = await lockExport(tx, exportId);
+    if (!batchExport) throw notFound();
+    const { teamId } = batchExport;
+    const made = await insertRuns(
+      tx,
+      intervals.map((interval) => ({
+        ...{ exportId, teamId, interval, backfillId: null },
+        purpose: 'erase' as const,
+      })),
+    );
+    for (const runId of made) {
+      await sealErased(tx, runId, secrets.seal({ column, value }, identityOf(runId)));
+    }
+    const message = `The files of ${made.length} intervals are made again without the rows of one value, as an operator asked.`;
+    const entry = { teamId, exportId, runId: null, level: 'INFO', message } as const;
+    if (made.length > 0) await appendLogEntries(tx, [entry]);
+    return made;
+  });
+}
+
+/** What a claimed run is to erase; null if that is not its purpose. @throws SluiceError `secrets.undecryptable` */
+export function openErased(
+  { secrets }: Pick<Context, 'secrets'>,
+  { runId, erases }: Pick<ClaimedRun, 'runId' | 'erases'>,
+): ErasedValue | null {
+  if (erases === null) return null;
+  const { column, value } = secrets.open(erases, identityOf(runId));
+  return { column: String(column), value: String(value) };
+}

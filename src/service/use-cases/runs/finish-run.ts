@@ -1,0 +1,212 @@
+import { describeError, isErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
+import { decideAttempt, type FailureHistory, type RetryDecision } from '../../../foundation/domain/retry-policy.ts';
+import { pause } from '../../scheduling/schedule.ts';
+import type { ClaimedRun } from '../../../state/store/claims.ts';
+import type { Sql } from '../../../state/store/database.ts';
+import { lockExport, recordFailure } from '../../../state/store/exports.ts';
+import { appendLogEntries, type LogLevel } from '../../../state/store/log-entries.ts';
+import { noteLateRowsWait } from '../../../state/store/look-backs.ts';
+import { hasReceiptAt } from '../../../state/store/receipts.ts';
+import {
+  cancelHeldRun,
+  failRun,
+  findErrorCode,
+  handBackOutgrown,
+  handBackRun,
+} from '../../../state/store/runs.ts';
+import { readNow, storeSchedules } from '../../../state/store/ticks.ts';
+import type { Context } from '../context.ts';
+import { endCausesIn } from '../healing/end-causes.ts';
+import { causesAt, KnownOutage, type RunPlaces } from '../healing/known-outage.ts';
+import { noteEndedRun, noteFailedAttempt } from '../healing/note-failure.ts';
+
+/**
+ * Records that an attempt ended in an error: another attempt follows, or the run ends.
+ *
+ * @param random in [0, 1), for the jitter of the backoff
+ * @param seen what the attempt knows of its places
+ */
+export async function recordFault(
+  context: Context,
+  run: ClaimedRun,
+  error: SluiceError,
+  random: number,
+  seen: SeenPlaces = { places: null, sourceWorked: false },
+): Promise<void> {
+  const { retry, secondOpinionMs } = context.policy;
+  const shown = { code: error.code, text: describeError(error) };
+  const failure = { error, text: shown.text, places: seen.places };
+  await context.db.transaction(async (tx) => {
+    const history = await readHistory(tx, run, error);
+    const policy = { ...retry, secondOpinionMs };
+    // Our own database failed: that is no reason to give the run up.
+    const isOurs = error.code === 'internal.database_unavailable';
+    const decision = isOurs
+      ? { outcome: 'retry' as const, delayMs: retry.baseMs * random }
+      : endIfHeldUp(run, error, decideAttempt(error, run.faults + 1, history, policy, random));
+    if (seen.sourceWorked && seen.places) await endSourceCauses(tx, run, seen.places);
+    if (decision.outcome === 'doubted') {
+      if (!(await handBackRun(tx, run, decision.delayMs, shown, false))) return;
+      const seconds = Math.ceil(decision.delayMs / 1000);
+      const text = `Attempt ${run.attempt} failed with an error that is normally permanent. This destination worked before, so Sluice tries once more in ${seconds} s. If the error is the same, the run fails. ${shown.text}`;
+      await log(tx, run, 'WARNING', text);
+      return;
+    }
+    if (decision.outcome === 'retry') {
+      if (!(await handBackRun(tx, run, decision.delayMs, shown, !isOurs))) return;
+      const seconds = Math.ceil(decision.delayMs / 1000);
+      const text = `Attempt ${run.attempt} failed. The next attempt starts in ${seconds} s. ${shown.text}`;
+      await log(tx, run, 'WARNING', text);
+      if (!isOurs) await noteFailedAttempt(tx, run, failure);
+      return;
+    }
+    const batchExport = await lockExport(tx, run.exportId);
+    const isFinal = decision.outcome === 'failed';
+    const heals = run.purpose === 'whole' && (batchExport?.healForHours ?? 0) > 0;
+    const ending = heals ? retriesHeal : retriesExhausted;
+    const text = isFinal ? shown.text : describeError(error, ending);
+    if (!(await failRun(tx, run, decision.outcome, { code: error.code, text }))) return;
+    await log(tx, run, 'ERROR', text);
+    await noteEndedRun(tx, run, failure);
+    if (isFinal && run.purpose === 'supplement') {
+      await noteLateRowsWait(tx, run.exportId, run.interval, text);
+    }
+    // Nothing is missing that the schedule should have exported.
+    if (!isFinal || run.purpose !== 'whole' || run.heals) return;
+    // Another database may be writing to the bucket: no other interval should be tried.
+    const pauseAfter = error.code === 'run.unknown_history' ? 1 : context.policy.pauseAfterFailures;
+    await countFailure(tx, context, run, text, pauseAfter);
+  });
+}
+
+const plural = (streak: number) =>
+  streak === 1 ? 'a failed run' : `${streak} consecutive failed runs`;
+
+const retriesExhausted =
+  'All attempts failed, so Sluice stopped retrying this run. Fix the cause, then retry the run.';
+
+const retriesHeal =
+  'All attempts failed. No action needed: once this works again, Sluice exports the interval by itself, within heal_for_hours.';
+
+/** What an attempt knows of its places. */
+export interface SeenPlaces {
+  /** Null: nothing. */
+  readonly places: RunPlaces | null;
+  /** Whether its source answered a moment ago. */
+  readonly sourceWorked: boolean;
+}
+
+/** A run that heals and meets what holds its interval up ends at once: the next probe makes another one. */
+function endIfHeldUp(run: ClaimedRun, error: SluiceError, decision: RetryDecision): RetryDecision {
+  if (!run.heals || (run.probes === null && !(error instanceof KnownOutage))) return decision;
+  return { outcome: error.spec.retryable ? 'exhausted' : 'failed' };
+}
+
+/** The source works: what waits for it need not wait for the place that failed. */
+async function endSourceCauses(tx: Sql, run: ClaimedRun, places: RunPlaces): Promise<void> {
+  const over = causesAt(run, places).filter(({ scope }) => scope === 'source');
+  if (over.length > 0) {
+    await endCausesIn(
+      tx,
+      over.map(({ id }) => id),
+    );
+  }
+}
+
+async function readHistory(tx: Sql, run: ClaimedRun, error: SluiceError): Promise<FailureHistory> {
+  // Only an error that would end the run needs the history.
+  if (error.spec.retryable) return { before: null, workedBefore: false };
+  const before = await findErrorCode(tx, run.runId);
+  return {
+    before: before !== null && isErrorCode(before) ? before : null,
+    workedBefore: await hasReceiptAt(tx, run.exportId, run.destinationVersion),
+  };
+}
+
+/**
+ * Ends a run as Failed after its own process crashed.
+ *
+ * @param how for the run's owner: `The run's own process ended: SIGSEGV.`
+ */
+export async function quarantineRun(context: Context, run: ClaimedRun, how: string): Promise<void> {
+  const text = describeError(new SluiceError('run.crashed', how));
+  await context.db.transaction(async (tx) => {
+    await lockExport(tx, run.exportId);
+    if (!(await failRun(tx, run, 'failed', { code: 'run.crashed', text }))) return;
+    await log(tx, run, 'ERROR', text);
+    await countFailure(tx, context, run, text);
+  });
+}
+
+/** Ends a run whose export was deleted while an earlier attempt committed, and whose manifest is not current. */
+export async function endDeleted(context: Context, run: ClaimedRun): Promise<void> {
+  await context.db.transaction(async (tx) => {
+    if (!(await cancelHeldRun(tx, run))) return;
+    const text =
+      'The export was deleted and its worker was lost during the commit, so the run ends without another commit. Files that were complete stay at the destination. A manifest that arrives late is true.';
+    await log(tx, run, 'WARNING', text);
+  });
+}
+
+/** Hands a run back, so that another worker can continue it at once. */
+export async function releaseRun(context: Context, run: ClaimedRun): Promise<void> {
+  await context.db.transaction(async (tx) => {
+    if (await handBackRun(tx, run, 0, null)) {
+      await log(tx, run, 'INFO', 'The worker was shut down. Another worker continues the run.');
+    }
+  });
+}
+
+/** Hands a run back that has more rows than a small run may read, so that it waits for a slot. */
+export async function releaseOutgrown(context: Context, run: ClaimedRun): Promise<void> {
+  await context.db.transaction(async (tx) => {
+    if (await handBackOutgrown(tx, run)) {
+      const text =
+        'The interval has more rows than the previous ones, and the worker has too little free memory. The run starts again when enough memory is free.';
+      await log(tx, run, 'INFO', text);
+    }
+  });
+}
+
+async function countFailure(
+  tx: Sql,
+  context: Context,
+  run: ClaimedRun,
+  reason: string,
+  pauseAfter = context.policy.pauseAfterFailures,
+): Promise<void> {
+  const row = await lockExport(tx, run.exportId);
+  const failure = await recordFailure(tx, run.exportId, pauseAfter, reason);
+  if (failure.paused && row) {
+    const schedule = pause(row.schedule, await readNow(tx));
+    await storeSchedules(tx, [{ exportId: run.exportId, schedule }]);
+    await logForExport(
+      tx,
+      run,
+      'ERROR',
+      `The export is paused after ${plural(failure.streak)}. Fix the cause, then unpause the export. ${reason}`,
+    );
+  } else if (failure.streak === context.policy.warnAfterFailures) {
+    await logForExport(
+      tx,
+      run,
+      'WARNING',
+      `${failure.streak} consecutive runs have failed. The export is paused after ${pauseAfter}.`,
+    );
+  }
+}
+
+async function log(tx: Sql, run: ClaimedRun, level: LogLevel, message: string): Promise<void> {
+  const { teamId, exportId, runId } = run;
+  await appendLogEntries(tx, [{ teamId, exportId, runId, level, message }]);
+}
+
+async function logForExport(
+  tx: Sql,
+  run: ClaimedRun,
+  level: LogLevel,
+  message: string,
+): Promise<void> {
+  const { teamId, exportId } = run;
+  await appendLogEntries(tx, [{ teamId, exportId, runId: null, level, message }]);
+}

@@ -1,0 +1,244 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describeError, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import { describeInterval } from '../../../foundation/domain/time.ts';
+import type { Settlement, Source } from '../../../rows/sources/source.ts';
+import type { Sql, Transactor } from '../../../state/store/database.ts';
+import { lockExport } from '../../../state/store/exports.ts';
+import { advanceHighWaterMark } from '../../../state/store/high-water-mark.ts';
+import { appendLogEntries, type LogLevel } from '../../../state/store/log-entries.ts';
+import {
+  type LookBack,
+  noteLateRowsWait,
+  recordLookBack,
+  stampLookBack,
+  takeLookBacks,
+} from '../../../state/store/look-backs.ts';
+import { insertRuns } from '../../../state/store/runs.ts';
+import type { Context } from '../context.ts';
+import type { WorkGuard } from '../work-guard.ts';
+import type { SlowExports } from './slow-exports.ts';
+import { type RowChoice, sourceRequestOf } from './source-request.ts';
+
+/** Checks that one worker makes at a time. */
+const lanes = 4;
+/** Of these, checks of slow exports at most. */
+const longLanes = 2;
+/** Time limit of a check of a slow export: reading the keys of a large interval is slow. */
+const longestMs = 900_000;
+/** Time limit of any other check. An organization begins no more checks once its turn has taken this long. */
+const turnMs = 30_000;
+/** How often a check that goes on says so: after ten seconds of silence another worker may begin it too. */
+const stampMs = 3_000;
+/** Until lanes that are free look for work again. */
+const idleMs = 5_000;
+/** After the end of a turn, so that others that end soon look for work with it. */
+const gatherMs = 500;
+
+export interface LookBackOptions {
+  /** Throws SluiceError `source.unknown_model`. */
+  readonly sourceOf: (model: string) => Source;
+  readonly onError: (error: unknown, item: LookBack) => void;
+  /** Whether files that a run makes at such a destination can be read again. */
+  keepsFiles(type: string): boolean;
+  /** A run was created. */
+  readonly onMade: () => void;
+  readonly guard: WorkGuard;
+  /** What earlier calls have found. */
+  readonly slow: SlowExports;
+  /** Milliseconds; default 30 s. */
+  readonly turnMs?: number;
+  /** Ends it, and the checks in progress. */
+  readonly stopping: AbortSignal;
+}
+
+/** What is served by one kind of lane. */
+interface Round {
+  readonly isLong: boolean;
+  /** By organization. */
+  readonly served: Map<string, Promise<void>>;
+  /** Organizations that had their turn; they wait until all others had theirs. */
+  readonly had: Set<string>;
+}
+
+/**
+ * Checks completed intervals for late rows: after the end of a transaction that a run did not wait for
+ * and, with `LATE_LOOKBACK_HOURS`, regularly. If rows may have come, a run adds those that the files lack. Rows that left the
+ * source, and rows whose content alone changed, are no reason for anything. An interval without late rows and without open transactions becomes
+ * settled, and the high-water mark may pass it.
+ *
+ * Goes on until no interval is due. Organizations take turns. A turn is short: a check that is not done by then is
+ * ended, and its export is slow for an hour. Slow exports have two of the four lanes. So slow keys do not keep those
+ * of others from being checked, however many organizations have them.
+ */
+export async function lookBack(
+  context: Pick<Context, 'db' | 'policy'>,
+  options: LookBackOptions,
+): Promise<void> {
+  const { db, policy } = context;
+  const { slow, stopping } = options;
+  const long: Round = { isLong: true, served: new Map(), had: new Set() };
+  const quick: Round = { isLong: false, served: new Map(), had: new Set() };
+  const turns = () => [...long.served.values(), ...quick.served.values()];
+
+  const take = async ({ isLong, served, had }: Round): Promise<void> => {
+    const limit = Math.min(isLong ? longLanes - served.size : lanes, lanes - turns().length);
+    if (limit <= 0 || (isLong && slow.list().length === 0)) return;
+    const without = [...new Set([...served.keys(), ...had])];
+    const wanted = { limit, without, slow: slow.list(), isLong };
+    const items = await takeLookBacks(db, policy.lateLookbackHours, wanted);
+    for (const id of new Set(items.map(({ organizationId }) => organizationId))) {
+      const own = items.filter(({ organizationId }) => organizationId === id);
+      had.add(id);
+      const turn = serve(db, options, own, isLong).finally(() => served.delete(id));
+      served.set(id, turn);
+    }
+  };
+
+  try {
+    while (!stopping.aborted) {
+      for (const round of [long, quick]) {
+        await take(round);
+        const isOver = turns().length < lanes && [...round.had].some((id) => !round.served.has(id));
+        if (!isOver) continue;
+        // The round is over: each organization had its turn.
+        round.had.clear();
+        await take(round);
+      }
+      if (turns().length === 0) return;
+      const ended = new AbortController();
+      const someEnd = Promise.race(turns()).then(() => pause(gatherMs, stopping));
+      const allEnd = Promise.all(turns());
+      const end = Promise.race([someEnd, allEnd]).finally(() => ended.abort());
+      await Promise.race([end, pause(idleMs, AbortSignal.any([stopping, ended.signal]))]);
+    }
+  } finally {
+    await Promise.all(turns());
+  }
+}
+
+/** One turn of an organization. */
+async function serve(
+  db: Transactor,
+  options: LookBackOptions,
+  items: readonly LookBack[],
+  isLong: boolean,
+): Promise<void> {
+  const { guard, onError, onMade, slow, stopping } = options;
+  const shortMs = options.turnMs ?? turnMs;
+  const startedAt = performance.now();
+  for (const item of items) {
+    let beganAt = performance.now();
+    if (stopping.aborted || beganAt - startedAt > shortMs) break;
+    const stamp = () => stampLookBack(db, item).catch((cause) => onError(cause, item));
+    const stamping = setInterval(() => void stamp(), stampMs).unref();
+    const limitMs = isLong ? longestMs : shortMs;
+    let limit = stopping;
+    try {
+      await guard.do({ kind: 'look_back', id: item.exportId }, limitMs, async () => {
+        beganAt = performance.now();
+        limit = AbortSignal.timeout(limitMs);
+        const signal = AbortSignal.any([stopping, limit]);
+        if (await lookAt(db, options, item, signal)) onMade();
+      });
+    } catch (error) {
+      if (stopping.aborted) break;
+      // One that was cut short gets a longer turn.
+      if (isLong || !limit.aborted) onError(error, item);
+      await stamp();
+      const fault = toSluiceError(error);
+      const isLasting = !limit.aborted && !fault.spec.retryable;
+      if (isLasting) await noteFault(db, item, fault).catch((cause) => onError(cause, item));
+    } finally {
+      clearInterval(stamping);
+    }
+    if (performance.now() - beganAt >= shortMs) slow.add(item.exportId);
+  }
+}
+
+/** Notes that an interval cannot be compared with its source until a cause is removed. The export's log says it once. */
+async function noteFault(db: Transactor, item: LookBack, fault: SluiceError): Promise<void> {
+  const { exportId, teamId, interval } = item;
+  const why = describeError(fault);
+  await db.transaction(async (tx) => {
+    if (!(await lockExport(tx, exportId))) return;
+    const { isFirst } = await noteLateRowsWait(tx, exportId, interval, why);
+    if (!isFirst) return;
+    const message = `Sluice cannot look for late rows of ${describeInterval(interval)}, and tries again each hour. ${why}`;
+    await appendLogEntries(tx, [{ teamId, exportId, runId: null, level: 'WARNING', message }]);
+  });
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => {});
+}
+
+/** @returns whether it created a run */
+async function lookAt(
+  db: Transactor,
+  { sourceOf, keepsFiles }: Pick<LookBackOptions, 'sourceOf' | 'keepsFiles'>,
+  item: LookBack,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const source = sourceOf(item.model);
+  const { interval } = item;
+  const state: Pick<Settlement, 'settled' | 'pending' | 'position' | 'server'> = item.settled
+    ? { settled: true, pending: [], position: null }
+    : await source.recheck(interval, item.pending, signal);
+  // A transaction that has ended may have added rows, even if others are still open.
+  const hasEnded = item.pending.some((name) => !state.pending.includes(name));
+  const compares = item.isDue || hasEnded || state.settled;
+  const { snapshot, keyDigest: digest, keyCount: count } = item;
+  const look = compares
+    ? await source.lookAgain(
+        sourceRequestOf(choiceOf(item), interval),
+        { snapshot, digest, count },
+        state.position,
+        signal,
+        state.server,
+      )
+    : null;
+  const { exportId } = item;
+  return db.transaction(async (tx) => {
+    // Deleted meanwhile: it never runs again.
+    if (!(await lockExport(tx, exportId))) return false;
+    if (look?.mayHaveLateRows) return addLateRows(tx, item, keepsFiles(item.destinationType));
+    const { settled, pending } = state;
+    const recorded = await recordLookBack(tx, item, { settled, pending, seen: look?.now ?? null });
+    if (recorded && settled && !item.settled) await advanceHighWaterMark(tx, exportId);
+    return false;
+  });
+}
+
+/**
+ * Makes a run that adds the late rows of an interval, if there are any. Without files there is nothing to add to: then the
+ * rows are counted again.
+ *
+ * @returns whether it made one: not if the interval has a live run, or its files are at a place that the export has left
+ */
+async function addLateRows(tx: Sql, item: LookBack, keepsFiles: boolean): Promise<boolean> {
+  const { exportId, teamId, interval, hasMoved } = item;
+  const log = (level: LogLevel, message: string) =>
+    appendLogEntries(tx, [{ teamId, exportId, runId: null, level, message }]);
+  if (hasMoved) {
+    const error = new SluiceError(
+      'run.late_rows_wait',
+      'the export has another destination now than the files of the interval',
+    );
+    const why = describeError(error);
+    if ((await noteLateRowsWait(tx, exportId, interval, why)).isNew) {
+      await log('WARNING', `${describeInterval(interval)}: ${why}`);
+    }
+    return false;
+  }
+  const purpose = keepsFiles ? 'supplement' : 'whole';
+  const runs = await insertRuns(tx, [{ exportId, teamId, interval, backfillId: null, purpose }]);
+  if (runs.length === 0) return false;
+  const rows = `The rows of ${describeInterval(interval)} have changed in the source`;
+  await log('INFO', `${rows}, and some may have come late. A run looks for them and adds them.`);
+  return true;
+}
+
+/** The choice that the interval's files were made with; the export may have changed since. */
+function choiceOf(item: LookBack): RowChoice {
+  return { ...item, ...item.recipe };
+}

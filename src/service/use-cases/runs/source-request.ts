@@ -1,0 +1,16 @@
+import type { EventFilters } from '../../../foundation/domain/file-settings.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { SourceRequest } from '../../../rows/sources/source.ts';
+
+/** The parts of an export that decide which rows of an interval are exported. */
+export interface RowChoice extends EventFilters {
+  readonly model: string;
+  readonly teamId: number;
+  readonly dslQuery: string | null;
+}
+
+/** The request of a run to its source. */
+export function sourceRequestOf(choice: RowChoice, interval: DataInterval): SourceRequest {
+  const { model, teamId, dslQuery, includeEvents, excludeEvents } = choice;
+  return { model, teamId, interval, dslQuery, includeEvents, excludeEvents };
+}

@@ -1,0 +1,103 @@
+import { type Problem, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import type { Timestamp } from '../../../foundation/domain/time.ts';
+import { hashApiKey, mintApiKey } from '../../../foundation/security/api-keys.ts';
+import {
+  type GrantedScope,
+  isGrantableScope,
+  scopes,
+} from '../../../foundation/security/scopes.ts';
+import { recordActivity } from '../../../state/store/activity.ts';
+import { type ApiKey, insertApiKey } from '../../../state/store/api-keys.ts';
+import type { Database, Sql } from '../../../state/store/database.ts';
+import { findOrganization, listProjects } from '../../../state/store/tenants.ts';
+import { readNow } from '../../../state/store/ticks.ts';
+
+export interface IssueKeyInput {
+  readonly organizationId: string;
+  /** Null: all projects of the organization. */
+  readonly projectIds: readonly number[] | null;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly isAdmin: boolean;
+  readonly expiresAt: Timestamp | null;
+}
+
+/** A key as it is shown once. */
+export interface IssuedKey {
+  readonly apiKey: ApiKey;
+  /** The key itself; it is not stored. */
+  readonly key: string;
+}
+
+/** Issues a key of an organization. */
+export async function issueKey(db: Database, input: IssueKeyInput): Promise<IssuedKey> {
+  const problems = [...checkName(input.name), ...checkScopes(input.scopes)];
+  const organization = await findOrganization(db, input.organizationId);
+  if (!organization) {
+    problems.push(missing('organization', `There is no organization ${input.organizationId}.`));
+  } else {
+    const own = (await listProjects(db, organization.id)).map(({ id }) => id);
+    for (const id of input.projectIds ?? []) {
+      if (!own.includes(id))
+        problems.push(missing('project', `The organization has no project ${id}.`));
+    }
+  }
+  if (input.expiresAt !== null && Date.parse(input.expiresAt) <= (await readNow(db))) {
+    const detail = `${input.expiresAt} is in the past: the key would never be valid. Choose a later time.`;
+    problems.push({ code: 'invalid_input', detail, attr: 'expires_at' });
+  }
+  refuseIfAny(problems);
+  return db.transaction((tx) => storeNewKey(tx, input, 'created'));
+}
+
+/** Mints and stores a key within a transaction. */
+export async function storeNewKey(
+  tx: Sql,
+  input: IssueKeyInput,
+  action: string,
+): Promise<IssuedKey> {
+  const key = mintApiKey();
+  const apiKey = await insertApiKey(tx, { ...input, hash: hashApiKey(key) });
+  await recordActivity(tx, {
+    organizationId: input.organizationId,
+    teamId: null,
+    subjectType: 'api_key',
+    subjectId: apiKey.id,
+    action,
+    keyId: null,
+    changes: [{ field: 'scopes', before: null, after: apiKey.scopes }],
+  });
+  return { apiKey, key };
+}
+
+/** Checks the name of an organization, a project or a key. */
+export function checkName(name: string): Problem[] {
+  if (name.trim() === '') {
+    return [{ code: 'blank', detail: 'The name may not be blank.', attr: 'name' }];
+  }
+  if (name.length > 400) {
+    return [
+      { code: 'max_length', detail: 'The name may have at most 400 characters.', attr: 'name' },
+    ];
+  }
+  return [];
+}
+
+function checkScopes(asked: readonly string[]): Problem[] {
+  const known: readonly GrantedScope[] = [...scopes, '*'];
+  if (asked.length === 0) {
+    const detail = `Name at least one scope. The scopes are ${known.join(', ')}.`;
+    return [{ code: 'required', detail, attr: 'scopes' }];
+  }
+  return asked
+    .filter((scope) => !isGrantableScope(scope))
+    .map((scope) => ({
+      code: 'invalid_choice',
+      detail: `Unknown scope "${scope}". The scopes are ${known.join(', ')}.`,
+      attr: 'scopes',
+    }));
+}
+
+function missing(attr: string, detail: string): Problem {
+  return { code: 'does_not_exist', detail, attr };
+}

@@ -1,0 +1,100 @@
+import { checkConfigSize } from '../../../foundation/domain/config-size.ts';
+import {
+  checkPluginConfig,
+  type PluginConfig,
+  withDefaults,
+} from '../../../foundation/domain/plugin.ts';
+import { type Problem, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import type { InstalledPlugin } from '../../../state/store/plugins.ts';
+import {
+  insertTransformationConfig,
+  nextTransformationConfigId,
+  type TransformationConfig,
+} from '../../../state/store/transformation-configs.ts';
+import { findTransform } from '../../../rows/transforms/index.ts';
+import { compileStep, defineOwnStep } from '../../../rows/transforms/step.ts';
+import { InvalidSetting } from '../../../rows/transforms/transform.ts';
+import type { Actor, Context } from '../context.ts';
+import { recordStepActivity } from './activity.ts';
+import { refuseLongChain } from './chain-size.ts';
+import { findPlugins } from './plugins.ts';
+import { sealPluginConfig } from './secrets.ts';
+
+export interface CreateTransformationInput {
+  readonly plugin: number;
+  readonly enabled: boolean;
+  readonly order: number;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly name: string | null;
+  readonly description: string | null;
+  readonly matchAction: number | null;
+  readonly deleted: boolean;
+}
+
+/** A step and the plugin that it uses; null if the plugin is no longer installed. */
+export interface Step {
+  readonly step: TransformationConfig;
+  readonly plugin: InstalledPlugin | null;
+}
+
+/** Adds a step to a project's chain. A deleted step is never enabled. */
+export async function createTransformationConfig(
+  context: Context,
+  actor: Actor,
+  teamId: number,
+  input: CreateTransformationInput,
+): Promise<Step> {
+  const { db, secrets } = context;
+  const plugin = (await findPlugins(db, actor.organizationId, [input.plugin])).get(input.plugin);
+  if (!plugin) throw new Refusal(unknownPlugin);
+  refuseIfAny(configProblems(plugin, input.config));
+  const config = withDefaults(plugin.configSchema, input.config as Record<string, string>);
+  return db.transaction(async (tx) => {
+    const id = await nextTransformationConfigId(tx);
+    const enabled = input.enabled && !input.deleted;
+    if (enabled) await refuseLongChain(tx, teamId, id);
+    const step = await insertTransformationConfig(
+      tx,
+      { id, teamId, plugin: plugin.id },
+      {
+        ...input,
+        ...sealPluginConfig(secrets, plugin.configSchema, id, config),
+        enabled,
+      },
+    );
+    await recordStepActivity(tx, actor, { teamId, id }, 'created', [
+      { field: 'plugin', before: null, after: plugin.id },
+    ]);
+    return { step, plugin };
+  });
+}
+
+const unknownPlugin: Problem = {
+  code: 'does_not_exist',
+  detail: 'There is no plugin with this id.',
+  attr: 'plugin',
+};
+
+/** The problems of a complete config: those that its schema finds, else those of its values. */
+export function configProblems(
+  plugin: InstalledPlugin,
+  config: Readonly<Record<string, unknown>>,
+): Problem[] {
+  const tooLarge = checkConfigSize(config, 'config');
+  if (tooLarge.length > 0) return tooLarge;
+  const problems = checkPluginConfig(plugin.configSchema, config);
+  const found = problems.length > 0 ? problems : valueProblems(plugin, config as PluginConfig);
+  return found.map((problem) => ({ ...problem, attr: `config__${problem.attr}` }));
+}
+
+function valueProblems({ id }: InstalledPlugin, config: PluginConfig): readonly Problem[] {
+  const transform = findTransform(id);
+  try {
+    if (transform) compileStep({ id, name: null, config }, transform);
+    else defineOwnStep({ id, name: '', source: '', config, secrets: [] });
+    return [];
+  } catch (error) {
+    if (!(error instanceof InvalidSetting)) throw error;
+    return [error.problem];
+  }
+}

@@ -1,0 +1,144 @@
+import { isDeepStrictEqual } from 'node:util';
+import { checkConfigSize } from '../../../foundation/domain/config-size.ts';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { PluginField } from '../../../foundation/domain/plugin.ts';
+import {
+  notFound,
+  type Problem,
+  Refusal,
+  refuseIfAny,
+} from '../../../foundation/domain/problem.ts';
+import { inspectPlugin } from '../../../rows/sandbox/inspect-plugin.ts';
+import { SandboxError } from '../../../rows/sandbox/limits.ts';
+import { recordActivity } from '../../../state/store/activity.ts';
+import {
+  type InstalledPlugin,
+  insertPlugin,
+  type PluginSettings,
+  updatePlugin,
+} from '../../../state/store/plugins.ts';
+import { stepFields } from '../../../rows/transforms/transform.ts';
+import type { Actor, Context } from '../context.ts';
+import { findPlugins, withStepFields } from './plugins.ts';
+
+/**
+ * Installs a plugin of the organization's own. A sandbox reads its source first.
+ *
+ * @throws Refusal also with what `inspectPlugin` finds
+ */
+export async function installPlugin(
+  context: Context,
+  actor: Actor,
+  plugin: PluginSettings,
+): Promise<InstalledPlugin> {
+  const settings = { ...plugin, configSchema: ownFields(plugin.configSchema) };
+  refuseIfAny(pluginProblems(settings));
+  refuseIfAny(await inspect(settings.source));
+  return context.db.transaction(async (tx) => {
+    const installed = withStepFields(await insertPlugin(tx, actor.organizationId, settings));
+    await recordActivity(tx, {
+      ...subjectOf(actor, installed.id),
+      action: 'created',
+      changes: [{ field: 'name', before: null, after: installed.name }],
+    });
+    return installed;
+  });
+}
+
+/**
+ * Changes a plugin of the organization's own; live runs keep the source they began with.
+ *
+ * @throws Refusal also with what `inspectPlugin` finds in a new source
+ */
+export async function changePlugin(
+  context: Context,
+  actor: Actor,
+  id: number,
+  change: { readonly [Name in keyof PluginSettings]?: PluginSettings[Name] | undefined },
+): Promise<InstalledPlugin> {
+  // Before the transaction: it takes up to seconds.
+  const found = change.source === undefined ? [] : await inspect(change.source);
+  return context.db.transaction(async (tx) => {
+    const before = (await findPlugins(tx, actor.organizationId, [id])).get(id);
+    if (!before) throw notFound();
+    if (before.source === null) throw new Refusal(isBuiltIn);
+    const settings: PluginSettings = {
+      name: change.name ?? before.name,
+      description: change.description === undefined ? before.description : change.description,
+      url: change.url === undefined ? before.url : change.url,
+      configSchema: ownFields(change.configSchema ?? before.configSchema),
+      source: change.source ?? before.source,
+    };
+    refuseIfAny(pluginProblems(settings));
+    refuseIfAny(found);
+    const after = withStepFields(await updatePlugin(tx, id, settings));
+    const fields = ['name', 'description', 'url', 'configSchema', 'source'] as const;
+    await recordActivity(tx, {
+      ...subjectOf(actor, id),
+      action: 'updated',
+      changes: fields
+        .filter((field) => !isDeepStrictEqual(before[field], after[field]))
+        .map((field) => ({ field, before: before[field], after: after[field] })),
+    });
+    return after;
+  });
+}
+
+async function inspect(source: string): Promise<Problem[]> {
+  try {
+    return await inspectPlugin(source);
+  } catch (error) {
+    if (!(error instanceof SandboxError)) throw error;
+    throw new SluiceError('transformation.sandbox_ended', error.message, error);
+  }
+}
+
+/** Without the settings that every step has: a client sends back what it was shown. */
+function ownFields(fields: readonly PluginField[]): readonly PluginField[] {
+  return fields.filter((field) => !stepFields.some((known) => isDeepStrictEqual(known, field)));
+}
+
+function pluginProblems({ configSchema }: PluginSettings): Problem[] {
+  const problems: Problem[] = checkConfigSize(configSchema, 'config_schema');
+  const seen = new Set<string>();
+  for (const [index, field] of configSchema.entries()) {
+    problems.push(...fieldProblems(field, `config_schema__${index}`));
+    if (stepFields.some(({ key }) => key === field.key)) {
+      const detail = `Every step has a setting ${field.key}. Choose another key.`;
+      problems.push({ code: 'invalid_input', detail, attr: `config_schema__${index}__key` });
+    }
+    if (seen.has(field.key)) {
+      const detail = 'Another setting has this key. Give each setting its own key.';
+      problems.push({ code: 'invalid_input', detail, attr: `config_schema__${index}__key` });
+    }
+    seen.add(field.key);
+  }
+  return problems;
+}
+
+function fieldProblems({ type, choices, default: value }: PluginField, attr: string): Problem[] {
+  if (type !== 'choice') return [];
+  if (choices.length === 0) {
+    const detail = 'A setting of type choice needs choices.';
+    return [{ code: 'required', detail, attr: `${attr}__choices` }];
+  }
+  if (value === null || choices.includes(value)) return [];
+  const detail = `Must be one of ${choices.join(', ')}.`;
+  return [{ code: 'invalid_choice', detail, attr: `${attr}__default` }];
+}
+
+const isBuiltIn: Problem = {
+  code: 'invalid_input',
+  detail: 'A built-in plugin cannot be changed.',
+  attr: null,
+};
+
+function subjectOf({ organizationId, keyId }: Actor, id: number) {
+  return {
+    organizationId,
+    keyId,
+    teamId: null,
+    subjectType: 'plugin' as const,
+    subjectId: String(id),
+  };
+}

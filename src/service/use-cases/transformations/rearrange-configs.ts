@@ -1,0 +1,86 @@
+import { type Problem, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import type { Sql } from '../../../state/store/database.ts';
+import {
+  type ChainStepPlace,
+  findTransformationConfig,
+  lockChain,
+  moveSteps,
+  type TransformationConfig,
+} from '../../../state/store/transformation-configs.ts';
+import type { Actor, Context } from '../context.ts';
+import { recordStepActivity } from './activity.ts';
+
+/** New orders by the id of the step, or the new order of a plugin's only step. */
+export type Rearrangement =
+  | { readonly orders: ReadonlyMap<number, number> }
+  | { readonly plugin: number; readonly order: number };
+
+/**
+ * Moves steps of a project's chain: all of them, or none if one is refused.
+ *
+ * @returns the moved step; if there are several, the first of the request
+ */
+export async function rearrangeTransformationConfigs(
+  context: Context,
+  actor: Actor,
+  teamId: number,
+  asked: Rearrangement,
+): Promise<TransformationConfig> {
+  return context.db.transaction(async (tx) => {
+    const chain = await lockChain(tx, teamId);
+    const wanted =
+      'orders' in asked ? ordersById(chain, asked.orders) : orderOfPlugin(chain, asked);
+    await moveSteps(tx, teamId, wanted);
+    const [first = 0] = wanted.keys();
+    const moved = await findTransformationConfig(tx, teamId, first);
+    if (!moved) throw new Error('a locked step is missing');
+    await recordMoves(tx, actor, chain, wanted);
+    return moved;
+  });
+}
+
+function ordersById(
+  chain: readonly ChainStepPlace[],
+  orders: ReadonlyMap<number, number>,
+): ReadonlyMap<number, number> {
+  const own = new Set(chain.map(({ id }) => id));
+  const problems = [...orders.keys()]
+    .filter((id) => !own.has(id))
+    .map((id): Problem => {
+      const detail = 'The project has no transformation config with this id.';
+      return { code: 'does_not_exist', detail, attr: `orders__${id}` };
+    });
+  refuseIfAny(problems);
+  return orders;
+}
+
+function orderOfPlugin(
+  chain: readonly ChainStepPlace[],
+  { plugin, order }: { readonly plugin: number; readonly order: number },
+): ReadonlyMap<number, number> {
+  const [step, ...others] = chain.filter((candidate) => candidate.plugin === plugin);
+  if (!step) {
+    const detail = 'The project has no transformation config of this plugin.';
+    throw new Refusal({ code: 'does_not_exist', detail, attr: 'plugin' });
+  }
+  if (others.length > 0) {
+    const detail = 'The project has several configs of this plugin. Use orders and name their ids.';
+    throw new Refusal({ code: 'invalid_input', detail, attr: 'plugin' });
+  }
+  return new Map([[step.id, order]]);
+}
+
+async function recordMoves(
+  tx: Sql,
+  actor: Actor,
+  chain: readonly ChainStepPlace[],
+  orders: ReadonlyMap<number, number>,
+): Promise<void> {
+  for (const { id, teamId, order } of chain) {
+    const after = orders.get(id);
+    if (after === undefined || after === order) continue;
+    await recordStepActivity(tx, actor, { teamId, id }, 'moved', [
+      { field: 'order', before: order, after },
+    ]);
+  }
+}

@@ -1,0 +1,203 @@
+import {
+  bucketCount,
+  bucketsToName,
+  KeyDifference,
+  type KeySink,
+  KeyTally,
+} from '../../rows/pipeline/key-tally.ts';
+import { showKeys } from '../../rows/pipeline/key-values.ts';
+import { madeBy } from '../../rows/pipeline/read-back.ts';
+import type { SourceRequest } from '../../rows/sources/source.ts';
+import type { Receipt } from '../../state/store/receipts.ts';
+import { type CommitFacts, findCommit } from '../../state/store/verify-queries.ts';
+import { readSourceKeys, type SourceRows } from './source-keys.ts';
+import type { VerifiedInterval } from './verified-interval.ts';
+import { verifyFiles } from './verify-files.ts';
+
+/** Maximum rows that an answer names. */
+const maxNamed = 5;
+
+/** Maximum keys in memory; if more differ, the rows are read several times. */
+const heldKeys = 500_000;
+
+/** Maximum keys of one interval that are looked up in the source. */
+const maxLookedUp = 2_000;
+
+/** Rows with the same answer, and the keys of the first. */
+export interface Rows {
+  readonly count: number;
+  readonly keys: readonly string[];
+}
+
+export const noRows: Rows = { count: 0, keys: [] };
+
+/** How the rows of an interval's files differ from those of the source. */
+export interface RowAnswers {
+  /** In the source and in no file. */
+  readonly missing: Rows;
+  /** In the files more often than they were in the source. */
+  readonly doubled: Rows;
+  /** In the files and no longer in the source, or no longer selected by the export's query. */
+  readonly gone: Rows;
+  /** In the files; in the source they are in another interval now. */
+  readonly moved: Rows;
+  /** Gone or moved: these were too many to look up each in the source. */
+  readonly goneOrMoved: number;
+  /** The files do not have the keys, so the rows were only counted. */
+  readonly onlyCounted: boolean;
+}
+
+/** The answers, or what is wrong with the files: then nothing is compared. */
+export type Compared = { readonly faults: readonly string[] } | ComparedRows;
+
+export interface ComparedRows {
+  readonly rows: RowAnswers;
+  readonly commit: CommitFacts;
+}
+
+/**
+ * Compares the rows of an interval's files with the source, by their keys. Rows of a view may share a key: the files
+ * must have it as often as the source. Memory is constant for any interval. If rows differ, everything is read again.
+ */
+export async function compareRows(
+  interval: VerifiedInterval,
+  request: SourceRequest,
+  receipt: Receipt,
+): Promise<Compared> {
+  const tally = new KeyTally();
+  const first = new FirstKeys(tally);
+  const { source, faults } = await readBoth(interval, request, receipt, first);
+  if (faults.length > 0) return { faults };
+  const { sql, lookBackHours } = interval;
+  const commit = await findCommit(sql, receipt.exportId, receipt.interval, lookBackHours);
+  const delivered = deliveredRows(receipt);
+  const nothing = { missing: noRows, doubled: noRows, gone: noRows, moved: noRows };
+  if (source.columns.length === 0) {
+    const less = { count: delivered - source.rows, keys: [] };
+    const more = { count: source.rows - delivered, keys: [] };
+    const changed = less.count > 0 ? { gone: less } : more.count > 0 ? { missing: more } : {};
+    return { rows: { ...nothing, ...changed, goneOrMoved: 0, onlyCounted: true }, commit };
+  }
+  const differing = tally.differing();
+  if (differing.length === 0) {
+    return { rows: { ...nothing, goneOrMoved: 0, onlyCounted: false }, commit };
+  }
+  const found = new Difference();
+  // A run that delivered all that it counted has doubled no row, and nothing can be missing.
+  if (source.rows === 0 && commit.isWhole) {
+    found.gone = { count: delivered, keys: first.keys };
+  } else {
+    for (const group of groupsOf(differing, delivered + source.rows)) {
+      const difference = new KeyDifference(group);
+      const again = await readBoth(interval, request, receipt, difference);
+      if (again.faults.length > 0) return { faults: again.faults };
+      found.add(difference.read());
+    }
+  }
+  const keys = await interval.lookUp.find(request, source.columns, found.gone.keys);
+  return { rows: found.answer(keys, commit.isWhole), commit };
+}
+
+/** Rows of the files, with those that the format could not represent. */
+function deliveredRows({ rows, rejectedFiles }: Receipt): number {
+  return rejectedFiles.reduce((sum, file) => sum + file.rows, rows);
+}
+
+/** Passes on keys, and keeps the first ones of the files. */
+class FirstKeys implements KeySink {
+  readonly keys: string[] = [];
+  readonly #sink: KeySink;
+
+  constructor(sink: KeySink) {
+    this.#sink = sink;
+  }
+
+  add(key: string, times: 1 | -1): void {
+    this.#sink.add(key, times);
+    if (times === -1 && this.keys.length < maxLookedUp) this.keys.push(key);
+  }
+}
+
+/** The buckets in groups whose keys fit into memory. */
+export function* groupsOf(
+  differing: readonly number[],
+  keys: number,
+): Generator<readonly number[]> {
+  const { length } = bucketsToName([...Array(bucketCount).keys()], keys, heldKeys);
+  for (let from = 0; from < differing.length; from += length) {
+    yield differing.slice(from, from + length);
+  }
+}
+
+/** Adds up what differs in each group of buckets. */
+export class Difference {
+  #missing: Rows = noRows;
+  /** In the files more often than in the source now, beside a first time. */
+  #repeated: Rows = noRows;
+  /** Not in the source; its keys are those to look up. */
+  gone: Rows = noRows;
+
+  add({ lost, doubled, foreign }: ReturnType<KeyDifference['read']>): void {
+    const keys = new Set(foreign);
+    const seen = new Set<string>();
+    const again = foreign.filter((key) => seen.has(key) || !seen.add(key));
+    this.#missing = joinRows(this.#missing, lost, maxNamed);
+    this.#repeated = joinRows(this.#repeated, [...doubled, ...again], maxNamed);
+    this.gone = joinRows(this.gone, [...keys], maxLookedUp);
+  }
+
+  /**
+   * @param elsewhere those of the keys of `gone` that the source has in another interval; null: not known
+   * @param isWhole rows of a view that share a key were read so often, unless another row is missing
+   */
+  answer(elsewhere: ReadonlySet<string> | null, isWhole: boolean): RowAnswers {
+    const shared = isWhole && this.#missing.count === 0 ? this.#repeated.count : 0;
+    const looked = elsewhere === null ? [] : this.gone.keys;
+    const moved = looked.filter((key) => elsewhere?.has(key));
+    const gone = looked.filter((key) => !elsewhere?.has(key));
+    return {
+      missing: named(this.#missing),
+      doubled: shared > 0 ? noRows : named(this.#repeated),
+      gone: named({ count: gone.length + shared, keys: gone }),
+      moved: named({ count: moved.length, keys: moved }),
+      goneOrMoved: this.gone.count - looked.length,
+      onlyCounted: false,
+    };
+  }
+}
+
+function joinRows({ count, keys }: Rows, more: readonly string[], most: number): Rows {
+  return {
+    count: count + more.length,
+    keys: [...keys, ...more.slice(0, Math.max(0, most - keys.length))],
+  };
+}
+
+function named({ count, keys }: Rows): Rows {
+  return { count, keys: keys.slice(0, maxNamed).map(showKeys) };
+}
+
+/** How the rows of an interval were selected. */
+export function requestOf(interval: VerifiedInterval, receipt: Receipt): SourceRequest {
+  const { model, teamId } = interval.batchExport;
+  const { dslQuery, includeEvents, excludeEvents } = receipt.recipe;
+  return { model, teamId, interval: receipt.interval, dslQuery, includeEvents, excludeEvents };
+}
+
+async function readBoth(
+  interval: VerifiedInterval,
+  request: SourceRequest,
+  receipt: Receipt,
+  sink: KeySink,
+): Promise<{ readonly source: SourceRows; readonly faults: readonly string[] }> {
+  const { source, signal } = interval;
+  const found = await readSourceKeys(source, request, signal, (key) => sink.add(key, 1));
+  const faults = await verifyFiles(
+    interval,
+    receipt,
+    madeBy(receipt.recipe),
+    found.columns,
+    (key) => sink.add(key, -1),
+  );
+  return { source: found, faults };
+}

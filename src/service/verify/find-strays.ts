@@ -1,0 +1,254 @@
+import type { Destination } from '../../rows/destinations/destination.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { manifestKeyOf } from '../../foundation/domain/object-keys.ts';
+import { readManifestAt } from '../../rows/pipeline/manifest.ts';
+import type { Sql } from '../../state/store/database.ts';
+import {
+  findKnownKeys,
+  isOfOurHistory,
+  isUploadKnown,
+  listWriters,
+} from '../../state/store/verify-queries.ts';
+import type { FolderOwner } from './places.ts';
+
+/** Where strays are looked for. */
+export interface StrayPlace {
+  readonly destination: Destination;
+  /** Without a slash at the end; `''`: all keys. */
+  readonly folders: readonly string[];
+  /** This export, at the versions of its destination that are at this place. */
+  readonly own: readonly FolderOwner[];
+  /** The same of all exports. */
+  readonly all: readonly FolderOwner[];
+}
+
+export interface Strays {
+  /** Files and uploads of uncommitted or replaced generations, which Sluice removes. */
+  readonly leftovers: number;
+  /** Files and uploads of intervals that a run is writing. */
+  readonly beingWritten: number;
+  /** What was not looked for, and why. */
+  readonly leftOut: readonly string[];
+}
+
+/** `…/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z` and the rest: a key that Sluice would make. */
+const ourKey = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ[^/]*$/;
+
+/** Sluice makes no key with these, and PostgreSQL cannot store them. */
+const unstorable = /[\0\p{Cs}]/u;
+
+const isOurs = (key: string): boolean => ourKey.test(key) && !unstorable.test(key);
+
+/** Objects that are looked at in one list. */
+const mostListed = 1_000_000;
+
+/** Keys per question to our database. */
+const batch = 500;
+
+/**
+ * I4: every object of ours below the folders of an export is named by a current manifest, and every upload is known. Each
+ * stray is looked for again after our tables were asked, because a run may have ended meanwhile.
+ *
+ * @param report called with each stray as it is found
+ */
+export async function findStrays(
+  sql: Sql,
+  place: StrayPlace,
+  report: (detail: string) => void,
+): Promise<Strays> {
+  const search = new StraySearch(sql, place, report);
+  for (const folder of place.folders) {
+    const prefix = folder === '' ? '' : `${folder}/`;
+    await search.attempt('strays', () => search.lookAtFiles(prefix));
+    await search.attempt('unfinished uploads', () => search.lookAtUploads(prefix));
+  }
+  return search;
+}
+
+class StraySearch implements Strays {
+  leftovers = 0;
+  beingWritten = 0;
+  readonly leftOut: string[] = [];
+  readonly #sql: Sql;
+  readonly #place: StrayPlace;
+  readonly #report: (detail: string) => void;
+  readonly #manifests: ManifestNames;
+
+  constructor(sql: Sql, place: StrayPlace, report: (detail: string) => void) {
+    this.#sql = sql;
+    this.#place = place;
+    this.#report = report;
+    this.#manifests = new ManifestNames(sql, place.destination, report);
+  }
+
+  /** A right that the credentials need not have never hides the rest. */
+  async attempt(what: string, look: () => Promise<boolean>): Promise<void> {
+    try {
+      if (await look()) return;
+      this.#leaveOut(`${what} were looked for among the first ${mostListed} objects only`);
+    } catch (error) {
+      const reason = error instanceof SluiceError ? reasonOf(error) : null;
+      if (reason === null) throw error;
+      // Who may not list objects is not expected to list uploads.
+      const isSaid = this.leftOut.some((text) => text.endsWith(reason));
+      if (!isSaid) this.#leaveOut(`${what} were not looked for: ${reason}`);
+    }
+  }
+
+  #leaveOut(text: string): void {
+    if (!this.leftOut.includes(text)) this.leftOut.push(text);
+  }
+
+  /** @returns false if there are too many */
+  async lookAtFiles(prefix: string): Promise<boolean> {
+    let listed = 0;
+    let keys: string[] = [];
+    for await (const { key } of this.#place.destination.listFiles(prefix)) {
+      listed += 1;
+      if (listed > mostListed) break;
+      if (isOurs(key)) keys.push(key);
+      if (keys.length < batch) continue;
+      await this.#lookAtKeys(keys);
+      keys = [];
+    }
+    await this.#lookAtKeys(keys);
+    return listed <= mostListed;
+  }
+
+  async lookAtUploads(prefix: string): Promise<boolean> {
+    const { destination } = this.#place;
+    let listed = 0;
+    for await (const { key, uploadId } of destination.listUploads(prefix)) {
+      listed += 1;
+      if (listed > mostListed) return false;
+      if (!isOurs(key) || (await this.#isUploadKnown(key))) continue;
+      if (!(await hasUpload(destination, key, uploadId)) || (await this.#isUploadKnown(key)))
+        continue;
+      this.#report(`upload ${uploadId} of ${key} is neither completed nor aborted`);
+    }
+    return true;
+  }
+
+  async #isUploadKnown(key: string): Promise<boolean> {
+    if (await this.#isBeingWritten(key)) this.beingWritten += 1;
+    else if (await isUploadKnown(this.#sql, this.#place.all, key)) this.leftovers += 1;
+    else return false;
+    return true;
+  }
+
+  async #lookAtKeys(keys: readonly string[]): Promise<void> {
+    const { all, own, destination } = this.#place;
+    for (const key of await this.#withoutKnown(await this.#withoutKnown(keys, own), all)) {
+      if (await this.#manifests.has(key)) continue;
+      if (await this.#isBeingWritten(key)) {
+        this.beingWritten += 1;
+        continue;
+      }
+      // It may have been removed, or committed, since the list was read.
+      const isThere = (await destination.statFile(key)) !== null;
+      if (!isThere || (await this.#withoutKnown([key], all)).length === 0) continue;
+      this.#report(`${key} is in no current manifest`);
+    }
+  }
+
+  async #withoutKnown(
+    keys: readonly string[],
+    owners: readonly FolderOwner[],
+  ): Promise<readonly string[]> {
+    if (keys.length === 0) return keys;
+    const starts = [...new Set(keys.map(startOf))];
+    const { current, leftover } = await findKnownKeys(this.#sql, owners, keys, starts);
+    return keys.filter((key) => {
+      if (leftover.has(key) && !current.has(key)) this.leftovers += 1;
+      return !current.has(key) && !leftover.has(key);
+    });
+  }
+
+  /** Whether an export that writes to this folder has a live run of the key's interval. */
+  async #isBeingWritten(key: string): Promise<boolean> {
+    const near = this.#place.all.filter(
+      ({ folder }) => folder === '' || key.startsWith(`${folder}/`),
+    );
+    return (await listWriters(this.#sql, near, startOf(key))).length > 0;
+  }
+}
+
+/** The start of the interval of a key of ours, which may be no date. */
+function startOf(key: string): string {
+  const start = ourKey.exec(key)?.[1] ?? '';
+  return Number.isNaN(Date.parse(start)) ? '-infinity' : start;
+}
+
+/** Null: nothing can be said about the destination at all. */
+function reasonOf({ code, message }: SluiceError): string | null {
+  if (code === 'destination.access_denied') return 'the key may not list';
+  if (code === 'destination.invalid_answer') return message;
+  if (code === 'destination.invalid_config') return 'the store does not list them';
+  return null;
+}
+
+async function hasUpload(
+  destination: Destination,
+  key: string,
+  uploadId: string,
+): Promise<boolean> {
+  for await (const upload of destination.listUploads(key)) {
+    if (upload.key === key && upload.uploadId === uploadId) return true;
+  }
+  return false;
+}
+
+/**
+ * Looks up keys that our receipts do not have in the bucket's manifests: an export that has left this place
+ * leaves its manifest and files there, or a tombstone. Keys come in order, so it caches the last manifest. A manifest of a
+ * history that this database does not have, such as that after the backup it was restored from, proves nothing.
+ */
+class ManifestNames {
+  readonly #sql: Sql;
+  readonly #destination: Destination;
+  readonly #report: (detail: string) => void;
+  #last: { readonly manifestKey: string; readonly names: ReadonlySet<string> } | null = null;
+
+  constructor(sql: Sql, destination: Destination, report: (detail: string) => void) {
+    this.#sql = sql;
+    this.#destination = destination;
+    this.#report = report;
+  }
+
+  /** Also true if the key was reported with its manifest. */
+  async has(key: string): Promise<boolean> {
+    const manifestKey = manifestKeyOf(key);
+    if (this.#last?.manifestKey !== manifestKey) {
+      this.#last = { manifestKey, names: await this.#read(manifestKey) };
+    }
+    return this.#last.names.has(key);
+  }
+
+  async #read(manifestKey: string): Promise<ReadonlySet<string>> {
+    const found = await readManifestAt(this.#destination, manifestKey);
+    const manifest = found !== null && found !== 'denied' ? found.manifest : null;
+    if (!manifest) return new Set();
+    const files = [...manifest.files, ...manifest.rejected_files];
+    const run = {
+      exportId: manifest.batch_export_id,
+      runId: manifest.run_id,
+      generation: manifest.generation,
+      era: manifest.era,
+    };
+    if (!(await this.#isOurs(run, startOf(manifestKey)))) {
+      this.#report(
+        `${manifestKey} is of run ${run.runId} of export ${run.exportId}, which this database does not know: of a history ` +
+          'that was lost when the database was restored, or of another installation',
+      );
+    }
+    return new Set([manifestKey, ...files.map((file) => file.key)]);
+  }
+
+  async #isOurs(run: Parameters<typeof isOfOurHistory>[1], start: string): Promise<boolean> {
+    const isWhole = Number.isSafeInteger(run.generation) && run.generation < 2 ** 31;
+    const hasIds = uuid.test(run.exportId) && uuid.test(run.runId);
+    return isWhole && hasIds && isOfOurHistory(this.#sql, run, start);
+  }
+}
+
+const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;

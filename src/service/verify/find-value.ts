@@ -1,0 +1,113 @@
+import type { Destination } from '../../rows/destinations/destination.ts';
+import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import type { DataInterval } from '../../foundation/domain/time.ts';
+import { joinKeys } from '../../rows/pipeline/key-values.ts';
+import { madeBy, type ReadRows } from '../../rows/pipeline/read-back.ts';
+import type { Sql } from '../../state/store/database.ts';
+import { listReceipts, type Receipt } from '../../state/store/receipts.ts';
+import type { VerifiedExport } from '../../state/store/verify-queries.ts';
+import { verifyFiles } from './verify-files.ts';
+
+export interface SearchedExport {
+  readonly sql: Sql;
+  readonly batchExport: VerifiedExport;
+  readonly destination: Destination;
+  readonly readRows: ReadRows;
+}
+
+/** What the current files of one interval have. */
+export interface SearchedInterval {
+  readonly interval: DataInterval;
+  /** Rows with the value. */
+  readonly rows: number;
+  /** Keys of the current files, those of rejected rows too. */
+  readonly files: readonly string[];
+  /** Why the answer is not sure; null if it is. */
+  readonly doubt: string | null;
+  /** Its files have no such column: a name that is right for other intervals is in none of its rows. */
+  readonly lacksColumn: boolean;
+}
+
+/** Receipts per read. */
+const page = 100;
+
+/**
+ * Reads every current file of an export, oldest interval first, and says how many rows have the value. Memory is constant
+ * for any export: one file at a time is on local disk.
+ *
+ * @param after only intervals after this one; null: all
+ * @param only intervals to read; null: all
+ */
+export async function* findValue(
+  search: SearchedExport,
+  wanted: ErasedValue,
+  after: DataInterval | null,
+  only: ((interval: DataInterval) => boolean) | null = null,
+): AsyncGenerator<SearchedInterval> {
+  const { sql, batchExport } = search;
+  let last = after;
+  for (;;) {
+    const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, last, page);
+    for (const receipt of receipts) {
+      if (only === null || only(receipt.interval))
+        yield await searchCurrent(search, receipt, wanted);
+    }
+    last = receipts.at(-1)?.interval ?? null;
+    if (last === null || receipts.length < page) return;
+  }
+}
+
+/** A run may replace the files while they are read: then the new ones are read. */
+const maxTries = 3;
+
+async function searchCurrent(
+  search: SearchedExport,
+  given: Receipt,
+  wanted: ErasedValue,
+): Promise<SearchedInterval> {
+  const { start, end } = given.interval;
+  let receipt = given;
+  for (let tries = 1; ; tries += 1) {
+    const searched = await searchInterval(search, receipt, wanted);
+    if (searched.doubt === null || tries === maxTries) return searched;
+    const before = { start, end: end - 1 };
+    const [current] = await listReceipts(search.sql, search.batchExport.id, before, 1);
+    const isReplaced = current?.interval.end === end && current.runId !== receipt.runId;
+    if (!isReplaced || current.interval.start !== start) return searched;
+    receipt = current;
+  }
+}
+
+/** What the readers of the formats say. */
+const columnIsMissing = /\bcolumns? not found\b/;
+
+async function searchInterval(
+  { batchExport, destination, readRows }: SearchedExport,
+  receipt: Receipt,
+  { column, value }: ErasedValue,
+): Promise<SearchedInterval> {
+  const { interval } = receipt;
+  const files = [...receipt.files, ...receipt.rejectedFiles].map(({ key }) => key);
+  if (receipt.destinationVersion !== batchExport.destinationVersion) {
+    const doubt = 'its files are at a place that the export has left, and are not read';
+    return { interval, rows: 0, files, doubt, lacksColumn: false };
+  }
+  const same = joinKeys([value]);
+  let rows = 0;
+  const see = (key: string) => {
+    if (key === same) rows += 1;
+  };
+  const made = madeBy(receipt.recipe);
+  const columns = [{ name: column, type: 'text' as const }];
+  const [fault] = await verifyFiles({ destination, readRows }, receipt, made, columns, see).catch(
+    (error: unknown) => {
+      // The store cannot be read: then no other interval can.
+      if (error instanceof SluiceError) throw error;
+      return [error instanceof Error ? error.message : String(error)];
+    },
+  );
+  return fault === undefined
+    ? { interval, rows, files, doubt: null, lacksColumn: false }
+    : { interval, rows: 0, files, doubt: fault, lacksColumn: columnIsMissing.test(fault) };
+}

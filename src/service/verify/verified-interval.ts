@@ -1,0 +1,70 @@
+import type { Destination } from '../../rows/destinations/destination.ts';
+import type { Recipe } from '../../foundation/domain/recipe.ts';
+import type { ReadRows } from '../../rows/pipeline/read-back.ts';
+import type { RenderedInterval } from '../../rows/pipeline/render-interval.ts';
+import type { Source, SourceRequest } from '../../rows/sources/source.ts';
+import type { Sql } from '../../state/store/database.ts';
+import type { Receipt } from '../../state/store/receipts.ts';
+import type { VerifiedExport } from '../../state/store/verify-queries.ts';
+import type { Finding } from './finding.ts';
+import type { LookUp } from './source-keys.ts';
+
+/** What an interval is verified with. */
+export interface VerifiedInterval {
+  readonly sql: Sql;
+  readonly batchExport: VerifiedExport;
+  readonly destination: Destination;
+  readonly source: Source;
+  readonly lookUp: LookUp;
+  readonly readRows: ReadRows;
+  readonly renderAgain: RenderAgain;
+  /** How long after its end an interval is looked back at. */
+  readonly lookBackHours: number;
+  readonly signal: AbortSignal;
+}
+
+/** What was found of the rows of an interval, or of several. */
+export interface RowSums {
+  /** Rows that came after the interval was read, and that a look-back adds. */
+  readonly late: number;
+  /** Rows of the files that the source no longer has, or that the query no longer selects. */
+  readonly gone: number;
+  /** Rows of the files that are in another interval of the source now. */
+  readonly moved: number;
+  /** Rows that are gone or moved: they were too many to look up each. */
+  readonly goneOrMoved: number;
+}
+
+export const noSums: RowSums = { late: 0, gone: 0, moved: 0, goneOrMoved: 0 };
+
+/** The answers of one interval. */
+export interface IntervalAnswers extends RowSums {
+  readonly findings: readonly Finding[];
+  /** Which rows the source no longer has in the interval, as a sentence each. */
+  readonly remarks: readonly string[];
+  /** Why its rows cannot be compared with the source; null if they were. */
+  readonly unproven: string | null;
+  /** The rows were only counted. */
+  readonly onlyCounted: boolean;
+}
+
+export const noAnswers: IntervalAnswers = {
+  ...noSums,
+  findings: [],
+  remarks: [],
+  unproven: null,
+  onlyCounted: false,
+};
+
+/**
+ * Makes the files of an interval again with the chain that its recipe names, in a folder of ours.
+ *
+ * @throws SluiceError `transformation.invalid` if a step cannot run any more
+ */
+export type RenderAgain = (
+  receipt: Receipt,
+  recipe: Recipe,
+  request: SourceRequest,
+  folder: string,
+  signal: AbortSignal,
+) => Promise<RenderedInterval>;

@@ -1,0 +1,129 @@
+import type { IntervalTable } from '../../rows/pipeline/interval-job.ts';
+import { listReceipts, type Receipt } from '../../state/store/receipts.ts';
+import {
+  countMissingData,
+  findGaps,
+  findInconsistentRuns,
+  findOverlaps,
+  findTornTicks,
+  hasLiveRuns,
+} from '../../state/store/verify-queries.ts';
+import { findStrays, type StrayPlace } from './find-strays.ts';
+import { breachesOf, type Finding } from './finding.ts';
+import { Sums, type Verified } from './sums.ts';
+import { type ReceiptOptions, verifyReceipt } from './verify-receipt.ts';
+import { verifyTable } from './verify-table.ts';
+
+export interface VerifyOptions extends ReceiptOptions {
+  /** The export's table; null: it has none. */
+  readonly table: IntervalTable | null;
+  /** Where strays are looked for; the present place is the first. */
+  readonly strayPlaces: readonly StrayPlace[];
+  /** What cannot be looked at, as sentences. */
+  readonly leftOut: readonly string[];
+  /** After which ticks are deleted. */
+  readonly retentionDays: number;
+  /** Called after each interval. */
+  readonly onInterval: () => void;
+}
+
+/** Receipts per read. */
+const page = 100;
+
+/**
+ * Checks one export against its promises: our tables, the source and the bucket. Reads every current file.
+ *
+ * @param report called with each breach as it is found
+ */
+export async function verifyExport(
+  options: VerifyOptions,
+  report: (finding: Finding) => void,
+): Promise<Verified> {
+  const { sql, batchExport, keepsFiles, table } = options;
+  for (const finding of await verifyTables(options)) report(finding);
+  const sums = new Sums(options.leftOut);
+  const tableFiles: Receipt['files'][number][] = [];
+  let after: Receipt['interval'] | null = null;
+  for (;;) {
+    const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, after, page);
+    for (const receipt of receipts) {
+      const verified = await verifyReceipt(options, receipt, report);
+      sums.add(verified);
+      const isHere = verified.receipt?.destinationVersion === batchExport.destinationVersion;
+      if (table && isHere) tableFiles.push(...(verified.receipt?.files ?? []));
+      options.onInterval();
+    }
+    const last = receipts.at(-1);
+    if (!last || receipts.length < page) break;
+    after = last.interval;
+  }
+  if (table) await lookAtTable(options, table, tableFiles, sums, report);
+  if (keepsFiles) {
+    for (const place of options.strayPlaces) {
+      const breach = breachesOf(batchExport.id);
+      sums.addStrays(await findStrays(sql, place, (detail) => report(breach('I4', detail))));
+    }
+  }
+  return sums.sum(await countMissingData(sql, batchExport.id));
+}
+
+/** The table is ahead of the receipts while a run commits. */
+async function lookAtTable(
+  options: VerifyOptions,
+  table: IntervalTable,
+  files: readonly Receipt['files'][number][],
+  sums: Sums,
+  report: (finding: Finding) => void,
+): Promise<void> {
+  const { sql, batchExport, destination } = options;
+  const wasLive = await hasLiveRuns(sql, batchExport.id);
+  const faults = await verifyTable(destination, batchExport.id, table, files);
+  if (faults.length === 0) return;
+  const isWritten =
+    wasLive || (await hasLiveRuns(sql, batchExport.id)) || (await hasMoreFiles(options, files));
+  if (isWritten) return sums.leaveOut('its table was not compared, because a run is writing to it');
+  for (const fault of faults) report(breachesOf(batchExport.id)('I4', fault));
+}
+
+/** Whether other files are current than those that were read. */
+async function hasMoreFiles(
+  { sql, batchExport }: VerifyOptions,
+  files: readonly Receipt['files'][number][],
+): Promise<boolean> {
+  const known = new Set(files.map(({ key }) => key));
+  let after: Receipt['interval'] | null = null;
+  let count = 0;
+  for (;;) {
+    const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, after, page);
+    for (const { files: current, destinationVersion } of receipts) {
+      if (destinationVersion !== batchExport.destinationVersion) continue;
+      if (current.some(({ key }) => !known.has(key))) return true;
+      count += current.length;
+    }
+    after = receipts.at(-1)?.interval ?? null;
+    if (after === null || receipts.length < page) return count !== known.size;
+  }
+}
+
+async function verifyTables({
+  sql,
+  batchExport,
+  retentionDays,
+}: VerifyOptions): Promise<readonly Finding[]> {
+  const breach = breachesOf(batchExport.id);
+  const { id } = batchExport;
+  return [
+    ...(await findGaps(sql, id)).map(({ start, end }) =>
+      breach('I1', `${start} to ${end} is before the high-water mark and not completed`),
+    ),
+    ...(await findTornTicks(sql, id, retentionDays)).map(({ end, next }) =>
+      breach('I1', `an interval ends at ${end} and the next begins at ${next}`),
+    ),
+    ...(await findOverlaps(sql, id)).map(({ a, b }) =>
+      breach('I2', `the current intervals that begin at ${a} and at ${b} overlap`),
+    ),
+    ...(await findInconsistentRuns(sql, id)).map(({ id: run, why }) =>
+      breach('I5', `run ${run}: ${why}`),
+    ),
+  ];
+}

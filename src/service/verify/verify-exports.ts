@@ -1,0 +1,210 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describeError, SluiceError } from '../../foundation/domain/errors.ts';
+import type { Sql } from '../../state/store/database.ts';
+import {
+  type ExportSize,
+  listExportPlaces,
+  listVerifiedExports,
+  sizeExports,
+  type VerifiedExport,
+} from '../../state/store/verify-queries.ts';
+import type { Finding } from './finding.ts';
+import { type PlaceOf, Places } from './places.ts';
+import { nothingVerified, type Verified } from './sums.ts';
+import { type VerifyOptions, verifyExport } from './verify-export.ts';
+
+/** What was found of one export. */
+export interface VerifiedExportReport extends Verified {
+  readonly id: string;
+  readonly name: string;
+  /** The first ones. */
+  readonly findings: readonly Finding[];
+  /** Of all. */
+  readonly breaches: number;
+  /** Why it could not be read to its end, with the remedy; null if it was. */
+  readonly failure: string | null;
+}
+
+export interface VerifyReport extends Omit<Verified, 'missing'> {
+  /** Those that were read to their end. */
+  readonly exports: number;
+  readonly findings: readonly Finding[];
+  readonly results: readonly VerifiedExportReport[];
+}
+
+/** An export's connectors; `close` ends them. */
+export interface OpenedExport
+  extends Omit<VerifyOptions, 'sql' | 'batchExport' | 'signal' | 'onInterval'> {
+  close(): Promise<void>;
+}
+
+export interface VerifyAll {
+  readonly sql: Sql;
+  /** The id or the name of an export; null: all. */
+  readonly batchExport?: string | null;
+  /** Its id or its name; null: all. */
+  readonly organization?: string | null;
+  readonly open: (
+    batchExport: VerifiedExport,
+    places: Places,
+    signal: AbortSignal,
+  ) => Promise<OpenedExport>;
+  readonly placeOf: PlaceOf;
+  /** Called with each result as soon as it is known. */
+  readonly onResult?: (result: VerifiedExportReport) => void;
+  /** Called after each interval: the share of all that is done, from 0 to 1. */
+  readonly onProgress?: (share: number) => void;
+  /** Multiplies the time that an export may take; default 1. */
+  readonly patience?: number;
+}
+
+/** Exports that are verified at once: one waits for its bucket while another one computes. */
+const lanes = 4;
+
+/** Findings of an export that are kept: a bucket may have any number of strays. */
+const keptFindings = 100;
+
+/**
+ * Checks every export, or some, against the promises: reads our tables, the source and every current file. A breach, or a
+ * destination, a source or a secret that cannot be read, costs only the result of its export. Each export has a limited
+ * time, which depends on its size.
+ *
+ * @throws if our own database is unreachable
+ */
+export async function verifyExports(all: VerifyAll): Promise<VerifyReport> {
+  const { sql, batchExport = null, organization = null, onResult, onProgress } = all;
+  const chosen = await listVerifiedExports(sql, batchExport, organization);
+  const places = new Places(await listExportPlaces(sql), all.placeOf);
+  const sizes = await sizeExports(sql);
+  const sizeOf = ({ id }: VerifiedExport) => sizes.get(id) ?? { intervals: 0, rows: 0, bytes: 0 };
+  const steps = chosen.reduce((sum, one) => sum + sizeOf(one).intervals + 1, 0);
+  let done = 0;
+  const step = () => {
+    done += 1;
+    onProgress?.(Math.min(1, done / steps));
+  };
+  const results: (VerifiedExportReport | undefined)[] = chosen.map(() => undefined);
+  const left = chosen.entries();
+  const work = async (): Promise<void> => {
+    for (const [index, one] of left) {
+      const result = await verifyOne(all, one, places, sizeOf(one), step);
+      results[index] = result;
+      onResult?.(result);
+      step();
+    }
+  };
+  await Promise.all(Array.from({ length: lanes }, work));
+  return reportOf(results.filter((result) => result !== undefined));
+}
+
+function reportOf(results: readonly VerifiedExportReport[]): VerifyReport {
+  const sum = (what: NumberOf<Verified>) =>
+    results.reduce((total, result) => total + result[what], 0);
+  return {
+    exports: results.filter(({ failure }) => failure === null).length,
+    intervals: sum('intervals'),
+    files: sum('files'),
+    rows: sum('rows'),
+    bytes: sum('bytes'),
+    late: sum('late'),
+    gone: sum('gone'),
+    moved: sum('moved'),
+    goneOrMoved: sum('goneOrMoved'),
+    elsewhere: sum('elsewhere'),
+    leftovers: sum('leftovers'),
+    unproven: results.flatMap(({ unproven }) => unproven),
+    remarks: results.flatMap(({ remarks }) => remarks),
+    leftOut: results.flatMap(({ leftOut }) => leftOut),
+    findings: results.flatMap(({ findings }) => findings),
+    results,
+  };
+}
+
+type NumberOf<T> = { [Name in keyof T]: T[Name] extends number ? Name : never }[keyof T];
+
+async function verifyOne(
+  all: VerifyAll,
+  batchExport: VerifiedExport,
+  places: Places,
+  size: ExportSize,
+  onInterval: () => void,
+): Promise<VerifiedExportReport> {
+  const { id, name } = batchExport;
+  const findings: Finding[] = [];
+  let breaches = 0;
+  const report = (finding: Finding) => {
+    breaches += 1;
+    if (findings.length < keptFindings) findings.push(finding);
+  };
+  const stop = new AbortController();
+  try {
+    const verified = await within(limitMs(size) * (all.patience ?? 1), stop, () =>
+      openAndVerify(all, batchExport, places, stop.signal, onInterval, report),
+    );
+    return { id, name, ...verified, findings, breaches, failure: null };
+  } catch (error) {
+    // If our own database is gone, nothing else can be verified.
+    await all.sql.query('select 1');
+    return { id, name, ...nothingVerified, findings, breaches, failure: failureOf(error) };
+  }
+}
+
+async function openAndVerify(
+  { sql, open }: VerifyAll,
+  batchExport: VerifiedExport,
+  places: Places,
+  signal: AbortSignal,
+  onInterval: () => void,
+  report: (finding: Finding) => void,
+): Promise<Verified> {
+  const opened = await open(batchExport, places, signal);
+  // What waits for a store that never ends its answer fails.
+  const close = () => void opened.close().catch(() => {});
+  signal.addEventListener('abort', close, { once: true });
+  try {
+    return await verifyExport({ ...opened, sql, batchExport, signal, onInterval }, (finding) => {
+      if (!signal.aborted) report(finding);
+    });
+  } finally {
+    signal.removeEventListener('abort', close);
+    await opened.close();
+  }
+}
+
+/** Ten minutes, and what an export of this size takes at a store and a source that are slow. */
+function limitMs({ intervals, rows, bytes }: ExportSize): number {
+  return 600_000 + 3_000 * intervals + rows / 2 + bytes / 256;
+}
+
+/** Fails after the time, even if the work does not end. */
+async function within<T>(ms: number, stop: AbortController, work: () => Promise<T>): Promise<T> {
+  const ended = new AbortController();
+  const late = sleep(Math.min(ms, 2 ** 31 - 1), null, { signal: ended.signal }).then(() => {
+    const minutes = Math.ceil(ms / 60_000);
+    const error = new Error(
+      `it took longer than ${minutes} minutes, which is much for its size: its store or its source is too slow`,
+    );
+    stop.abort(error);
+    throw error;
+  });
+  const working = work();
+  try {
+    return await Promise.race([working, late]);
+  } finally {
+    // Neither may fail without a listener.
+    late.catch(() => {});
+    working.catch(() => {});
+    ended.abort();
+  }
+}
+
+const again = 'Fix the cause, then run sluice verify again.';
+
+function failureOf(error: unknown): string {
+  if (error instanceof SluiceError) {
+    // A transient error promises retries, which only runs get.
+    return error.spec.retryable ? describeError(error, again) : describeError(error);
+  }
+  const { code, message } = error as { readonly code?: unknown; readonly message?: unknown };
+  return `${String(message || code || error).slice(0, 1_000)}. ${again}`;
+}

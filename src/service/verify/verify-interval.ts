@@ -1,0 +1,79 @@
+import { describeInterval } from '../../foundation/domain/time.ts';
+import type { Receipt } from '../../state/store/receipts.ts';
+import type { CommitFacts } from '../../state/store/verify-queries.ts';
+import { compareRows, type RowAnswers, type Rows, requestOf } from './compare-rows.ts';
+import { breachesOf, counted, type Finding } from './finding.ts';
+import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';
+
+/** I4 and I3: the files of an interval are as its receipt says, and have each row of the source exactly once. */
+export async function verifyInterval(
+  interval: VerifiedInterval,
+  receipt: Receipt,
+): Promise<IntervalAnswers> {
+  const breach = breachesOf(receipt.exportId);
+  const compared = await compareRows(interval, requestOf(interval, receipt), receipt);
+  if ('faults' in compared) {
+    return { ...noAnswers, findings: compared.faults.map((detail) => breach('I4', detail)) };
+  }
+  return answersOf(receipt, compared.rows, compared.commit);
+}
+
+/** What the rows of an interval say about the promises. */
+export function answersOf(
+  receipt: Receipt,
+  rows: RowAnswers,
+  commit: CommitFacts,
+): IntervalAnswers {
+  const { missing, doubled, gone, moved, goneOrMoved, onlyCounted } = rows;
+  const range = describeInterval(receipt.interval);
+  const say = ({ count, keys }: Rows, what: string) =>
+    `${range}: ${counted(count, 'row')} ${what}${keys.length > 0 ? `: ${list(count, keys)}` : ''}`;
+  const findings: Finding[] = [];
+  const remarks: string[] = [];
+  if (doubled.count > 0) {
+    findings.push(breachesOf(receipt.exportId)('I3', say(doubled, 'doubled')));
+  }
+  let late = 0;
+  if (missing.count > 0) {
+    const isLate = doubled.count === 0 && (commit.isWhole || commit.isSupplement);
+    if (isLate && commit.isLookedAt && commit.waitsFor === null) {
+      late = missing.count;
+      remarks.push(say(missing, 'came after it was read; the next look-back adds them'));
+    } else {
+      findings.push(describeMissing(receipt, isLate ? commit : null, (what) => say(missing, what)));
+    }
+  }
+  if (gone.count > 0) remarks.push(say(gone, 'gone from the source'));
+  if (moved.count > 0) remarks.push(say(moved, 'moved to another interval'));
+  if (goneOrMoved > 0) {
+    remarks.push(say({ count: goneOrMoved, keys: [] }, 'gone from the source, or moved'));
+  }
+  const sums = { late, gone: gone.count, moved: moved.count, goneOrMoved };
+  return { ...noAnswers, ...sums, findings, remarks, onlyCounted };
+}
+
+/** @param late the commit after which they came; null: it should have delivered them */
+function describeMissing(
+  { exportId }: Receipt,
+  late: CommitFacts | null,
+  say: (what: string) => string,
+): Finding {
+  const breach = breachesOf(exportId);
+  const missing = 'missing from the files';
+  if (late === null) return breach('I3', say(missing));
+  if (late.waitsFor !== null) {
+    const text = say(
+      `${missing}, because they came after the interval was read and cannot be added`,
+    );
+    return breach('I3', `${text} (${late.waitsFor})`, 'Its log says what late rows wait for.');
+  }
+  return breach(
+    'I3',
+    say(`${missing}, because they came after the interval was read and no look-back is due`),
+    'Set LATE_LOOKBACK_HOURS so that it reaches these intervals: a look-back adds the rows and removes none.',
+  );
+}
+
+function list(count: number, keys: readonly string[]): string {
+  return keys.join(', ') + (count > keys.length ? ' …' : '');
+}

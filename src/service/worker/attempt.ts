@@ -1,0 +1,304 @@
+import type { Destination } from '../../rows/destinations/destination.ts';
+import { SluiceError, StepFault, toSluiceError } from '../../foundation/domain/errors.ts';
+import { describeInterval } from '../../foundation/domain/time.ts';
+import { inSpan } from '../../foundation/domain/traces.ts';
+import { failpoint } from '../../foundation/failpoints/failpoint.ts';
+import { type ExportedInterval, exportInterval } from '../../rows/pipeline/export-interval.ts';
+import type { IntervalJob } from '../../rows/pipeline/interval-job.ts';
+import type { IntervalSource } from '../../rows/pipeline/interval-attempt.ts';
+import type { Settlement } from '../../rows/sources/source.ts';
+import { recordStepError } from '../../state/store/chains.ts';
+import type { ClaimedRun } from '../../state/store/claims.ts';
+import type { NewLogEntry } from '../../state/store/log-entries.ts';
+import type { RunStatements } from '../../state/store/run-statements.ts';
+import { isDatabaseUnavailable } from '../../state/store/unavailable.ts';
+import { releaseUploads } from '../../state/store/uploads.ts';
+import type { Context } from '../use-cases/context.ts';
+import { endCauses } from '../use-cases/healing/end-causes.ts';
+import { causesAt, type RunPlaces, refuseKnownOutage } from '../use-cases/healing/known-outage.ts';
+import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
+import {
+  endDeleted,
+  recordFault,
+  releaseOutgrown,
+  releaseRun,
+} from '../use-cases/runs/finish-run.ts';
+import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
+import { checkMemory, type RunMemory } from './check-memory.ts';
+import type { Connectors } from './connectors.ts';
+import { makeJob } from './make-job.ts';
+import { removeReplaced } from './remove-files.ts';
+import { retryUntilRecorded } from './retry-until-recorded.ts';
+import { RunLog } from './run-log.ts';
+import { type OpenPorts, openPorts } from './run-ports.ts';
+import type { Ticket } from '../admission/ticket.ts';
+import { keepNewTraits, tryStore } from './try-store.ts';
+
+/** For the removal of replaced files within a run. */
+const removalPatienceMs = 5_000;
+
+/** What an attempt needs, in the worker's process or in one of its own. */
+export interface AttemptOptions extends RunMemory {
+  readonly context: Context;
+  readonly statements: RunStatements;
+  readonly connectors: Connectors;
+  readonly onError: (error: unknown, run: ClaimedRun) => void;
+}
+
+/** What a run brings to its claim. */
+export interface Admitted {
+  readonly ticket: Ticket;
+  /** What was found before the run was claimed; null: it settles within its attempt. */
+  readonly settlement: Settlement | null;
+}
+
+/**
+ * One attempt of a claimed run, in this process. Its steps, in their order: `prepare`, `exportInterval` (settle, read, write,
+ * commit), `record`, `clean`; after a fault `conclude`.
+ */
+export class Attempt {
+  readonly #options: AttemptOptions;
+  readonly #run: ClaimedRun;
+  readonly #signal: AbortSignal;
+  readonly #admitted: Admitted | null;
+  readonly #log: RunLog;
+  readonly #open: OpenPorts;
+  /** Undefined: not looked at yet. Null: the secrets cannot be decrypted, or the model is gone. */
+  #places: RunPlaces | null | undefined;
+
+  /**
+   * @param signal aborted with the reason when the lease is lost
+   * @param admitted null in a process of its own
+   */
+  constructor(
+    options: AttemptOptions,
+    run: ClaimedRun,
+    signal: AbortSignal,
+    admitted: Admitted | null,
+  ) {
+    this.#options = options;
+    this.#run = run;
+    this.#signal = signal;
+    this.#admitted = admitted;
+    this.#log = new RunLog(options.context.db, run, (error) => options.onError(error, run));
+    this.#open = openPorts(options.context, options.statements, run, this.#log);
+  }
+
+  async execute(): Promise<AttemptReport> {
+    const run = this.#run;
+    const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
+    try {
+      this.#begin();
+      if (run.causes.length > 0) this.#refuseKnownOutage();
+      const destination = this.#openDestination();
+      try {
+        const job = await this.#prepare(destination);
+        const exported = await this.#withTraits(destination, () =>
+          exportInterval(job, this.#openSource(), destination, this.#open.ports, this.#signal),
+        );
+        const completion = await this.#record(exported);
+        if (!completion) return { ...nothing, end: 'lost' };
+        if (run.causes.length > 0) await this.#endCauses();
+        await failpoint('before_removal');
+        if (completion.leavesFiles) await this.#clean(job, destination, exported);
+        const { rows, bytes, rejectedRows } = exported.result;
+        return { ...nothing, end: 'completed', rows, bytes, rejectedRows };
+      } finally {
+        await destination.close();
+      }
+    } catch (thrown) {
+      // The reason of an abort says more than the error that it caused.
+      const error = nameFault(this.#signal.aborted ? this.#signal.reason : thrown);
+      const end = await this.#conclude(error);
+      await releaseUploads(this.#options.context.db, run).catch((caught) => this.#report(caught));
+      return { ...nothing, end, fault: end === 'failed' ? error.code : null };
+    } finally {
+      await this.#open.endPluginLines();
+      await this.#log.close();
+    }
+  }
+
+  #report(error: unknown): void {
+    this.#options.onError(error, this.#run);
+  }
+
+  #begin(): void {
+    const { attempt, crashes, interval } = this.#run;
+    this.#log.add('INFO', `Attempt ${attempt} started for ${describeInterval(interval)}.`);
+    if (crashes < this.#options.context.policy.maxSharedCrashes) return;
+    this.#log.add(
+      'WARNING',
+      `Workers crashed ${crashes} times while they read for this run, so the next attempt uses a separate process.`,
+    );
+  }
+
+  #findPlaces(): RunPlaces | null {
+    if (this.#places !== undefined) return this.#places;
+    try {
+      this.#places = this.#options.connectors.placesOf(this.#run);
+    } catch {
+      // The attempt will say it in its own words.
+      this.#places = null;
+    }
+    return this.#places;
+  }
+
+  #refuseKnownOutage(): void {
+    const places = this.#findPlaces();
+    if (places) refuseKnownOutage(this.#run, places);
+  }
+
+  /** All places of the run work. If this fails, the next success or probe does it. */
+  async #endCauses(): Promise<void> {
+    const places = this.#findPlaces();
+    const over = places ? causesAt(this.#run, places) : [];
+    if (over.length === 0) return;
+    const ids = over.map(({ id }) => id);
+    await endCauses(this.#options.context.db, ids).catch((caught) => this.#report(caught));
+  }
+
+  #openDestination(): Destination {
+    const run = this.#run;
+    const isTried = run.probes !== null;
+    const opened = this.#options.connectors.openDestination(run, run.storeTraits, isTried);
+    return this.#admitted?.ticket.destination(opened) ?? opened;
+  }
+
+  #openSource(): IntervalSource {
+    const source = this.#options.connectors.sourceOf(this.#run.model);
+    return this.#admitted?.ticket.source(source) ?? source;
+  }
+
+  /** Makes the job, and probes a store that is not known. */
+  async #prepare(destination: Destination): Promise<IntervalJob> {
+    const run = this.#run;
+    // An erasure runs no plugin and reads no source.
+    if (run.purpose !== 'erase') checkMemory(this.#options, run);
+    const job = await makeJob(this.#options, run);
+    const { journal } = this.#open.ports;
+    const { db } = this.#options.context;
+    await tryStore(db, run, destination, journal, this.#log, this.#signal);
+    return { ...job, settlement: this.#admitted?.settlement ?? null };
+  }
+
+  /** Keeps what `work` finds out about the store, also if it fails. */
+  async #withTraits<T>(destination: Destination, work: () => Promise<T>): Promise<T> {
+    const before = destination.traits;
+    try {
+      return await work();
+    } finally {
+      const { db } = this.#options.context;
+      await keepNewTraits(db, this.#run, before, destination, this.#log).catch((error: unknown) =>
+        this.#report(error),
+      );
+    }
+  }
+
+  /** @returns null if the lease was lost before */
+  async #record({ result, replaced }: ExportedInterval): Promise<Completion | null> {
+    await failpoint('before_record');
+    const { context, statements } = this.#options;
+    const run = this.#run;
+    const record = (entries: readonly NewLogEntry[]) =>
+      recordCompletion(statements, run, { ...recordOf(run, result), replaced, entries });
+    return this.#log.hand((entries) =>
+      retryUntilRecorded(
+        () => inSpan(context.traces, 'record', {}, () => record(entries)),
+        this.#signal,
+      ),
+    );
+  }
+
+  /** The run is recorded, but holds its slot. The sweep removes what is left. */
+  async #clean(
+    job: IntervalJob,
+    destination: Destination,
+    { result }: ExportedInterval,
+  ): Promise<void> {
+    const current = { ...this.#run, ...job, ...result };
+    const patience = AbortSignal.any([this.#signal, AbortSignal.timeout(removalPatienceMs)]);
+    const { context } = this.#options;
+    const remove = () => removeReplaced(context, destination, current, this.#log, patience);
+    await this.#withTraits(destination, remove).catch((error: unknown) => this.#report(error));
+  }
+
+  async #conclude(error: SluiceError): Promise<AttemptEnd> {
+    const { context } = this.#options;
+    const run = this.#run;
+    if (error.code === 'run.cancelled' && run.isDeleted) {
+      await retryUntilRecorded(() => endDeleted(context, run), this.#signal);
+    }
+    if (error.code === 'run.lease_lost' || error.code === 'run.cancelled') return 'lost';
+    // Before its end is logged.
+    await this.#log.flush();
+    if (error.code !== 'internal.database_unavailable') {
+      await this.#open.writeProgress().catch((caught: unknown) => this.#report(caught));
+    }
+    if (error.code === 'run.released') {
+      const outgrown = this.#admitted?.ticket.hasOutgrown === true;
+      const release = outgrown ? releaseOutgrown : releaseRun;
+      await retryUntilRecorded(() => release(context, run), AbortSignal.timeout(5_000));
+      return 'released';
+    }
+    this.#report(error);
+    if (error instanceof StepFault) {
+      const { step, detail = '' } = error;
+      const note = () => recordStepError(context.db, run.teamId, step, detail);
+      await retryUntilRecorded(note, this.#signal);
+    }
+    const seen = {
+      places: this.#findPlaces(),
+      sourceWorked: (this.#admitted?.settlement ?? null) !== null,
+    };
+    const record = () => recordFault(context, run, error, Math.random(), seen);
+    await retryUntilRecorded(record, this.#signal);
+    return 'failed';
+  }
+}
+
+/** What our tables keep of a result. */
+function recordOf(run: ClaimedRun, result: ExportedInterval['result']) {
+  return {
+    result: {
+      recordsTotalCount: result.totalRows,
+      recordsCompleted: result.rows,
+      recordsDropped: result.droppedRows,
+      steps: result.steps ?? [],
+      recordsRejected: result.rejectedRows,
+      bytesExported: result.bytes,
+      files: result.madeFiles,
+      cursor: null,
+      snapshot: result.snapshot,
+      settled: result.settled,
+      pending: result.pending,
+      keyDigest: result.keyDigest,
+      keyCount: result.keyCount,
+    },
+    receipt: {
+      exportId: run.exportId,
+      interval: run.interval,
+      runId: run.runId,
+      destinationVersion: run.destinationVersion,
+      generation: result.generation,
+      era: result.era,
+      manifestKey: result.manifestKey,
+      manifestEtag: result.manifestEtag,
+      recipe: result.recipe,
+      files: result.files,
+      rejectedFiles: result.rejectedFiles,
+      deliveredDigest: result.deliveredDigest,
+      rows: sum(result.files, ({ rows }) => rows),
+      bytes: sum(result.files, ({ bytes }) => bytes),
+    },
+  };
+}
+
+const sum = <T>(items: readonly T[], value: (item: T) => number): number =>
+  items.reduce((total, item) => total + value(item), 0);
+
+/** Sources and destinations throw SluiceErrors, so a bare database error is from our own database. */
+function nameFault(thrown: unknown): SluiceError {
+  return isDatabaseUnavailable(thrown)
+    ? new SluiceError('internal.database_unavailable', undefined, thrown)
+    : toSluiceError(thrown);
+}

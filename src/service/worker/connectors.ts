@@ -1,0 +1,63 @@
+import type {
+  Destination,
+  DestinationOwner,
+  StoreTraits,
+} from '../../rows/destinations/destination.ts';
+import type { StoredDestination } from '../../foundation/domain/batch-export.ts';
+import type { DestinationConfig, FileSettings } from '../../foundation/domain/file-settings.ts';
+import type { FormatSettings } from '../../foundation/domain/format-settings.ts';
+import type { Encoding } from '../../rows/pipeline/interval-job.ts';
+import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
+import type { Source } from '../../rows/sources/source.ts';
+import type { RunPlaces } from '../use-cases/healing/known-outage.ts';
+import type { DescribedPlace } from '../use-cases/tenants/advance-offboarding.ts';
+import type { UriOf } from './table-of.ts';
+
+/** An export's destination as stored in our tables. */
+export interface ExportDestination extends DestinationOwner {
+  readonly exportId: string;
+  readonly destination: StoredDestination;
+}
+
+/** The connectors, joined by the composition root. */
+export interface Connectors {
+  /**
+   * Decrypts the secrets and opens the destination.
+   *
+   * @param traits what an earlier probe found
+   * @param isTried whether it is known to fail: then a request that fails is not repeated
+   */
+  openDestination(
+    stored: ExportDestination,
+    traits?: StoreTraits | null,
+    isTried?: boolean,
+  ): Destination;
+  readonly uriOf: UriOf;
+  /** @throws SluiceError `source.unknown_model` */
+  sourceOf(model: string): Source;
+  /** The source and the destination of a run, to compare with those of others. @throws SluiceError if its secrets cannot be decrypted */
+  placesOf(stored: ExportDestination & { readonly model: string }): RunPlaces;
+  encodingOf(
+    files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,
+  ): Encoding;
+  /** Reads delivered files. */
+  readonly readRows: ReadRows;
+  /** Makes delivered files again without some of their rows. */
+  readonly withoutRows: WithoutRows;
+  /** Whether files that a run makes at such a destination can be read again. */
+  keepsFiles(type: string): boolean;
+  /** Where files go, without secrets; null if such a destination keeps none. */
+  placeOf(type: string, config: DestinationConfig): DescribedPlace | null;
+  /**
+   * Bytes that a run to such a destination may need.
+   *
+   * @param transforms whether a chain changes its rows
+   * @param ownSteps how many steps of it have an organization's own plugin
+   */
+  memoryOf(
+    type: string,
+    files: Pick<FileSettings, 'format' | 'compression'>,
+    transforms?: boolean,
+    ownSteps?: number,
+  ): number;
+}

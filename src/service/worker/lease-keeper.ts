@@ -1,0 +1,105 @@
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import type { Database } from '../../state/store/database.ts';
+import type { Lease } from '../../state/store/lease.ts';
+import { renewLeases, whyLost } from '../../state/store/leases.ts';
+
+export interface LeaseKeeperOptions {
+  readonly db: Database;
+  readonly leaseMs: number;
+  readonly onError: (error: unknown) => void;
+}
+
+interface Held {
+  readonly lease: Lease;
+  readonly abort: AbortController;
+  /** When the lease has certainly expired, by the monotonic clock of this process. */
+  expiresAt: number;
+}
+
+/**
+ * Renews the leases of all runs of this worker with one heartbeat. A run whose lease is lost or cancelled
+ * is notified through its signal. So is one whose lease could not be renewed in time, before another worker
+ * may take it.
+ */
+export class LeaseKeeper {
+  readonly #options: LeaseKeeperOptions;
+  readonly #held = new Map<string, Held>();
+  readonly #timer: NodeJS.Timeout;
+  readonly #everyMs: number;
+  #beating = false;
+  #released = false;
+
+  constructor(options: LeaseKeeperOptions) {
+    this.#options = options;
+    // Often enough that a cancellation is noticed within two seconds.
+    this.#everyMs = Math.min(options.leaseMs / 4, 2_000);
+    this.#timer = setInterval(() => void this.#beat(), this.#everyMs);
+  }
+
+  /**
+   * @param claimedAt `performance.now()` before the claim
+   * @returns aborted, with the SluiceError as its reason, when the lease is lost
+   */
+  keep(lease: Lease, claimedAt: number): AbortSignal {
+    const abort = new AbortController();
+    this.#held.set(lease.runId, { lease, abort, expiresAt: claimedAt + this.#options.leaseMs });
+    if (this.#released) abort.abort(new SluiceError('run.released'));
+    return abort.signal;
+  }
+
+  release(lease: Lease): void {
+    const held = this.#held.get(lease.runId);
+    if (held?.lease.fence === lease.fence) this.#held.delete(lease.runId);
+  }
+
+  /** Makes every run stop and hand itself back, including those claimed from now on. */
+  releaseAll(): void {
+    this.#released = true;
+    for (const { abort } of this.#held.values()) abort.abort(new SluiceError('run.released'));
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #beat(): Promise<void> {
+    // Also while an answer is awaited: a Postgres that hangs renews nothing.
+    this.#expire();
+    if (this.#beating || this.#held.size === 0) return;
+    this.#beating = true;
+    try {
+      await this.#renew();
+    } catch (error) {
+      this.#options.onError(error);
+    } finally {
+      this.#beating = false;
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const { db, leaseMs } = this.#options;
+    const all = [...this.#held.values()];
+    const asked = performance.now();
+    const renewed = await renewLeases(
+      db,
+      all.map((held) => held.lease),
+      leaseMs,
+    );
+    for (const held of all) {
+      if (renewed.has(held.lease.runId)) {
+        held.expiresAt = asked + leaseMs;
+      } else if (this.#held.get(held.lease.runId) === held) {
+        const why = await whyLost(db, held.lease);
+        held.abort.abort(new SluiceError(why === 'cancelled' ? 'run.cancelled' : 'run.lease_lost'));
+      }
+    }
+  }
+
+  /** Also expires leases that would run out before the next check; that check may itself be late. */
+  #expire(): void {
+    const soon = performance.now() + 1.5 * this.#everyMs;
+    for (const held of this.#held.values()) {
+      if (soon >= held.expiresAt) held.abort.abort(new SluiceError('run.lease_lost'));
+    }
+  }
+}

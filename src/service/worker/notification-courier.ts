@@ -1,0 +1,136 @@
+import type {
+  NotificationOutcome,
+  NotificationSender,
+  TargetKind,
+} from '../../foundation/domain/notification.ts';
+import {
+  type ClaimedDelivery,
+  claimDeliveries,
+} from '../../state/store/notification-deliveries.ts';
+import { gatherDigests } from '../../state/store/notification-digests.ts';
+import { unblockEmails } from '../../state/store/sent-emails.ts';
+import type { Context } from '../use-cases/context.ts';
+import { sendConfirmations } from '../use-cases/notifications/confirm-addresses.ts';
+import { deliver, deliveryLeaseMs } from '../use-cases/notifications/deliver.ts';
+
+export interface CourierOptions {
+  readonly context: Pick<Context, 'db' | 'secrets'>;
+  readonly sender: NotificationSender;
+  readonly onSent: (kind: TargetKind, outcome: NotificationOutcome) => void;
+  readonly onError: (error: unknown) => void;
+}
+
+/** Deliveries that a worker attempts at a time. Mail has slots of its own: a slow mail server delays mail only. */
+const slots: Readonly<Record<TargetKind, number>> = { webhook: 64, email: 8 };
+
+/**
+ * Deliveries of one organization at a time, in all workers. Each takes at most 15 seconds, so a tenant whose
+ * receivers never answer delays only its own.
+ */
+const perOrganization: Readonly<Record<TargetKind, number>> = { webhook: 4, email: 2 };
+
+/** Mails that ask for a confirmation at a time; each takes at most 15 seconds. */
+const confirmationSlots = 4;
+
+/** How long `close` waits for attempts in progress. What it leaves is sent again, after the lease. */
+const goodbyeMs = 5_000;
+
+/** Sends the notifications that wait, some at a time. */
+export class NotificationCourier {
+  readonly #options: CourierOptions;
+  readonly #sending = new Map<TargetKind, Set<Promise<void>>>();
+  #collecting: Promise<void> | null = null;
+  #next: Promise<void> | null = null;
+  #asking: Promise<void> | null = null;
+  #hasStarted = false;
+  #isClosed = false;
+
+  constructor(options: CourierOptions) {
+    this.#options = options;
+  }
+
+  /** Starts what is due and has a slot; does not wait for its end. Calls during one share the next one. */
+  collect(): Promise<void> {
+    if (this.#collecting === null) return this.#start();
+    this.#next ??= this.#collecting.then(
+      () => this.#start(),
+      () => this.#start(),
+    );
+    return this.#next;
+  }
+
+  #start(): Promise<void> {
+    this.#next = null;
+    if (this.#isClosed) return Promise.resolve();
+    const started = this.#collect().finally(() => {
+      if (this.#collecting === started) this.#collecting = null;
+    });
+    this.#collecting = started;
+    return started;
+  }
+
+  async #collect(): Promise<void> {
+    if (!this.#hasStarted) await unblockEmails(this.#options.context.db);
+    this.#hasStarted = true;
+    await gatherDigests(this.#options.context.db);
+    this.#askAddresses();
+    for (const kind of ['webhook', 'email'] as const) {
+      const running = this.#running(kind);
+      const limit = slots[kind] - running.size;
+      if (limit <= 0) continue;
+      const claimedAtMs = performance.now();
+      const limits = { limit, perOrganization: perOrganization[kind], leaseMs: deliveryLeaseMs };
+      const claimed = await claimDeliveries(this.#options.context.db, kind, limits);
+      for (const delivery of claimed) {
+        const sending = this.#send(delivery, claimedAtMs).finally(() => {
+          running.delete(sending);
+          // Another one may wait for this slot.
+          void this.collect().catch(this.#options.onError);
+        });
+        running.add(sending);
+      }
+    }
+  }
+
+  /** Mails that ask for a confirmation have slots of their own. */
+  #askAddresses(): void {
+    if (this.#asking !== null) return;
+    const { context, sender, onError } = this.#options;
+    this.#asking = sendConfirmations(context, sender, confirmationSlots)
+      .catch(onError)
+      .finally(() => {
+        this.#asking = null;
+      });
+  }
+
+  #running(kind: TargetKind): Set<Promise<void>> {
+    const found = this.#sending.get(kind) ?? new Set();
+    this.#sending.set(kind, found);
+    return found;
+  }
+
+  async #send(delivery: ClaimedDelivery, claimedAtMs: number): Promise<void> {
+    const { context, sender, onSent, onError } = this.#options;
+    try {
+      const outcome = await deliver(context, sender, delivery, claimedAtMs, Math.random());
+      if (outcome) onSent(delivery.kind, outcome);
+    } catch (error) {
+      onError(error);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#collecting?.catch(() => {});
+    await this.#next?.catch(() => {});
+    const all = [...this.#sending.values()].flatMap((sending) => [...sending]);
+    if (this.#asking !== null) all.push(this.#asking);
+    if (all.length === 0) return;
+    let overdue: NodeJS.Timeout | undefined;
+    const tooLong = new Promise<void>((resolve) => {
+      overdue = setTimeout(resolve, goodbyeMs);
+    });
+    await Promise.race([Promise.allSettled(all), tooLong]);
+    clearTimeout(overdue);
+  }
+}

@@ -1,0 +1,125 @@
+import type { Destination } from '../../rows/destinations/destination.ts';
+import type { SluiceError } from '../../foundation/domain/errors.ts';
+import { fencesManifests } from '../../foundation/domain/store-traits.ts';
+import type { IntervalTable } from '../../rows/pipeline/interval-job.ts';
+import { removeLeftovers } from '../../rows/pipeline/leftovers.ts';
+import { findHeldFiles } from '../../rows/pipeline/table.ts';
+import {
+  endRemoval,
+  forgetLeftoverFiles,
+  type IntervalPlace,
+  listLeftoverFiles,
+} from '../../state/store/leftover-files.ts';
+import type { LogLevel } from '../../state/store/log-entries.ts';
+import { knowsCommit } from '../../state/store/known-commits.ts';
+import { readNow } from '../../state/store/ticks.ts';
+import { forgetUpload, listAbortableUploads } from '../../state/store/uploads.ts';
+import type { Context } from '../use-cases/context.ts';
+
+/** The current commit of an interval, from our tables. */
+interface Current extends IntervalPlace {
+  /** The export's table, which may need files of before; null or absent: it has none. */
+  readonly table?: IntervalTable | null;
+  readonly runId: string;
+  readonly era: string;
+  readonly generation: number;
+  readonly fileGeneration: number;
+  readonly manifestKey: string | null;
+}
+
+/**
+ * Removes the files of earlier generations of an interval, and the uploads that the current run has left,
+ * once the run is recorded. No worker can commit them any more, so this may run late or again; the sweep
+ * retries what fails.
+ *
+ * @param log gets what the export's owner should know
+ * @returns `failed` if nothing could be removed; `some` if files are left because of an error
+ */
+export async function removeFiles(
+  { db }: Pick<Context, 'db'>,
+  destination: Destination,
+  current: Current,
+  log: (level: LogLevel, message: string) => void,
+  signal: AbortSignal,
+): Promise<'all' | 'some' | 'failed'> {
+  for (const upload of await listAbortableUploads(db, current)) {
+    await destination.abortUpload(upload, signal);
+    await forgetUpload(db, current.runId, upload);
+  }
+  const noted = await listLeftoverFiles(db, current);
+  if (noted.length === 0) return 'all';
+  const keys = noted.map(({ key }) => key);
+  const held = await findHeldFiles(destination, current, keys, () => readNow(db), signal);
+  // They stay until the snapshots that need them have expired; the sweep looks again.
+  const leftovers = noted.filter(({ key }) => !held.has(key));
+  if (leftovers.length === 0) return 'all';
+  const {
+    exportId,
+    interval,
+    runId,
+    era,
+    generation,
+    fileGeneration: lineage,
+    manifestKey,
+  } = current;
+  const commit = { exportId, runId, era, interval, generation, lineage, manifestKey };
+  const keepsRecent = destination.traits !== null && !fencesManifests(destination.traits);
+  const { removed, foreign, fault } = await removeLeftovers(
+    destination,
+    commit,
+    leftovers,
+    keepsRecent,
+    (...commit) => knowsCommit(db, current, ...commit),
+    async (keys) => {
+      const left = new Set((await listLeftoverFiles(db, current)).map(({ key }) => key));
+      return keys.filter((key) => left.has(key));
+    },
+    signal,
+  );
+  await forgetLeftoverFiles(db, current, [...removed, ...foreign]);
+  const again = new Set(leftovers.filter(({ wasDeleted }) => wasDeleted).map(({ key }) => key));
+  const gone = removed.filter((key) => !again.has(key));
+  if (gone.length > 0) log('INFO', `Removed what was replaced: ${showKeys(gone)}.`);
+  if (foreign.length > 0) {
+    log(
+      'INFO',
+      `Sluice does not remove files that this export did not write: ${showKeys(foreign)}.`,
+    );
+  }
+  if (!fault) return 'all';
+  const left = leftovers.length - removed.length - foreign.length;
+  if (removed.length > 0 && signal.aborted) {
+    log('INFO', `Sluice removes the other ${left} replaced files later.`);
+    return 'some';
+  }
+  log('WARNING', describeLeft(fault, left));
+  return removed.length > 0 ? 'some' : 'failed';
+}
+
+/** Removes what a recorded run has replaced. If it is cut short, the sweep goes on at once. */
+export async function removeReplaced(
+  context: Pick<Context, 'db'>,
+  destination: Destination,
+  current: Current,
+  log: { add(level: LogLevel, message: string): void },
+  signal: AbortSignal,
+): Promise<void> {
+  const tell = (level: LogLevel, message: string) => log.add(level, message);
+  const left = await removeFiles(context, destination, current, tell, signal);
+  if (left !== 'all') await endRemoval(context.db, current, true);
+}
+
+function describeLeft(fault: SluiceError, files: number): string {
+  const denied = fault.code === 'destination.access_denied';
+  const remedy = denied
+    ? 'Grant the credentials permission to read and delete objects below the prefix.'
+    : 'No action needed: Sluice retries automatically.';
+  return `${files} replaced files could not be removed (${fault.message}); a reader that lists the prefix sees them beside the current ones. ${remedy}`;
+}
+
+const keysShown = 5;
+
+function showKeys(keys: readonly string[]): string {
+  const more = keys.length - keysShown;
+  return keys.slice(0, keysShown).join(', ') + (more > 0 ? ` and ${more} more` : '');
+}

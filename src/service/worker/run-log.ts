@@ -1,0 +1,95 @@
+import type { ClaimedRun } from '../../state/store/claims.ts';
+import type { Sql } from '../../state/store/database.ts';
+import {
+  appendLogEntries,
+  type LogLevel,
+  type NewLogEntry,
+} from '../../state/store/log-entries.ts';
+
+/** A run that ends within this time writes its lines with its end. */
+const writeAfterMs = 2_000;
+
+interface Line {
+  readonly level: LogLevel;
+  readonly message: string;
+  /** By the monotonic clock. */
+  readonly at: number;
+}
+
+/** The log of one run for its owner: lines are written in order and soon, without delaying the run. */
+export class RunLog {
+  readonly #db: Sql;
+  readonly #run: ClaimedRun;
+  readonly #onError: (error: unknown) => void;
+  #waiting: Line[] = [];
+  #writing: Promise<void> | null = null;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(db: Sql, run: ClaimedRun, onError: (error: unknown) => void) {
+    this.#db = db;
+    this.#run = run;
+    this.#onError = onError;
+  }
+
+  add(level: LogLevel, message: string): void {
+    this.#waiting.push({ level, message, at: performance.now() });
+    this.#timer ??= setTimeout(() => void this.flush(), writeAfterMs).unref();
+  }
+
+  /** Resolves once every line is written or given up. */
+  async flush(): Promise<void> {
+    this.#stopTimer();
+    while (this.#writing || this.#waiting.length > 0) {
+      this.#writing ??= this.#write();
+      await this.#writing;
+    }
+  }
+
+  /**
+   * Lets `write` write the lines that wait, with something else. If it fails or gives null, they wait again.
+   */
+  async hand<T>(write: (entries: readonly NewLogEntry[]) => Promise<T | null>): Promise<T | null> {
+    this.#stopTimer();
+    while (this.#writing) await this.#writing;
+    const handed = this.#waiting;
+    this.#waiting = [];
+    let written: T | null = null;
+    try {
+      written = await write(this.#entriesOf(handed));
+    } finally {
+      if (written === null) this.#waiting = [...handed, ...this.#waiting];
+    }
+    return written;
+  }
+
+  /** Writes what is left. */
+  async close(): Promise<void> {
+    await this.flush();
+    this.#stopTimer();
+  }
+
+  async #write(): Promise<void> {
+    const lines = this.#waiting;
+    this.#waiting = [];
+    await appendLogEntries(this.#db, this.#entriesOf(lines)).catch(this.#onError);
+    this.#writing = null;
+  }
+
+  #entriesOf(lines: readonly Line[]): NewLogEntry[] {
+    const { teamId, exportId, runId } = this.#run;
+    const now = performance.now();
+    return lines.map(({ level, message, at }) => ({
+      teamId,
+      exportId,
+      runId,
+      level,
+      message,
+      ageMs: now - at,
+    }));
+  }
+
+  #stopTimer(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+  }
+}

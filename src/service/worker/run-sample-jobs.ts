@@ -1,0 +1,164 @@
+import { SluiceError, StepFault } from '../../foundation/domain/errors.ts';
+import { eventsModel } from '../../foundation/domain/events-model.ts';
+import { ownStepsOf } from '../../foundation/domain/recipe.ts';
+import { sandboxMemory } from '../admission/memory-budget.ts';
+import type { RawSample } from '../../rows/pipeline/preview-rows.ts';
+import { countSteps } from '../../rows/pipeline/transform-blocks.ts';
+import { withOpenSteps } from '../../rows/sandbox/open-steps.ts';
+import {
+  findChainUpTo,
+  findTransformedModel,
+  recordStepError,
+  recordSteps,
+} from '../../state/store/chains.ts';
+import { readNow } from '../../state/store/ticks.ts';
+import {
+  deleteTransformationJob,
+  type TakenJob,
+  takeTransformationJob,
+} from '../../state/store/transformation-configs.ts';
+import { Chain } from '../../rows/transforms/chain.ts';
+import { chainColumnsOf } from '../../rows/transforms/column-values.ts';
+import { readRow } from '../../rows/transforms/transform-rows.ts';
+import type { StepDefinition } from '../../rows/transforms/step.ts';
+import { takeTurns } from '../../rows/transforms/turns.ts';
+import type { Context } from '../use-cases/context.ts';
+import type { WorkGuard } from '../use-cases/work-guard.ts';
+import { openChain } from '../use-cases/transformations/open-chain.ts';
+import type { MemoryGate } from '../admission/memory-gate.ts';
+import { skipWhileBusy } from './shared-work.ts';
+
+const sampledRows = 1_000;
+const patienceMs = 30_000;
+/** Of processor time, for all rows in one own plugin. */
+const sampleBatchMs = 10_000;
+/** For all steps. The job is taken again by another worker after five minutes. */
+const chainPatienceMs = 120_000;
+
+const setAside =
+  'workers died while they applied it to sampled rows, so Sluice stopped trying; ask your operator to run `sluice work retry`';
+
+export interface SampleOptions {
+  readonly context: Context;
+  /** Some of the newest rows of a model. Throws SluiceError. */
+  readonly sampleRows: (
+    model: string,
+    teamId: number,
+    limit: number,
+    signal: AbortSignal,
+  ) => Promise<RawSample>;
+  readonly onSampleError: (error: unknown) => void;
+  readonly guard: WorkGuard;
+  /** The worker's: sandboxes count in it. */
+  readonly memory: MemoryGate;
+}
+
+/** Organizations whose last turns a worker remembers. */
+const rememberedTurns = 1_000;
+
+/** Jobs at a time in a worker, each of another organization. */
+const lanes = 2;
+
+/**
+ * Runs the `sample` jobs that users have started: applies the chain up to a step to some of the newest
+ * rows, and records the errors and rates of its steps. A job whose worker dies is taken again.
+ *
+ * Organizations take turns, and one has at most one job at a time here. So an organization does not wait behind all jobs of another.
+ *
+ * @returns what each call does: it begins jobs until none waits
+ */
+export function sampleJobs(options: SampleOptions): () => Promise<void> {
+  const { db } = options.context;
+  const served = new Set<string>();
+  const inProgress = new Set<string>();
+  const next = async () => {
+    const job = await takeTransformationJob(db, [...served], [...inProgress]);
+    if (!job) return null;
+    const { organizationId: id } = job;
+    served.delete(id);
+    served.add(id);
+    const [oldest] = served;
+    if (served.size > rememberedTurns && oldest !== undefined) served.delete(oldest);
+    inProgress.add(id);
+    return job;
+  };
+  const taking = inTurn(next);
+  const lane = async () => {
+    for (let job = await taking(); job !== null; job = await taking()) {
+      await runJob(options, job).finally(() => inProgress.delete(job?.organizationId ?? ''));
+    }
+  };
+  const all = Array.from({ length: lanes }, () => skipWhileBusy(lane));
+  return async () => {
+    await Promise.all(all.map((one) => one()));
+  };
+}
+
+/** One call after the other. */
+function inTurn<T>(work: () => Promise<T>): () => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return () => {
+    const result = last.then(work);
+    last = result.catch(() => {});
+    return result;
+  };
+}
+
+async function runJob(options: SampleOptions, job: TakenJob): Promise<void> {
+  const { db } = options.context;
+  try {
+    await runSample(options, job);
+  } catch (error) {
+    // It is taken again in some minutes.
+    if (!(error instanceof StepFault)) return options.onSampleError(error);
+    await recordStepError(db, job.teamId, error.step, error.detail ?? error.message);
+  }
+  await deleteTransformationJob(db, job.id);
+}
+
+async function runSample(options: SampleOptions, { configId, teamId }: TakenJob): Promise<void> {
+  const { context, guard, memory } = options;
+  const pinned = await findChainUpTo(context.db, teamId, configId);
+  const opened = await openChain(context, teamId, pinned);
+  if (!opened) return;
+  const bytes = sandboxMemory(ownStepsOf(pinned));
+  if (bytes > memory.totalBytes) {
+    const detail = 'the plugins of the chain need more memory than WORKER_MEMORY_MB allows';
+    throw new StepFault('transformation.invalid', configId, detail);
+  }
+  const leave = bytes === 0 ? () => {} : await memory.enter(bytes);
+  // The worker ends. Another one takes the job again.
+  if (!leave) throw new SluiceError('run.released');
+  try {
+    const what = { kind: 'sample', id: String(configId) } as const;
+    const end = await guard.do(what, patienceMs + chainPatienceMs, () =>
+      applySample(options, teamId, opened.steps),
+    );
+    if (end === 'done') return;
+    // Another worker is at it, or an operator has to allow it. It is taken again in some minutes.
+    if (end === 'busy') throw new SluiceError('run.released');
+    throw new StepFault('transformation.invalid', configId, setAside);
+  } finally {
+    leave();
+  }
+}
+
+async function applySample(
+  { context: { db }, sampleRows }: SampleOptions,
+  teamId: number,
+  opened: readonly StepDefinition[],
+): Promise<void> {
+  const model = (await findTransformedModel(db, teamId)) ?? eventsModel.name;
+  const signal = AbortSignal.timeout(patienceMs);
+  const sample = await sampleRows(model, teamId, sampledRows, signal);
+  const { lines, columns, keyColumns, fixedColumns } = sample;
+  const limits = { batchMs: sampleBatchMs };
+  const patience = AbortSignal.timeout(chainPatienceMs);
+  const options = { intervalEndMs: await readNow(db), signal: patience, limits };
+  const chain = await withOpenSteps(opened, options, async (steps) => {
+    const all = new Chain(steps, chainColumnsOf(columns, fixedColumns), keyColumns);
+    await all.applyBlock(lines.map(readRow), takeTurns(patience));
+    return all;
+  });
+  await recordSteps(db, countSteps(chain.steps));
+}

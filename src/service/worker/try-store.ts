@@ -1,0 +1,68 @@
+import type { Destination, UploadJournal } from '../../rows/destinations/destination.ts';
+import { toSluiceError } from '../../foundation/domain/errors.ts';
+import { describeMissingTraits, type StoreTraits } from '../../foundation/domain/store-traits.ts';
+import type { Sql } from '../../state/store/database.ts';
+import {
+  forgetStoreTraits,
+  keepStoreTraits,
+  type TriedPlace,
+} from '../../state/store/store-traits.ts';
+import type { RunLog } from './run-log.ts';
+
+/**
+ * Before a run writes its first file: probes an unknown store and saves the result. Credentials may allow
+ * only the export's own keys. Then the run assumes S3's behaviour and notices when the store behaves
+ * differently.
+ *
+ * @throws SluiceError of a transient error
+ */
+export async function tryStore(
+  db: Sql,
+  place: TriedPlace,
+  destination: Destination,
+  journal: UploadJournal,
+  log: Pick<RunLog, 'add'>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (destination.traits !== null) return;
+  const traits = await destination.probe(signal, journal).catch((caught: unknown) => {
+    const error = toSluiceError(caught);
+    if (signal.aborted || error.spec.retryable) throw caught;
+    log.add(
+      'WARNING',
+      `The store could not be probed. Sluice assumes that it behaves like S3. ${error.message}`,
+    );
+    return null;
+  });
+  if (traits === null) return;
+  await keepStoreTraits(db, place, traits);
+  warn(log, traits, 'The store was probed.');
+}
+
+/**
+ * After the attempt: saves the result of a probe that the run made because the store behaved differently. If the run only
+ * doubts what was known, the next one probes.
+ */
+export async function keepNewTraits(
+  db: Sql,
+  place: TriedPlace,
+  before: StoreTraits | null,
+  { traits }: Destination,
+  log: Pick<RunLog, 'add'>,
+): Promise<void> {
+  if (traits === before) return;
+  if (traits === null) {
+    log.add('WARNING', 'The store behaved differently than before. The next run probes it.');
+    return forgetStoreTraits(db, place);
+  }
+  await keepStoreTraits(db, place, traits);
+  if (before && before.parts !== traits.parts) {
+    log.add('INFO', 'The store refuses these parts of an upload. The next attempt sends others.');
+    return;
+  }
+  warn(log, traits, 'The store behaved differently than before and was probed again.');
+}
+
+function warn(log: Pick<RunLog, 'add'>, traits: StoreTraits, why: string): void {
+  for (const { text } of describeMissingTraits(traits)) log.add('WARNING', `${why} ${text}`);
+}

@@ -1,0 +1,117 @@
+import type { ChildProcess } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { toSluiceError } from '../../foundation/domain/errors.ts';
+import type { AttemptReport } from './attempt-report.ts';
+import type { FromChild, ToChild } from './child-messages.ts';
+
+/** How a run's own process ended without a report. */
+export interface Death {
+  /**
+   * Whether the run itself caused it: the process crashed, or exceeded its memory. A kill from outside, an
+   * exit or silence may have another cause.
+   */
+  readonly certain: boolean;
+  /** For the run's log, such as `SIGSEGV`. */
+  readonly how: string;
+}
+
+export type ChildEnd =
+  | { readonly report: Omit<AttemptReport, 'run'> }
+  | { readonly death: Death }
+  | { readonly notStarted: Error };
+
+export interface ChildLimits {
+  readonly memoryBytes: number;
+  /** A process that is silent for this time is ended. */
+  readonly silentMs: number;
+}
+
+const lookEveryMs = 250;
+/** How long a process may take to stop after its signal is aborted, or after its report. */
+const stopMs = 30_000;
+const farewellMs = 5_000;
+
+/** Signals that a process causes itself. */
+const crashSignals = new Set([
+  'SIGABRT',
+  'SIGSEGV',
+  'SIGBUS',
+  'SIGILL',
+  'SIGFPE',
+  'SIGTRAP',
+  'SIGSYS',
+]);
+/** The shell's number for SIGABRT; Node exits with it on some systems. */
+const abortedCode = 134;
+
+/** Waits until the process of a run has ended; asks it to stop when `signal` is aborted. */
+export function watchChild(
+  child: ChildProcess,
+  limits: ChildLimits,
+  signal: AbortSignal,
+): Promise<ChildEnd> {
+  return new Promise((resolve) => {
+    let report: Omit<AttemptReport, 'run'> | null = null;
+    let killedFor: Death | null = null;
+    let silentLooks = 0;
+    const kill = (death: Death) => {
+      killedFor ??= death;
+      child.kill('SIGKILL');
+    };
+    const timers = new Set<NodeJS.Timeout>();
+    const killLater = (ms: number) => void timers.add(setTimeout(() => child.kill('SIGKILL'), ms));
+
+    const stop = () => {
+      const { code } = toSluiceError(signal.reason);
+      const message: ToChild = { kind: 'stop', code };
+      if (child.connected) child.send(message, () => {});
+      killLater(stopMs);
+    };
+    child.on('message', (message: FromChild) => {
+      silentLooks = 0;
+      if (message.kind === 'alive') return;
+      report = message.report;
+      killLater(farewellMs);
+    });
+    // Counts checks, not time: while this process is frozen, the child must not be judged.
+    const looking = setInterval(() => {
+      silentLooks += 1;
+      if (silentLooks * lookEveryMs > limits.silentMs) {
+        kill({ certain: false, how: `no heartbeat for ${limits.silentMs / 1_000} s` });
+      }
+      void residentBytes(child.pid).then((bytes) => {
+        if (bytes > limits.memoryBytes) kill(overMemory(limits));
+      });
+    }, lookEveryMs);
+    const end = (how: ChildEnd) => {
+      clearInterval(looking);
+      for (const timer of timers) clearTimeout(timer);
+      signal.removeEventListener('abort', stop);
+      resolve(how);
+    };
+    child.once('error', (error) => {
+      if (child.pid === undefined) end({ notStarted: error });
+    });
+    child.once('exit', (code, by) => {
+      if (report) end({ report });
+      else end({ death: killedFor ?? deathOf(code, by) });
+    });
+    signal.addEventListener('abort', stop);
+    if (signal.aborted) stop();
+  });
+}
+
+function deathOf(code: number | null, signal: NodeJS.Signals | null): Death {
+  if (signal !== null) return { certain: crashSignals.has(signal), how: signal };
+  return { certain: code === abortedCode, how: `exit code ${code}` };
+}
+
+function overMemory({ memoryBytes }: ChildLimits): Death {
+  return { certain: true, how: `it needed more than ${memoryBytes / 1024 ** 2} MiB of memory` };
+}
+
+/** 0 if this system does not say; the heap limit applies there too. */
+async function residentBytes(pid: number | undefined): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
+}

@@ -1,0 +1,121 @@
+import { Cluster, Redis } from 'ioredis';
+import type { RedisAddress } from '../../foundation/domain/redis-address.ts';
+import type { QueueName } from './catalogue.ts';
+
+/** Requests of a producer fail at once if Redis is unreachable; those of a worker wait. */
+export type RedisUse = 'producer' | 'worker';
+
+const connectTimeout = 5_000;
+const pauseMs = (times: number): number => Math.min(times * 100, 1_000);
+/** A node that freezes closes no connection. So the cluster's nodes are asked this often which of them serve. */
+const slotsRefreshInterval = 5_000;
+
+/** Opens a connection that reconnects by itself, also after a failover. */
+export function openRedis(address: RedisAddress, use: RedisUse): Redis | Cluster {
+  const enableOfflineQueue = use === 'worker';
+  const common = {
+    connectTimeout,
+    maxRetriesPerRequest: use === 'worker' ? null : 1,
+  } as const;
+  if (address.kind === 'cluster') {
+    const { login, tls } = address;
+    return new Cluster([...address.hosts], {
+      enableOfflineQueue,
+      clusterRetryStrategy: pauseMs,
+      slotsRefreshInterval,
+      redisOptions: { ...common, ...login, ...(tls ? { tls: {} } : {}) },
+      // Certificates are for names.
+      ...(tls ? { dnsLookup: (name, callback) => callback(null, name) } : {}),
+    });
+  }
+  const options = {
+    ...common,
+    enableOfflineQueue,
+    retryStrategy: pauseMs,
+    // A master that has become a replica.
+    reconnectOnError: (error: Error) => (error.message.startsWith('READONLY') ? 2 : false),
+  };
+  if (address.kind === 'server') return new Redis(address.url, options);
+  const { login, sentinelLogin } = address;
+  return new Redis({
+    ...options,
+    ...login,
+    sentinels: [...address.hosts],
+    name: address.master,
+    db: address.database,
+    ...(sentinelLogin.username ? { sentinelUsername: sentinelLogin.username } : {}),
+    ...(sentinelLogin.password ? { sentinelPassword: sentinelLogin.password } : {}),
+    sentinelRetryStrategy: pauseMs,
+    // A master that freezes closes no connection.
+    failoverDetector: true,
+    ...(address.tls ? { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
+  });
+}
+
+/**
+ * The prefix of a queue's keys. In a cluster the braces keep the keys of a queue on one node. A single server
+ * keeps the names that it always had.
+ */
+export function prefixOf(address: RedisAddress, queue: QueueName): string {
+  return address.kind === 'cluster' ? `{${queue}}` : 'bull';
+}
+
+/**
+ * Returns problems for the operator to fix: a Redis that may evict jobs, or servers of another kind than the
+ * address says.
+ *
+ * @param lastError the last error of the connection, if there was one
+ * @throws if Redis is unreachable
+ */
+export async function inspectRedis(
+  redis: Redis | Cluster,
+  address: RedisAddress,
+  lastError: Error | null,
+): Promise<readonly string[]> {
+  const masters = 'nodes' in redis ? redis.nodes('master') : [redis];
+  const wrong = findWrongKind(address, lastError);
+  if (masters.length === 0) {
+    if (wrong !== null) return [wrong];
+    throw new Error('no node of the cluster is reachable');
+  }
+  try {
+    const found = await Promise.all(masters.map((master) => inspectServer(master, address)));
+    return [...new Set(found.flat())];
+  } catch (error) {
+    if (wrong !== null) return [wrong];
+    throw error;
+  }
+}
+
+async function inspectServer(redis: Redis, { kind }: RedisAddress): Promise<readonly string[]> {
+  const [server, memory] = await Promise.all([redis.info('server'), redis.info('memory')]);
+  const fieldOf = (text: string, name: string) =>
+    new RegExp(`^${name}:(\\S+)`, 'm').exec(text)?.[1] ?? null;
+  const mode = fieldOf(server, 'redis_mode');
+  if (mode === 'sentinel') {
+    return [
+      'REDIS_URL leads to a sentinel: write redis+sentinel://host:port,…/<name of the master>',
+    ];
+  }
+  if (mode === 'cluster' && kind !== 'cluster') {
+    return [
+      'REDIS_URL leads to a node of a cluster: write redis+cluster://, or name several nodes',
+    ];
+  }
+  const policy = fieldOf(memory, 'maxmemory_policy');
+  return policy === null || policy === 'noeviction'
+    ? []
+    : [`Redis may evict jobs: set maxmemory-policy to noeviction (now: ${policy})`];
+}
+
+/** What the last error says about the address. Without names: readiness shows it without a key. */
+function findWrongKind({ kind }: RedisAddress, error: Error | null): string | null {
+  if (error === null) return null;
+  const { lastNodeError } = error as { readonly lastNodeError?: Error };
+  if (kind === 'cluster' && /cluster support disabled/i.test(lastNodeError?.message ?? '')) {
+    return 'REDIS_URL names servers that are not a cluster: name one server, or write redis+sentinel://';
+  }
+  return kind === 'sentinel' && error.message.startsWith('All sentinels are unreachable')
+    ? 'no sentinel of REDIS_URL is reachable and knows a master of this name: check hosts, login and name'
+    : null;
+}

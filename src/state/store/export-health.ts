@@ -1,0 +1,59 @@
+import type { Turn } from '../../foundation/domain/causes.ts';
+import type { Sql } from './database.ts';
+
+/** How many exports are in a state that somebody must look at, and what waits to be notified. */
+export interface ExportHealth {
+  readonly failing: number;
+  readonly exhausted: number;
+  readonly late: number;
+  readonly pausedByPerson: number;
+  readonly pausedBySluice: number;
+  /** Age of the oldest data of all exports that should run. */
+  readonly worstLagSeconds: number;
+  /** Since the longest late export became late. */
+  readonly longestLateSeconds: number;
+  /** Notifications that wait, for a retry too. */
+  readonly waitingNotifications: number;
+  /** Since the notification was due that is due for longest and that no worker attempts. */
+  readonly oldestDueNotificationSeconds: number;
+  /** Intervals that have missed their deadline and have not arrived, by whose turn it is. */
+  readonly overdue: Readonly<Record<Turn, number>>;
+  /** Intervals that will probably miss their deadline. */
+  readonly atRisk: number;
+  /** Intervals that heal, and causes that hold some up. */
+  readonly healing: number;
+  readonly openCauses: number;
+  /** Enabled targets whose newest attempt failed. */
+  readonly failingTargets: number;
+}
+
+export async function readExportHealth(sql: Sql): Promise<ExportHealth> {
+  const [row] = await sql.query<ExportHealth>(
+    `select e.*, n.*,
+            (select jsonb_build_object('ours', count(*) filter (where turn = 'ours'), 'source', count(*) filter (where turn = 'source'),
+                      'customer', count(*) filter (where turn = 'customer')) from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
+              where l.delivered_at is null and l.missed_at is not null) as overdue,
+            (select count(*)::int from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
+              where l.delivered_at is null and l.missed_at is null) as "atRisk",
+            (select count(*)::int from healing_intervals) as healing,
+            (select count(*)::int from causes where opened_at is not null) as "openCauses",
+            (select count(*)::int from notification_targets where enabled and failing_since is not null) as "failingTargets"
+       from (select count(*) filter (where failing_since is not null)::int as failing,
+                    count(*) filter (where exhausted_since is not null)::int as exhausted,
+                    count(*) filter (where late_since is not null)::int as late,
+                    count(*) filter (where paused and paused_reason is null)::int as "pausedByPerson",
+                    count(*) filter (where paused and paused_reason is not null)::int as "pausedBySluice",
+                    coalesce(extract(epoch from max(least(now(), end_at) - coalesce(high_water_mark, greatest(created_at, start_at)))
+                      filter (where not paused)), 0)::float8 as "worstLagSeconds",
+                    coalesce(extract(epoch from now() - min(late_since)), 0)::float8 as "longestLateSeconds"
+               from batch_exports where deleted_at is null) e,
+            (select count(*)::int as "waitingNotifications",
+                    coalesce(extract(epoch from max(now() - coalesce(d.gathers_until, d.next_attempt_at)) filter (
+                      where coalesce(d.gathers_until, d.next_attempt_at) <= now() and (d.digest_id is null or d.is_repeat) and (d.leased_until is null or d.leased_until <= now())
+                        and not exists (select from notification_deliveries b where b.target_id = d.target_id
+                              and b.export_id = d.export_id and b.status = 'waiting' and b.seq < d.seq))), 0)::float8 as "oldestDueNotificationSeconds"
+               from notification_deliveries d where d.status = 'waiting') n`,
+  );
+  if (!row) throw new Error('no row');
+  return { ...row, worstLagSeconds: Math.max(0, row.worstLagSeconds) };
+}

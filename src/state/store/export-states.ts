@@ -1,0 +1,39 @@
+import type { ExportHealth } from '../../foundation/domain/batch-export.ts';
+import { live } from './run-moves.ts';
+
+/** Time for the jitter of a run's start and for the run itself. */
+const grace = `interval '6 minutes'`;
+
+/** The longest that an interval of the export `e` can be: a day has up to 25 hours. */
+const longest = `case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end`;
+
+/** The time up to which the export `e` has data; before its first interval, the time from which it should have. */
+export const dataUntil = `coalesce(e.high_water_mark, greatest(e.created_at, e.start_at))`;
+
+const isLate = `(e.late_since is not null or (e.freshness_minutes is null
+  and ${dataUntil} + 2 * (${longest}) + ${grace} < least(now(), e.end_at)))`;
+
+/** As `missing` counts them: while a run of the interval is live, its data is on its way. */
+const hasHole = `exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ${live}))`;
+
+/**
+ * SQL of the health of the export `e` by Postgres' clock. It reads the export's row and, if nothing else is
+ * wrong, its holes: never its history.
+ *
+ * @param isIncomplete SQL that is true if intervals are missing
+ */
+export const healthOf = (isIncomplete: string): string => `case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when ${isLate} then 'late'
+  when ${isIncomplete} then 'incomplete'
+  else 'fine' end`;
+
+export const healthOfExport = healthOf(hasHole);
+
+/** How many exports have each health. */
+export type HealthCounts = Readonly<Record<ExportHealth, number>>;

@@ -1,0 +1,153 @@
+import { once } from 'node:events';
+import { createServer, request, type Server } from 'node:http';
+import { createServer as createHttpsServer, request as httpsRequest } from 'node:https';
+import { type AddressInfo, connect } from 'node:net';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import {
+  createOutboundAgents,
+  type Lookup,
+} from '../../../src/foundation/security/outbound-filter.ts';
+import { type ProxySettings, proxyFor } from '../../../src/foundation/security/proxy.ts';
+import { tlsFiles } from '../../support/tls-certificates.ts';
+
+const portOf = (server: Server): number => (server.address() as AddressInfo).port;
+
+/** Each name has a public address, besides those that say otherwise. */
+const lookup: Lookup = (name, { all }, callback) => {
+  if (name === 'hidden.example') {
+    return callback(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }), '');
+  }
+  const address = name === 'inside.example' ? '10.0.0.7' : '93.184.216.34';
+  if (all) callback(null, [{ address, family: 4 }]);
+  else callback(null, address, 4);
+};
+
+let plain: Server;
+let secure: Server;
+let proxy: Server;
+let heard: { target: string; login: string | undefined }[] = [];
+let answer = 200;
+
+beforeAll(async () => {
+  plain = createServer((incoming, response) => response.end(`plain ${incoming.url}`));
+  const { serverCertificate: cert, serverKey: key } = tlsFiles;
+  secure = createHttpsServer({ cert, key }, (incoming, response) => response.end(incoming.url));
+  proxy = createServer();
+  proxy.on('connect', ({ url = '', headers }, socket) => {
+    heard.push({ target: url, login: headers['proxy-authorization'] });
+    if (answer !== 200) return socket.end(`HTTP/1.1 ${answer} No\r\n\r\n`);
+    const port = portOf(url.endsWith(':443') ? secure : plain);
+    const inner = connect(port, '127.0.0.1', () => {
+      socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
+      inner.pipe(socket).pipe(inner);
+    });
+    inner.on('error', () => socket.destroy());
+    socket.on('error', () => inner.destroy());
+  });
+  for (const server of [plain, secure, proxy]) {
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+  }
+});
+beforeEach(() => {
+  heard = [];
+  answer = 200;
+});
+afterAll(() => {
+  for (const server of [plain, secure, proxy]) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+async function get(url: string, exceptions: readonly string[] = []): Promise<string> {
+  const address = `http://me:pass%20word@127.0.0.1:${portOf(proxy)}`;
+  const proxies: ProxySettings = { http: address, https: address, exceptions };
+  const agents = createOutboundAgents(['allowed.example'], lookup, 1_000, proxies);
+  const isSecure = url.startsWith('https:');
+  const agent = isSecure ? agents.httpsAgent : agents.httpAgent;
+  const tls = { ca: tlsFiles.caCertificate, servername: 'localhost' };
+  try {
+    return await new Promise((resolve, reject) => {
+      const outgoing = (isSecure ? httpsRequest : request)(url, { agent, timeout: 300, ...tls });
+      outgoing.on('error', reject);
+      outgoing.on('timeout', () => outgoing.destroy(new Error('direct')));
+      outgoing.on('response', async (response) => {
+        let body = '';
+        for await (const chunk of response.setEncoding('utf8')) body += chunk;
+        resolve(body);
+      });
+      outgoing.end();
+    });
+  } finally {
+    agent.destroy();
+  }
+}
+
+describe('a request by way of a proxy', () => {
+  it.each([
+    ['http://store.example/a?b', 'plain /a?b', 'store.example:80'],
+    ['http://store.example:8080/a', 'plain /a', 'store.example:8080'],
+    ['https://store.example/a', '/a', 'store.example:443'],
+    ['https://93.184.216.34/a', '/a', '93.184.216.34:443'],
+    // Only the proxy knows this name.
+    ['https://hidden.example/a', '/a', 'hidden.example:443'],
+  ])('to %s gets its answer', async (url, body, target) => {
+    expect(await get(url)).toBe(body);
+    const login = `Basic ${Buffer.from('me:pass word').toString('base64')}`;
+    expect(heard).toEqual([{ target, login }]);
+  });
+
+  it.each(['https://inside.example/', 'https://10.0.0.7/', 'https://127.1/', 'http://[::1]/'])(
+    'to %s is refused here: the proxy never hears of it',
+    async (url) => {
+      const error: unknown = await get(url).catch((caught: unknown) => caught);
+      expect((error as SluiceError).code).toBe('destination.endpoint_forbidden');
+      expect(heard).toEqual([]);
+    },
+  );
+
+  it.each([403, 407, 502])(
+    'fails with the words of the operator if it is answered %i',
+    async (status) => {
+      answer = status;
+      const error: unknown = await get('https://store.example/').catch((caught: unknown) => caught);
+      expect(error).toBeInstanceOf(SluiceError);
+      expect(error).toMatchObject({
+        code: 'destination.proxy_refused',
+        detail: `HTTP ${status} to CONNECT`,
+      });
+    },
+  );
+
+  it('is not made for a host that needs none', async () => {
+    await get('http://store.example/', ['.example']).catch(() => {});
+    await get('http://allowed.example/').catch(() => {});
+    expect(heard).toEqual([]);
+  });
+});
+
+describe('NO_PROXY', () => {
+  const proxies = (...exceptions: string[]): ProxySettings => ({
+    http: null,
+    https: 'p',
+    exceptions,
+  });
+
+  it.each([
+    ['example.com', 'example.com', true],
+    ['example.com', 's3.example.com', true],
+    ['.example.com', 's3.example.com', true],
+    ['*.example.com', 's3.example.com', true],
+    ['example.com', 'myexample.com', false],
+    ['example.com:443', 'example.com', true],
+    ['example.com:8443', 'example.com', false],
+    ['*', 'anything', true],
+    ['10.0.0.1', '10.0.0.1', true],
+    ['::1', '[::1]', true],
+    ['[::1]:443', '::1', true],
+  ])('%s for %s', (entry, host, isDirect) => {
+    expect(proxyFor(proxies(entry), true, host, 443)).toBe(isDirect ? null : 'p');
+  });
+});
