@@ -1,6 +1,7 @@
 import type { Config } from '../foundation/config/config.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
-import { describeError, toSluiceError, turnOf } from '../foundation/domain/errors.ts';
+import { turnOfCode } from '../foundation/domain/causes.ts';
+import { describeError, toSluiceError } from '../foundation/domain/errors.ts';
 import { connectQueues, within } from '../state/queue/connection.ts';
 import { type Database, openDatabase, openQueuePool } from '../state/store/database.ts';
 import { checkSchema, SchemaError } from '../state/store/migrate.ts';
@@ -242,7 +243,7 @@ async function examineDestinations(
   if (places.size === 0) return [];
   const context = destinationContextOf(config);
   const faulty = (check: string, detail: string, code: string): Examined =>
-    onlyInstallation && turnOf(code) === 'customer'
+    onlyInstallation && turnOfCode(code) === 'customer'
       ? { check, result: 'warning', detail }
       : failed(check, detail);
   try {

@@ -7,6 +7,7 @@ import {
 } from '../state/store/export-health.ts';
 import { readServiceState } from '../state/store/service-state.ts';
 import type { Metrics } from '../foundation/telemetry/metrics.ts';
+import { turns } from '../foundation/domain/causes.ts';
 import type { Outages } from '../foundation/telemetry/outages.ts';
 
 /** Shows at each scrape which services this process reaches. */
@@ -93,5 +94,9 @@ function showHealth(gauges: Metrics['service'], health: ExportHealth): void {
   gauges.longestLateSeconds.set(health.longestLateSeconds);
   gauges.waitingNotifications.set(health.waitingNotifications);
   gauges.oldestDueNotificationSeconds.set(health.oldestDueNotificationSeconds);
+  for (const turn of turns) gauges.overdueIntervals.set({ turn }, health.overdue[turn]);
+  gauges.atRiskIntervals.set(health.atRisk);
+  gauges.healingIntervals.set(health.healing);
+  gauges.openCauses.set(health.openCauses);
   gauges.failingTargets.set(health.failingTargets);
 }

@@ -17,23 +17,10 @@ export interface ErrorSpec {
   readonly remedy: string;
 }
 
-/** Who must act: the operator of this service, the owner of the source, or the customer. */
-export const turns = ['ours', 'source', 'customer'] as const;
-export type Turn = (typeof turns)[number];
-
-const turnOfFault: Readonly<Record<Fault, Turn>> = {
-  internal: 'ours',
-  source: 'source',
-  destination: 'customer',
-  customer: 'customer',
-};
-
 /** Whose fault a stored code is; one that this build does not know is ours. */
 export function faultOf(code: string): Fault {
   return isErrorCode(code) ? errorCatalogue[code].fault : 'internal';
 }
-
-export const turnOf = (code: string): Turn => turnOfFault[faultOf(code)];
 
 const customer = (means: string, remedy: string): ErrorSpec => ({
   fault: 'customer',

@@ -13,6 +13,11 @@ export const notificationTypes = [
   'export.complete',
   'installation.no_workers',
   'installation.no_workers_over',
+  'healing.started',
+  'healing.ended',
+  'interval.at_risk',
+  'interval.missed',
+  'interval.delivered_late',
 ] as const;
 
 export type NotificationType = (typeof notificationTypes)[number];

@@ -35,6 +35,12 @@ const titles: Readonly<Record<NotificationType, (count: number) => string>> = {
   'export.complete': (count) => `${count} exports are complete again`,
   'installation.no_workers': () => 'No worker is alive',
   'installation.no_workers_over': () => 'Workers are alive again',
+  // Each is about all that has its cause already.
+  'healing.started': (count) => `${count} causes hold up exports`,
+  'healing.ended': (count) => `${count} causes are over`,
+  'interval.at_risk': (count) => `Deadlines are at risk for ${count} causes`,
+  'interval.missed': (count) => `Deadlines were missed for ${count} causes`,
+  'interval.delivered_late': (count) => `Data arrived late after ${count} causes`,
 };
 
 /** The health that the page shows the exports by. What Sluice pauses has failed, and failing is more urgent. */

@@ -1,4 +1,5 @@
-import { errorCatalogue, isErrorCode, type Turn, turnOf } from '../../foundation/domain/errors.ts';
+import { type Turn, turnOfCode } from '../../foundation/domain/causes.ts';
+import { errorCatalogue, isErrorCode } from '../../foundation/domain/errors.ts';
 import type { Notification } from '../../foundation/domain/notification.ts';
 import { oneLine } from '../../foundation/domain/one-line.ts';
 import type { Timestamp } from '../../foundation/domain/time.ts';
@@ -37,7 +38,7 @@ export function contextOf(
   const code = codeOf(known);
   const about = known.export;
   return {
-    turn: code === null ? null : turnOf(code),
+    turn: code === null ? null : turnOfCode(code),
     remedy: code !== null && isErrorCode(code) ? errorCatalogue[code].remedy : null,
     link:
       about && publicUrl !== null && projectId !== null
@@ -56,7 +57,7 @@ export function contextLines({ facts, type }: Notification): readonly string[] {
     ...(organization && project
       ? [`Customer ${oneLine(organization.name)}, project ${oneLine(project.name)}`]
       : []),
-    ...(code === null || isOver ? [] : [`Whose turn: ${turnNames[turnOf(code)]}`]),
+    ...(code === null || isOver ? [] : [`Whose turn: ${turnNames[turnOfCode(code)]}`]),
     ...(known.export && since && !isOver ? [`Since ${since}`] : []),
     ...(missing !== undefined && missing > 0 && type !== 'export.recovered'
       ? [`Intervals without data: ${missing}`]

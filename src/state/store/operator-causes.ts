@@ -2,9 +2,8 @@ import { disabledReasons, type ExportHealth } from '../../foundation/domain/batc
 import {
   type ErrorCode,
   errorCatalogue,
-  type Turn,
-  turnOf,
 } from '../../foundation/domain/errors.ts';
+import { type Turn, turnOf } from '../../foundation/domain/causes.ts';
 import type { Timestamp } from '../../foundation/domain/time.ts';
 import type { Sql } from './database.ts';
 import { healthOfExport } from './export-states.ts';
@@ -30,6 +29,8 @@ export interface OperatorCause {
   readonly latestError: string | null;
   /** When a run of these exports is attempted next; null: none waits for another attempt. */
   readonly nextAttemptAt: Timestamp | null;
+  /** When Sluice probes what they wait for; null: nothing of them heals. */
+  readonly nextProbeAt: Timestamp | null;
 }
 
 /** Codes of exports that do not fail: intervals have no data, data are late, or Sluice paused the export. */
@@ -96,7 +97,9 @@ export async function listCauses(
   const rows = await sql.query<OperatorCause & { count: number }>(
     `with ${judged}
      select c.*, (select min(q.available_at) from outbox q join runs r on r.id = q.run_id and r.attempt > 0
-                   where q.export_id = any (c.ids)) as "nextAttemptAt"
+                   where q.export_id = any (c.ids)) as "nextAttemptAt",
+            (select min(k.next_probe_at) from healing_intervals w join causes k on k.id = w.cause_id and k.opened_at is not null
+              where w.export_id = any (c.ids)) as "nextProbeAt"
        from (select n.cause_id as id, min(n.turn) as turn, min(n.code) as code, min(n.place) as place,
                     case when count(distinct n.organization_id) = 1 then min(n.organization_id::text) end as "organizationId",
                     case when count(distinct n.organization_id) = 1 then min(n.organization) end as "organizationName",

@@ -1,5 +1,5 @@
 import { Argument, type Command, Option } from 'commander';
-import { turns } from '../../../foundation/domain/errors.ts';
+import { turns } from '../../../foundation/domain/causes.ts';
 import { taskActions } from '../../../foundation/domain/operator-task.ts';
 import { type CliDeps, CliError } from '../deps.ts';
 import { paintFor, plural, shortTime, tableLines } from '../text.ts';

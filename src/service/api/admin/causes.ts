@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { exportHealths } from '../../../foundation/domain/batch-export.ts';
-import { turns } from '../../../foundation/domain/errors.ts';
+import { turns } from '../../../foundation/domain/causes.ts';
 import { taskActions } from '../../../foundation/domain/operator-task.ts';
 import { notFound } from '../../../foundation/domain/problem.ts';
 import {
@@ -271,7 +271,10 @@ function causeView(cause: OperatorCause): Static<typeof Cause> {
 }
 
 /** What happens by itself. */
-function nextOf({ nextAttemptAt, pausedExports, exports }: OperatorCause): string {
+function nextOf({ nextAttemptAt, nextProbeAt, pausedExports, exports }: OperatorCause): string {
+  if (nextProbeAt !== null) {
+    return `Sluice probes it at ${nextProbeAt}. Once it works, what lacks data runs by itself.`;
+  }
   if (nextAttemptAt !== null) return `Sluice tries again at ${nextAttemptAt}.`;
   if (pausedExports === exports) {
     return 'Nothing: Sluice has paused them. After the cause is fixed, retry all.';

@@ -3,6 +3,7 @@ import { type ErrorCode, errorCatalogue, isErrorCode } from '../../../foundation
 import type { TaskAction } from '../../../foundation/domain/operator-task.ts';
 import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
 import { cancelBackfill } from '../runs/cancel-work.ts';
+import { hastenProbes } from '../../../state/store/causes.ts';
 import { findBatchExport } from '../../../state/store/exports.ts';
 import {
   type CauseSearch,
@@ -149,6 +150,7 @@ async function act(context: Context, asked: TaskExport): Promise<readonly string
     exportId,
   );
   if (!batchExport) throw notFound();
+  if (action === 'probe') await hastenProbes(context.db, exportId);
   const missing = await findMissingRange(context.db, exportId);
   const started: string[] = [];
   if (missing !== null) {
