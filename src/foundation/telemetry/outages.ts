@@ -15,7 +15,8 @@ export interface Dependency {
 interface State {
   /** Since when it is unreachable, on the steady clock; null: it is reachable. */
   downSince: number | null;
-  saidAt: number;
+  /** Of the newest line; null: there was none in this outage. */
+  saidAt: number | null;
   /** Errors since the last line. */
   errors: number;
 }
@@ -52,7 +53,7 @@ export class Outages {
     this.#dependencies = dependencies;
     this.#now = now;
     for (const each of dependencies) {
-      this.#states.set(each, { downSince: null, saidAt: 0, errors: 0 });
+      this.#states.set(each, { downSince: null, saidAt: null, errors: 0 });
     }
   }
 
@@ -119,7 +120,7 @@ export class Outages {
     const now = this.#now();
     if (error !== null) {
       state.downSince ??= now;
-      if (state.saidAt === 0 || now - state.saidAt >= sayEveryMs) {
+      if (state.saidAt === null || now - state.saidAt >= sayEveryMs) {
         const seconds = Math.round((now - state.downSince) / 1_000);
         const { errors } = state;
         const since = seconds > 0 ? ` for ${seconds} s` : '';
@@ -127,7 +128,7 @@ export class Outages {
           { dependency: name, errors },
           `${setting}: ${titles[name]} is unreachable${since} (${error}). ${effect}`,
         );
-        state.saidAt = Math.max(now, 1);
+        state.saidAt = now;
         state.errors = 0;
       }
     } else if (state.downSince !== null) {
@@ -136,7 +137,7 @@ export class Outages {
         { dependency: name, errors: state.errors },
         `${setting}: ${titles[name]} is reachable again after ${seconds} s.`,
       );
-      Object.assign(state, { downSince: null, saidAt: 0, errors: 0 });
+      Object.assign(state, { downSince: null, saidAt: null, errors: 0 });
     }
     return error === null;
   }

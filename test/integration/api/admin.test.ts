@@ -69,6 +69,14 @@ describe("an operator's key", () => {
     expect(acts.every(({ by }) => by !== null)).toBe(true);
   });
 
+  test('repeats a request with the same Idempotency-Key without doing it again', async () => {
+    const headers = { 'idempotency-key': 'once' };
+    const create = () => operator.post('/api/admin/organizations', { name: 'Once' }, { headers });
+    const [first, second] = [await create(), await create()];
+    expect([first.status, second.body.id]).toEqual([201, first.body.id]);
+    expect((await reader.get('/api/admin/organizations?search=Once')).body.count).toBe(1);
+  });
+
   test('is a kind of its own: it reads no rows of a customer, and a customer has no part of it', async () => {
     for (const path of [api.project, `/api/organizations/${api.tenant.organizationId}`]) {
       const refused = await operator.get(`${path}/batch_exports`);

@@ -28,6 +28,7 @@ test('a JSON body names event, owner and facts', () => {
     project_id: 7,
     data: {
       ...failing.facts,
+      fault: 'customer',
       turn: 'customer',
       remedy: expect.stringContaining('Grant what is named above'),
       link: null,

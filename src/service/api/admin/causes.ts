@@ -202,9 +202,10 @@ export function causeRoutes(api: Api): void {
     async (request, reply) => {
       const { action, dry_run: isDry = false } = request.body;
       const cause = await findCause(request.context, request.params.cause_id);
-      if (isDry) return reply.code(200).send(previewOf(cause, action));
+      if (isDry) return previewOf(cause, action);
       const task = await startTask(request.context, cause, action, callerOf(request).id);
-      return reply.code(201).send(taskView(task));
+      reply.code(201);
+      return taskView(task);
     },
   );
 

@@ -92,7 +92,8 @@ export function tenantRoutes(api: Api): void {
     async (request, reply) => {
       const { db } = request.context;
       const created = await createOrganization(db, request.body.name, callerOf(request).id);
-      return reply.code(201).send(organizationView(created));
+      reply.code(201);
+      return organizationView(created);
     },
   );
 
@@ -138,7 +139,8 @@ export function tenantRoutes(api: Api): void {
       const { name, tenant_key: tenantKey = null } = request.body;
       const input = { organizationId, name, tenantKey };
       const created = await createProject(request.context.db, input, callerOf(request).id);
-      return reply.code(201).send(projectView(created));
+      reply.code(201);
+      return projectView(created);
     },
   );
 
@@ -199,7 +201,8 @@ export function keyRoutes(api: Api): void {
       const { name, scopes, project_ids: projectIds = null, expires_at: end } = request.body;
       const input = { organizationId, projectIds, name, scopes, expiresAt: readExpiry(end) };
       const key = await issueKey(request.context.db, input, callerOf(request).id);
-      return reply.code(201).send(issuedView(key));
+      reply.code(201);
+      return issuedView(key);
     },
   );
 
@@ -231,7 +234,8 @@ export function keyRoutes(api: Api): void {
         expiresAt: readExpiry(end),
       };
       const key = await issueKey(request.context.db, input, callerOf(request).id);
-      return reply.code(201).send(issuedView(key));
+      reply.code(201);
+      return issuedView(key);
     },
   );
 
@@ -262,7 +266,8 @@ export function keyRoutes(api: Api): void {
       const { overlap_seconds: overlap = 3_600 } = request.body;
       if (!(await findApiKey(db, request.params.key_id))) throw notFound();
       const key = await rotateKey(db, request.params.key_id, overlap, callerOf(request).id);
-      return reply.code(201).send(issuedView(key));
+      reply.code(201);
+      return issuedView(key);
     },
   );
 }
