@@ -17,11 +17,17 @@ export function teamsBody(notification: Notification, publicUrl: string | null):
     $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
     type: 'AdaptiveCard',
     version: '1.4',
-    body: [block(title, true), ...lines.filter((line) => line !== link).map((line) => block(line, false))],
+    body: [
+      block(title, true),
+      ...lines.filter((line) => line !== link).map((line) => block(line, false)),
+    ],
     ...(link && { actions: [{ type: 'Action.OpenUrl', title: 'Open the export', url: link }] }),
   };
   const contentType = 'application/vnd.microsoft.card.adaptive';
-  return JSON.stringify({ type: 'message', attachments: [{ contentType, contentUrl: null, content }] });
+  return JSON.stringify({
+    type: 'message',
+    attachments: [{ contentType, contentUrl: null, content }],
+  });
 }
 
 /** Discord's limits of an embed. */
@@ -90,7 +96,10 @@ export function pagerDutyBody(
 }
 
 /** The key is in the URL of the target, which is kept secret as a whole; PagerDuty takes it in the body. */
-export function takeRoutingKey(given: URL): { readonly url: URL; readonly routingKey: string | null } {
+export function takeRoutingKey(given: URL): {
+  readonly url: URL;
+  readonly routingKey: string | null;
+} {
   const url = new URL(given);
   const routingKey = url.searchParams.get('routing_key');
   url.searchParams.delete('routing_key');

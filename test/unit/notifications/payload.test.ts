@@ -126,7 +126,9 @@ test('a card for Teams has plain text only, and a link', () => {
   const [{ contentType, content }] = attachments;
   expect(contentType).toBe('application/vnd.microsoft.card.adaptive');
   expect(content).toMatchObject({ type: 'AdaptiveCard', version: '1.4' });
-  expect(new Set(content.body.map(({ type }: { type: string }) => type))).toEqual(new Set(['RichTextBlock']));
+  expect(new Set(content.body.map(({ type }: { type: string }) => type))).toEqual(
+    new Set(['RichTextBlock']),
+  );
   expect(JSON.stringify(content.body)).toContain('destination.access_denied: Refused.');
   expect(content.actions[0].url).toMatch(/^https:\/\/sluice\.example\.com\//);
   expect(JSON.parse(teamsBody(failing, null)).attachments[0].content.actions).toBeUndefined();
@@ -162,6 +164,8 @@ test('PagerDuty has one alert for each export and cause, which a recovery resolv
 });
 
 test('the key of PagerDuty leaves the URL', () => {
-  const { url, routingKey } = takeRoutingKey(new URL('https://events.example.com/v2?routing_key=k&a=b'));
+  const { url, routingKey } = takeRoutingKey(
+    new URL('https://events.example.com/v2?routing_key=k&a=b'),
+  );
   expect([url.href, routingKey]).toEqual(['https://events.example.com/v2?a=b', 'k']);
 });
