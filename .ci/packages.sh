@@ -22,6 +22,8 @@ has_browser() {
 # What is missing of the programs that the tests start. Fails without a Redis.
 bring_test_packages() {
   command -v redis-server >/dev/null || install_packages redis-server
+  # For the commands of README and docs/production.md; without it they are reported as skipped.
+  command -v jq >/dev/null || install_packages jq || printf 'continuing without jq\n'
   # For the tests behind a pooler; without it they are reported as skipped.
   [ -x /usr/sbin/pgbouncer ] || install_packages pgbouncer || printf 'continuing without a pooler\n'
   # For tests that open the page; without a browser they are reported as skipped.

@@ -12,29 +12,29 @@ import { createSecretBox } from '../src/foundation/security/secret-box.ts';
 import { openDatabase } from '../src/state/store/database.ts';
 import { createTenant } from '../test/support/tenants.ts';
 import { measureApi, percentilesOf } from './service/api-times.ts';
-import { Processes, s3Credentials } from './service/processes.ts';
+import { watchIdle } from './service/idle.ts';
+import { end, Processes, s3Credentials } from './service/processes.ts';
 
 /**
  * From the tick to the end: exports that are due in the same instant, without jitter, by one worker beside an
  * API. First to an S3, with 100 rows each: when the first byte of each arrived. Then empty ones to NoOp: when
- * all are done. Each kind is due twice. The first time nothing is known of an export, so its run is expected to be large.
+ * all are done. Each kind is due twice: first by a worker that has just started, of exports that never ran (cold), then
+ * again (warm). All of them belong to as many organizations as `--organizations` says, in turn.
  *
- *   npm run bench:due -- [--s3 1000] [--empty 10000] [--slots 32] [--places 48] [--queue redis|postgres] [--seconds 100]
+ *   npm run bench:due -- [--organizations 100] [--s3 1000] [--empty 10000] [--queue redis|postgres] [--seconds 100]
  */
 const { values } = parseArgs({
   options: {
+    organizations: { type: 'string', default: '100' },
     s3: { type: 'string', default: '1000' },
     empty: { type: 'string', default: '10000' },
-    slots: { type: 'string', default: '32' },
-    /** For small runs. */
-    places: { type: 'string', default: '48' },
     queue: { type: 'string', default: 'redis' },
     /** Each part is given up after this time, and what is left is counted. */
     seconds: { type: 'string', default: '100' },
   },
 });
 const week = 7 * 86_400_000;
-const organizations = 20;
+const organizations = Number(values.organizations);
 
 const dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-bench-'));
 const postgres = await startEmbeddedPostgres({ dataDir });
@@ -70,44 +70,45 @@ try {
     RATE_LIMIT_PER_HOUR: '10000000',
     ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
     MAX_JITTER_SECONDS: '0',
-    MAX_RUNS_PER_TENANT: '1000',
-    WORKER_CONCURRENCY: values.slots,
-    WORKER_SMALL_RUNS: values.places,
-    WORKER_MEMORY_MB: '4096',
   };
   const { named: api } = await processes.start('main/api.js', [], env, /^ready (http\S+)/m);
   const tenants = await makeTenants();
   const [first] = tenants;
   if (!first) throw new Error('no tenant');
   const exportsUrl = (team: number) => `${api}/api/projects/${team}/batch_exports/`;
-  await processes.start('main/worker.js', [], env, /^ready worker/m);
   const table: Record<string, object> = {};
   for (const kind of ['S3', 'NoOp'] as const) {
     const count = Number(kind === 'S3' ? values.s3 : values.empty);
     if (count === 0) continue;
     const teams = tenants.map(({ team }) => team);
+    const worker = await processes.start('main/worker.js', [], env, /^ready worker/m);
     let dueAt = await makeDue(kind, count, teams);
-    for (const time of ['first', 'again']) {
-      if (time === 'again') dueAt = await makeDueAgain(dueAt, count, teams);
+    for (const time of ['cold', 'warm']) {
+      if (time === 'warm') dueAt = await makeDueAgain(dueAt, count, teams);
+      const endIdle = watchIdle();
       const done = untilDone(dueAt, count);
       const answers = await measureApi(exportsUrl(first.team), first.key, done);
-      const { completed, seconds } = await done;
+      const { completed, seconds, tickSeconds } = await done;
+      const idle = endIdle();
       const bytesAt = [...watch.firstAt.values()].map((at) => at - dueAt);
       watch.firstAt.clear();
       const byte = percentilesOf(bytesAt);
       const bytes = { 'first byte p50 ms': byte(0.5), 'first byte p99 ms': byte(0.99) };
       table[`${count} to ${kind}, ${time}`] = {
         completed,
+        'ticks recorded after s': round(tickSeconds),
         'last ended after s': round(seconds),
         ...(kind === 'S3' ? bytes : {}),
         'API p50 ms': answers.p50,
         'API p99 ms': answers.p99,
+        'no core busy %': Math.round(100 * idle),
       };
     }
+    await end(worker.child);
   }
   const out = new Console(process.stdout);
   out.log(
-    `${availableParallelism()} cores, Node ${process.version}, queue in ${values.queue}, 1 worker of ${values.slots} slots and ${values.places} places for small runs, 1 API`,
+    `${availableParallelism()} cores, Node ${process.version}, queue in ${values.queue}, ${organizations} organizations, 1 worker and 1 API with default settings`,
   );
   out.table(table);
 } finally {
@@ -198,15 +199,22 @@ async function untilDue(dueAt: number): Promise<number> {
 /** Waits until all runs have ended, or the time is up. */
 async function untilDone(dueAt: number, count: number) {
   for (;;) {
-    const { rows } = await pool.query<{ completed: number; ended: number }>(
+    const { rows } = await pool.query<{ completed: number; ended: number; made: number }>(
       `select (count(*) filter (where status = 'Completed'))::int as completed,
-              coalesce(extract(epoch from max(finished_at)) * 1000, 0)::float8 as ended
+              coalesce(extract(epoch from max(finished_at)) * 1000, 0)::float8 as ended,
+              coalesce(extract(epoch from max(created_at)) * 1000, 0)::float8 as made
          from runs where data_interval_end = to_timestamp($1::bigint / 1000.0)`,
       [dueAt],
     );
-    const { completed = 0, ended = 0 } = rows[0] ?? {};
+    const { completed = 0, ended = 0, made = 0 } = rows[0] ?? {};
     const isLate = (await readNow()) - dueAt > Number(values.seconds) * 1_000;
-    if (completed >= count || isLate) return { completed, seconds: (ended - dueAt) / 1_000 };
+    if (completed >= count || isLate) {
+      return {
+        completed,
+        seconds: (ended - dueAt) / 1_000,
+        tickSeconds: (made - dueAt) / 1_000,
+      };
+    }
     await sleep(250);
   }
 }

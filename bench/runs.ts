@@ -11,28 +11,32 @@ import { describeMachine } from './datapath/report.ts';
 import { replaceSection } from './document.ts';
 import { createBareRuns } from './runs/bare-work.ts';
 import { type KindTaken, measureKind } from './runs/measure.ts';
-import { printRuns, type QueueTaken } from './runs/report.ts';
+import { type Kind, printRuns, type QueueTaken } from './runs/report.ts';
 import { measureAlone } from './runs/service-times.ts';
 import { printSizes } from './runs/sizes.ts';
-import { backfill, createExports } from './service/calls.ts';
-import { Processes, postmasterOf, s3Credentials } from './service/processes.ts';
+import { createExports, type Tenant } from './service/calls.ts';
+import { end, Processes, postmasterOf, s3Credentials } from './service/processes.ts';
 
 /**
  * What small runs cost: one worker process beside an API, Postgres, Redis and an S3 of its own process, all on
  * this machine. Backfills of empty intervals to NoOp, and of 100 rows each to S3 as gzipped JSON Lines with a
- * manifest, on both queues; each beside a bare loop of what no exporter can leave out.
+ * manifest, on both queues; each beside a bare loop of what no exporter can leave out. Each kind by a worker that has just
+ * started (cold), then twice as many runs of the same exports (warm).
  *
- *   npm run bench:runs -- [--runs 2400] [--exports 4] [--places 48] [--queue postgres|redis|both]
- *                         [--only empty|rows] [--statements] [--sizes] [--write]
+ *   npm run bench:runs -- [--organizations 50] [--exports 100] [--runs 1000] [--concurrency n] [--places n]
+ *                         [--queue postgres|redis|both] [--only empty|rows] [--statements] [--sizes] [--write]
  *
- * --statements also prints what the database took for each statement, --sizes what the runs left in its tables, --write
- * puts the table into docs/benchmarks.md.
+ * --exports are all, of all organizations. --concurrency is that of each backfill, and --places are those of a worker for
+ * small runs; without them the installation uses its defaults. --statements also prints what the database took for each
+ * statement, --sizes what the runs left in its tables, --write puts the table into docs/benchmarks.md.
  */
 const { values } = parseArgs({
   options: {
-    runs: { type: 'string', default: '2400' },
-    exports: { type: 'string', default: '4' },
-    places: { type: 'string', default: '48' },
+    organizations: { type: 'string', default: '50' },
+    exports: { type: 'string', default: '100' },
+    runs: { type: 'string', default: '1000' },
+    concurrency: { type: 'string' },
+    places: { type: 'string' },
     queue: { type: 'string', default: 'both' },
     only: { type: 'string', default: '' },
     statements: { type: 'boolean', default: false },
@@ -40,11 +44,12 @@ const { values } = parseArgs({
     write: { type: 'boolean', default: false },
   },
 });
-const exportsPerKind = Number(values.exports);
-const places = Number(values.places);
-const hours = Math.ceil(Number(values.runs) / exportsPerKind);
-/** Enough for connections, prepared statements and the code to be warm. */
-const warmHours = Math.ceil(120 / exportsPerKind);
+const organizations = Number(values.organizations);
+const exportCount = Number(values.exports);
+const hours = Math.ceil(Number(values.runs) / exportCount);
+const allHours = 3 * hours;
+/** Runs at a time of the bare loop: the default of a worker. */
+const barePlaces = values.places ?? '24';
 const rowsPerRun = 100;
 const aloneHours = 60;
 const hourMs = 3_600_000;
@@ -61,17 +66,18 @@ const kinds = [
 const queues = values.queue === 'both' ? (['postgres', 'redis'] as const) : [values.queue];
 const taken: QueueTaken[] = [];
 for (const queue of queues) taken.push(await measureQueue(queue));
-const about = `${hours * exportsPerKind} runs of each kind by ${exportsPerKind} exports, ${places} places for small runs; ${describeMachine()}`;
+const setting = values.places === undefined ? 'default settings' : `${values.places} small runs`;
+const about = `${hours * exportCount} cold and ${2 * hours * exportCount} warm runs of each kind, ${exportCount} exports of ${organizations} organizations, ${setting}; ${describeMachine()}`;
 const table = printRuns(about, taken);
 process.stdout.write(`\n${table}\n`);
 if (values.statements) {
   for (const { queue, ...of } of taken) {
     for (const { kind } of kinds) {
-      const costly = of[kind]?.costly;
-      if (costly)
-        process.stdout.write(
-          `\n${kind}, queue in ${queue}: calls, ms to plan and to execute, per run\n${costly}\n`,
-        );
+      for (const time of ['cold', 'warm'] as const) {
+        const costly = of[kind]?.[time].costly;
+        const what = `${kind}, ${time}, queue in ${queue}: calls, ms to plan and to execute, per run`;
+        if (costly) process.stdout.write(`\n${what}\n${costly}\n`);
+      }
     }
   }
 }
@@ -94,30 +100,11 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
     await pool.query(createBareRuns);
     const redis = queue === 'redis' ? await processes.startRedis() : null;
     const s3 = await processes.startS3();
-    const env = {
-      ...process.env,
-      DATABASE_URL: postgres.url,
-      REDIS_URL: redis?.url ?? '',
-      ENCRYPTION_KEYS: `bench:${randomBytes(32).toString('base64')}`,
-      LOG_LEVEL: 'error',
-      PORT: '0',
-      RATE_LIMIT_PER_MINUTE: '1000000',
-      RATE_LIMIT_PER_HOUR: '10000000',
-      ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
-      // As many at a time as the bare loop.
-      WORKER_SMALL_RUNS: String(places),
-      WORKER_MEMORY_MB: '2048',
-      MAX_RUNS_PER_TENANT: '1000',
-    };
+    const env = serviceEnv(postgres.url, redis?.url ?? '');
     const api = await processes.start('main/api.js', [], env, /^ready (http\S+)/m);
-    const worker = await processes.start('main/worker.js', [], env, /^ready worker/m);
     const bareOptions = [
-      postgres.url,
-      s3.endpoint,
-      s3Credentials.id,
-      s3Credentials.secret,
-      String(places),
-      redis?.url ?? '',
+      ...[postgres.url, s3.endpoint, s3Credentials.id, s3Credentials.secret],
+      ...[barePlaces, redis?.url ?? ''],
     ];
     const bare = await processes.start(
       'bench/bench/runs/bare-loop.js',
@@ -126,51 +113,39 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
       /^ready/m,
       true,
     );
-    const db = openDatabase({
-      connectionString: postgres.url,
-      applicationName: 'bench',
-      maxConnections: 2,
-      onError: () => {},
-    });
-    const { key, projectIds } = await createTenant(db);
-    await db.close();
-    const [team] = projectIds;
-    const service = { pool, api: `${api.named}/api/projects/${team}/batch_exports/`, key };
-    const watched = {
-      worker: worker.child.pid ?? 0,
-      postgres: await postmasterOf(pool),
-      redis: redis?.child.pid ?? 0,
-      s3: s3.child.pid ?? 0,
-    };
-    // Three times as many wait in the queue: it is never empty.
-    const concurrency = Math.ceil((4 * places) / exportsPerKind);
-    const results: Partial<Record<'empty' | 'rows', KindTaken>> = {};
+    const tenants = await makeTenants(postgres.url, api.named);
+    await fillEvents(pool, tenants);
+    const results: Partial<Record<Kind, KindTaken>> = {};
     let aloneMs = Number.NaN;
     for (const { kind, toS3 } of kinds) {
       if (values.only !== '' && values.only !== kind) continue;
-      if (toS3) await fillEvents(pool, team);
-      const exportIds = await createExports(
-        service,
-        exportsPerKind,
-        destinationOf(toS3, s3.endpoint),
-      );
-      const warmRange = rangeOf(-warmHours, 0);
-      await backfill(service, exportIds, warmRange, concurrency);
-      const ids = Array.from({ length: Math.min(1_000, hours * exportsPerKind) }, (_, id) => id);
+      const range = toS3 ? 0 : -allHours;
+      const made = await createExports(tenants, exportCount, destinationOf(toS3, s3.endpoint));
+      const worker = await processes.start('main/worker.js', [], env, /^ready worker/m);
+      const ids = Array.from({ length: Math.min(1_000, hours * exportCount) }, (_, id) => id);
       const of = await measureKind({
-        service,
-        exportIds,
-        range: rangeOf(0, hours),
-        concurrency,
-        watched,
-        bare: bare.child,
-        bareWork: { ids, start, team, toS3, hours },
+        ...{ pool, exports: made, bare: bare.child },
+        cold: rangeOf(range, range + hours),
+        warm: rangeOf(range + hours, range + allHours),
+        concurrency: values.concurrency === undefined ? null : Number(values.concurrency),
+        watched: {
+          worker: worker.child.pid ?? 0,
+          postgres: await postmasterOf(pool),
+          redis: redis?.child.pid ?? 0,
+          s3: s3.child.pid ?? 0,
+        },
+        countRequests: () => countRequests(s3.control),
+        bareWork: {
+          ...{ ids, toS3, hours: allHours, start: start + range * hourMs },
+          teams: tenants.map(({ team }) => team),
+        },
       });
       results[kind] = of;
-      process.stdout.write(`${describe(kind, queue, of)}\n`);
-      const [first = ''] = exportIds;
-      const after = rangeOf(hours, hours + aloneHours);
-      if (!toS3) aloneMs = await measureAlone(service, first, after);
+      process.stdout.write(describe(kind, queue, of));
+      const [first] = made;
+      const after = rangeOf(-allHours - aloneHours, -allHours);
+      if (!toS3 && first) aloneMs = await measureAlone(pool, first, after);
+      await end(worker.child);
     }
     if (values.sizes) process.stdout.write(`\nqueue in ${queue}\n\n${await printSizes(pool)}\n`);
     return { queue, aloneMs, ...results };
@@ -182,14 +157,55 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
   }
 }
 
+/** The default settings, but for what only the benchmark needs. */
+function serviceEnv(url: string, redisUrl: string): NodeJS.ProcessEnv {
+  return {
+    ...process.env,
+    DATABASE_URL: url,
+    REDIS_URL: redisUrl,
+    ENCRYPTION_KEYS: `bench:${randomBytes(32).toString('base64')}`,
+    LOG_LEVEL: 'error',
+    PORT: '0',
+    RATE_LIMIT_PER_MINUTE: '1000000',
+    RATE_LIMIT_PER_HOUR: '10000000',
+    ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
+    ...(values.places !== undefined && {
+      WORKER_SMALL_RUNS: values.places,
+      WORKER_MEMORY_MB: '2048',
+      MAX_RUNS_PER_TENANT: '1000',
+    }),
+  };
+}
+
+async function makeTenants(url: string, api: string): Promise<readonly Tenant[]> {
+  const db = openDatabase({
+    connectionString: url,
+    applicationName: 'bench',
+    maxConnections: 2,
+    onError: () => {},
+  });
+  const made: Tenant[] = [];
+  for (let n = 0; n < organizations; n += 1) {
+    const { key, projectIds } = await createTenant(db);
+    const [team] = projectIds;
+    made.push({ team, key, exports: `${api}/api/projects/${team}/batch_exports/` });
+  }
+  await db.close();
+  return made;
+}
+
+async function countRequests(control: string): Promise<number> {
+  const answer = await fetch(`${control}/requests`);
+  return ((await answer.json()) as readonly unknown[]).length;
+}
+
 /** A line as soon as it is there: the table comes last. */
-function describe(
-  kind: string,
-  queue: string,
-  { runsPerSecond, cpu, ratio, bare, bareJobsPerSecond }: KindTaken,
-): string {
-  const ms = Object.entries(cpu).map(([name, each]) => `${name} ${each.toFixed(1)}`);
-  return `${kind}, queue in ${queue}: ${runsPerSecond.toFixed(1)} runs/s, CPU ms ${ms.join(', ')}, ratio ${ratio.toFixed(2)}, of a bare job ${(bare.runsPerSecond / bareJobsPerSecond).toFixed(2)}`;
+function describe(kind: string, queue: string, { cold, warm, ...of }: KindTaken): string {
+  const lines = Object.entries({ cold, warm }).map(([time, taken]) => {
+    const ms = Object.entries(taken.cpu).map(([name, each]) => `${name} ${each.toFixed(1)}`);
+    return `${kind}, ${time}, queue in ${queue}: ${taken.runsPerSecond.toFixed(1)} runs/s, ${taken.statements.toFixed(1)} statements, ${taken.requests.toFixed(1)} requests, CPU ms ${ms.join(', ')}, claim to end ${taken.p50.toFixed(0)} ms, idle ${(100 * taken.idle).toFixed(0)}%\n`;
+  });
+  return `${lines.join('')}${kind}, warm: ratio ${of.ratio.toFixed(2)}, of a bare job ${(of.bare.runsPerSecond / of.bareJobsPerSecond).toFixed(2)}\n`;
 }
 
 function destinationOf(toS3: boolean, endpoint: string) {
@@ -209,13 +225,19 @@ function destinationOf(toS3: boolean, endpoint: string) {
   };
 }
 
-/** Rows for all hours, also those that warm up. */
-async function fillEvents(pool: pg.Pool, team: number): Promise<void> {
+/** Rows for the hours of the runs with rows. */
+async function fillEvents(pool: pg.Pool, tenants: readonly Tenant[]): Promise<void> {
   await pool.query(
     `insert into events (uuid, team_id, event, distinct_id, properties, timestamp, created_at, inserted_at)
-     select gen_random_uuid(), $1, 'event', 'user ' || n % 97, jsonb_build_object('n', n), at, at, at
-       from generate_series(0, $2::bigint - 1) n, lateral (select $3::timestamptz + n * $4 * interval '1 ms' as at) t`,
-    [team, (hours + warmHours) * rowsPerRun, rangeOf(-warmHours, 0).start_at, hourMs / rowsPerRun],
+     select gen_random_uuid(), team, 'event', 'user ' || n % 97, jsonb_build_object('n', n), at, at, at
+       from unnest($1::int[]) team, generate_series(0, $2::bigint - 1) n,
+            lateral (select $3::timestamptz + n * $4 * interval '1 ms' as at) t`,
+    [
+      tenants.map(({ team }) => team),
+      allHours * rowsPerRun,
+      rangeOf(0, 0).start_at,
+      hourMs / rowsPerRun,
+    ],
   );
   await pool.query('vacuum analyze events');
 }

@@ -21,14 +21,32 @@ const code = (text) => (text === '' ? '' : `\`${text}\``);
 const row = (cells) => `| ${cells.join(' | ')} |`;
 const table = (head, rows) => [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n');
 
-function settingsTable() {
+/** The settings that people set first: the README shows no others. */
+const firstSettings = [
+  'DATABASE_URL',
+  'SOURCE_DATABASE_URL',
+  'MODELS_FILE',
+  'REDIS_URL',
+  'ENCRYPTION_KEYS',
+  'HOST',
+  'PORT',
+  'PUBLIC_URL',
+  'TRUST_PROXY',
+  'WORKER_CONCURRENCY',
+  'WORKER_MEMORY_MB',
+  'ALLOWED_PRIVATE_ENDPOINTS',
+];
+
+function settingsTable(names = Object.keys(settings)) {
   return table(
     ['Variable', 'Default', 'Meaning'],
-    Object.entries(settings).map(([name, { about, accepts, defaultText, secret }]) => [
-      code(name),
-      code(defaultText),
-      cell(`${about}${accepts === 'text' ? '' : ` (${accepts})`}${secret ? ' *Secret.*' : ''}`),
-    ]),
+    names
+      .map((name) => [name, settings[name]])
+      .map(([name, { about, accepts, defaultText, secret }]) => [
+        code(name),
+        code(defaultText),
+        cell(`${about}${accepts === 'text' ? '' : ` (${accepts})`}${secret ? ' *Secret.*' : ''}`),
+      ]),
   );
 }
 
@@ -80,7 +98,7 @@ Each connection to \`DATABASE_URL\` prepares the statements that most API reques
 `;
 }
 
-/** What src/rows/pipeline/memory-budget.ts and the encoders reserve. */
+/** What src/service/admission/memory-budget.ts and the encoders reserve. */
 const memory = [
   ['The worker itself', '150'],
   ['A small run, whatever its format is', '3'],
@@ -215,6 +233,8 @@ ENCRYPTION_KEYS=
 # ── Settings of docker-compose.yml itself ──
 # Tag of the image that is built.
 # SLUICE_VERSION=local
+# Your models.yaml on this machine: every container gets it, and the migration lets the source role read its tables.
+# MODELS_PATH=./models.yaml
 # Memory of a worker's container: twice WORKER_MEMORY_MB (at least WORKER_MEMORY_MB + 512 MiB), and some spare.
 # WORKER_MEMORY_LIMIT=1280m
 
@@ -245,7 +265,7 @@ function between(path, what, generated) {
   return `${text.slice(0, start + startMark.length)}\n\n${generated}\n\n${text.slice(end)}`;
 }
 
-const readme = () => between('README.md', 'settings', settingsTable());
+const readme = () => between('README.md', 'settings', settingsTable(firstSettings));
 
 const modelsPage = () =>
   between(

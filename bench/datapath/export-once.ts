@@ -3,7 +3,7 @@ import { readConfig } from '../../src/foundation/config/config.ts';
 import { readFileSettings } from '../../src/foundation/domain/file-settings.ts';
 import { destinationContextOf, joinConnectors } from '../../src/main/connectors.ts';
 import { joinSources } from '../../src/main/models.ts';
-import { growYoungGeneration } from '../../src/main/tune-garbage-collection.ts';
+import { growYoungGeneration } from '../../src/service/admission/tune-garbage-collection.ts';
 import { exportInterval } from '../../src/rows/pipeline/export-interval.ts';
 import { createSecretBox } from '../../src/foundation/security/secret-box.ts';
 import { openBenchChain } from './chains.ts';

@@ -33,14 +33,15 @@ const columns =
   'uuid, event, properties, distinct_id, person_id, person_properties, elements_chain, "timestamp", created_at, inserted_at';
 const rowsOf = 'from events where team_id = $1 and inserted_at >= $2 and inserted_at < $3';
 
-async function runOne(id: number, { start, hours, team, toS3 }: BareWork): Promise<void> {
+async function runOne(id: number, { start, hours, teams, toS3 }: BareWork): Promise<void> {
   const claimed = await pool.query({
     name: 'claim',
     text: `update bare_runs set status = 'Running', started_at = now() where id = $1 and status = 'Starting'`,
     values: [id],
   });
   if (claimed.rowCount !== 1) throw new Error(`${id} is not there`);
-  const hour = start + (id % hours) * hourMs;
+  const team = teams[id % teams.length];
+  const hour = start + (Math.floor(id / teams.length) % hours) * hourMs;
   const [from, until] = [hour, hour + hourMs].map((at) => new Date(at).toISOString());
   const client = await pool.connect();
   let rows = 0;

@@ -2,11 +2,12 @@
 export interface BareWork {
   /** Ids of rows of `bare_runs`. */
   readonly ids: readonly number[];
-  /** The hour that begins here, in epoch milliseconds, is that of the first id; each has the hour after the one before. */
+  /** The hour that begins here, in epoch milliseconds, is that of the first id. */
   readonly start: number;
   /** After so many hours the first comes again. */
   readonly hours: number;
-  readonly team: number;
+  /** They take turns; when each had one, the next hour follows. */
+  readonly teams: readonly number[];
   readonly toS3: boolean;
   /** Whether each run is a job of a queue. */
   readonly asJobs: boolean;

@@ -1,6 +1,8 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { backfill, type Range, type Service } from '../service/calls.ts';
+import type pg from 'pg';
+import { backfill, type MadeExport, type Range } from '../service/calls.ts';
+import { watchIdle } from '../service/idle.ts';
 import { cpuSeconds } from '../service/processes.ts';
 import type { BareTaken, BareWork } from './bare-work.ts';
 
@@ -12,16 +14,30 @@ export interface Watched {
   readonly s3: number;
 }
 
-/** One kind of run on one queue. */
-export interface KindTaken {
+/** What runs took that were asked for at once. */
+export interface RunsTaken {
   readonly runs: number;
   readonly runsPerSecond: number;
   readonly statements: number;
+  /** Requests to the store. */
+  readonly requests: number;
+  /** The share of time in which no core was busy. */
+  readonly idle: number;
   /** Milliseconds a run. */
   readonly cpu: Readonly<Record<keyof Watched, number>>;
   /** From claim to end, in milliseconds. */
   readonly p50: number;
   readonly p99: number;
+  /** The statements that took the most time of the database, each on its own line. */
+  readonly costly: string;
+}
+
+/** One kind of run on one queue. */
+export interface KindTaken {
+  /** By a worker that has just started, of exports that never ran. */
+  readonly cold: RunsTaken;
+  /** The same exports, afterwards. */
+  readonly warm: RunsTaken;
   /** Runs per second of the bare loop, and its CPU per run in milliseconds. */
   readonly bare: {
     readonly runsPerSecond: number;
@@ -29,54 +45,63 @@ export interface KindTaken {
   };
   /** Runs per second of the bare loop, if each of its runs is a job of the same queue. */
   readonly bareJobsPerSecond: number;
-  /** Wall time over that of the bare loop. */
+  /** Wall time of the warm runs over that of the bare loop. */
   readonly ratio: number;
-  /** The statements that took the most time of the database, each on its own line. */
-  readonly costly: string;
 }
 
 export interface KindOptions {
-  readonly service: Service;
-  readonly exportIds: readonly string[];
-  readonly range: Range;
-  readonly concurrency: number;
+  readonly pool: pg.Pool;
+  readonly exports: readonly MadeExport[];
+  readonly cold: Range;
+  readonly warm: Range;
+  /** Of each backfill; null: the installation's own. */
+  readonly concurrency: number | null;
   readonly watched: Watched;
+  readonly countRequests: () => Promise<number>;
   readonly bare: ChildProcess;
   readonly bareWork: Omit<BareWork, 'asJobs'>;
 }
 
 /** Measures the service, then the bare loop beside the idle service. */
 export async function measureKind(options: KindOptions): Promise<KindTaken> {
-  const { service, exportIds, range, concurrency, watched } = options;
-  const { pool } = service;
+  const cold = await measureRuns(options, options.cold);
+  const warm = await measureRuns(options, options.warm);
+  const bare = await measureBare(options, false);
+  const jobs = await measureBare(options, true);
+  return {
+    ...{ cold, warm, bare },
+    bareJobsPerSecond: jobs.runsPerSecond,
+    ratio: bare.runsPerSecond / warm.runsPerSecond,
+  };
+}
+
+async function measureRuns(options: KindOptions, range: Range): Promise<RunsTaken> {
+  const { pool, exports, concurrency, watched, countRequests } = options;
   await pool.query('select pg_stat_statements_reset()');
-  const ours = await takeTimes(watched, () => backfill(service, exportIds, range, concurrency));
+  const requestsBefore = await countRequests();
+  const endIdle = watchIdle();
+  const ours = await takeTimes(watched, () => backfill(pool, exports, range, concurrency));
+  const idle = endIdle();
+  const exportIds = exports.map(({ id }) => id);
   const { rows } = await pool.query<Record<string, number>>(
     `select count(*)::int as runs, (count(*) filter (where status <> 'Completed'))::int as others,
             percentile_cont(0.5) within group (order by extract(epoch from finished_at - started_at) * 1000) as p50,
             percentile_cont(0.99) within group (order by extract(epoch from finished_at - started_at) * 1000) as p99,
             (select sum(calls)::int from pg_stat_statements where query !~ 'pg_stat_statements') as calls
-       from runs where export_id = any ($1) and data_interval_start >= $2`,
-    [exportIds, range.start_at],
+       from runs where export_id = any ($1) and data_interval_start >= $2 and data_interval_end <= $3`,
+    [exportIds, range.start_at, range.end_at],
   );
   const { runs = 0, others = 0, p50 = 0, p99 = 0, calls = 0 } = rows[0] ?? {};
   if (others > 0)
-    throw new Error(`${others} runs are not completed: ${await whyNot(service, exportIds)}`);
-  const costly = await listCostly(service, runs);
-
-  const loop = await measureBare(options, false);
-  const jobs = await measureBare(options, true);
+    throw new Error(`${others} runs are not completed: ${await whyNot(pool, exportIds)}`);
   return {
     runs,
     runsPerSecond: runs / ours.seconds,
     statements: calls / runs,
+    requests: ((await countRequests()) - requestsBefore) / runs,
     cpu: perRun(ours.cpu, runs),
-    p50,
-    p99,
-    bare: loop,
-    bareJobsPerSecond: jobs.runsPerSecond,
-    ratio: (ours.seconds / runs) * loop.runsPerSecond,
-    costly,
+    ...{ idle, p50, p99 },
+    costly: await listCostly(pool, runs),
   };
 }
 
@@ -101,8 +126,8 @@ async function measureBare(options: KindOptions, asJobs: boolean): Promise<KindT
 }
 
 /** Lets the bare loop do all its work once. */
-async function passBare({ service, watched, bare, bareWork }: KindOptions, asJobs: boolean) {
-  await service.pool.query(
+async function passBare({ pool, watched, bare, bareWork }: KindOptions, asJobs: boolean) {
+  await pool.query(
     `insert into bare_runs select id, 'Starting' from unnest($1::int[]) id
      on conflict (id) do update set status = 'Starting'`,
     [bareWork.ids],
@@ -124,7 +149,7 @@ function sumOf<Item>(items: readonly Item[], of: (item: Item) => number): number
   return items.reduce((sum, item) => sum + of(item), 0);
 }
 
-async function whyNot({ pool }: Service, exportIds: readonly string[]): Promise<string> {
+async function whyNot(pool: pg.Pool, exportIds: readonly string[]): Promise<string> {
   const { rows } = await pool.query(
     `select status, error_code, latest_error from runs where export_id = any ($1) and status <> 'Completed' limit 3`,
     [exportIds],
@@ -161,7 +186,7 @@ function perRun({ worker, postgres, redis, s3 }: Watched, runs: number): Watched
   return { worker: ms(worker), postgres: ms(postgres), redis: ms(redis), s3: ms(s3) };
 }
 
-async function listCostly({ pool }: Service, runs: number): Promise<string> {
+async function listCostly(pool: pg.Pool, runs: number): Promise<string> {
   const { rows } = await pool.query<Record<string, number> & { query: string }>(
     `select calls::int, total_plan_time as plan, total_exec_time as exec, left(regexp_replace(query, '\\s+', ' ', 'g'), 90) as query
        from pg_stat_statements where query !~ 'pg_stat_statements' order by total_plan_time + total_exec_time desc limit 25`,

@@ -1,5 +1,7 @@
 import type { KindTaken } from './measure.ts';
 
+export type Kind = 'empty' | 'rows';
+
 /** What one queue took. */
 export interface QueueTaken {
   readonly queue: string;
@@ -10,66 +12,85 @@ export interface QueueTaken {
 }
 
 const labels = { empty: 'empty, to NoOp', rows: '100 rows, to S3' } as const;
-/** What two cores should reach. */
+/** What two cores should reach. Null: there is no bar. */
 const bars = {
-  empty: { runsPerSecond: 120, statements: 20, cpuMs: 5, ratio: 1.6 },
-  rows: { runsPerSecond: 60, statements: 25, cpuMs: null, ratio: 1.6 },
+  empty: {
+    cold: { runsPerSecond: 300, statements: 8, cpuMs: null, requests: null },
+    warm: { runsPerSecond: 400, statements: 4, cpuMs: 4, requests: null },
+    ratio: null,
+  },
+  rows: {
+    cold: { runsPerSecond: null, statements: null, cpuMs: null, requests: 2 },
+    warm: { runsPerSecond: null, statements: null, cpuMs: null, requests: 2 },
+    ratio: 1.8,
+  },
 } as const;
 const aloneBarMs = 25;
 
-/** Markdown: a table with a line for each kind and queue, and one for the latency. */
+/** Markdown: a line for each kind, queue and time, one for each bare loop, and one for the latency. */
 export function printRuns(about: string, taken: readonly QueueTaken[]): string {
-  const lines = taken.flatMap(({ queue, ...kinds }) =>
+  const both = taken.flatMap(({ queue, ...of }) =>
     (['empty', 'rows'] as const).flatMap((kind) => {
-      const of = kinds[kind];
-      if (!of) return [];
-      const bar = bars[kind];
-      const { cpu, bare } = of;
-      const cells = [
-        `${labels[kind]}, queue in ${queue}`,
-        `${shown(of.runsPerSecond)} (${bar.runsPerSecond})`,
-        `${shown(of.statements, 1)} (${bar.statements})`,
-        bar.cpuMs === null ? shown(cpu.worker, 1) : `${shown(cpu.worker, 1)} (${bar.cpuMs})`,
-        shown(cpu.postgres, 1),
-        shown(cpu.redis, 1),
-        shown(cpu.s3, 1),
-        `${shown(of.p50)} / ${shown(of.p99)}`,
-        shown(bare.runsPerSecond),
-        `${shown(bare.cpu.worker, 1)} + ${shown(bare.cpu.postgres, 1)} + ${shown(bare.cpu.s3, 1)}`,
-        `${shown(of.ratio, 2)} (${bar.ratio})`,
-        `${shown(of.bareJobsPerSecond)}, ${shown(bare.runsPerSecond / of.bareJobsPerSecond, 2)}`,
-        shown((of.ratio * of.bareJobsPerSecond) / bare.runsPerSecond, 2),
-      ];
-      return [`| ${cells.join(' | ')} |`];
+      const found = of[kind];
+      return found ? [{ name: `${labels[kind]}, queue in ${queue}`, kind, of: found }] : [];
     }),
   );
-  const head = [
-    'run',
-    'runs/s',
-    'statements',
-    'worker CPU ms',
-    'PostgreSQL CPU ms',
-    'Redis CPU ms',
-    'S3 CPU ms',
-    'claim to end ms, p50 / p99',
-    'bare loop runs/s',
-    'its CPU ms (own + PostgreSQL + S3)',
-    'ratio',
-    'bare loop with a BullMQ job a run: runs/s, ratio',
-    'our ratio to that',
-  ];
+  const runs = both.flatMap(({ name, kind, of }) =>
+    (['cold', 'warm'] as const).map((time) => {
+      const { runsPerSecond, statements, requests, cpu, p50, p99, idle } = of[time];
+      const bar = bars[kind][time];
+      return [
+        `${name}, ${time}`,
+        barred(runsPerSecond, bar.runsPerSecond),
+        barred(statements, bar.statements, 1),
+        barred(requests, bar.requests, 1),
+        barred(cpu.worker, bar.cpuMs, 1),
+        ...[shown(cpu.postgres, 1), shown(cpu.redis, 1), shown(cpu.s3, 1)],
+        `${shown(p50)} / ${shown(p99)}`,
+        `${shown(100 * idle)}%`,
+      ];
+    }),
+  );
+  const loops = both.map(({ name, kind, of: { bare, bareJobsPerSecond, ratio } }) => [
+    name,
+    shown(bare.runsPerSecond),
+    `${shown(bare.cpu.worker, 1)} + ${shown(bare.cpu.postgres, 1)} + ${shown(bare.cpu.s3, 1)}`,
+    barred(ratio, bars[kind].ratio, 2),
+    shown(bareJobsPerSecond),
+    shown((ratio * bareJobsPerSecond) / bare.runsPerSecond, 2),
+  ]);
   const alone = taken
     .filter(({ aloneMs }) => !Number.isNaN(aloneMs))
     .map(({ queue, aloneMs }) => `${shown(aloneMs)} ms with the queue in ${queue}`);
   return [
     about,
     '',
-    `| ${head.join(' | ')} |`,
-    `|${head.map(() => '---|').join('')}`,
-    ...lines,
+    ...tableOf(
+      [
+        ...['run', 'runs/s', 'statements', 'S3 requests', 'worker CPU ms', 'PostgreSQL CPU ms'],
+        ...['Redis CPU ms', 'S3 CPU ms', 'claim to end ms, p50 / p99', 'no core busy'],
+      ],
+      runs,
+    ),
+    '',
+    ...tableOf(
+      [
+        ...['bare loop', 'runs/s', 'its CPU ms (own + PostgreSQL + S3)', 'our warm time to its'],
+        ...['with a BullMQ job per run: runs/s', 'our warm time to that'],
+      ],
+      loops,
+    ),
     '',
     `An empty run that is alone, from dispatch to record, median: ${alone.join(', ')} (${aloneBarMs}).`,
   ].join('\n');
+}
+
+function tableOf(head: readonly string[], lines: readonly (readonly string[])[]): string[] {
+  return [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`);
+}
+
+function barred(value: number, bar: number | null, digits = 0): string {
+  return bar === null ? shown(value, digits) : `${shown(value, digits)} (${bar})`;
 }
 
 function shown(value: number, digits = 0): string {

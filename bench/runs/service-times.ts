@@ -1,4 +1,5 @@
-import { backfill, type Range, type Service } from '../service/calls.ts';
+import type pg from 'pg';
+import { backfill, type MadeExport, type Range } from '../service/calls.ts';
 
 /** Notes when a run is dispatched and when its end is recorded, by the clock of the database. */
 const watchTimes = `
@@ -20,15 +21,10 @@ const forgetTimes = `
  * Runs that come one after the other: milliseconds from the dispatch of each to the record of its end,
  * the median. Two triggers note the times, and take a part of them.
  */
-export async function measureAlone(
-  service: Service,
-  exportId: string,
-  range: Range,
-): Promise<number> {
-  const { pool } = service;
+export async function measureAlone(pool: pg.Pool, made: MadeExport, range: Range): Promise<number> {
   await pool.query(watchTimes);
   try {
-    await backfill(service, [exportId], range, 1);
+    await backfill(pool, [made], range, 1);
     const { rows } = await pool.query<{ ms: number }>(
       `select percentile_cont(0.5) within group (order by extract(epoch from recorded_at - dispatched_at) * 1000) as ms
          from bench_times where recorded_at is not null`,

@@ -1,12 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 
-/** The API of the installation that is measured. */
-export interface Service {
-  readonly pool: pg.Pool;
-  /** Ends in `/batch_exports/`. */
-  readonly api: string;
+/** Who owns exports, and where they are made. */
+export interface Tenant {
+  readonly team: number;
   readonly key: string;
+  /** Ends in `/batch_exports/`. */
+  readonly exports: string;
+}
+
+export interface MadeExport {
+  readonly id: string;
+  readonly key: string;
+  readonly url: string;
 }
 
 export interface Range {
@@ -14,35 +20,43 @@ export interface Range {
   readonly end_at: string;
 }
 
-export async function createExports(
-  service: Service,
+/** Calls to the API at a time. */
+const callsAtOnce = 4;
+
+/** Makes hourly exports, one after the other of each tenant in turn. */
+export function createExports(
+  tenants: readonly Tenant[],
   count: number,
   destination: object,
-): Promise<readonly string[]> {
-  const ids: string[] = [];
-  for (let n = 0; n < count; n += 1) {
-    const made = {
-      name: `Export ${n}`,
-      interval: 'hour',
-      end_at: '2030-01-01T00:00:00Z',
+): Promise<readonly MadeExport[]> {
+  const owners = Array.from({ length: count }, (_, n) => tenants[n % tenants.length]);
+  return someAtOnce(owners, async (owner, n) => {
+    if (!owner) throw new Error('no tenant');
+    const { key, exports } = owner;
+    const wanted = {
+      ...{ name: `Export ${n}`, interval: 'hour', end_at: '2030-01-01T00:00:00Z' },
       destination,
     };
-    ids.push((await post(service.key, service.api, made)).id);
-  }
-  return ids;
+    const { id } = await post(key, exports, wanted);
+    return { id, key, url: `${exports}${id}/` };
+  });
 }
 
-/** Backfills exports at once, and waits until all has ended. */
+/**
+ * Backfills exports at once, and waits until all has ended.
+ *
+ * @param concurrency of each; null: as the installation does by itself
+ */
 export async function backfill(
-  service: Service,
-  exportIds: readonly string[],
+  pool: pg.Pool,
+  exports: readonly MadeExport[],
   range: Range,
-  concurrency: number,
+  concurrency: number | null,
 ): Promise<void> {
-  for (const id of exportIds) {
-    await post(service.key, `${service.api}${id}/backfill/`, { ...range, concurrency });
-  }
-  await untilBackfilled(service.pool);
+  await someAtOnce(exports, ({ key, url }) =>
+    post(key, `${url}backfill/`, { ...range, ...(concurrency !== null && { concurrency }) }),
+  );
+  await untilBackfilled(pool);
 }
 
 /** Waits until no backfill of the installation is in progress. */
@@ -53,6 +67,21 @@ export async function untilBackfilled(pool: pg.Pool): Promise<void> {
     );
     left = rows[0]?.left ?? 0;
   }
+}
+
+async function someAtOnce<Item, Result>(
+  items: readonly Item[],
+  work: (item: Item, index: number) => Promise<Result>,
+): Promise<readonly Result[]> {
+  const waiting = [...items.entries()];
+  const done: Result[] = [];
+  const call = async () => {
+    for (let next = waiting.shift(); next; next = waiting.shift()) {
+      done[next[0]] = await work(next[1], next[0]);
+    }
+  };
+  await Promise.all(Array.from({ length: callsAtOnce }, call));
+  return done;
 }
 
 /** Posts JSON. @throws on an answer that is no success */

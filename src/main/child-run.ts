@@ -1,5 +1,5 @@
 import { useCompileCache } from './compile-cache.ts';
-import { tuneGarbageCollection } from './tune-garbage-collection.ts';
+import { tuneGarbageCollection } from '../service/admission/tune-garbage-collection.ts';
 
 tuneGarbageCollection();
 useCompileCache();

@@ -19,7 +19,7 @@ import {
   openEncoder,
   readRejectedRows,
 } from '../rows/encoders/index.ts';
-import { memoryBudget } from '../rows/pipeline/memory-budget.ts';
+import { memoryBudget } from '../service/admission/memory-budget.ts';
 import { createOutboundAgents } from '../foundation/security/outbound-filter.ts';
 import type { ProxySettings } from '../foundation/security/proxy.ts';
 import type { SecretBox } from '../foundation/security/secret-box.ts';
@@ -79,7 +79,8 @@ export function destinationContextOf(config: Config): DestinationContext {
     fileDestinationRoot: config.FILE_DESTINATION_ROOT,
     partBytes: config.UPLOAD_PART_MIB * 1024 * 1024,
     partsInFlight: config.UPLOAD_PARTS_IN_FLIGHT,
-    maxParts: config.UPLOAD_MAX_PARTS,
+    // What S3 allows. Later parts are larger, so that every file fits.
+    maxParts: 10_000,
     connectTimeoutMs: 10_000,
     stallTimeoutMs: config.UPLOAD_STALL_SECONDS * 1_000,
     minBytesPerSecond: config.UPLOAD_MIN_KIB_PER_SECOND * 1_024,
@@ -87,6 +88,8 @@ export function destinationContextOf(config: Config): DestinationContext {
     sharedProbes: new SharedProbes(),
   };
 }
+
+const once = { maxAttempts: 1, baseMs: 0, capMs: 0 };
 
 /** The program of the threads of chains. Only a build has it: a thread cannot run TypeScript. */
 const threadEntry = import.meta.url.endsWith('.ts')
@@ -101,13 +104,21 @@ export function joinConnectors(
   known = registry,
 ): Connectors {
   return {
-    openDestination({ exportId, externalId, changedForMs = 0, destination }, traits) {
+    openDestination({ exportId, externalId, changedForMs = 0, destination }, traits, isTried) {
       const config = openDestinationConfig(secrets, exportId, destination);
       const owner = { externalId, changedForMs };
-      return destinationOf(known, destination.type).open(config, context, owner, traits);
+      const used = isTried ? { ...context, requestRetry: once } : context;
+      return destinationOf(known, destination.type).open(config, used, owner, traits);
     },
     uriOf: (type, config, key) => destinationOf(known, type).uri(config, key) ?? key,
     sourceOf,
+    placesOf({ exportId, destination: { type, config, secrets: sealed }, model }) {
+      const { place, ownProperties } = destinationOf(known, type);
+      const opened = sealed === null ? {} : secrets.open(sealed, exportId);
+      const own = ownProperties.map((name) => opened[name] ?? config[name] ?? null);
+      const destination = secrets.fingerprint(JSON.stringify([type, place(config), own]));
+      return { destination, source: sourceOf(model).place ?? model };
+    },
     readRows: readRowsBy(known),
     withoutRows: withoutRowsBy(known),
     keepsFiles: (type) => destinationOf(known, type).keepsFiles,

@@ -1,5 +1,9 @@
 import type { Config } from '../foundation/config/config.ts';
-import { idleWorkerBytes, largeRowCopies, usualRunBytes } from '../rows/pipeline/memory-budget.ts';
+import {
+  idleWorkerBytes,
+  largeRowCopies,
+  usualRunBytes,
+} from '../service/admission/memory-budget.ts';
 import { StartError } from './wait-for-database.ts';
 
 type Limits = Pick<Config, 'MAX_ROW_MIB' | 'WORKER_MEMORY_MB'>;

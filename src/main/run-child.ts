@@ -1,4 +1,4 @@
-import { idleWorkerBytes } from '../rows/pipeline/memory-budget.ts';
+import { idleWorkerBytes } from '../service/admission/memory-budget.ts';
 import type { ClaimedRun } from '../state/store/claims.ts';
 import { openDatabase } from '../state/store/database.ts';
 import { RunStatements } from '../state/store/run-statements.ts';
@@ -11,7 +11,7 @@ import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels } from './models.ts';
 import { policyOf } from './policy.ts';
-import { growYoungGeneration } from './tune-garbage-collection.ts';
+import { growYoungGeneration } from '../service/admission/tune-garbage-collection.ts';
 
 /** One run needs few: its writes and its log. Its worker sends the heartbeat. */
 const maxConnections = 4;

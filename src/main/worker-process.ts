@@ -1,35 +1,27 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { hostname } from 'node:os';
+import { Admission } from '../service/admission/admission.ts';
+import { watchBuffers } from '../service/admission/buffer-watch.ts';
+import { idleWorkerBytes } from '../service/admission/memory-budget.ts';
 import { describeInterval } from '../foundation/domain/time.ts';
-import {
-  idleWorkerBytes,
-  largeRowCopies,
-  smallPlaces,
-  smallRunBytes,
-} from '../rows/pipeline/memory-budget.ts';
-import { ReadingTurns } from '../rows/pipeline/reading-turns.ts';
 import { openConsumer } from '../state/queue/consumer.ts';
 import { RunStatements } from '../state/store/run-statements.ts';
 import { addWorkerSeconds } from '../state/store/worker-seconds.ts';
 import { removeWorker, reportWorker } from '../state/store/workers.ts';
 import type { Metrics } from '../foundation/telemetry/metrics.ts';
-import { Crowd } from '../service/use-cases/runs/crowd.ts';
 import { WorkGuard } from '../service/use-cases/work-guard.ts';
 import type { AttemptReport } from '../service/worker/attempt-report.ts';
-import { CpuUse, processCpuMs } from '../service/worker/cpu-use.ts';
-import type { ExecutorOptions } from '../service/worker/execute-run.ts';
-import { createHandlers } from '../service/worker/handlers.ts';
+import {
+  createHandlers,
+  type HandlerOptions,
+  type WorkerReports,
+} from '../service/worker/handlers.ts';
 import { LeaseKeeper } from '../service/worker/lease-keeper.ts';
-import { MemoryGate } from '../service/worker/memory-gate.ts';
 import { NotificationCourier } from '../service/worker/notification-courier.ts';
 import { Parking } from '../service/worker/parking.ts';
-import { RunPlaces } from '../service/worker/run-places.ts';
-import { WorkClock } from '../service/worker/work-clock.ts';
-import { watchBuffers } from './buffer-watch.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
-import { CpuPressure } from './cpu-pressure.ts';
 import type { Foundation } from './foundation.ts';
 import { logAttempt } from './log-attempt.ts';
 import { joinSources } from './models.ts';
@@ -38,12 +30,8 @@ import { previewsOf } from './preview-rows.ts';
 import { findQueueFault } from './readiness.ts';
 import { checkRowLimit } from './row-limit.ts';
 import type { Part } from './run-process.ts';
-import { freeBuffers, growForSmallRuns, growYoungGeneration } from './tune-garbage-collection.ts';
 
 const mebibyte = 1024 ** 2;
-
-/** The buffers of rows of this size are freed before the next large row is read. */
-const freedAtOnceBytes = 8 * mebibyte;
 
 /** How often a worker reports that it is up and checks the recurring jobs. */
 const reportEveryMs = 3_000;
@@ -57,57 +45,106 @@ const keepConnectionMs = 5_000;
  * @throws StartError if WORKER_MEMORY_MB is too small for MAX_ROW_MIB
  */
 export async function startWorker(foundation: Foundation): Promise<Part> {
-  const { config, context, databases, db, logger, metrics, producer, queues } = foundation;
+  const { config, context, db, logger, metrics, producer, queues } = foundation;
   checkRowLimit(config);
-  const memoryBytes = config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes;
-  const places = smallPlaces(memoryBytes, config.WORKER_SMALL_RUNS);
-  const memory = new MemoryGate(memoryBytes, places * smallRunBytes);
-  const limits = {
-    keepConnectionMs,
-    holdRow: async (bytes: number, signal: AbortSignal) => {
-      const giveBack = await memory.grow(bytes * largeRowCopies, signal);
-      return () => {
-        if (bytes >= freedAtOnceBytes) freeBuffers();
-        giveBack();
-      };
-    },
-  };
-  const { models } = foundation;
-  const sourceOf = joinSources(config, models, databases.sourceUrl, limits, (model) =>
-    metrics.source.settleLooks.inc({ model }),
-  );
   const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
+  const stopping = new AbortController();
+  // Each small run that rests listens. Node warns from eleven listeners on.
+  setMaxListeners(0, stopping.signal);
+  const admission = new Admission({
+    memoryBytes: config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes,
+    slots: config.WORKER_CONCURRENCY,
+    smallRuns: config.WORKER_SMALL_RUNS,
+    memoryOf: (...run) => executor.connectors.memoryOf(...run),
+    stopping: stopping.signal,
+  });
   const leases = new LeaseKeeper({
     db,
     leaseMs: context.policy.leaseMs,
     onError: (error) => logger.warn({ err: error }, 'leases could not be renewed'),
   });
-  const endWatch = watchBuffers();
-  const stopping = new AbortController();
-  // Each small run that rests listens. Node warns from eleven listeners on.
-  setMaxListeners(0, stopping.signal);
-  const pressure = new CpuPressure();
-  const crowd = new Crowd(
-    () => pressure.isPressed(),
-    () => performance.now(),
-  );
-  const cpuUse = new CpuUse(processCpuMs, () => performance.now());
-  const turns = new ReadingTurns({
-    isCrowding: (id) => crowd.isCrowding(id),
-    mustRest: (id) => cpuUse.isAboveMean(id, crowd.companyOf(id)),
-    restShare: () => pressure.rest,
-    cpuMs: processCpuMs,
+  const executor = openExecutor(foundation, admission, leases, workerId, stopping.signal);
+  const courier = openCourier(foundation);
+  const parking = new Parking({
+    ...{ db, workerId, leaseMs: context.policy.leaseMs },
+    sourceOf: executor.connectors.sourceOf,
+    onAwake: () => handlers['dispatch-runs']({}),
+    onError: (error) => logger.warn({ err: error }, 'parked runs could not be written'),
   });
-  const executor: ExecutorOptions = {
+  const { sampleRows } = previewsOf(
+    config,
+    foundation.models,
+    foundation.databases.sourceUrl,
     context,
-    memoryBytes,
-    turns,
-    stopping: stopping.signal,
+  );
+  const reports = reportsTo(foundation);
+  const handlers = createHandlers({
+    ...{ producer, executor, admission, parking, courier, sampleRows, reports },
+  });
+  const endWatch = watchBuffers();
+  const endReports = await startReporting(foundation, admission, workerId);
+  const { slots, smallRuns } = admission.room();
+  const consumer = openConsumer(queues, handlers, {
+    runConcurrency: slots,
+    takesSmallRuns: smallRuns > 0,
+    onError: (error) => logger.warn({ err: error }, 'the queue reported an error'),
+    onJobFailed: (job, error) => {
+      metrics.jobsFailed.inc({ handler: job });
+      logger.warn({ err: error, job }, 'a job failed');
+    },
+  });
+  logger.info({ worker: workerId, concurrency: slots, smallRuns }, 'worker started');
+  return {
+    async close() {
+      endReports();
+      endWatch();
+      admission.close();
+      stopping.abort();
+      leases.releaseAll();
+      const woken = parking.close().catch(() => {});
+      await consumer.close();
+      await admission.ended();
+      await woken;
+      await courier.close();
+      await executor.guard.close().catch(() => {});
+      leases.close();
+      await storeWork(foundation, admission).catch(() => {});
+      await removeWorker(db, workerId).catch(() => {});
+    },
+  };
+}
+
+/** What executes runs. */
+function openExecutor(
+  foundation: Foundation,
+  admission: Admission,
+  leases: LeaseKeeper,
+  workerId: string,
+  stopping: AbortSignal,
+): HandlerOptions['executor'] {
+  const { config, context, databases, db, logger, metrics, models } = foundation;
+  const limits = {
+    keepConnectionMs,
+    holdRow: (bytes: number, signal: AbortSignal) => admission.holdRow(bytes, signal),
+  };
+  const sourceOf = joinSources(config, models, databases.sourceUrl, limits, (model) =>
+    metrics.source.settleLooks.inc({ model }),
+  );
+  return {
+    context,
+    memoryBytes: admission.memory.totalBytes,
+    stopping,
     connectors: joinConnectors(sourceOf, destinationContextOf(config), context.secrets),
     leases,
     statements: new RunStatements(db, context.policy.leaseMs),
     workerId,
     program: childProgramOf(foundation),
+    guard: new WorkGuard(db, ({ kind, id }) =>
+      logger.error(
+        { work: kind, id },
+        'work was set aside: three processes died during it. Fix the cause, then run `sluice work retry`',
+      ),
+    ),
     onError: (error, run) => {
       logger.warn({ err: error, run: run.runId, export: run.exportId }, 'an attempt failed');
     },
@@ -117,77 +154,52 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       logger.warn({ err: error, export: exportId }, what);
     },
   };
-  Object.assign(metrics.reservedMemory, {
-    collect: () => metrics.reservedMemory.set(memory.usedBytes),
-  });
-  const courier = new NotificationCourier({
+}
+
+function openCourier({ config, context, logger, metrics }: Foundation): NotificationCourier {
+  return new NotificationCourier({
     context,
     sender: openNotifications(config),
     onSent: (kind, { delivered }) =>
       metrics.notifications.inc({ kind, result: delivered ? 'delivered' : 'failed' }),
     onError: (error) => logger.warn({ err: error }, 'a notification could not be recorded'),
   });
-  const guard = new WorkGuard(db, ({ kind, id }) =>
-    logger.error(
-      { work: kind, id },
-      'work was set aside: three processes died during it. Fix the cause, then run `sluice work retry`',
-    ),
-  );
-  const workClock = new WorkClock();
-  const storeWork = async () => {
-    const spent = workClock.take();
-    await addWorkerSeconds(db, spent).catch((error: unknown) => {
-      workClock.giveBack(spent);
-      throw error;
-    });
-  };
-  const parking = new Parking({
-    db,
-    leaseMs: context.policy.leaseMs,
-    workerId,
-    sourceOf,
-    onAwake: () => handlers['dispatch-runs']({}),
-    onError: (error) => logger.warn({ err: error }, 'parked runs could not be written'),
-  });
-  // Its share is what large runs leave; without those there may be memory for more.
-  const runPlaces = new RunPlaces(config.WORKER_SMALL_RUNS);
-  const handlers = createHandlers({
-    places: runPlaces,
-    onRunError: (error) => {
-      metrics.jobsFailed.inc({ handler: 'execute-small-run' });
-      logger.warn({ err: error, job: 'execute-small-run' }, 'a job failed');
-    },
-    workClock,
-    guard,
-    cpuUse,
-    turns,
-    courier,
-    context,
-    producer,
-    executor,
-    crowd,
-    parking,
-    memory,
-    sampleRows: previewsOf(config, foundation.models, foundation.databases.sourceUrl, context)
-      .sampleRows,
-    onSampleError: (error) => logger.warn({ err: error }, 'a sample job failed'),
-    onSmallRuns: growForSmallRuns,
-    onLargeRun: growYoungGeneration,
-    onAttemptEnd: (attempt, seconds) => {
+}
+
+function reportsTo({ logger, metrics }: Foundation): WorkerReports {
+  return {
+    attemptEnded(attempt, seconds) {
       countAttempt(metrics, attempt, seconds);
       logAttempt(logger, attempt, seconds);
     },
-    onRunsMade: (by, runs) => metrics.runsMade.inc({ by }, runs),
-    onScheduleError: (error, exportId) =>
+    runFailed(error) {
+      metrics.jobsFailed.inc({ handler: 'execute-small-run' });
+      logger.warn({ err: error, job: 'execute-small-run' }, 'a job failed');
+    },
+    runsMade: (by, runs) => metrics.runsMade.inc({ by }, runs),
+    scheduleFailed: (error, exportId) =>
       logger.error({ err: error, export: exportId }, 'a schedule cannot be planned'),
-    onOffboarded: (offboarding) => logger.info({ offboarding }, 'a tenant was deleted'),
-    onOffboardingError: (error) => logger.warn({ err: error }, 'a tenant could not be deleted yet'),
-  });
+    sampleFailed: (error) => logger.warn({ err: error }, 'a sample job failed'),
+    offboarded: (offboarding) => logger.info({ offboarding }, 'a tenant was deleted'),
+    offboardingFailed: (error) => logger.warn({ err: error }, 'a tenant could not be deleted yet'),
+  };
+}
 
+/** Reports now and every few seconds that the worker is up, and checks the recurring jobs. @returns ends it */
+async function startReporting(
+  foundation: Foundation,
+  admission: Admission,
+  workerId: string,
+): Promise<() => void> {
+  const { db, logger, metrics, producer, queues } = foundation;
+  Object.assign(metrics.reservedMemory, {
+    collect: () => metrics.reservedMemory.set(admission.room().usedBytes),
+  });
   let lastFault: string | null = null;
   const report = async () => {
-    await reportWorker(db, workerId, config.WORKER_CONCURRENCY, places);
-    await storeWork();
+    const { slots, smallRuns } = admission.room();
+    await reportWorker(db, workerId, slots, smallRuns);
+    await storeWork(foundation, admission);
     const fault = await findQueueFault(queues, producer);
     if (fault !== null && fault !== lastFault) logger.error(fault);
     lastFault = fault;
@@ -199,40 +211,16 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     );
   await tryReport();
   const reporting = setInterval(() => void tryReport(), reportEveryMs);
+  return () => clearInterval(reporting);
+}
 
-  const consumer = openConsumer(queues, handlers, {
-    runConcurrency: config.WORKER_CONCURRENCY,
-    takesSmallRuns: places > 0,
-    onError: (error) => logger.warn({ err: error }, 'the queue reported an error'),
-    onJobFailed: (job, error) => {
-      metrics.jobsFailed.inc({ handler: job });
-      logger.warn({ err: error, job }, 'a job failed');
-    },
+/** Adds the time that the worker has worked for each project. */
+async function storeWork({ db }: Foundation, { workClock }: Admission): Promise<void> {
+  const spent = workClock.take();
+  await addWorkerSeconds(db, spent).catch((error: unknown) => {
+    workClock.giveBack(spent);
+    throw error;
   });
-  logger.info(
-    { worker: workerId, concurrency: config.WORKER_CONCURRENCY, smallRuns: places },
-    'worker started',
-  );
-
-  return {
-    async close() {
-      clearInterval(reporting);
-      pressure.close();
-      endWatch();
-      memory.close();
-      stopping.abort();
-      leases.releaseAll();
-      const woken = parking.close().catch(() => {});
-      await consumer.close();
-      await runPlaces.ended();
-      await woken;
-      await courier.close();
-      await guard.close().catch(() => {});
-      leases.close();
-      await storeWork().catch(() => {});
-      await removeWorker(db, workerId).catch(() => {});
-    },
-  };
 }
 
 function countAttempt(metrics: Metrics, attempt: AttemptReport, seconds: number): void {

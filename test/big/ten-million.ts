@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parquetMetadata } from 'hyparquet';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
-import { readBackBytes } from '../../src/rows/pipeline/memory-budget.ts';
+import { readBackBytes } from '../../src/service/admission/memory-budget.ts';
 import { insertRuns } from '../../src/state/store/runs.ts';
 import { deployedMalloc } from '../support/deployed-malloc.ts';
 import {

@@ -111,6 +111,18 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByRole('cell', { name: 'Completed' }).first().waitFor();
   });
 
+  test('shows all times by one clock, with its zone', async () => {
+    const clock = page.getByLabel('Time zone of the page');
+    const interval = page.getByRole('rowheader').first();
+    expect(await interval.textContent()).toMatch(/:30 GMT\+5:30/);
+    await clock.selectOption('utc');
+    await expect.poll(() => interval.textContent()).toMatch(/:00 UTC/);
+    await page.reload();
+    await expect.poll(() => interval.textContent()).toMatch(/:00 UTC/);
+    await clock.selectOption('local');
+    await expect.poll(() => interval.textContent()).toMatch(/:30 GMT\+5:30/);
+  });
+
   test('shows the logs of a run, and only the levels asked for', async () => {
     await page.getByRole('rowheader').first().getByRole('link').click();
     const lines = page.getByRole('region', { name: 'Logs' }).getByRole('listitem');
@@ -177,6 +189,33 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByRole('link', { name: 'Events to acme' }).click();
     await page.getByText('4 intervals without data since').waitFor();
     expect(await page.getByText('up to date').count()).toBe(0);
+    await page.getByRole('link', { name: 'Exports' }).first().click();
+  });
+
+  test('an unpause offers what has no data, in numbers, and says what it leaves out', async () => {
+    await page.getByRole('button', { name: 'Unpause Events to acme' }).click();
+    const dialog = page.getByRole('dialog');
+    const without = dialog.getByLabel(/^Export 4 intervals without data/);
+    await without.waitFor();
+    await dialog.getByText('All of them are exported again now').waitFor();
+    await without.uncheck();
+    await dialog.getByText('4 intervals will stay without data until you export them.').waitFor();
+    await without.check();
+    await dialog.getByRole('button', { name: 'Unpause' }).click();
+    await page.getByText('Events to acme is unpaused. 4 runs started.').waitFor();
+    // Without rows in these hours, the backfill says what that means.
+    await page.getByRole('link', { name: 'Events to acme' }).click();
+    await page.getByRole('link', { name: 'Backfills' }).click();
+    await page.getByText(/4 of 4 runs.* · the source has no rows in these intervals/).waitFor();
+    await expect
+      .poll(() => page.getByText(/intervals? without data/).count(), { timeout: 20_000 })
+      .toBe(0);
+    await page.getByRole('link', { name: 'Charts' }).click();
+    await page.getByText('Delivery delay', { exact: true }).first().waitFor();
+    await page
+      .getByText(/waited [\d.]+ s, ran [\d.]+ s/)
+      .first()
+      .waitFor();
     await page.getByRole('link', { name: 'Exports' }).first().click();
   });
 

@@ -74,11 +74,15 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await blocker.getByText('2 intervals not exported: the run failed').waitFor();
     await expectToBeAccessible(page);
     await blocker.getByRole('button', { name: 'Export 2 intervals again' }).click();
-    await page.getByText('A backfill of these intervals has started.').waitFor();
+    await page.getByText('2 intervals are exported again.').waitFor();
     const { results } = (await client.get(`${exportsPath}/${id}/backfills`)).body;
     expect(results).toHaveLength(1);
     expect(results[0]).toMatchObject({ total_runs: 2, reprocess: 'failed' });
-    await client.post(`${exportsPath}/${id}/backfills/${results[0]?.id}/cancel`);
+    // The message itself can take it back.
+    await page.getByRole('status').getByRole('button', { name: 'Cancel' }).click();
+    await page.getByText('Cancelled.').waitFor();
+    const path = `${exportsPath}/${id}/backfills/${results[0]?.id}`;
+    expect((await client.get(path)).body.status).toBe('Cancelled');
 
     await open('/runs');
     await blocker.getByRole('button', { name: 'Accept as it is' }).click();
@@ -92,17 +96,22 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     expect(JSON.stringify(activity)).toContain('the source had no data');
   });
 
-  test('retries the run of a single interval', async () => {
+  test('exports a single interval again', async () => {
     await site.query(failNextTick, [id]);
     await open('/runs');
     const blocker = page.getByRole('region', { name: 'What holds the export back' });
     await blocker.getByText('1 interval not exported: the run failed').waitFor();
     await blocker.getByRole('button', { name: 'Export again' }).click();
-    await page.getByText('A new run of the interval is queued.').waitFor();
-    const { results } = (await client.get(`${exportsPath}/${id}/runs?status=Starting`)).body;
-    expect(results).toHaveLength(1);
-    await expect.poll(() => blocker.count()).toBe(0);
-    await client.post(`${exportsPath}/${id}/runs/${results[0]?.id}/cancel`);
+    await page.getByText('1 interval is exported again.').waitFor();
+    const { results } = (await client.get(`${exportsPath}/${id}/backfills`)).body;
+    expect(results[0]).toMatchObject({ status: 'Running', total_runs: 1 });
+    await client.post(`${exportsPath}/${id}/backfills/${results[0]?.id}/cancel`);
+    // As if its run had begun before.
+    await site.query(
+      `update runs set status = 'Cancelled' where export_id = $1 and status = 'Failed'
+          and data_interval_start = date_trunc('hour', now()) - interval '3 hours'`,
+      [id],
+    );
   });
 
   test('shows coverage as a grid; a range of cells, dragged or by keys, becomes a backfill', async () => {
@@ -124,11 +133,18 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
 
     const { missing } = (await client.get(`${exportsPath}/${id}`)).body;
     const { count } = missing as { count: number };
-    await button(`Retry all without data (${count})`).click();
-    expect(await page.getByLabel('Intervals').inputValue()).toBe('failed');
-    await button('Preview').click();
-    await page.getByRole('button', { name: /^Start \d+ runs?$/ }).waitFor();
+    // One click: exactly the intervals without data, although others of the range were never asked for.
+    await page
+      .getByText(`${count} ${count === 1 ? 'interval' : 'intervals'} without data`)
+      .last()
+      .waitFor();
+    const coverage = page.getByRole('region', { name: 'Coverage of the export' });
+    await coverage.getByRole('button', { name: /^Export (\d+ intervals )?again$/ }).click();
+    await page.getByText(/(is|are) exported again\.$/).waitFor();
     await expectToBeAccessible(page);
+    const [begun] = (await client.get(`${exportsPath}/${id}/backfills`)).body.results;
+    expect(begun).toMatchObject({ reprocess: 'missing', status: 'Running' });
+    await client.post(`${exportsPath}/${id}/backfills/${begun?.id}/cancel`);
     // What the next tests expect is the hour before.
     const latest = `data_interval_start >= date_trunc('hour', now()) - interval '2 hours'`;
     await site.query(`delete from runs where ${latest}`);

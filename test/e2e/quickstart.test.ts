@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createApiClient } from '../support/api-client.ts';
+import { runCommands } from '../support/page-commands.ts';
 import { projectRoot, startProcess, startSluice } from '../support/processes.ts';
 import { until } from '../support/until.ts';
 
@@ -26,6 +27,15 @@ const curl = (() => {
 })();
 if (!curl) console.log("The README's calls are skipped: no curl.");
 
+const jq = (() => {
+  try {
+    return execFileSync('jq', ['--version'], { encoding: 'utf8' }).startsWith('jq');
+  } catch {
+    return false;
+  }
+})();
+if (!jq) console.log("The README's commands are skipped: no jq.");
+
 let dataDir: string;
 let env: Readonly<Record<string, string | undefined>>;
 /** The address of its S3, as the first quickstart printed it. */
@@ -39,7 +49,6 @@ beforeAll(async () => {
     DATABASE_URL: undefined,
     SOURCE_DATABASE_URL: undefined,
     REDIS_URL: undefined,
-    QUICKSTART_S3_ENDPOINT: undefined,
     ALLOWED_PRIVATE_ENDPOINTS: undefined,
   };
 });
@@ -80,6 +89,26 @@ async function makeReadmeCalls(address: string, key: string): Promise<string> {
     id ||= String(JSON.parse(output).id);
   }
   return id;
+}
+
+/** Runs the README's two blocks of the command line, on the installation of the quickstart, as a person would. */
+async function runReadmeCommands(address: string, key: string): Promise<string> {
+  const readme = await readFile(path.join(projectRoot, 'README.md'), 'utf8');
+  const blocks = [...readme.matchAll(/```sh\n((?:npx sluice|export SLUICE_URL)[\s\S]*?)```/g)];
+  expect(blocks).toHaveLength(2);
+  const script = blocks.map(([, block = '']) => block).join('\n');
+  const cwd = await mkdtemp(path.join(tmpdir(), 'sluice-readme-'));
+  onTestFinished(() => rm(cwd, { recursive: true, force: true }));
+  const commands = script
+    .replaceAll('npx sluice', 'sluice')
+    .replaceAll('http://127.0.0.1:8000', address);
+  const { code, output } = await runCommands(commands, {
+    cwd,
+    env: { ...env, KEY: key },
+    bin: cwd,
+  });
+  expect(code, output).toBe(0);
+  return output;
 }
 
 describe('a quickstart, then the service, then the quickstart again, on one data folder', () => {
@@ -161,6 +190,12 @@ describe('a quickstart, then the service, then the quickstart again, on one data
       // The last hour may have begun a moment ago, and have no rows.
       const counts = runs.map(({ records_completed: rows }) => Number(rows));
       expect(Math.max(...counts)).toBeGreaterThan(0);
+      if (jq) {
+        const output = await runReadmeCommands(ready.replace('ready ', ''), key);
+        expect(output).toMatch(
+          /^Backfill .*: Completed, 6 of 6 runs done, [\d,]+ rows?, [\d,]+ bytes\./m,
+        );
+      }
     }
     const verify = startSluice('clients/cli/sluice.js', ['verify'], { env });
     expect((await verify.waitForExit(60_000)).code, verify.output()).toBe(0);

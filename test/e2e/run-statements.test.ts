@@ -2,6 +2,8 @@ import { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createS3Export, insertEvents, projectPath } from '../support/exported-events.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
+import { createTenant } from '../support/tenants.ts';
+import { openTestPool } from '../support/run-side.ts';
 import { type OwnPostgres, startOwnPostgres } from '../support/postgres-server.ts';
 import { ownRedisAvailable } from '../support/redis.ts';
 import { createEvents } from '../support/source-tables.ts';
@@ -23,6 +25,9 @@ const bars = {
   '1,000 rows to NoOp': { ours: 14, source: 9 },
   '1,000 rows to S3': { ours: 12, source: 9 },
 } as const;
+
+/** The same for two exports of each of eight organizations, with the statements of what asks for their backfills. */
+const mixedBars = { cold: 8, warm: 6 } as const;
 
 /** Of each kind: one backfill of as many hours. */
 const runs = 20;
@@ -89,16 +94,15 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
     return callsPerRun(during, ticksIn(during), new Map(), 0);
   }
 
-  async function createNoOpExport(): Promise<string> {
-    const { status, text, body } = await installation.client.post(
-      `${projectPath(installation)}/batch_exports/`,
-      {
-        name: 'Events to nowhere',
-        interval: 'hour',
-        end_at: '2024-12-31T00:00:00Z',
-        destination: { type: 'NoOp', config: {} },
-      },
-    );
+  async function createNoOpExport(
+    owner: Pick<Installation, 'client' | 'tenant'> = installation,
+  ): Promise<string> {
+    const { status, text, body } = await owner.client.post(`${projectPath(owner)}/batch_exports/`, {
+      name: 'Events to nowhere',
+      interval: 'hour',
+      end_at: '2024-12-31T00:00:00Z',
+      destination: { type: 'NoOp', config: {} },
+    });
     expect(status, text).toBe(201);
     return body.id;
   }
@@ -106,9 +110,10 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
   async function backfill(
     exportId: string,
     range: { readonly start: string; readonly end: string },
+    owner: Pick<Installation, 'client' | 'tenant'> = installation,
   ): Promise<void> {
-    const path = `${projectPath(installation)}/batch_exports/${exportId}/backfill/`;
-    const { status, text, body } = await installation.client.post(path, {
+    const path = `${projectPath(owner)}/batch_exports/${exportId}/backfill/`;
+    const { status, text, body } = await owner.client.post(path, {
       start_at: range.start,
       end_at: range.end,
     });
@@ -122,6 +127,41 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
       { timeoutMs: 60_000, message: 'the backfill has ended' },
     );
   }
+
+  test('many organizations, of exports that never ran and then of the same ones', async () => {
+    await rows.query('truncate events');
+    const db = openTestPool(postgres.url, 2);
+    const owners = await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        const tenant = await createTenant(db);
+        return { tenant, client: installation.client.withKey(tenant.key) };
+      }),
+    ).finally(() => db.close());
+    const made: { readonly owner: (typeof owners)[number]; readonly id: string }[] = [];
+    for (const owner of [...owners, ...owners]) {
+      made.push({ owner, id: await createNoOpExport(owner) });
+    }
+    const hours = {
+      cold: { start: '2024-03-01T00:00:00Z', end: '2024-03-01T10:00:00Z' },
+      warm: { start: '2024-03-01T10:00:00Z', end: '2024-03-01T20:00:00Z' },
+    } as const;
+    for (const time of ['cold', 'warm'] as const) {
+      const [oursBefore, sourceBefore] = [await ours.read(), await source.read()];
+      await Promise.all(made.map(({ owner, id }) => backfill(id, hours[time], owner)));
+      const own = callsBetween(oursBefore, await ours.read());
+      const read = callsBetween(sourceBefore, await source.read());
+      const count = made.length * 10;
+      const perRun = callsPerRun(own, count, idle, ticksIn(own));
+      const readPerRun = callsPerRun(read, count, new Map(), 0);
+      const shown = [
+        describeCalls(`of our tables, ${time}`, perRun),
+        describeCalls('of the source session', readPerRun),
+      ].join('\n');
+      expect(sumCalls(perRun) + sumCalls(readPerRun), shown).toBeLessThanOrEqual(mixedBars[time]);
+    }
+    const large = await installation.pool.query('select 1 from runs where not small limit 1');
+    expect(large.rowCount, 'runs of exports that never ran are small').toBe(0);
+  });
 
   const toS3 = () => createS3Export(installation);
   const kinds = [

@@ -52,6 +52,11 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     await page.getByLabel('Plugin').selectOption({ label: plugin });
     await page.getByLabel('Name', { exact: true }).fill(name);
     await fill();
+    // Whether it is enabled is asked, so that no step is taken for one that masks.
+    await button('Create step').click();
+    await page.getByText('Choose one.').waitFor();
+    await page.getByText('No export of the project applies the chain').waitFor();
+    await page.getByLabel('Enabled').selectOption('no');
     await button('Create step').click();
     await page.getByRole('link', { name, exact: true }).waitFor();
   }
@@ -255,6 +260,20 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
       { timeoutMs: 30_000, message: 'the run has completed' },
     );
   }
+
+  test('says which exports apply the chain, and a new export asks whether it does', async () => {
+    await place('Transformations').click();
+    await page.getByText('Applied by 1 of 1 export: Events to acme.').waitFor();
+    await place('Exports').click();
+    await page.getByRole('link', { name: 'New export' }).first().click();
+    const asked = page.getByLabel('Apply transformations');
+    await asked.waitFor();
+    expect(await asked.inputValue()).toBe('');
+    await button('Create export').click();
+    await page.getByText('Choose whether the steps apply.').first().waitFor();
+    await page.getByRole('link', { name: 'Discard' }).click();
+    await place('Transformations').click();
+  });
 
   test('deletes a step after a question', async () => {
     await button('Delete Hash users').click();

@@ -107,6 +107,12 @@ describe('organizations, projects and keys', () => {
       expires_at: '2124-01-01T00:00:00.000000Z',
     });
 
+    const late = await sluice(
+      ...['keys', 'create', '--organization', id, '--scopes', '*', '--name', 'late'],
+      ...['--expires-at', '2024-01-01'],
+    );
+    expect([late.code, late.output]).toEqual([1, expect.stringContaining('is in the past')]);
+
     const db = openDatabase({
       connectionString: database.url,
       applicationName: 'cli-test',

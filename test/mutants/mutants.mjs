@@ -28,17 +28,17 @@ export const mutants = [
   },
   {
     name: 'scheduling: one tenant may have every slot',
-    file: 'src/service/scheduling/fairness.ts',
+    file: 'src/service/admission/fairness.ts',
     find: 'capacity >= sharedFrom ? capacity - 1',
     replace: 'capacity >= sharedFrom ? capacity',
-    test: 'test/unit/scheduling/fairness.test.ts',
+    test: 'test/unit/admission/fairness.test.ts',
   },
   {
     name: 'scheduling: backfills go before live runs',
-    file: 'src/service/scheduling/fairness.ts',
+    file: 'src/service/admission/fairness.ts',
     find: 'Number(a.backfillId !== null) - Number(b.backfillId !== null) ||',
     replace: 'Number(b.backfillId !== null) - Number(a.backfillId !== null) ||',
-    test: 'test/unit/scheduling/fairness.test.ts',
+    test: 'test/unit/admission/fairness.test.ts',
   },
   {
     name: 'scheduling: intervals after the end of the window count as missed',

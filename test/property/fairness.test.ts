@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { QueuedRun } from '../../src/foundation/domain/run.ts';
-import { pickFair } from '../../src/service/scheduling/fairness.ts';
+import { pickFair } from '../../src/service/admission/fairness.ts';
 
 const runs = { numRuns: 300 };
 

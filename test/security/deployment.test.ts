@@ -28,7 +28,7 @@ describe('docker compose', () => {
 
   test('gives the API and the workers every setting that is theirs', () => {
     // The image sets NODE_ENV.
-    const notForContainers = /^(QUICKSTART_|SLUICE_DATA_DIR$|NODE_ENV$)/;
+    const notForContainers = /^(SLUICE_DATA_DIR$|NODE_ENV$)/;
     const wanted = Object.keys(settings).filter((name) => !notForContainers.test(name));
     const given = new Set([...settingsOf('api'), ...settingsOf('worker')]);
     expect([...given].toSorted()).toEqual(wanted.toSorted());
@@ -47,6 +47,7 @@ describe('docker compose', () => {
         'AUTO_MIGRATE',
         'DATABASE_DIRECT_URL',
         'DATABASE_URL',
+        'MODELS_FILE',
         'REDIS_URL',
         'SOURCE_DATABASE_URL',
       ].toSorted(),
@@ -119,5 +120,4 @@ test('without its S3 server the quickstart says what to install', () => {
     { encoding: 'utf8' },
   );
   expect(stdout).toMatch(/^StartError .*npm ci without --omit=dev/);
-  expect(stdout).toContain('QUICKSTART_S3_ENDPOINT');
 });

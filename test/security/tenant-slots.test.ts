@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { reportWorker } from '../../src/state/store/workers.ts';
-import { Crowd } from '../../src/service/use-cases/runs/crowd.ts';
-import { dispatchRuns } from '../../src/service/use-cases/runs/dispatch-runs.ts';
+import { Admission, type ComingRun } from '../../src/service/admission/admission.ts';
+import { Crowd } from '../../src/service/admission/crowd.ts';
+import { dispatchRuns } from '../../src/service/admission/dispatch-runs.ts';
+import type { AttemptReport } from '../../src/service/worker/attempt-report.ts';
 import { createHandlers, type HandlerOptions } from '../../src/service/worker/handlers.ts';
-import { MemoryGate } from '../../src/service/worker/memory-gate.ts';
-import { RunPlaces } from '../../src/service/worker/run-places.ts';
-import { WorkClock } from '../../src/service/worker/work-clock.ts';
 import { RunStatements } from '../../src/state/store/run-statements.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../support/run-side.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
@@ -160,27 +159,32 @@ it('while the processors have too much to do, a tenant beside others gets one of
   expect(await dispatch(crowd)).toHaveLength(2);
 });
 
-it("small runs wait for their organization's turn, and every run counts as its use of the worker", async () => {
+it('every run asks to be admitted, and counts as its use of the worker', async () => {
   await addExports(2);
   const [first = '', second = ''] = await waitingRuns();
   await side.db.query('update outbox set small = true where run_id = $1', [first]);
-  const seen: string[] = [];
-  const places = new RunPlaces(2);
+  const left: string[] = [];
+  const admission = new Admission({
+    memoryBytes: 2 ** 30,
+    slots: 4,
+    smallRuns: 2,
+    memoryOf: () => 2 ** 20,
+    stopping: new AbortController().signal,
+  });
+  const entered: ComingRun[] = [];
+  const enter = admission.enter.bind(admission);
+  admission.enter = (run) => {
+    entered.push(run);
+    return enter(run);
+  };
   const handlers = createHandlers({
-    context: side.context,
-    crowd: new Crowd(
-      () => false,
-      () => 0,
-    ),
-    places,
-    onRunError(error: unknown) {
-      throw error;
+    admission,
+    reports: {
+      runFailed(error: unknown) {
+        throw error;
+      },
+      attemptEnded: ({ end }: AttemptReport) => left.push(end),
     },
-    onSmallRuns() {},
-    onLargeRun: () => seen.push('large'),
-    onAttemptEnd() {},
-    workClock: new WorkClock(),
-    memory: new MemoryGate(2 ** 30, 2 ** 28),
     parking: {
       async settle(runId: string) {
         // Another worker is faster, so the run is not executed here.
@@ -188,33 +192,25 @@ it("small runs wait for their organization's turn, and every run counts as its u
         return { settlement: null };
       },
     },
-    turns: {
-      async execute(organizationId: string, _: AbortSignal, run: () => Promise<unknown>) {
-        seen.push(`turn of ${organizationId}`);
-        return run();
-      },
-    },
-    cpuUse: {
-      begin(organizationId: string) {
-        seen.push(`begin ${organizationId}`);
-        return () => seen.push(`end ${organizationId}`);
-      },
-    },
     executor: {
       context: side.context,
       statements: new RunStatements(side.db, 60_000),
       workerId: 'one',
-      memoryBytes: 2 ** 30,
-      stopping: new AbortController().signal,
-      connectors: { memoryOf: () => 2 ** 20 },
+      connectors: {},
     },
   } as unknown as HandlerOptions);
-  const id = side.tenant.organizationId;
   await handlers['execute-small-run']({ runId: first });
-  await places.ended();
+  await admission.ended();
   await handlers['execute-run']({ runId: second });
-  const [begin, end] = [`begin ${id}`, `end ${id}`];
-  expect(seen).toEqual([`turn of ${id}`, begin, end, begin, 'large', end]);
+  const organizationId = side.tenant.organizationId;
+  expect(entered).toMatchObject([
+    { organizationId, small: true },
+    { organizationId, small: false },
+  ]);
+  expect(left).toEqual(['skipped', 'skipped']);
+  expect([...admission.workClock.take().keys()]).toEqual([side.teamId]);
+  expect(admission.room().usedBytes).toBe(0);
+  admission.close();
 });
 
 async function waitingRuns(): Promise<string[]> {

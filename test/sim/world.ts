@@ -26,7 +26,7 @@ import { updateExport } from '../../src/service/use-cases/exports/update-export.
 import { applyRetention } from '../../src/service/use-cases/installation/apply-retention.ts';
 import { cancelRun } from '../../src/service/use-cases/runs/cancel-work.ts';
 import { decideTicks } from '../../src/service/use-cases/runs/decide-ticks.ts';
-import { dispatchRuns } from '../../src/service/use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns } from '../../src/service/admission/dispatch-runs.ts';
 import { recordFault, releaseRun } from '../../src/service/use-cases/runs/finish-run.ts';
 import { lookBack } from '../../src/service/use-cases/runs/look-back.ts';
 import { SlowExports } from '../../src/service/use-cases/runs/slow-exports.ts';
@@ -111,6 +111,7 @@ const hourMs = 3_600_000;
 const rules: ExportRules = {
   models: [],
   destinationTypes: ['NoOp'],
+  keyIdProperty: () => null,
   encloseConfig: (_type, config) => config,
   checkDestination: (_type, config) => ({ config, problems: [] }),
   placeOf: () => 'nowhere',
@@ -150,6 +151,10 @@ export async function createWorld(
       pausedReason: null,
       startAt: null,
       endAt: null,
+      healForHours: 168,
+      deadlineMinutes: null,
+      deadlineAt: null,
+      warnMinutes: null,
       freshnessMinutes: null,
       schedule,
     });
@@ -289,7 +294,9 @@ async function edit(world: World, action: Edit): Promise<void> {
       return;
     case 'unpause': {
       const { backfill } = action;
-      await unpauseExport(context, actor, id, { backfill }).catch(unlessRefused);
+      await unpauseExport(context, actor, id, { backfill, retryMissing: false }).catch(
+        unlessRefused,
+      );
       return;
     }
     case 'cadence':

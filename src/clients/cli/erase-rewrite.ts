@@ -40,8 +40,8 @@ export interface Rewrite extends Pick<OpenSearch, 'destination' | 'secrets'> {
 
 /** What `rewriteFound` has done, and what it cannot prove. */
 export interface Rewritten {
-  /** Intervals that had the value, and have not any more. */
-  readonly intervals: number;
+  /** Intervals that had the value, and have not any more, oldest first. */
+  readonly intervals: readonly DataInterval[];
   /** Intervals that could not be searched. */
   readonly doubtful: readonly DataInterval[];
   /** Intervals that may have files of a commit that was never recorded. */
@@ -103,7 +103,8 @@ export async function rewriteFound(rewrite: Rewrite): Promise<Rewritten> {
   // Also what ended meanwhile without a record.
   const left = await listUnfinishedCommits(db, exportId, since);
   const unrecorded = left.map(({ interval }) => interval);
-  return { intervals: had.size, doubtful, unrecorded, unasked };
+  const intervals = [...had.values()].toSorted((a, b) => a.start - b.start);
+  return { intervals, doubtful, unrecorded, unasked };
 }
 
 /**

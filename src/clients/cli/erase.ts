@@ -92,6 +92,7 @@ async function find(
 ): Promise<Searched> {
   const found: SearchedInterval[] = [];
   const doubtful: DataInterval[] = [];
+  const lacking: SearchedInterval[] = [];
   const files = new Set<string>();
   let searchedIntervals = 0;
   // No interval ends at or before its start.
@@ -102,8 +103,25 @@ async function find(
     if (searched.rows > 0) found.push(searched);
     // Of a whole export these may be millions.
     if (only !== null) for (const key of searched.files) files.add(key);
+    if (searched.lacksColumn) {
+      lacking.push(searched);
+      continue;
+    }
     if (searched.doubt !== null) doubtful.push(searched.interval);
     if (searched.rows === 0 && searched.doubt === null) continue;
+    deps.print(json ? JSON.stringify(viewOf(searched)) : lineOf(searched));
+  }
+  // The query can have changed: a column that other intervals have is in none of their rows.
+  const hasColumn = lacking.length < searchedIntervals;
+  if (hasColumn && lacking.length > 0 && only === null) {
+    const [first] = lacking;
+    const where = first ? `, such as ${describeInterval(first.interval)}` : '';
+    deps.terminal.err(
+      `${plural(lacking.length, 'interval')} have no column ${plain(wanted.column)} in their files${where}: nothing was searched there. If another column has the person there, search it too.\n`,
+    );
+  }
+  for (const searched of hasColumn ? [] : lacking) {
+    doubtful.push(searched.interval);
     deps.print(json ? JSON.stringify(viewOf(searched)) : lineOf(searched));
   }
   return { doubtful, found, files, searchedIntervals };
@@ -173,7 +191,10 @@ async function rewrite(
   const { countDeletedAgain } = await import('../../state/store/unfinished-commits.ts');
   const deletedAgain = await countDeletedAgain(db, options.export);
   const proof = describeProof(rewritten, after, search.hasMoved, deletedAgain);
-  const { doubtful, unrecorded } = rewritten;
+  const { doubtful, unrecorded, intervals } = rewritten;
+  if (!json) {
+    for (const interval of intervals) deps.print(`Rewritten: ${describeInterval(interval)}`);
+  }
   if (doubtful.length === 0 && unrecorded.length === 0) {
     if (!json) deps.print(proof);
     return;
@@ -197,9 +218,9 @@ function describeProof(
   const searched =
     after === null ? '' : ` of an interval that starts at ${toTimestamp(after)} or later`;
   const proven =
-    intervals === 0
+    intervals.length === 0
       ? `No current file${searched} has the key: nothing to rewrite.`
-      : `Proven: of ${plural(intervals, 'interval')}, none has the key in a current file, and the replaced files are deleted.`;
+      : `Proven: of ${plural(intervals.length, 'interval')}, none has the key in a current file, and the replaced files are deleted.`;
   return [
     proven,
     ...(unasked === null

@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { registerExports } from './api/exports.ts';
+import { registerRecords } from './api/records.ts';
 import { registerRuns } from './api/runs.ts';
 import { registerTasks } from './api/tasks.ts';
 import { registerCompletion } from './completion.ts';
@@ -35,7 +36,9 @@ export function createProgram(deps: CliDeps, version: string): Command {
       writeErr: (text) => deps.terminal.err(text),
     });
   program.commandsGroup(groups.api);
-  for (const register of [registerTasks, registerExports, registerRuns]) register(program, deps);
+  for (const register of [registerTasks, registerExports, registerRuns, registerRecords]) {
+    register(program, deps);
+  }
   program.commandsGroup(groups.here);
   for (const register of [
     registerDoctor,

@@ -17,6 +17,8 @@ export type Run = Schemas['BatchExportRun'];
 export type RunFiles = Listed<`${Exports}/{batch_export_id}/runs/{id}/files`>;
 export type RunStatus = Run['status'];
 export type BatchExport = Schemas['BatchExport'];
+/** What an unpause leaves out unless it asks for it. */
+export type UnpausePreview = Schemas['UnpausePreview'];
 export type Config = BatchExport['destination']['config'];
 export type Coverage = Schemas['Coverage'];
 export type Backfill = Schemas['Backfill'];
@@ -43,12 +45,16 @@ export type Capabilities = Schemas['Capabilities'];
 /** What one exported interval has, and how long its run took. */
 export type IntervalThroughput = Schemas['Throughput']['results'][number];
 export type Scope = Me['scopes'][number];
+/** The project's chain, and which exports apply it. */
+export type Chain = Listed<Steps>;
 /** A config of the project's transformation chain. */
 export type Step = Schemas['PipelineTransformationConfig'];
 export type Plugin = Schemas['Plugin'];
 /** Who is notified of changes. */
 export type NotificationTarget = Schemas['NotificationTarget'];
 /** An event for one target. */
+/** What became of the deadlines of an export. */
+export type DeliveryRecord = Schemas['DeliveryRecord'];
 export type Delivery = Schemas['NotificationDelivery'];
 export type NotificationTest = Schemas['NotificationTest'];
 export type PluginField = Plugin['config_schema'][number];

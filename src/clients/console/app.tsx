@@ -18,6 +18,7 @@ import { Logo } from './parts/logo.tsx';
 import { Failure } from './parts/notice.tsx';
 import { ProjectSwitch } from './parts/project-switch.tsx';
 import { ServiceBanner } from './parts/service-banner.tsx';
+import { ClockSwitch } from './parts/time-text.tsx';
 import { hrefOf, type Route } from './route.ts';
 import {
   askForSession,
@@ -27,6 +28,7 @@ import {
   signOutOthers,
   storeSession,
 } from './session.ts';
+import { useAction } from './use-action.ts';
 import { useResource } from './use-resource.ts';
 import { useRoute } from './use-route.ts';
 
@@ -71,21 +73,28 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
   }, [key, project, session.project, onChange]);
   useFocusOnPage(route);
   const [message, setMessage] = useState<Message>({ id: 0, text: '' });
-  const say = useCallback((text: string) => setMessage(({ id }) => ({ id: id + 1, text })), []);
+  const say = useCallback<ConsoleContext['say']>(
+    (text, cancel) => setMessage(({ id }) => ({ id: id + 1, text, cancel })),
+    [],
+  );
   const client = useMemo(
     () => createClient(key, project, () => onSignOut('The API key is no longer accepted.')),
     [key, project, onSignOut],
   );
-  const description = useResource({
-    key: 'description',
+  const [needsDescription, setNeedsDescription] = useState(false);
+  const loadDescription = useCallback(() => setNeedsDescription(true), []);
+  const described = useResource({
+    key: `description ${needsDescription}`,
+    // Hundreds of kilobytes that only forms need.
     load: async (signal) => {
+      if (!needsDescription) return null;
       const [document, installation] = await Promise.all([
         client.describe(signal),
         client.getCapabilities(signal),
       ]);
       return readDescription(document, installation);
     },
-    pollMs: (data) => (data ? null : 10_000),
+    pollMs: (data) => (data || !needsDescription ? null : 10_000),
   });
   const me = useResource({
     key: 'me',
@@ -95,8 +104,8 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
   const granted = me.data?.scopes ?? null;
   const may = useCallback((scope: Scope) => granted?.includes(scope) ?? false, [granted]);
   const context = useMemo(
-    () => ({ client, description, me: me.data, granted, may, say }),
-    [client, description, me.data, granted, may, say],
+    () => ({ client, described, loadDescription, me: me.data, granted, may, say }),
+    [client, described, loadDescription, me.data, granted, may, say],
   );
   return (
     <ConsoleContext value={context}>
@@ -109,6 +118,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
           Sluice
         </a>
         <Places route={route} may={may} me={me.data} />
+        <ClockSwitch />
         <ProjectSwitch me={me.data} project={project} />
         <button
           type="button"
@@ -127,7 +137,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
         <Failure failure={me.failure} onRetry={me.reload} />
         <Page key={project} route={route} />
       </main>
-      <Toast message={message} />
+      <Toast message={message} say={say} />
     </ConsoleContext>
   );
 }
@@ -222,17 +232,39 @@ function Page({ route }: { route: Route }) {
 interface Message {
   readonly id: number;
   readonly text: string;
+  readonly cancel?: (() => Promise<void>) | undefined;
+}
+
+interface ToastProps {
+  readonly message: Message;
+  readonly say: ConsoleContext['say'];
 }
 
 /** The newest message; an animation hides it after a while. */
-function Toast({ message: { id, text } }: { message: Message }) {
+function Toast({ message: { id, text, cancel }, say }: ToastProps) {
   return (
     <div className="toasts" role="status" aria-live="polite">
       {text !== '' && (
-        <p className="toast" key={id}>
+        <p className={cancel ? 'toast has-button' : 'toast'} key={id}>
           {text}
+          {cancel && <CancelButton cancel={cancel} say={say} />}
         </p>
       )}
     </div>
+  );
+}
+
+function CancelButton({ cancel, say }: { cancel: () => Promise<void>; say: ToastProps['say'] }) {
+  const act = useAction(async () => {
+    await cancel();
+    say('Cancelled.');
+  });
+  return (
+    <>
+      <button type="button" className="small" disabled={act.busy} onClick={() => void act.run()}>
+        Cancel
+      </button>
+      {act.failure && <span> {act.failure.message}</span>}
+    </>
   );
 }

@@ -4,11 +4,13 @@ import type {
   BackfillPreview,
   BatchExport,
   Capabilities,
+  Chain,
   CheckStep,
   Config,
   Coverage,
   CursorPage,
   Delivery,
+  DeliveryRecord,
   Health,
   HealthCounts,
   IntervalThroughput,
@@ -32,6 +34,7 @@ import type {
   Step,
   StepChange,
   Trial,
+  UnpausePreview,
 } from './api-types.ts';
 import { readErrorBody } from './problems.ts';
 
@@ -80,7 +83,8 @@ export async function callApi<T>(key: string, path: string, call: Call = {}): Pr
     throw new ApiFailure(0, [{ code: 'error', detail, attr: null }], null);
   });
   const text = await response.text();
-  const answer = parseJson(text);
+  const isText = response.headers.get('content-type')?.startsWith('text/') === true;
+  const answer = isText ? text : parseJson(text);
   if (response.ok) return answer as T;
   const { problems, requestId } = readErrorBody(response.status, answer);
   throw new ApiFailure(response.status, problems, requestId);
@@ -132,6 +136,13 @@ export interface BackfillRequest {
   /** Default: keep. */
   readonly missing_rows?: Backfill['missing_rows'];
   readonly concurrency?: number;
+}
+
+export interface UnpauseRequest {
+  /** Export the intervals that were missed in the pause. */
+  readonly backfill: boolean;
+  /** Export the requested intervals that have no data. */
+  readonly retry_missing: boolean;
 }
 
 export interface AcceptRequest {
@@ -205,7 +216,9 @@ export function createClient(key: string, project: string, onRefused: () => void
       call<BatchExport>(`/${id}`, { method: 'PATCH', body }),
     deleteExport: (id: string) => call<null>(`/${id}`, { method: 'DELETE' }),
     pause: (id: string) => post<BatchExport>(`/${id}/pause`),
-    unpause: (id: string, backfill: boolean) => post<BatchExport>(`/${id}/unpause`, { backfill }),
+    previewUnpause: (id: string, signal: AbortSignal) =>
+      call<UnpausePreview>(`/${id}/unpause`, { method: 'POST', body: { dry_run: true }, signal }),
+    unpause: (id: string, wanted: UnpauseRequest) => post<BatchExport>(`/${id}/unpause`, wanted),
     listRuns: (id: string, { statuses, cursor }: RunFilter, signal: AbortSignal) =>
       call<CursorPage<Run>>(`/${id}/runs`, {
         query: { status: statuses, cursor, limit: runPageSize },
@@ -221,13 +234,6 @@ export function createClient(key: string, project: string, onRefused: () => void
     cancelRun: (id: string, runId: string) => post<object>(`/${id}/runs/${runId}/cancel`),
     retryRun: (id: string, runId: string, missingRows?: Backfill['missing_rows']) =>
       post<Run>(`/${id}/runs/${runId}/retry`, missingRows && { missing_rows: missingRows }),
-    /** The newest run of exactly this interval; null if there is none. */
-    findRunOf: async (id: string, { start, end }: { start: string; end: string }) => {
-      const page = await call<CursorPage<Run>>(`/${id}/runs`, {
-        query: { start, end, limit: 1, ordering: '-created_at' },
-      });
-      return page.results[0] ?? null;
-    },
     /** The blocker alone: the coverage of a single day. */
     findBlocker: (id: string, nowMs: number, signal: AbortSignal) =>
       call<Coverage>(`/${id}/coverage`, {
@@ -287,6 +293,10 @@ export function createClient(key: string, project: string, onRefused: () => void
         query: { before, limit },
         signal,
       }),
+    getDelivery: (id: string, window: string, signal: AbortSignal) =>
+      call<DeliveryRecord>(`/${id}/delivery`, { query: { window }, signal }),
+    getDeliveryCsv: (id: string, window: string) =>
+      call<string>(`/${id}/delivery`, { query: { window, format: 'csv' } }),
     listActivity: (id: string, offset: number, signal: AbortSignal) =>
       call<OffsetPage<Activity>>(`/${id}/activity`, {
         query: { limit: changesPageSize, offset },
@@ -312,8 +322,7 @@ export function createClient(key: string, project: string, onRefused: () => void
         query: { limit: 1_000 },
         signal,
       }),
-    listSteps: (signal: AbortSignal) =>
-      callChain<OffsetPage<Step>>('', { query: { limit: 1_000 }, signal }),
+    listSteps: (signal: AbortSignal) => callChain<Chain>('', { query: { limit: 1_000 }, signal }),
     getStep: (id: number, signal: AbortSignal) => callChain<Step>(`/${id}`, { signal }),
     createStep: (body: NewStep) => callChain<Step>('', { method: 'POST', body }),
     changeStep: (id: number, body: StepChange) =>

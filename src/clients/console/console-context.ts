@@ -1,4 +1,4 @@
-import { createContext, useContext } from 'react';
+import { createContext, useContext, useEffect } from 'react';
 import type { Me, Scope } from './api-types.ts';
 import type { Client } from './client.ts';
 import type { ApiDescription } from './form/openapi.ts';
@@ -7,15 +7,17 @@ import type { Resource } from './use-resource.ts';
 /** What every page needs after sign-in. */
 export interface ConsoleContext {
   readonly client: Client;
-  readonly description: Resource<ApiDescription>;
+  /** Use `useDescription`: it is loaded for the first page that needs it. */
+  readonly described: Resource<ApiDescription | null>;
+  readonly loadDescription: () => void;
   /** What the API says about the key; null until it has. */
   readonly me: Me | null;
   /** The scopes of the key; null until the API has said so. */
   readonly granted: readonly Scope[] | null;
   /** Whether the key is known to have the scope. */
   readonly may: (scope: Scope) => boolean;
-  /** Shows a message; screen readers read it. */
-  readonly say: (message: string) => void;
+  /** Shows a message; screen readers read it. With `cancel` it has a button for that, and stays longer. */
+  readonly say: (message: string, cancel?: () => Promise<void>) => void;
 }
 
 export const ConsoleContext = createContext<ConsoleContext | null>(null);
@@ -25,4 +27,11 @@ export function useConsole(): ConsoleContext {
   const context = useContext(ConsoleContext);
   if (!context) throw new Error('useConsole is used outside a signed-in app');
   return context;
+}
+
+/** What the API says of its fields, and what this installation has; loaded from the first use on. */
+export function useDescription(): Resource<ApiDescription | null> {
+  const { described, loadDescription } = useConsole();
+  useEffect(loadDescription, [loadDescription]);
+  return described;
 }

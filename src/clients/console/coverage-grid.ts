@@ -10,6 +10,7 @@ const urgency: readonly CoverageState[] = [
   'failed',
   'missing',
   'cancelled',
+  'healing',
   'late_rows',
   'unsettled',
   'retrying',
@@ -25,6 +26,7 @@ export const stateLooks: Readonly<Record<CoverageState, readonly [glyph: string,
   failed: ['×', 'failed'],
   missing: ['?', 'missing'],
   cancelled: ['–', 'cancelled'],
+  healing: ['⟳', 'healing'],
   late_rows: ['+', 'late rows wait for you'],
   unsettled: ['~', 'unsettled'],
   retrying: ['↻', 'retrying'],
@@ -40,6 +42,8 @@ export interface Cell {
   readonly start: number;
   readonly end: number;
   readonly state: CoverageState | null;
+  /** Its state without its colour; never empty if only a part of it was asked for. */
+  readonly glyph: string;
   /** `05:00: failed`, in UTC. */
   readonly text: string;
 }
@@ -105,9 +109,13 @@ export function gridRows(
     const found = urgency.filter((state) => states.has(state));
     const names = found.map((state) => stateLooks[state][1]);
     const iso = new Date(at).toISOString();
+    const [worst] = found;
+    // Some intervals of it were never asked for, and others were: the seam is seen.
+    const isSeam = worst === 'never_asked' && found.length > 1;
     const label = cellMs === dayMs ? iso.slice(0, 10) : iso.slice(11, 16);
     const text = `${label}: ${names.length === 0 ? 'no interval' : names.join(', ')}`;
-    return { start: at, end: at + cellMs, state: found[0] ?? null, text };
+    const glyph = isSeam ? '◐' : worst === undefined ? '' : stateLooks[worst][0];
+    return { start: at, end: at + cellMs, state: worst ?? null, glyph, text };
   };
   const rowMs = cellMs * columns.length;
   const rows: GridRow[] = [];

@@ -47,15 +47,15 @@ export function describeMissing({ missing }: Pick<BatchExport, 'missing'>): stri
 const countedMissing = 1_000;
 
 /**
- * `up to date`, `3 intervals behind`; null if there is no high-water mark. Never `up to date` if an interval
- * has no data or may still receive rows.
+ * `up to date`, `3 intervals behind`; null if there is no high-water mark. Never `up to date` if the export is late,
+ * or if an interval has no data or may still receive rows.
  */
 export function describeLag(batchExport: BatchExport, nowMs: number): string | null {
   const behind = intervalsBehind(batchExport, nowMs);
   if (behind === null) return null;
   if (behind > 0) return `${plural(behind, 'interval')} behind`;
-  const { missing, unsettled_from: unsettled } = batchExport;
-  return missing.count > 0 || unsettled !== null ? null : 'up to date';
+  const { missing, unsettled_from: unsettled, health } = batchExport;
+  return missing.count > 0 || unsettled !== null || health === 'late' ? null : 'up to date';
 }
 
 /** Every health in words, the most urgent first. */
@@ -68,11 +68,19 @@ export const healthNames: Readonly<Record<Health, string>> = {
 };
 export const healths = Object.keys(healthNames) as Health[];
 
-/** The error of the newest run that failed; null if a later run succeeded, or none failed. */
-export function failureOf({ latest_runs: runs }: Pick<BatchExport, 'latest_runs'>): Run | null {
+/**
+ * The newest run that failed, while the export is failing or paused before it recovered; null if it is not among the
+ * latest.
+ */
+export function failureOf({
+  latest_runs: runs,
+  health,
+}: Pick<BatchExport, 'latest_runs' | 'health'>): Run | null {
+  const isFailure = ({ status }: Run) => status === 'Failed' || status === 'FailedRetryable';
+  if (health === 'failing') return runs.find(isFailure) ?? null;
+  if (health !== 'paused') return null;
   const ended = runs.find((run) => hasEnded(run) && run.status !== 'Cancelled');
-  if (!ended || ended.status === 'Completed' || ended.latest_error === null) return null;
-  return ended;
+  return ended && isFailure(ended) ? ended : null;
 }
 
 export function hasEnded({ status }: Pick<Run, 'status'>): boolean {

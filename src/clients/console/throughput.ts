@@ -23,6 +23,13 @@ export const measures: readonly Measure[] = [
     adds: true,
   },
   {
+    name: 'Delivery delay',
+    unit: 'duration',
+    read: ({ delivery_delay_seconds: seconds }) => seconds,
+    format: (seconds) => formatDuration(seconds * 1_000),
+    adds: false,
+  },
+  {
     name: 'Run duration',
     unit: 'duration',
     read: ({ duration_seconds: seconds }) => seconds,
@@ -41,13 +48,18 @@ export function summarise(measure: Measure, points: readonly IntervalThroughput[
   return measure.adds ? `${range}; ${format(sum)} in all` : range;
 }
 
-/** `8,312 rows, 1.2 MiB, 2.4 s` */
+/** `8,312 rows, 1.2 MiB, delivered 9.8 s after its end, waited 5.3 s, ran 2.4 s` */
 export function describePoint(point: IntervalThroughput): string {
-  const { rows, bytes, duration_seconds: seconds } = point;
-  const parts = [`${formatCount(rows)} ${rows === 1 ? 'row' : 'rows'}`, formatBytes(bytes)];
-  return [...parts, seconds === null ? null : formatDuration(seconds * 1_000)]
-    .filter((part) => part !== null)
-    .join(', ');
+  const { rows, bytes } = point;
+  const span = (seconds: number | null, before: string, after = '') =>
+    seconds === null ? [] : [`${before} ${formatDuration(seconds * 1_000)}${after}`];
+  return [
+    `${formatCount(rows)} ${rows === 1 ? 'row' : 'rows'}`,
+    formatBytes(bytes),
+    ...span(point.delivery_delay_seconds, 'delivered', ' after its end'),
+    ...span(point.waited_seconds, 'waited'),
+    ...span(point.duration_seconds, 'ran'),
+  ].join(', ');
 }
 
 /** The columns that a chart draws: starts in seconds since the epoch, and values. */

@@ -8,8 +8,12 @@ export interface TimeFormat {
   moment(iso: string, nowMs: number): string;
   /** `12 Mar, 14:00 – 15:00` */
   interval(startIso: string | null, endIso: string, nowMs: number): string;
+  /** The same as `moment`, with seconds. */
+  stamp(iso: string, nowMs: number): string;
   /** `14:05:09`, if the day is known. */
   clock(iso: string): string;
+  /** `UTC`, `GMT+5:30`: the zone at that time, as short as the language has it. */
+  zone(iso: string): string;
   /** The value of a `datetime-local` input. */
   inputValue(iso: string): string;
 }
@@ -29,9 +33,13 @@ export function createTimeFormat(locale?: string, timeZone?: string): TimeFormat
   const dateOf = (ms: number) => sortable.format(ms).slice(0, 10);
   const date = (ms: number, nowMs: number) =>
     (dateOf(ms).slice(0, 4) === dateOf(nowMs).slice(0, 4) ? day : dayOfYear).format(ms);
-  const moment = (ms: number, nowMs: number) =>
-    dateOf(ms) === dateOf(nowMs) ? time.format(ms) : `${date(ms, nowMs)}, ${time.format(ms)}`;
+  const moment = (ms: number, nowMs: number, by = time) =>
+    dateOf(ms) === dateOf(nowMs) ? by.format(ms) : `${date(ms, nowMs)}, ${by.format(ms)}`;
+  const named = format({ timeZoneName: 'short' });
   return {
+    stamp: (iso, nowMs) => moment(Date.parse(iso), nowMs, seconds),
+    zone: (iso) =>
+      named.formatToParts(Date.parse(iso)).find(({ type }) => type === 'timeZoneName')?.value ?? '',
     moment: (iso, nowMs) => moment(Date.parse(iso), nowMs),
     interval(startIso, endIso, nowMs) {
       const end = Date.parse(endIso);

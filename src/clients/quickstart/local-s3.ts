@@ -89,7 +89,7 @@ export function connect(
 function explainMissingServer(error: NodeJS.ErrnoException): never {
   if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error;
   throw new StartError(
-    "The quickstart's S3 server is the package fauxqs, which is not installed. Run npm ci without --omit=dev (and without NODE_ENV=production), or set QUICKSTART_S3_ENDPOINT, QUICKSTART_S3_BUCKET, QUICKSTART_S3_KEY and QUICKSTART_S3_SECRET to an S3 of your own.",
+    "The quickstart's S3 server is the package fauxqs, which is not installed. Run npm ci without --omit=dev (and without NODE_ENV=production).",
   );
 }
 

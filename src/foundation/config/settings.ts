@@ -248,11 +248,6 @@ export const settings = {
     2,
     [1, 32],
   ),
-  UPLOAD_MAX_PARTS: wholeNumber(
-    'Maximum parts of one upload. Sluice makes later parts larger, so that every file fits.',
-    10_000,
-    [2, 10_000],
-  ),
   HTTP_PROXY: optionalText(
     'HTTP proxy for connections to `http://` addresses of destinations and webhooks, for example `http://user:password@proxy:3128`. Sluice also reads `http_proxy`.',
     { secret: true, matches: /^https?:\/\//, mustBe: 'an http:// or https:// address' },
@@ -277,13 +272,6 @@ export const settings = {
     16,
     [1, 1_048_576],
   ),
-  QUICKSTART_S3_ENDPOINT: optionalText(
-    'S3 endpoint to which the quickstart writes. Without it, the quickstart starts its own S3 server.',
-    { matches: /^https?:\/\//, mustBe: 'an http:// or https:// address' },
-  ),
-  QUICKSTART_S3_BUCKET: text('Bucket of the quickstart.', 'sluice-quickstart'),
-  QUICKSTART_S3_KEY: optionalText('Access key ID of the quickstart.', { secret: true }),
-  QUICKSTART_S3_SECRET: optionalText('Secret access key of the quickstart.', { secret: true }),
   LOG_RETENTION_DAYS: wholeNumber(
     'Number of days to keep log entries, the log of notifications and the record of worker time.',
     30,

@@ -1,14 +1,17 @@
 import type { Cadence } from './cadence.ts';
+import { maxMissingCounted, type MissingIntervals } from './coverage.ts';
 import type { DestinationConfig } from './file-settings.ts';
 import type { PropertyFilter } from './property-filter.ts';
 import type { Schedule } from './schedule.ts';
-import type { Instant, Timestamp } from './time.ts';
+import { type Instant, type Timestamp, toTimestamp } from './time.ts';
 
 /** A destination as stored: `config` without its secrets, which are sealed beside it. */
 export interface StoredDestination {
   readonly type: string;
   readonly config: DestinationConfig;
   readonly secrets: Buffer | null;
+  /** Which secrets it has, with the end of the id of a key; absent or null: not known, or none. */
+  readonly secretEnds?: Readonly<Record<string, string | null>> | null;
 }
 
 /** A named, scheduled job that ships one model's rows to one destination. */
@@ -29,6 +32,14 @@ export interface BatchExport {
   readonly pausedReason: string | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
+  /** How long an interval heals after its run ended without success; 0: it does not. */
+  readonly healForHours: number;
+  /** Minutes after the end of an interval by which it is due; null: no such deadline. */
+  readonly deadlineMinutes: number | null;
+  /** The local time of day by which a day or week is due, `HH:MM`; null: no such deadline. */
+  readonly deadlineAt: string | null;
+  /** How long before its deadline an interval counts as at risk in any case; null: only if that is expected. */
+  readonly warnMinutes: number | null;
   /** The maximum age of its data, in minutes; null: no objective. */
   readonly freshnessMinutes: number | null;
   /** Since when its data is older than that; as the last check found it. */
@@ -41,6 +52,10 @@ export interface BatchExport {
   readonly lastSuccessAt: Timestamp | null;
 }
 
+/** How long intervals heal unless the export says otherwise: a week. */
+export const defaultHealForHours = 168;
+export const maxHealForHours = 720;
+
 /** What an export needs, the most urgent first. An export has exactly one. */
 export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine'] as const;
 
@@ -50,3 +65,54 @@ export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine']
  * failures that are over. `fine`: none of these.
  */
 export type ExportHealth = (typeof exportHealths)[number];
+
+/** What the reason of a health needs besides the export. */
+export interface HealthFacts {
+  readonly health: ExportHealth;
+  /** The error of the newest run that ended without success; null unless the export is failing. */
+  readonly failure: string | null;
+  readonly missing: MissingIntervals;
+}
+
+/** Why an export has its health, in one sentence; null if it is fine. */
+export function reasonOf(
+  batchExport: Pick<
+    BatchExport,
+    'pausedReason' | 'freshnessMinutes' | 'lateSince' | 'highWaterMark' | 'createdAt'
+  >,
+  { health, failure, missing }: HealthFacts,
+): string | null {
+  switch (health) {
+    case 'failing':
+      return failure ?? 'The newest run that ended has failed. Its log says why.';
+    case 'late':
+      return describeLateness(batchExport);
+    case 'incomplete': {
+      const { count, since } = missing;
+      const least = count >= maxMissingCounted ? 'At least ' : '';
+      const have = count === 1 ? '1 requested interval has' : `${count} requested intervals have`;
+      return `${least}${have} no data, the oldest since ${since === null ? 'an unknown time' : toTimestamp(since)}.`;
+    }
+    case 'paused':
+      return batchExport.pausedReason === null
+        ? 'A person paused it.'
+        : `Sluice paused it: ${batchExport.pausedReason}`;
+    case 'fine':
+      return null;
+  }
+}
+
+function describeLateness({
+  freshnessMinutes: minutes,
+  lateSince,
+  highWaterMark: mark,
+  createdAt,
+}: Parameters<typeof reasonOf>[0]): string {
+  const upTo =
+    mark === null
+      ? `No interval is complete since it was created, ${createdAt}`
+      : `It is complete only up to ${toTimestamp(mark)}`;
+  return minutes === null
+    ? `${upTo}, more than two intervals ago.`
+    : `${upTo}. It misses its objective of ${minutes} minutes${lateSince === null ? '' : ` since ${lateSince}`}.`;
+}

@@ -16,7 +16,7 @@ export type Settings<Own extends TProperties> = Required<Static<TObject<Own>>>;
 interface OwnDefinition<Own extends TProperties>
   extends Pick<
     DestinationDefinition,
-    'type' | 'keepsFiles' | 'buffersParts' | 'holdsTables' | 'enclose'
+    'type' | 'keepsFiles' | 'buffersParts' | 'holdsTables' | 'enclose' | 'keyIdProperty'
   > {
   readonly description: string;
   /** Properties of the config besides the file settings. */
@@ -44,7 +44,7 @@ interface OwnDefinition<Own extends TProperties>
 export function defineDestination<Own extends TProperties>(
   own: OwnDefinition<Own>,
 ): DestinationDefinition {
-  const { type, keepsFiles, buffersParts, holdsTables, enclose, description } = own;
+  const { type, keepsFiles, buffersParts, holdsTables, enclose, keyIdProperty, description } = own;
   const configSchema = Type.Object(own.properties, { additionalProperties: false, description });
   const defaults = Value.Default(configSchema, {}) as object;
   const parse = (config: object) => ({ ...defaults, ...config }) as Settings<Own>;
@@ -54,6 +54,7 @@ export function defineDestination<Own extends TProperties>(
     buffersParts,
     holdsTables,
     enclose,
+    keyIdProperty,
     configSchema,
     ownProperties: Object.keys(own.properties),
     isAvailable: (context) => own.isAvailable?.(context) ?? true,

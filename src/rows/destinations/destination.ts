@@ -342,6 +342,8 @@ export interface DestinationOwner {
 export interface DestinationDefinition {
   readonly type: string;
   readonly configSchema: TObject;
+  /** The secret property that is the id of a key; absent: none. Its last characters are shown. */
+  readonly keyIdProperty?: string | undefined;
   /** Properties of the config besides the file settings: the place of the files, and how it is reached. */
   readonly ownProperties: readonly string[];
   /** Whether an installation has what the destination needs. The API refuses a config of another. */

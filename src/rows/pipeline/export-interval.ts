@@ -6,13 +6,18 @@ import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
-import { refusePartOfDay, type Source } from '../sources/source.ts';
+import { refusePartOfDay } from '../sources/source.ts';
 import type { TableState } from '../table-formats/iceberg/held-files.ts';
 import { commitFiles, findAdoptable, findUnchanged, withManifestDigest } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
 import { eraseRows } from './erase-rows.ts';
 import { findManifest } from './found-manifest.ts';
-import { type IntervalAttempt, requestOf, type SettledAttempt } from './interval-attempt.ts';
+import {
+  type IntervalAttempt,
+  type IntervalSource,
+  requestOf,
+  type SettledAttempt,
+} from './interval-attempt.ts';
 import type {
   CommitIntent,
   IntervalJob,
@@ -46,7 +51,7 @@ export interface ExportedInterval {
  */
 export async function exportInterval(
   given: IntervalJob,
-  source: Source,
+  source: IntervalSource,
   destination: Destination,
   ports: RunPorts,
   signal: AbortSignal,

@@ -11,10 +11,13 @@ export interface FoundCommit extends FoundManifest {
   readonly table: TableState | null;
 }
 
+/** What an attempt asks of the source. */
+export type IntervalSource = Pick<Source, 'settle' | 'describe' | 'open'>;
+
 /** An attempt at an interval, once it is known what is at the destination. */
 export interface IntervalAttempt {
   readonly job: IntervalJob;
-  readonly source: Source;
+  readonly source: IntervalSource;
   readonly destination: Destination;
   readonly ports: RunPorts;
   readonly found: FoundCommit;

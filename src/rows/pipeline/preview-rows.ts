@@ -27,15 +27,19 @@ const hourMs = 3_600_000;
 const monthMs = 30 * 24 * hourMs;
 /** How far back to look for rows, nearest first: counting the whole past may be too slow. */
 const reachesMs = [hourMs, 24 * hourMs, monthMs];
-/** Rows are taken until they exceed this size, however few they are. */
+/** Maximum size of the rows that are shown, unless one alone is larger. */
 const sampleBytes = 1024 * 1024;
+/** Rows are read until they exceed this size: those that are shown, and older ones of the same span. */
+const readBytes = 4 * sampleBytes;
+/** A span that has many more rows than are wanted is halved at most this often. */
+const maxHalvings = 20;
 
 /** Bytes of a row times the steps of its chain: the process that shows rows has other requests to answer. */
 const maxRowWork = 1024 * 1024;
 
 /**
- * Rows as in a JSONLines file, without those that a step drops or rejects: the first ones of the shortest
- * time before `now` that has enough of them, in the order of a run. Infinite times and JSON are as the
+ * The newest rows before `now` as in a JSONLines file, without those that a step drops or rejects, in the order of a
+ * run. There are fewer than wanted if the chain drops most of what can be read. Infinite times and JSON are as the
  * settings say. Numbers that a client would round become text.
  *
  * @throws SluiceError as a run does, and the reason of `signal`
@@ -70,28 +74,35 @@ async function previewWith(
   signal: AbortSignal,
 ): Promise<RowSample> {
   const select = steps.length === 0 ? 'rows' : 'columns';
-  const snapshot = await openNewest(source, { ...request, select }, limit, now, signal);
-  const transformer = steps.length === 0 ? null : openRowTransformer(steps, snapshot, toJson);
-  try {
+  const openFrom = openerOf(source, { ...request, select }, now, signal);
+  const read = async (snapshot: SourceSnapshot): Promise<RowSample & ReadEnd> => {
+    const transformer = steps.length === 0 ? null : openRowTransformer(steps, snapshot, toJson);
     const shown = (transformer ?? snapshot).columns;
     const columns = shown.map(({ name, sourceType }) => ({ name, type: sourceType }));
     const infinite = new InfiniteValues(shown, keyPlacesOf(snapshot), settings.infinity);
     const json = new JsonValues(shown, settings);
-    const made = async (read: RowBlock) => {
-      if (transformer && read.rowCount === 1) checkWork(read.bytes.length, transformer);
-      const block = transformer ? (await transformer.apply(read)).block : read;
-      return json.replaceIn(infinite.replaceIn(block));
+    const made = async (block: RowBlock) => {
+      if (transformer && block.rowCount === 1) checkWork(block.bytes.length, transformer);
+      const changed = transformer ? (await transformer.apply(block)).block : block;
+      return json.replaceIn(infinite.replaceIn(changed));
     };
-    const lines = await readLines(snapshot, made, openJsonLines(shown), limit, signal);
-    return { columns, rows: lines.map((line) => valuesOf(line, columns)) };
+    const { lines, isWhole } = await readLines(snapshot, made, openJsonLines(shown), limit, signal);
+    return { columns, rows: lines.map((line) => valuesOf(line, columns)), isWhole };
+  };
+  try {
+    const { columns, rows } = await readNewest(openFrom, limit, steps.length > 0, read);
+    return { columns, rows };
   } catch (error) {
     // A run may accept this row. Here only the query's author can avoid it.
     const isLarge = error instanceof SluiceError && error.code === 'source.row_too_large';
     if (!isLarge) throw error;
     throw new SluiceError('query.invalid', `${error.detail}, too much for a preview`, error);
-  } finally {
-    await snapshot.close();
   }
+}
+
+/** Whether all rows of the snapshot were read. */
+interface ReadEnd {
+  readonly isWhole: boolean;
 }
 
 /** Rows as they are before a chain, for one to try it on. */
@@ -118,61 +129,111 @@ export async function sampleRows(
 ): Promise<RawSample> {
   const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
   const wanted = { ...request, ...all, select: 'columns' } as const;
-  const snapshot = await openNewest(source, wanted, limit, now, signal);
-  try {
+  const openFrom = openerOf(source, wanted, now, signal);
+  return readNewest(openFrom, limit, false, async (snapshot) => {
     const { columns, projection } = snapshot;
     const asRead = async (read: RowBlock) => read;
-    const lines = await readLines(snapshot, asRead, openJsonLines(columns), limit, signal);
+    const encoder = openJsonLines(columns);
+    const { lines, isWhole } = await readLines(snapshot, asRead, encoder, limit, signal);
     const { keyColumns = [], fixedColumns = [] } = projection ?? {};
-    return { columns, keyColumns, fixedColumns, lines };
-  } finally {
-    await snapshot.close();
-  }
+    return { columns, keyColumns, fixedColumns, lines, rows: lines, isWhole };
+  });
 }
 
-/** The most recent range with `limit` rows; the whole past only if shorter ranges have none. */
-async function openNewest(
-  source: Source,
-  request: Omit<SourceRequest, 'interval'>,
+/** Opens the rows from so many milliseconds before now on; null: all. */
+type OpenFrom = (reachMs: number | null) => Promise<SourceSnapshot>;
+
+const openerOf =
+  (
+    source: Source,
+    request: Omit<SourceRequest, 'interval'>,
+    now: Instant,
+    signal: AbortSignal,
+  ): OpenFrom =>
+  (reachMs) =>
+    source.open(
+      { ...request, interval: { start: reachMs === null ? 0 : now - reachMs, end: now } },
+      signal,
+    );
+
+/**
+ * Reads the newest rows: those of a span that has enough, and not many more. If a chain drops so many that too few are
+ * left, the span becomes longer, as long as it can be read to its end.
+ */
+async function readNewest<T extends ReadEnd & { readonly rows: readonly unknown[] }>(
+  openFrom: OpenFrom,
   limit: number,
-  now: Instant,
-  signal: AbortSignal,
-): Promise<SourceSnapshot> {
-  const openSince = (start: Instant) =>
-    source.open({ ...request, interval: { start, end: now } }, signal);
-  for (const reachMs of reachesMs) {
-    const snapshot = await openSince(now - reachMs);
-    const rows = snapshot.totalCount ?? manyRows;
-    const isEnough = rows >= limit || (reachMs === monthMs && rows > 0);
-    if (isEnough) return snapshot;
-    await snapshot.close();
+  mayDrop: boolean,
+  read: (snapshot: SourceSnapshot) => Promise<T>,
+): Promise<T> {
+  const readAndClose = (snapshot: SourceSnapshot) => read(snapshot).finally(() => snapshot.close());
+  const found = await openNewest(openFrom, limit);
+  let best = await readAndClose(found.snapshot);
+  for (let { spanMs } = found; mayDrop && best.isWhole && best.rows.length < limit; ) {
+    if (spanMs === null || spanMs >= monthMs) break;
+    spanMs = Math.min(spanMs * 4, monthMs);
+    const longer = await readAndClose(await openFrom(spanMs));
+    if (!longer.isWhole) break;
+    best = longer;
   }
-  return openSince(0);
+  return best;
 }
 
+/** The shortest span with `limit` rows, within a factor of two; the whole past only if shorter ones have none. */
+async function openNewest(
+  openFrom: OpenFrom,
+  limit: number,
+): Promise<{ readonly snapshot: SourceSnapshot; readonly spanMs: number | null }> {
+  const countOf = ({ totalCount }: SourceSnapshot) => totalCount ?? manyRows;
+  for (const reachMs of reachesMs) {
+    let snapshot = await openFrom(reachMs);
+    const rows = countOf(snapshot);
+    if (rows < limit && !(reachMs === monthMs && rows > 0)) {
+      await snapshot.close();
+      continue;
+    }
+    let [enough, tooFew] = [reachMs, 0];
+    for (let tries = 0; tries < maxHalvings && countOf(snapshot) > 2 * limit; tries += 1) {
+      const middle = Math.ceil((enough + tooFew) / 2);
+      if (middle === enough) break;
+      const shorter = await openFrom(middle);
+      const isEnough = countOf(shorter) >= limit;
+      await (isEnough ? snapshot : shorter).close();
+      if (isEnough) [snapshot, enough] = [shorter, middle];
+      else tooFew = middle;
+    }
+    return { snapshot, spanMs: enough };
+  }
+  return { snapshot: await openFrom(null), spanMs: null };
+}
+
+/** The last `limit` rows of a snapshot that can be read, or fewer if they are large. */
 async function readLines(
   snapshot: SourceSnapshot,
   blockOf: (read: RowBlock) => Promise<RowBlock>,
   encoder: FileEncoder,
   limit: number,
   signal: AbortSignal,
-): Promise<readonly string[]> {
+): Promise<ReadEnd & { readonly lines: readonly string[] }> {
   const made: Uint8Array[] = [];
-  let rows = 0;
   let bytes = 0;
   for (const slice of snapshot.slices) {
     for await (const read of snapshot.read(slice, signal)) {
-      const block = await blockOf(read);
-      const rowCount = Math.min(block.rowCount, limit - rows);
-      made.push(...(await encoder.write({ ...block, rowCount })));
-      rows += rowCount;
+      made.push(...(await encoder.write(await blockOf(read))));
       bytes += read.bytes.length;
-      if (rows === limit || bytes > sampleBytes) break;
+      if (bytes > readBytes) break;
     }
-    if (rows === limit || bytes > sampleBytes) break;
+    if (bytes > readBytes) break;
   }
   made.push(...(await encoder.finish()));
-  return Buffer.concat(made).toString('utf8').split('\n').slice(0, -1);
+  const lines = Buffer.concat(made).toString('utf8').split('\n').slice(0, -1);
+  let from = Math.max(0, lines.length - limit);
+  let left = sampleBytes;
+  for (let at = lines.length - 1; at >= from; at -= 1) {
+    left -= Buffer.byteLength(lines[at] ?? '');
+    if (left < 0 && at < lines.length - 1) from = at + 1;
+  }
+  return { lines: lines.slice(from), isWhole: bytes <= readBytes };
 }
 
 /** A block of several rows is short, and the process has its turn between them. */

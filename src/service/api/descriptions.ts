@@ -20,7 +20,7 @@ const descriptions: Readonly<Record<string, string>> = {
   pauseBatchExport:
     'Sluice exports no new intervals. Live runs finish. If the export is already paused, nothing changes.',
   unpauseBatchExport:
-    'The schedule continues with the next interval. With `backfill`, Sluice also exports the intervals that were missed during the pause. If that is refused, the export stays paused.',
+    'The schedule continues with the next interval. With `backfill`, Sluice also exports the intervals that were missed during the pause; with `retry_missing`, the requested intervals that have no data, such as those whose failures caused the pause. If that is refused, the export stays paused. With `dry_run`, the answer only says how many intervals these are.',
   backfillBatchExport:
     'Sluice widens the bounds to whole intervals. With `dry_run`, the answer only lists the runs that the backfill would create, how many rows each interval has delivered, how many the source has now, and how many would go. If delivered rows are missing from the source, the run of their interval fails and its files stay, unless `missing_rows` is `drop`. Otherwise the answer is the export with `backfill_id`. Retrieve that backfill to see its progress.',
   listBackfills: 'Returns each backfill with its progress. Follow `next` for more.',
@@ -43,6 +43,8 @@ const descriptions: Readonly<Record<string, string>> = {
     'Lists who created, changed or paused the export, with the API key. Secrets are masked.',
   retrieveCoverage:
     'Returns every interval that the schedule or a backfill requested. Intervals with the same state are merged into ranges. With `bucket=day`, the answer has counts per day. The blocker is the interval that stops the high-water mark.',
+  retrieveDelivery:
+    'Judges each interval that was due in the window by the current deadline of the export: met, missed, at risk or pending. An interval counts with its first delivery: a later commit of it changes nothing. Intervals that an operator accepted, and those of a pause by a person, are not owed. `budget` says how many deadlines may still be missed by `target`. With `format=csv`, the answer is a file with one line per interval.',
   retrieveThroughput:
     'Returns the newest 200 exported intervals, for charts. Use `limit` and `before` to select others.',
   acceptCoverage:

@@ -25,6 +25,8 @@ export interface SearchedInterval {
   readonly files: readonly string[];
   /** Why the answer is not sure; null if it is. */
   readonly doubt: string | null;
+  /** Its files have no such column: a name that is right for other intervals is in none of its rows. */
+  readonly lacksColumn: boolean;
 }
 
 /** Receipts per read. */
@@ -77,6 +79,9 @@ async function searchCurrent(
   }
 }
 
+/** What the readers of the formats say. */
+const columnIsMissing = /\bcolumns? not found\b/;
+
 async function searchInterval(
   { batchExport, destination, readRows }: SearchedExport,
   receipt: Receipt,
@@ -86,7 +91,7 @@ async function searchInterval(
   const files = [...receipt.files, ...receipt.rejectedFiles].map(({ key }) => key);
   if (receipt.destinationVersion !== batchExport.destinationVersion) {
     const doubt = 'its files are at a place that the export has left, and are not read';
-    return { interval, rows: 0, files, doubt };
+    return { interval, rows: 0, files, doubt, lacksColumn: false };
   }
   const same = joinKeys([value]);
   let rows = 0;
@@ -103,6 +108,6 @@ async function searchInterval(
     },
   );
   return fault === undefined
-    ? { interval, rows, files, doubt: null }
-    : { interval, rows: 0, files, doubt: fault };
+    ? { interval, rows, files, doubt: null, lacksColumn: false }
+    : { interval, rows: 0, files, doubt: fault, lacksColumn: columnIsMissing.test(fault) };
 }

@@ -5,8 +5,8 @@ import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { type ExportedInterval, exportInterval } from '../../rows/pipeline/export-interval.ts';
 import type { IntervalJob } from '../../rows/pipeline/interval-job.ts';
-import type { ReadingTurns } from '../../rows/pipeline/reading-turns.ts';
-import type { Settlement, Source } from '../../rows/sources/source.ts';
+import type { IntervalSource } from '../../rows/pipeline/interval-attempt.ts';
+import type { Settlement } from '../../rows/sources/source.ts';
 import { recordStepError } from '../../state/store/chains.ts';
 import type { ClaimedRun } from '../../state/store/claims.ts';
 import type { NewLogEntry } from '../../state/store/log-entries.ts';
@@ -14,6 +14,8 @@ import type { RunStatements } from '../../state/store/run-statements.ts';
 import { isDatabaseUnavailable } from '../../state/store/unavailable.ts';
 import { releaseUploads } from '../../state/store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
+import { endCauses } from '../use-cases/healing/end-causes.ts';
+import { causesAt, type RunPlaces, refuseKnownOutage } from '../use-cases/healing/known-outage.ts';
 import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
 import {
   endDeleted,
@@ -29,7 +31,7 @@ import { removeReplaced } from './remove-files.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { RunLog } from './run-log.ts';
 import { type OpenPorts, openPorts } from './run-ports.ts';
-import type { SmallRun } from './small-run.ts';
+import type { Ticket } from '../admission/ticket.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 
 /** For the removal of replaced files within a run. */
@@ -40,20 +42,14 @@ export interface AttemptOptions extends RunMemory {
   readonly context: Context;
   readonly statements: RunStatements;
   readonly connectors: Connectors;
-  /** Between the runs of an organization; none in a process of its own. */
-  readonly turns?: ReadingTurns;
   readonly onError: (error: unknown, run: ClaimedRun) => void;
 }
 
-/** What a run was admitted by. */
-export interface Admission {
-  readonly organizationId: string;
-  /** For how many steps with an own plugin memory is set aside; a run with more is handed back. */
-  readonly ownSteps: number;
+/** What a run brings to its claim. */
+export interface Admitted {
+  readonly ticket: Ticket;
   /** What was found before the run was claimed; null: it settles within its attempt. */
   readonly settlement: Settlement | null;
-  /** Of a run that got the memory of a small one. */
-  readonly small?: SmallRun;
 }
 
 /**
@@ -64,24 +60,26 @@ export class Attempt {
   readonly #options: AttemptOptions;
   readonly #run: ClaimedRun;
   readonly #signal: AbortSignal;
-  readonly #admission: Admission | null;
+  readonly #admitted: Admitted | null;
   readonly #log: RunLog;
   readonly #open: OpenPorts;
+  /** Undefined: not looked at yet. Null: the secrets cannot be decrypted, or the model is gone. */
+  #places: RunPlaces | null | undefined;
 
   /**
    * @param signal aborted with the reason when the lease is lost
-   * @param admission null in a process of its own
+   * @param admitted null in a process of its own
    */
   constructor(
     options: AttemptOptions,
     run: ClaimedRun,
     signal: AbortSignal,
-    admission: Admission | null,
+    admitted: Admitted | null,
   ) {
     this.#options = options;
     this.#run = run;
     this.#signal = signal;
-    this.#admission = admission;
+    this.#admitted = admitted;
     this.#log = new RunLog(options.context.db, run, (error) => options.onError(error, run));
     this.#open = openPorts(options.context, options.statements, run, this.#log);
   }
@@ -91,6 +89,7 @@ export class Attempt {
     const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
     try {
       this.#begin();
+      if (run.causes.length > 0) this.#refuseKnownOutage();
       const destination = this.#openDestination();
       try {
         const job = await this.#prepare(destination);
@@ -99,6 +98,7 @@ export class Attempt {
         );
         const completion = await this.#record(exported);
         if (!completion) return { ...nothing, end: 'lost' };
+        if (run.causes.length > 0) await this.#endCauses();
         await failpoint('before_removal');
         if (completion.leavesFiles) await this.#clean(job, destination, exported);
         const { rows, bytes, rejectedRows } = exported.result;
@@ -132,16 +132,41 @@ export class Attempt {
     );
   }
 
-  #openDestination(): Destination {
-    const opened = this.#options.connectors.openDestination(this.#run, this.#run.storeTraits);
-    return this.#admission?.small?.at(opened) ?? opened;
+  #findPlaces(): RunPlaces | null {
+    if (this.#places !== undefined) return this.#places;
+    try {
+      this.#places = this.#options.connectors.placesOf(this.#run);
+    } catch {
+      // The attempt will say it in its own words.
+      this.#places = null;
+    }
+    return this.#places;
   }
 
-  #openSource(): Source {
-    const { connectors, turns } = this.#options;
-    const shared = connectors.sourceOf(this.#run.model);
-    const source = this.#admission?.small?.of(shared) ?? shared;
-    return turns && this.#admission ? turns.of(this.#admission.organizationId, source) : source;
+  #refuseKnownOutage(): void {
+    const places = this.#findPlaces();
+    if (places) refuseKnownOutage(this.#run, places);
+  }
+
+  /** All places of the run work. If this fails, the next success or probe does it. */
+  async #endCauses(): Promise<void> {
+    const places = this.#findPlaces();
+    const over = places ? causesAt(this.#run, places) : [];
+    if (over.length === 0) return;
+    const ids = over.map(({ id }) => id);
+    await endCauses(this.#options.context.db, ids).catch((caught) => this.#report(caught));
+  }
+
+  #openDestination(): Destination {
+    const run = this.#run;
+    const isTried = run.probes !== null;
+    const opened = this.#options.connectors.openDestination(run, run.storeTraits, isTried);
+    return this.#admitted?.ticket.destination(opened) ?? opened;
+  }
+
+  #openSource(): IntervalSource {
+    const source = this.#options.connectors.sourceOf(this.#run.model);
+    return this.#admitted?.ticket.source(source) ?? source;
   }
 
   /** Makes the job, and probes a store that is not known. */
@@ -153,7 +178,7 @@ export class Attempt {
     const { journal } = this.#open.ports;
     const { db } = this.#options.context;
     await tryStore(db, run, destination, journal, this.#log, this.#signal);
-    return { ...job, settlement: this.#admission?.settlement ?? null };
+    return { ...job, settlement: this.#admitted?.settlement ?? null };
   }
 
   /** Keeps what `work` finds out about the store, also if it fails. */
@@ -210,7 +235,7 @@ export class Attempt {
       await this.#open.writeProgress().catch((caught: unknown) => this.#report(caught));
     }
     if (error.code === 'run.released') {
-      const outgrown = this.#admission?.small?.hasOutgrown === true;
+      const outgrown = this.#admitted?.ticket.hasOutgrown === true;
       const release = outgrown ? releaseOutgrown : releaseRun;
       await retryUntilRecorded(() => release(context, run), AbortSignal.timeout(5_000));
       return 'released';
@@ -221,7 +246,12 @@ export class Attempt {
       const note = () => recordStepError(context.db, run.teamId, step, detail);
       await retryUntilRecorded(note, this.#signal);
     }
-    await retryUntilRecorded(() => recordFault(context, run, error, Math.random()), this.#signal);
+    const seen = {
+      places: this.#findPlaces(),
+      sourceWorked: (this.#admitted?.settlement ?? null) !== null,
+    };
+    const record = () => recordFault(context, run, error, Math.random(), seen);
+    await retryUntilRecorded(record, this.#signal);
     return 'failed';
   }
 }

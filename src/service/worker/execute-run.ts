@@ -5,7 +5,7 @@ import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { ClaimedRun } from '../../state/store/claims.ts';
 import type { LookBack } from '../../state/store/look-backs.ts';
 import { releaseRun } from '../use-cases/runs/finish-run.ts';
-import { type Admission, Attempt, type AttemptOptions } from './attempt.ts';
+import { type Admitted, Attempt, type AttemptOptions } from './attempt.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
@@ -31,13 +31,13 @@ export interface ExecutorOptions extends AttemptOptions {
 export async function executeRun(
   options: ExecutorOptions,
   runId: string,
-  admission: Admission | null = null,
+  admitted: Admitted | null = null,
 ): Promise<AttemptReport> {
   const { context, leases, program } = options;
   const claimedAt = performance.now();
   const run = await inSpan(context.traces, 'claim', {}, () => claim(options, runId));
   if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
-  if (admission && ownStepsOf(run.chain) > admission.ownSteps) {
+  if (admitted && ownStepsOf(run.chain) > admitted.ticket.ownSteps) {
     // A config was enabled between the admission and the claim, which pinned it: there is no memory set aside.
     await retryUntilRecorded(() => releaseRun(context, run), AbortSignal.timeout(5_000));
     return { run, end: 'released', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
@@ -47,7 +47,7 @@ export async function executeRun(
   try {
     return run.crashes >= context.policy.maxSharedCrashes
       ? await runAlone(context, program, run, signal)
-      : await new Attempt(options, run, signal, admission).execute();
+      : await new Attempt(options, run, signal, admitted).execute();
   } finally {
     leases.release(run);
   }

@@ -1,11 +1,6 @@
-import { readFileSettings } from '../../foundation/domain/file-settings.ts';
+import type { Admission } from '../admission/admission.ts';
+import { dispatchRuns, dispatchWaiting, type QueueEntry } from '../admission/dispatch-runs.ts';
 import { Grouped } from '../../foundation/domain/grouped.ts';
-import {
-  idleWorkerBytes,
-  readBackBytes,
-  smallRunBytes,
-} from '../../rows/pipeline/memory-budget.ts';
-import type { ReadingTurns } from '../../rows/pipeline/reading-turns.ts';
 import type { JobData, JobHandlers } from '../../state/queue/catalogue.ts';
 import type { Producer } from '../../state/queue/producer.ts';
 import { listRunningBackfills } from '../../state/store/backfills.ts';
@@ -17,78 +12,74 @@ import { expectLarge, removeEndedEntries } from '../../state/store/outbox.ts';
 import { findRunNeeds, type RunNeeds } from '../../state/store/run-needs.ts';
 import { isDatabaseUnavailable } from '../../state/store/unavailable.ts';
 import { sweepWorkers } from '../../state/store/workers.ts';
+import { checkDeadlines } from '../use-cases/deadlines/check-deadlines.ts';
+import { heal } from '../use-cases/healing/heal.ts';
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
-import type { Crowd } from '../use-cases/runs/crowd.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
-import { dispatchRuns, dispatchWaiting, type QueueEntry } from '../use-cases/runs/dispatch-runs.ts';
 import { lookBack } from '../use-cases/runs/look-back.ts';
 import { SlowExports } from '../use-cases/runs/slow-exports.ts';
+import type { WorkGuard } from '../use-cases/work-guard.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { comparePlaces } from './compare-places.ts';
-import type { CpuUse } from './cpu-use.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import type { NotificationCourier } from './notification-courier.ts';
-import { type OffboardOptions, offboardTenants } from './offboard-tenants.ts';
-import type { Parking, Readiness } from './parking.ts';
+import { offboardTenants } from './offboard-tenants.ts';
+import type { Parking } from './parking.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
-import { type RunPlaces, runsPerJob } from './run-places.ts';
 import { type SampleOptions, sampleJobs } from './run-sample-jobs.ts';
 import { paced, shareNext, shareNextById, skipWhileBusy } from './shared-work.ts';
-import { SmallRun } from './small-run.ts';
 import { traceProcess, traceSends } from './trace-jobs.ts';
-import type { WorkClock } from './work-clock.ts';
 
-export interface HandlerOptions
-  extends SampleOptions,
-    Pick<OffboardOptions, 'onOffboarded' | 'onOffboardingError'> {
+export interface HandlerOptions {
   readonly producer: Producer;
-  readonly executor: ExecutorOptions;
-  readonly workClock: WorkClock;
-  readonly cpuUse: CpuUse;
-  readonly turns: ReadingTurns;
+  readonly executor: ExecutorOptions & { readonly guard: WorkGuard };
+  readonly admission: Admission;
+  readonly parking: Pick<Parking, 'settle'>;
   readonly courier: Pick<NotificationCourier, 'collect'>;
-  readonly crowd: Crowd;
-  readonly parking: Parking;
-  /** For small runs. */
-  readonly places: RunPlaces;
-  /** Called if a small run throws: its job has ended before. */
-  readonly onRunError: (error: unknown) => void;
-  /** Called before the small runs of a job. */
-  readonly onSmallRuns: () => void;
-  /** Called before a run that is not expected to be small. */
-  readonly onLargeRun: () => void;
-  readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
-  readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
-  readonly onScheduleError: (error: unknown, exportId: string) => void;
+  readonly sampleRows: SampleOptions['sampleRows'];
+  readonly reports: WorkerReports;
+}
+
+/** What a worker reports, to its log and its metrics. */
+export interface WorkerReports {
+  attemptEnded(report: AttemptReport, seconds: number): void;
+  /** A small run threw: its job has ended before. */
+  runFailed(error: unknown): void;
+  runsMade(by: 'tick' | 'backfill' | 'healing', runs: number): void;
+  scheduleFailed(error: unknown, exportId: string): void;
+  sampleFailed(error: unknown): void;
+  offboarded(offboardingId: string): void;
+  offboardingFailed(error: unknown): void;
 }
 
 /** What a worker does for each job. */
 export function createHandlers(options: HandlerOptions): JobHandlers {
-  const { context, producer, executor, crowd, guard } = options;
+  const { producer, executor, admission, reports } = options;
+  const { context, guard } = executor;
+  const { crowd } = admission;
   const enqueue = async (entries: readonly QueueEntry[], smallPlaces: number) =>
     producer.addRuns(
       context.traces ? await traceSends(context, context.traces, entries) : entries,
-      runsPerJob(entries.length, options.places.places, smallPlaces),
+      admission.runsPerJob(entries.length, smallPlaces),
     );
   const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue, crowd)));
   // A tick notices what time brings.
   const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue, crowd)));
   const advance = shareNextById(async (backfillId) => {
-    options.onRunsMade('backfill', await advanceBackfill(context, executor.statements, backfillId));
+    reports.runsMade('backfill', await advanceBackfill(context, executor.statements, backfillId));
   });
   // A duty that takes long must use one slot of this worker, however often it is enqueued.
   const decide = skipWhileBusy(async () => {
-    const onError = options.onScheduleError;
-    options.onRunsMade('tick', await decideTicks(context, { onError }));
+    const onError = reports.scheduleFailed;
+    reports.runsMade('tick', await decideTicks(context, { onError }));
   });
   const collect = skipWhileBusy(async () => {
-    const sweep = { ...executor, guard };
-    await collectUploads(sweep);
-    await comparePlaces(sweep);
-    await collectFiles(sweep);
+    await collectUploads(executor);
+    await comparePlaces(executor);
+    await collectFiles(executor);
   });
   const slow = new SlowExports();
   const look = skipWhileBusy(() =>
@@ -103,8 +94,17 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       stopping: executor.stopping,
     }),
   );
-  const sample = sampleJobs(options);
-  const offboard = skipWhileBusy(() => offboardTenants(options));
+  const sample = sampleJobs({
+    ...{ context, guard, memory: admission.memory, sampleRows: options.sampleRows },
+    onSampleError: reports.sampleFailed,
+  });
+  const offboard = skipWhileBusy(() =>
+    offboardTenants({
+      ...{ context, executor, producer, guard },
+      onOffboarded: reports.offboarded,
+      onOffboardingError: reports.offboardingFailed,
+    }),
+  );
   const retain = skipWhileBusy(() => applyRetention(context));
   // A restored or copied database does nothing until an operator accepts it: the original may still run.
   const unlessHeld =
@@ -135,16 +135,14 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     if (backfillId !== null) waiting.add(backfillId);
     return proceed(canWait);
   };
-  const executeSmall = async ({ runs }: JobData['execute-small-runs']) => {
-    options.onSmallRuns();
-    for (const data of runs) {
-      await options.places.begin(async () => {
-        const run = await execute(data, true).catch(options.onRunError);
-        // The place does not wait for it.
-        if (run) void continueAfter(run, options.places.hasNext).catch(options.onRunError);
-      });
-    }
-  };
+  const executeSmall = ({ runs }: JobData['execute-small-runs']) =>
+    admission.beginSmall(
+      runs.map((data) => async () => {
+        const run = await execute(data, true).catch(reports.runFailed);
+        // The next one does not wait for it.
+        if (run) void continueAfter(run, admission.room().isFull).catch(reports.runFailed);
+      }),
+    );
   return {
     tick: unlessHeld(async () => {
       await decide();
@@ -166,13 +164,15 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await options.courier.collect();
       await sweepExpiredLeases(context.db);
       const ended = await removeEndedEntries(context.db);
-      if (ended > 0) options.onRunError(new Error(`the outbox held ${ended} runs that had ended`));
+      if (ended > 0) reports.runFailed(new Error(`the outbox held ${ended} runs that had ended`));
       await sweepWorkers(context.db);
+      await checkDeadlines(context);
+      reports.runsMade('healing', await heal(context));
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
       await dispatch();
       await collect();
       // Long jobs must not hold up the rest of the sweep.
-      void sample().catch(options.onSampleError);
+      void sample().catch(reports.sampleFailed);
       await offboard();
       // The last, as it may take long.
       await look();
@@ -182,105 +182,54 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
 }
 
 /**
- * Executes a run once its interval has settled and there is memory for it. It is not claimed before, so another worker may take it
+ * Executes a run once its interval has settled and it was admitted. It is not claimed before, so another worker may take it
  * meanwhile: the dispatcher re-enqueues a run that no worker claims.
  *
  * @param small whether it came as a run that is expected to be small
  */
 async function admitAndExecute(
-  options: HandlerOptions,
+  { executor, admission, parking, reports }: HandlerOptions,
   needsOf: Grouped<string, RunNeeds | null>,
   runId: string,
   small: boolean,
 ): Promise<AttemptReport | null> {
-  const { context, executor, crowd, parking, turns } = options;
+  const { db, policy } = executor.context;
   const needs = await retryUntilRecorded(
     () => needsOf.take(runId),
-    AbortSignal.timeout(context.policy.leaseMs / 2),
+    AbortSignal.timeout(policy.leaseMs / 2),
   );
-  // An entry may be older than what is expected of the run now.
-  if (!needs || needs.isHeld || (small && !needs.small)) return null;
-  const { organizationId, ownSteps } = needs;
-  crowd.see([organizationId]);
-  const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
-  if (small && (ownSteps > 0 || isAlone)) {
-    // A process of its own needs memory from the start.
-    await expectLarge(context.db, runId);
+  if (!needs || needs.isHeld) return null;
+  const isAlone = needs.crashes >= policy.maxSharedCrashes;
+  if (small && (!needs.small || needs.ownSteps > 0 || isAlone)) {
+    // Its neighbours may have ended since it was enqueued. A process of its own needs memory from the start.
+    await expectLarge(db, runId);
     return null;
   }
-  const begin = async () => {
-    const readiness = await parking.settle(runId, needs);
-    if (readiness === 'parked') return null;
-    const place = await (small ? enterSmall(options, needs) : enterLarge(options, needs, isAlone));
-    return place && executeIn(options, runId, needs, readiness, place);
-  };
-  if (!small) return begin();
-  return turns.execute(organizationId, executor.stopping, begin).catch((error: unknown) => {
-    // It waited for its turn: nothing was begun.
-    if (error === executor.stopping.reason) return null;
-    throw error;
-  });
-}
-
-async function executeIn(
-  { executor, onLargeRun, onAttemptEnd, workClock, cpuUse }: HandlerOptions,
-  runId: string,
-  { teamId, organizationId, ownSteps }: RunNeeds,
-  readiness: Exclude<Readiness, 'parked'>,
-  place: Place,
-): Promise<AttemptReport> {
-  const endWork = workClock.begin(teamId);
-  const endUse = cpuUse.begin(organizationId);
+  // The attempt of a run whose source is known not to work makes no request either.
+  const readiness = isKnownDead(executor, needs)
+    ? { settlement: null }
+    : await parking.settle(runId, needs);
+  if (readiness === 'parked') return null;
+  const ticket = await admission.enter({ ...needs, small, isAlone });
+  if (!ticket) return null;
   try {
     const startedAt = performance.now();
-    if (!place.admission.small) onLargeRun();
-    const admission = { organizationId, ownSteps, ...readiness, ...place.admission };
-    const report = await executeRun(executor, runId, admission);
-    onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
+    const report = await executeRun(executor, runId, { ...readiness, ticket });
+    reports.attemptEnded(report, (performance.now() - startedAt) / 1_000);
     return report;
   } finally {
-    endUse();
-    endWork();
-    place.leave();
+    ticket.leave();
   }
 }
 
-/** Memory that a run has until it leaves. */
-interface Place {
-  readonly leave: () => void;
-  readonly admission: { readonly small?: SmallRun };
-}
-
-/** @returns null if the worker ends */
-async function enterLarge(
-  { executor, memory }: HandlerOptions,
-  needs: RunNeeds,
-  isAlone: boolean,
-): Promise<Place | null> {
-  const { ownSteps } = needs;
-  const memoryFor = memoryOf(executor, needs);
-  // A run that never fits fails at its start, so it need not wait until all other runs have ended.
-  const fits = memoryFor(ownSteps) <= executor.memoryBytes;
-  const bytes = memoryFor(fits ? ownSteps : 0);
-  const leave = await memory.enter(bytes + (isAlone ? idleWorkerBytes : 0));
-  return leave && { leave, admission: {} };
-}
-
-async function enterSmall(
-  { executor, memory }: HandlerOptions,
-  needs: RunNeeds,
-): Promise<Place | null> {
-  const full = memoryOf(executor, needs)(0);
-  const place = await memory.enterSmall(Math.min(smallRunBytes, full));
-  return place && { leave: () => place.leave(), admission: { small: new SmallRun(place, full) } };
-}
-
-/** Bytes that a large run needs, by the number of its steps with an own plugin. */
-function memoryOf(
+function isKnownDead(
   { connectors }: ExecutorOptions,
-  { type, config, transformations, purpose }: RunNeeds,
-): (ownSteps: number) => number {
-  const files = readFileSettings(config);
-  const reading = purpose === 'whole' ? 0 : readBackBytes;
-  return (ownSteps) => reading + connectors.memoryOf(type, files, transformations, ownSteps);
+  { deadSources, isProbe, model }: RunNeeds,
+): boolean {
+  if (deadSources.length === 0 || isProbe) return false;
+  try {
+    return deadSources.includes(connectors.sourceOf(model).place ?? model);
+  } catch {
+    return false;
+  }
 }

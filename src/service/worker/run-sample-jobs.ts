@@ -1,7 +1,7 @@
 import { SluiceError, StepFault } from '../../foundation/domain/errors.ts';
 import { eventsModel } from '../../foundation/domain/events-model.ts';
 import { ownStepsOf } from '../../foundation/domain/recipe.ts';
-import { sandboxMemory } from '../../rows/pipeline/memory-budget.ts';
+import { sandboxMemory } from '../admission/memory-budget.ts';
 import type { RawSample } from '../../rows/pipeline/preview-rows.ts';
 import { countSteps } from '../../rows/pipeline/transform-blocks.ts';
 import { withOpenSteps } from '../../rows/sandbox/open-steps.ts';
@@ -25,7 +25,7 @@ import { takeTurns } from '../../rows/transforms/turns.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { WorkGuard } from '../use-cases/work-guard.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
-import type { MemoryGate } from './memory-gate.ts';
+import type { MemoryGate } from '../admission/memory-gate.ts';
 import { skipWhileBusy } from './shared-work.ts';
 
 const sampledRows = 1_000;

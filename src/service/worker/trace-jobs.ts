@@ -3,7 +3,7 @@ import { queueNames } from '../../state/queue/catalogue.ts';
 import type { QueuedEntry } from '../../state/queue/producer.ts';
 import { findTraceparents } from '../../state/store/traceparents.ts';
 import type { Context } from '../use-cases/context.ts';
-import type { QueueEntry } from '../use-cases/runs/dispatch-runs.ts';
+import type { QueueEntry } from '../admission/dispatch-runs.ts';
 import type { AttemptReport } from './attempt-report.ts';
 
 const queueOf = (small: boolean): string => (small ? queueNames.smallRuns : queueNames.runs);

@@ -1,3 +1,4 @@
+import type { Reprocess } from '../../foundation/domain/backfill.ts';
 import {
   type DataInterval,
   type Instant,
@@ -11,9 +12,6 @@ import { boundsOf, instantOf, rangeOf } from './times.ts';
 
 export type BackfillStatus = 'Running' | 'Completed' | 'Cancelled';
 export type BackfillOrder = 'oldest_first' | 'newest_first';
-/** Which intervals get a run: all, those without a completed run, or those never run at all. */
-export type Reprocess = 'all' | 'failed' | 'none';
-
 export interface Backfill {
   readonly id: string;
   readonly exportId: string;
@@ -119,11 +117,28 @@ export async function cancelBackfillsOf(tx: Sql, exportId: string): Promise<void
   );
 }
 
-/** The table whose rows make a backfill pass over an interval. */
-const decisive = { failed: 'receipts', none: 'runs' } as const;
+/** Whether a backfill passes over the interval that starts at an instant. */
+export type PassesOver = (start: Instant) => boolean;
+
+/** All intervals get a run. */
+export const passesNothing: PassesOver = () => false;
+
+/** The table whose rows decide, and whether an interval with a row there is passed over or is the only one that is not. */
+const decisive = {
+  failed: ['receipts', true],
+  missing: ['holes', false],
+  none: ['runs', true],
+} as const;
+
+const passesOver = (rows: readonly { start: Instant }[], isPassed: boolean): PassesOver => {
+  if (rows.length === 0 && isPassed) return passesNothing;
+  const starts = new Set(rows.map(({ start }) => start));
+  return (start) => starts.has(start) === isPassed;
+};
 
 /**
- * The intervals that a backfill skips: those with a receipt (`failed`), or those with any run (`none`).
+ * The rule of `reprocess` for some intervals: passed over are those with a receipt (`failed`), without a hole
+ * (`missing`), or with any run (`none`).
  *
  * @param starts the intervals' starts
  */
@@ -131,53 +146,60 @@ export async function findPassedOver(
   tx: Sql,
   exportId: string,
   starts: readonly Instant[],
-  reprocess: 'failed' | 'none',
-): Promise<ReadonlySet<Instant>> {
+  reprocess: Exclude<Reprocess, 'all'>,
+): Promise<PassesOver> {
+  const [table, isPassed] = decisive[reprocess];
   const rows = await tx.query<{ start: Instant }>(
-    `select distinct ${instantOf('data_interval_start')} as start from ${decisive[reprocess]}
+    `select distinct ${instantOf('data_interval_start')} as start from ${table}
       where export_id = $1 and data_interval_start = any ($2::timestamptz[])`,
     [exportId, starts.map(toTimestamp)],
   );
-  return new Set(rows.map((row) => row.start));
+  return passesOver(rows, isPassed);
 }
 
 /**
- * The intervals of a whole range that a backfill passes over: the same rule, and those that have a live run,
- * because an interval never has two. With `all`, a run that has begun may lack newer rows, so it does not count.
+ * The same rule for a whole range. Intervals that have a live run are passed over too, because an interval never has two.
+ * With `all`, a run that has begun may lack newer rows, so it does not count.
  */
 export async function findPassedOverIn(
   sql: Sql,
   exportId: string,
   range: DataInterval,
   reprocess: Reprocess,
-): Promise<ReadonlySet<Instant>> {
-  const startsIn = (table: string, more: string) =>
-    `select data_interval_start from ${table}
-      where export_id = $1 and data_interval_start >= $2 and data_interval_start < $3 ${more}`;
-  const passedOver = reprocess === 'all' ? '' : `union ${startsIn(decisive[reprocess], '')}`;
+): Promise<PassesOver> {
+  const startsIn = async (table: string, more: string) =>
+    sql.query<{ start: Instant }>(
+      `select distinct ${instantOf('data_interval_start')} as start from ${table}
+        where export_id = $1 and data_interval_start >= $2 and data_interval_start < $3 ${more}`,
+      [exportId, ...boundsOf(range)],
+    );
   const counted = reprocess === 'all' ? 'and started_at is null' : '';
-  const rows = await sql.query<{ start: Instant }>(
-    `select ${instantOf('s.data_interval_start')} as start
-       from (${startsIn('runs', `and status in ${live} ${counted}`)} ${passedOver}) s`,
-    [exportId, ...boundsOf(range)],
-  );
-  return new Set(rows.map((row) => row.start));
+  const isLive = passesOver(await startsIn('runs', `and status in ${live} ${counted}`), true);
+  if (reprocess === 'all') return isLive;
+  const [table, isPassed] = decisive[reprocess];
+  const isDecided = passesOver(await startsIn(table, ''), isPassed);
+  return (start) => isLive(start) || isDecided(start);
 }
 
 /** A backfill and the progress of its runs. */
 export interface BackfillWithProgress extends Backfill {
   readonly finishedRuns: number;
   readonly failedRuns: number;
+  /** In the files of its completed runs. */
+  readonly rows: number;
+  readonly bytes: number;
   /** From its start to its end, or until now, by Postgres' clock. */
   readonly elapsedMs: number;
 }
 
-const columns = `${backfillColumns}, p.finished as "finishedRuns", p.failed as "failedRuns",
+const columns = `${backfillColumns}, p.finished as "finishedRuns", p.failed as "failedRuns", p.rows, p.bytes,
   floor(extract(epoch from coalesce(b.finished_at, clock_timestamp()) - b.created_at) * 1000)::bigint as "elapsedMs"`;
 
 const progress = `lateral (
     select count(*) filter (where r.finished_at is not null)::int as finished,
-           count(*) filter (where r.status in ('Failed', 'FailedRetryable'))::int as failed
+           count(*) filter (where r.status in ('Failed', 'FailedRetryable'))::int as failed,
+           coalesce(sum(r.records_completed) filter (where r.status = 'Completed'), 0)::bigint as rows,
+           coalesce(sum(r.bytes_exported) filter (where r.status = 'Completed'), 0)::bigint as bytes
       from runs r where r.backfill_id = b.id) as p`;
 
 export async function findBackfill(

@@ -29,6 +29,7 @@ export type ExportRow = Omit<BatchExport, 'destination' | 'cadence'> & {
   destinationType: string;
   destinationConfig: DestinationConfig;
   destinationSecrets: Buffer | null;
+  destinationSecretEnds: Record<string, string | null> | null;
   interval: Interval;
   timezone: string;
   offsetDay: number | null;
@@ -38,10 +39,11 @@ export type ExportRow = Omit<BatchExport, 'destination' | 'cadence'> & {
 /** Of the export `e`. */
 export const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
-  e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, ${instantOf('e.high_water_mark')} as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"`;
@@ -56,6 +58,7 @@ export function toBatchExport(row: ExportRow): BatchExport {
       type: row.destinationType,
       config: row.destinationConfig,
       secrets: row.destinationSecrets,
+      secretEnds: row.destinationSecretEnds,
     },
     cadence: {
       interval: row.interval,
@@ -73,6 +76,10 @@ export function toBatchExport(row: ExportRow): BatchExport {
     pausedReason: row.pausedReason,
     startAt: row.startAt,
     endAt: row.endAt,
+    healForHours: row.healForHours,
+    deadlineMinutes: row.deadlineMinutes,
+    deadlineAt: row.deadlineAt,
+    warnMinutes: row.warnMinutes,
     freshnessMinutes: row.freshnessMinutes,
     lateSince: row.lateSince,
     createdAt: row.createdAt,
@@ -89,6 +96,8 @@ const writable = {
   name: (settings) => settings.name,
   destination_config: ({ destination }) => JSON.stringify(destination.config),
   destination_secrets: ({ destination }) => destination.secrets,
+  destination_secret_ends: ({ destination: { secretEnds = null } }) =>
+    secretEnds === null ? null : JSON.stringify(secretEnds),
   interval: ({ cadence }) => cadence.interval,
   timezone: ({ cadence }) => cadence.timezone,
   offset_day: ({ cadence }) => cadence.offsetDay,
@@ -102,6 +111,10 @@ const writable = {
   paused_reason: (settings) => settings.pausedReason,
   start_at: (settings) => settings.startAt,
   end_at: (settings) => settings.endAt,
+  heal_for_hours: (settings) => settings.healForHours,
+  deadline_minutes: (settings) => settings.deadlineMinutes,
+  deadline_at: (settings) => settings.deadlineAt,
+  warn_minutes: (settings) => settings.warnMinutes,
   freshness_minutes: (settings) => settings.freshnessMinutes,
   schedule: ({ schedule }) => JSON.stringify(schedule),
   next_tick_at: ({ schedule }) => toTimestamp(schedule.nextTickAt),

@@ -5,8 +5,15 @@ import { live, running } from './run-moves.ts';
 import { instantOf } from './times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
 
-const queuedRunColumns = `team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
+const queuedRun = (
+  lane: string,
+) => `team_id as "projectId", export_id as "exportId", ${lane} as "backfillId",
   ${instantOf('data_interval_start')} as "intervalStart", small`;
+/** Of an entry. */
+const queuedRunColumns = queuedRun('backfill_id');
+
+/** SQL of the lane behind live runs that a run is in: its backfill, or what heals in its export. Null: it is a live run. */
+export const laneOf = `coalesce(backfill_id, case when heals then export_id end)`;
 
 /** The most that the neighbours of a run may have in their files, if it is expected to be small. */
 const smallBytes = 128 * 1024;
@@ -16,17 +23,18 @@ const largeFor = `interval '1 day'`;
 
 /**
  * SQL that says whether a run is expected to be small: what the intervals just before it, and the one after, had. If
- * none has completed, it is not known, so no. A run that reads files is not. Reads at most four receipts.
+ * none has completed, it is: a run that turns out to be large needs only one round trip to find out. A run that reads
+ * files is not. Reads at most four receipts.
  */
-const isSmall = (run: string): string =>
-  `${run}.purpose = 'whole' and coalesce((select max(near.bytes) <= ${smallBytes} and max(near.rows) <= ${smallRows}
-      from batch_exports e, lateral (
-        (select c.bytes, c.rows from receipts c where c.export_id = e.id and c.data_interval_start < ${run}.data_interval_start
+export const isSmall = (run: string): string =>
+  `(${run}.purpose = 'whole'
+    and not exists (select from batch_exports e where e.id = ${run}.export_id and e.outgrew_at >= now() - ${largeFor})
+    and coalesce((select max(near.bytes) <= ${smallBytes} and max(near.rows) <= ${smallRows} from (
+        (select c.bytes, c.rows from receipts c where c.export_id = ${run}.export_id and c.data_interval_start < ${run}.data_interval_start
           order by c.data_interval_start desc limit 3)
         union all
-        (select c.bytes, c.rows from receipts c where c.export_id = e.id and c.data_interval_start >= ${run}.data_interval_start
-          order by c.data_interval_start limit 1)) near
-     where e.id = ${run}.export_id and (e.outgrew_at is null or e.outgrew_at < now() - ${largeFor})), false)`;
+        (select c.bytes, c.rows from receipts c where c.export_id = ${run}.export_id and c.data_interval_start >= ${run}.data_interval_start
+          order by c.data_interval_start limit 1)) near), true))`;
 
 /**
  * SQL that adds runs to the outbox; the only way to do so.
@@ -107,7 +115,7 @@ const dispatchState = prepared(`with recursive teams as (
        union all
        select 'queued', run_id, ${queuedRunColumns} from outbox where dispatched_at is not null and ${ofLive('outbox')}
        union all
-       select 'running', id, ${queuedRunColumns} from runs where status = ${running} and lease_expires_at > now()
+       select 'running', id, ${queuedRun(laneOf)} from runs where status = ${running} and lease_expires_at > now()
      )
      select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*,
             (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther"

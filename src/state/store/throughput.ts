@@ -10,8 +10,12 @@ export interface IntervalThroughput {
   readonly bytes: number;
   /** The run that wrote them, or that found them unchanged. */
   readonly runId: string;
+  /** From the creation of the run to its first attempt. */
+  readonly waitedSeconds: number | null;
   /** From the begin of the first attempt to the end, waits between attempts included. */
   readonly durationSeconds: number | null;
+  /** From the end of the interval to its first commit; null unless the schedule asked for it, or if that run is deleted. */
+  readonly deliveryDelaySeconds: number | null;
 }
 
 /**
@@ -26,7 +30,12 @@ export async function listThroughput(
 ): Promise<IntervalThroughput[]> {
   return sql.query<IntervalThroughput>(
     `select c.data_interval_start as "startsAt", c.data_interval_end as "endsAt", c.rows, c.bytes, c.run_id as "runId",
-            extract(epoch from r.finished_at - r.started_at)::float8 as "durationSeconds"
+            extract(epoch from r.started_at - r.created_at)::float8 as "waitedSeconds",
+            extract(epoch from r.finished_at - r.started_at)::float8 as "durationSeconds",
+            (select extract(epoch from min(f.finished_at) - c.data_interval_end)::float8 from runs f
+              where f.export_id = $1 and f.data_interval_start = c.data_interval_start and f.data_interval_end = c.data_interval_end
+                and f.status = 'Completed' and exists (select from ticks t where t.export_id = $1 and t.fate = 'ran'
+                      and t.data_interval_start = c.data_interval_start)) as "deliveryDelaySeconds"
        from (select data_interval_start, data_interval_end, rows, bytes, run_id from receipts
               where export_id = $1 and data_interval_start < $2
               order by data_interval_start desc, data_interval_end desc limit $3) c

@@ -246,3 +246,37 @@ export async function takeTransformationJob(
 export async function deleteTransformationJob(sql: Sql, id: string): Promise<void> {
   await sql.query('delete from transformation_jobs where id = $1', [id]);
 }
+
+/** Which exports of a project apply its chain. */
+export interface ChainExports {
+  /** All exports of the project. */
+  readonly total: number;
+  readonly applying: number;
+  /** The first ones by name. */
+  readonly named: readonly { readonly id: string; readonly name: string }[];
+}
+
+/** Exports that are named. */
+const namedExports = 10;
+
+export async function findChainExports(sql: Sql, teamId: number): Promise<ChainExports> {
+  const [row] = await sql.query<ChainExports>(
+    `select count(*)::int as total, (count(*) filter (where e.transformations))::int as applying,
+            (select coalesce(json_agg(json_build_object('id', n.id, 'name', n.name)), '[]')
+               from (select x.id, x.name from batch_exports x
+                      where x.team_id = $1 and x.deleted_at is null and x.transformations
+                      order by x.name, x.id limit ${namedExports}) n) as named
+       from batch_exports e where e.team_id = $1 and e.deleted_at is null`,
+    [teamId],
+  );
+  return row ?? { total: 0, applying: 0, named: [] };
+}
+
+/** How many steps of a project are enabled. */
+export async function countChainSteps(sql: Sql, teamId: number): Promise<number> {
+  const [row] = await sql.query<{ count: number }>(
+    `select count(*) from pipeline_transformation_configs where team_id = $1 and enabled and not deleted`,
+    [teamId],
+  );
+  return row?.count ?? 0;
+}

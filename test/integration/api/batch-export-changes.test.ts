@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { cliEnv, runCli } from '../../support/cli.ts';
 import { exportBody, s3, s3Defaults } from '../../support/batch-export-bodies.ts';
 
 let api: ApiUnderTest;
@@ -180,6 +181,54 @@ describe('pause and unpause', () => {
     expect(status).toBe(200);
     const backfill = await client.get(`${exports}/${id}/backfills/${body.backfill_id}`);
     expect(backfill.body.total_runs).toBe(5);
+  });
+
+  test('an unpause says how many intervals it leaves out, and exports exactly those that are asked for', async () => {
+    const { id } = await create({ paused: true });
+    await api.db.query(
+      `update batch_exports set schedule = jsonb_set(schedule, '{gates,0,since}', to_jsonb(
+         (extract(epoch from date_trunc('hour', now()) - interval '3 hours') * 1000)::bigint)) where id = $1`,
+      [id],
+    );
+    // Two requested intervals before the pause have no data; the hour between them was never asked for.
+    await api.db.query(
+      `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+       select e.id, e.team_id, 'Failed', at, at + interval '1 hour', now()
+         from batch_exports e, generate_series(5, 7, 2) n,
+              lateral (select date_trunc('hour', now()) - n * interval '1 hour' as at) t where e.id = $1`,
+      [id],
+    );
+    const path = `${exports}/${id}`;
+    const { body: left } = await client.post(`${path}/unpause`, { dry_run: true });
+    expect(left).toMatchObject({ dry_run: true, missed_intervals: 3, missing: { count: 2 } });
+    expect(left.missed).toHaveLength(1);
+    expect((await client.get(path)).body.paused).toBe(true);
+
+    const env = cliEnv(api);
+    const dry = await runCli(['exports', 'unpause', id, '--dry-run'], { env });
+    expect(dry.out).toMatch(
+      /^3 intervals missed while paused .*\n2 requested intervals without data since /,
+    );
+    const plain = await runCli(['exports', 'unpause', id], { env });
+    expect(plain.out).toMatch(
+      /^Not exported, because it was paused: .* sluice backfill "Events to S3" --from /m,
+    );
+    expect(plain.out).toMatch(/^2 requested intervals without data since .* --reprocess missing$/m);
+    expect((await client.get(`${path}/backfills`)).body.results).toEqual([]);
+
+    await client.post(`${path}/pause`);
+    const { status, body } = await client.post(`${path}/unpause`, {
+      backfill: true,
+      retry_missing: true,
+    });
+    expect([status, body.backfill_total_runs]).toEqual([200, 2]);
+    const { results } = (await client.get(`${path}/backfills`)).body;
+    expect(results).toMatchObject([{ reprocess: 'missing', total_runs: expect.any(Number) }]);
+    const start_at = results[0]?.start_at;
+    const end_at = results[0]?.end_at;
+    const preview = { start_at, end_at, reprocess: 'missing', dry_run: true };
+    const { intervals } = (await client.post(`${path}/backfill`, preview)).body;
+    expect(intervals).toHaveLength(2);
   });
 });
 

@@ -3,6 +3,7 @@ import { exportHealths } from '../../../src/foundation/domain/batch-export.ts';
 import { checkFreshness } from '../../../src/state/store/freshness.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
+import { cliEnv, runCli } from '../../support/cli.ts';
 import { filledCounts, filledName, fillProject } from '../../support/many-exports.ts';
 import { createKey } from '../../support/tenants.ts';
 
@@ -79,6 +80,58 @@ describe('health', () => {
     expect((await api.client.post(`${path}/pause`)).body.health).toBe('paused');
     await api.client.delete(path);
     expect((await api.client.get(`${others}/health`)).body.total).toBe(0);
+  });
+
+  test('its reason is that of the failure, not of the newest attempt, and the same on the command line', async () => {
+    const others = `/api/projects/${api.tenant.projectIds[1]}/batch_exports`;
+    const { id } = (await api.client.post(others, exportBody())).body;
+    const run = (ago: number, error: string) =>
+      api.db.query(
+        `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, latest_error, error_code)
+         select id, team_id, 'Running', at, at + interval '1 hour', $3 || ': It said so.', $3
+           from batch_exports, lateral (select date_trunc('hour', now()) - $2 * interval '1 hour' as at) t where id = $1`,
+        [id, ago, error],
+      );
+    const read = async () => {
+      const { health, health_reason: reason } = (await api.client.get(`${others}/${id}`)).body;
+      return [health, reason];
+    };
+    expect(await read()).toEqual(['fine', null]);
+    await run(5, 'destination.access_denied');
+    await api.db.query(
+      `update runs set status = 'Failed', finished_at = now() where export_id = $1`,
+      [id],
+    );
+    await run(4, 'source.timeout');
+    const reason = 'destination.access_denied: It said so.';
+    expect(await read()).toEqual(['failing', reason]);
+    const env = { ...cliEnv(api), SLUICE_PROJECT: String(api.tenant.projectIds[1]) };
+    const { attention } = JSON.parse((await runCli(['status', '--json'], { env })).out);
+    expect(attention).toMatchObject([{ id, state: 'failing', reason }]);
+
+    await api.db.query(`update batch_exports set last_success_at = now() where id = $1`, [id]);
+    expect(await read()).toEqual([
+      'incomplete',
+      expect.stringMatching(/^1 requested interval has no data, the oldest since .*Z\.$/),
+    ]);
+    await api.db.query(`delete from holes where export_id = $1`, [id]);
+    await api.db.query(
+      `update batch_exports set freshness_minutes = 90, created_at = now() - interval '100 minutes' where id = $1`,
+      [id],
+    );
+    await checkFreshness(api.db);
+    expect(await read()).toEqual([
+      'late',
+      expect.stringMatching(
+        /^No interval is complete .* misses its objective of 90 minutes since .*Z\.$/,
+      ),
+    ]);
+    const late = await runCli(['status', '--check'], { env });
+    expect(late.code).toBe(1);
+    expect(late.out).toMatch(/1 late/);
+    await api.client.post(`${others}/${id}/pause`);
+    expect(await read()).toEqual(['paused', 'A person paused it.']);
+    await api.client.delete(`${others}/${id}`);
   });
 
   test('a hole is no hole while a run of its interval is live', async () => {

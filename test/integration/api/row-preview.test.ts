@@ -78,6 +78,29 @@ describe('the row preview', () => {
     expect(valuesOf('person_id')[0]).toBeNull();
   });
 
+  test('shows the newest rows of a busy hour, not the first ones of it', async () => {
+    const [teamId] = api.tenant.projectIds;
+    await insertEvents(teamId, 'busy', 3_000, 0);
+    const { valuesOf } = await preview({ destination: s3({ include_events: ['busy'] }) });
+    const newest = Array.from({ length: 100 }, (_, n) => `user ${2_901 + n}`);
+    expect(valuesOf('distinct_id')).toEqual(newest);
+    // A step that drops most rows: older ones take their place.
+    const path = `${api.project}/pipeline_transformation_configs`;
+    const plugins = `/api/organizations/${api.tenant.organizationId}/plugins`;
+    const source = `export function processEvent(event) { return Number(event.distinct_id.slice(5)) % 20 === 0 ? event : null; }`;
+    const { body: plugin } = await api.client.post(plugins, { name: 'Each twentieth', source });
+    const step = { plugin: plugin.id, order: 1, enabled: true };
+    const { body: made } = await api.client.post(path, step);
+    const kept = await preview({
+      transformations: true,
+      destination: s3({ include_events: ['busy'] }),
+    });
+    const twentieth = Array.from({ length: 100 }, (_, n) => `user ${1_020 + 20 * n}`);
+    expect(kept.valuesOf('distinct_id'), kept.text).toEqual(twentieth);
+    await api.client.delete(`${path}/${made.id}`);
+    await api.db.query(`delete from events where event = 'busy'`);
+  });
+
   test('holds to the dsl_query and its columns', async () => {
     const { columns, rows } = await preview({
       dsl_query:

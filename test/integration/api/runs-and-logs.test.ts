@@ -76,6 +76,28 @@ describe('runs', () => {
     expect(listed.body.results).toEqual([body]);
   });
 
+  test('a failure is superseded once its interval was exported after it', async () => {
+    const exportId = await createExport();
+    const [id] = await insertRuns(exportId, 1);
+    await api.db.query(
+      `update runs set status = 'Failed', finished_at = now() - interval '1 hour' where id = $1`,
+      [id],
+    );
+    const superseded = async () =>
+      (await client.get(`${exports}/${exportId}/runs/${id}`)).body.superseded;
+    expect(await superseded()).toBe(false);
+    await api.db.query(
+      `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, era, destination_version, generation, recipe,
+              rejected_files, files, snapshot, settled, pending_transactions, key_count, pending_checked_at, looked_back_at, rows, bytes)
+       select export_id, data_interval_start, data_interval_end, id, gen_random_uuid(), 0, 1, '{}', '[]', '[]', '1:1:', true, '{}', 0,
+              now(), now(), 0, 0 from runs where id = $1`,
+      [id],
+    );
+    expect(await superseded()).toBe(true);
+    const { body } = await client.get(`${exports}/${exportId}`);
+    expect(body.latest_runs[0]?.superseded).toBe(true);
+  });
+
   test('a run shows the counters of its steps', async () => {
     const exportId = await createExport();
     const [id] = await insertRuns(exportId, 1);

@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { readConfig } from '../../../src/foundation/config/config.ts';
+import { destinationContextOf } from '../../../src/main/connectors.ts';
 import type { WireBody } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
@@ -13,8 +15,9 @@ let env: Record<string, string>;
 let folder: string;
 
 beforeAll(async () => {
-  api = await startApiUnderTest();
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-apply-'));
+  const destinationContext = destinationContextOf(readConfig({ FILE_DESTINATION_ROOT: folder }));
+  api = await startApiUnderTest({ destinationContext });
   env = {
     ...cliEnv(api),
     KEY_ID: 'AKIAIOSFODNN7EXAMPLE',
@@ -225,4 +228,62 @@ test('export prints a file that apply accepts, with variables for secrets and no
   });
   expect(again, again.output).toMatchObject({ code: 0, err: '' });
   expect((await stored())[0]).toMatchObject({ name: 'Tricky, name', dsl_query: query });
+});
+
+test('a directory that is stored below the project is the same, so a second apply changes nothing', async () => {
+  const file = {
+    name: 'Files',
+    interval: 'hour',
+    destination: { type: 'File', config: { directory: 'out' } },
+  };
+  const first = await apply([file]);
+  expect(first).toMatchObject({ code: 0, err: '' });
+  expect((await stored())[0]?.destination.config.directory).toMatch(/^\d+\/out$/);
+  expect((await apply([file])).out).toContain('No change: 1 export as in the file.');
+});
+
+test('the chain of the project is part of the file, and is applied before the exports', async () => {
+  const file = path.join(folder, 'chain.yaml');
+  const applyChain = async (transformations: readonly object[], ...args: string[]) => {
+    await writeFile(file, stringify({ transformations, exports: [wanted('Masked')] }));
+    return runCli(['apply', '-f', file, ...args], { env: { ...env, HASH_SALT: 'canary-salt' } });
+  };
+  const hash = {
+    name: 'Hash',
+    plugin: 'Hash properties',
+    enabled: true,
+    config: { properties: 'email', salt: `\${HASH_SALT}` },
+  };
+  const drop = { ...hash, name: 'Drop', plugin: 'Drop properties', config: { properties: 'plan' } };
+  const first = await applyChain([hash, drop]);
+  expect(first).toMatchObject({ code: 0, err: '' });
+  expect(first.out).toContain('Transformations: 2 steps to create, 0 to update');
+  const second = await applyChain([hash, drop]);
+  expect(second.out).toContain('0 to update, 0 to delete, 2 unchanged.');
+  const chain = async () =>
+    (await api.client.get(`${api.project}/pipeline_transformation_configs`)).body.results.map(
+      ({ name, enabled, order }) => [name, enabled, order],
+    );
+  const third = await applyChain([drop, { ...hash, enabled: false }], '--dry-run');
+  expect(third.out).toMatch(/^~ update +step Drop \(\d+\): order$/m);
+  expect(await chain()).toEqual([
+    ['Hash', true, 1],
+    ['Drop', true, 2],
+  ]);
+  await applyChain([drop, { ...hash, enabled: false }]);
+  expect(await chain()).toEqual([
+    ['Drop', true, 1],
+    ['Hash', false, 2],
+  ]);
+  const exported = await runCli(['export'], { env });
+  expect(exported.out).toContain('plugin: Hash properties');
+  expect(exported.out).toContain(`\${HASH_SALT}`);
+  expect(exported.out).not.toMatch(/canary|\*{4}/);
+  await applyChain([drop], '--prune', '--yes');
+  expect(await chain()).toEqual([['Drop', true, 1]]);
+  const refused = await applyChain([{ ...drop, plugin: 'No such' }]);
+  expect([refused.code, refused.err]).toEqual([
+    1,
+    'transformations[0]: there is no plugin No such.\n',
+  ]);
 });

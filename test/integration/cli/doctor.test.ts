@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -37,8 +38,24 @@ test('an installation that is well', async () => {
     ['work', 'ok'],
     // This database has no table of events, and no export needs it.
     ['model events', 'warning'],
+    ...Array.from({ length: 7 }, () => ['production', 'warning']),
   ]);
   expect(code).toBe(0);
+  const { out } = await runCli(['doctor'], { env: { DATABASE_URL: api.databaseUrl } });
+  const page = await readFile(path.join(projectRoot, 'docs/production.md'), 'utf8');
+  const [, open = ''] = out.split('Not done yet of docs/production.md:\n');
+  const steps = open
+    .trimEnd()
+    .split('\n')
+    .map((line) => /^- ([^:]+): /.exec(line)?.[1]);
+  // The tenant of this test has an organization with projects.
+  expect(steps).not.toContain('The first organization');
+  for (const step of steps) expect(page).toMatch(new RegExp(`^## \\d+\\. ${step}$`, 'm'));
+  const more = await doctor({
+    DATABASE_URL: api.databaseUrl,
+    ...{ PUBLIC_URL: 'https://sluice.example.com', METRICS_PORT: '9464', WORKER_PORT: '9465' },
+  });
+  expect(more.checks.filter(({ check }) => check === 'production')).toHaveLength(5);
 });
 
 test('a database that is unreachable, one that refuses, and one that was not migrated', async () => {
@@ -60,7 +77,7 @@ test('a database that is unreachable, one that refuses, and one that was not mig
   const unmigrated = await doctor({ DATABASE_URL: empty.url });
   expect(unmigrated.of('migrations')).toMatchObject({
     result: 'failed',
-    detail: expect.stringMatching(/lacks 0001_schema\. Run `sluice migrate`\.$/),
+    detail: expect.stringMatching(/lacks 0001_schema\b.*Run `sluice migrate`\.$/s),
   });
   expect(unmigrated.err).toBe('1 of 4 checks failed.\n');
 });

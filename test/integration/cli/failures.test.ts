@@ -168,12 +168,16 @@ describe('one line says what is wrong and what to do', () => {
       code: 2,
       err: "error: option '--limit <n>' argument 'ten' is invalid. It must be a whole number.\n",
     });
-    expect(
-      await sluice(['backfill', id, '--from', '2024-03-01', '--to', '2024-03-02']),
-    ).toMatchObject({
-      code: 1,
-      err: expect.stringMatching(/^--from: Must have an offset from UTC.*\n--to: .*\n$/),
-    });
+    const backfill = (...range: string[]) => sluice(['backfill', id, ...range]);
+    for (const [range, err] of [
+      [[], /^Name the range: --from <time>, or --last <span>\.\n$/],
+      [['--from', 'yesterday'], /^--from: yesterday is not a time\. /],
+      [['--last', '6 hours'], /^--last: 6 hours is not a span\. /],
+      [['--last', '6h', '--to', '2024-03-01'], /^Use --last, or --from and --to, not both\.\n$/],
+    ] as const) {
+      const refused = await backfill(...range);
+      expect([refused.code, refused.err]).toEqual([2, expect.stringMatching(err)]);
+    }
   });
 
   test.each([

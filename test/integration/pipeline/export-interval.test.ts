@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import { readThrough } from '../../../src/rows/pipeline/read-through.ts';
+import { readThrough } from '../../../src/service/admission/read-through.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
 import { codeOf, readAll, uploadsUnder } from '../../conformance/destination-suite.ts';
 import {

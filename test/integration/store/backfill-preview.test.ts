@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { Reprocess } from '../../../src/state/store/backfills.ts';
+import type { Reprocess } from '../../../src/foundation/domain/backfill.ts';
 import { insertRuns } from '../../../src/state/store/runs.ts';
 import {
   type BackfillRequest,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { reportWorker } from '../../../src/state/store/workers.ts';
 import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
-import { dispatchRuns } from '../../../src/service/use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import {
   claim,
   complete,

@@ -2,10 +2,7 @@ import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { readServiceState } from '../../../src/state/store/service-state.ts';
 import { insertProject } from '../../../src/state/store/tenants.ts';
 import { reportWorker } from '../../../src/state/store/workers.ts';
-import {
-  dispatchRuns,
-  type QueueEntry,
-} from '../../../src/service/use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns, type QueueEntry } from '../../../src/service/admission/dispatch-runs.ts';
 import {
   claim,
   complete,

@@ -9,7 +9,7 @@ import { endSilentCommits } from '../../../src/state/store/tenant-rows.ts';
 import { reportWorker } from '../../../src/state/store/workers.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
-import { dispatchRuns } from '../../../src/service/use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import { quarantineRun, recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { findLostRuns } from '../../support/lost-runs.ts';
 import {

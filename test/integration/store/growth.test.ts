@@ -32,7 +32,7 @@ import { readServiceState } from '../../../src/state/store/service-state.ts';
 import { readNow } from '../../../src/state/store/ticks.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
 import { decideTicks } from '../../../src/service/use-cases/runs/decide-ticks.ts';
-import { dispatchRuns } from '../../../src/service/use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import { completedRun } from '../../support/completed-run.ts';
 import { fillHistory } from '../../support/history.ts';
 import { isNightly } from '../../support/nightly.ts';

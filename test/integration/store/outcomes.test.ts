@@ -93,7 +93,7 @@ describe('the streak of failures', () => {
     const { id, runIds } = await exportWithRuns(11);
     for (const runId of runIds.slice(0, 10)) await failAttempt(side, side.context, runId, denied);
     const actor = { organizationId: side.tenant.organizationId, keyId: null };
-    await unpauseExport(side.context, actor, id, { backfill: false });
+    await unpauseExport(side.context, actor, id, { backfill: false, retryMissing: false });
     await failAttempt(side, side.context, runIds[10] ?? '', denied);
     expect(await stateOf(id)).toMatchObject({ streak: 1, paused: false });
   });

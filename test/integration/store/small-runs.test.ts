@@ -3,10 +3,7 @@ import type { BatchExport } from '../../../src/foundation/domain/batch-export.ts
 import { expectLarge } from '../../../src/state/store/outbox.ts';
 import { insertRuns } from '../../../src/state/store/runs.ts';
 import { reportWorker } from '../../../src/state/store/workers.ts';
-import {
-  dispatchRuns,
-  type QueueEntry,
-} from '../../../src/service/use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns, type QueueEntry } from '../../../src/service/admission/dispatch-runs.ts';
 import { releaseOutgrown } from '../../../src/service/use-cases/runs/finish-run.ts';
 import {
   claim,
@@ -63,9 +60,9 @@ async function dispatch(): Promise<QueueEntry[]> {
   return enqueued;
 }
 
-it('a run is small if its neighbours were, and is not if nothing is known', async () => {
+it('a run is small if its neighbours were, and if nothing is known', async () => {
   const batchExport = await createExportOfThePast(side);
-  expect(await isSmall(await addRun(batchExport, 90))).toBe(false);
+  expect(await isSmall(await addRun(batchExport, 90))).toBe(true);
   for (const hoursAgo of [70, 50, 30]) await addCompleted(batchExport, hoursAgo, 100_000, 1_000);
   for (const hoursAgo of [80, 69, 29]) {
     expect(await isSmall(await addRun(batchExport, hoursAgo))).toBe(true);
@@ -103,7 +100,7 @@ it('a run that was not small as expected comes again as a large one, and so do t
 it('small runs have places of their own, however many large ones wait or execute', async () => {
   const large = await createExportOfThePast(side);
   const small = await createExportOfThePast(side);
-  await addCompleted(small, 300);
+  await addCompleted(large, 900, 1_000_000);
   await reportWorker(side.db, 'one', 3, 8);
   for (let hoursAgo = 0; hoursAgo < 210; hoursAgo += 1) await addRun(large, 500 + hoursAgo);
   const first = await dispatch();
@@ -121,14 +118,15 @@ it('small runs have places of their own, however many large ones wait or execute
 it('the limit of an export counts its small and its large runs', async () => {
   const context = side.withPolicy({ maxRunsPerExport: 2, maxRunsPerTenant: 100 });
   const batchExport = await createExportOfThePast(side);
-  const unknown = await addRun(batchExport, 400);
-  await addCompleted(batchExport, 300);
+  await addCompleted(batchExport, 500, 1_000_000);
+  const large = await addRun(batchExport, 400);
+  for (const hoursAgo of [350, 340, 330]) await addCompleted(batchExport, hoursAgo);
   for (const hoursAgo of [90, 80, 70]) await addRun(batchExport, hoursAgo);
   await reportWorker(side.db, 'one', 4, 8);
   const entries: QueueEntry[] = [];
   await dispatchRuns(context, async (some) => void entries.push(...some));
   expect(entries).toHaveLength(2);
-  expect(entries[0]).toMatchObject({ runId: unknown, small: false });
+  expect(entries[0]).toMatchObject({ runId: large, small: false });
   expect(entries[1]).toMatchObject({ small: true });
 });
 

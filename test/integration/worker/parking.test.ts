@@ -6,7 +6,7 @@ import type { Sql } from '../../../src/state/store/database.ts';
 import { findRun } from '../../../src/state/store/runs.ts';
 import { findRunNeeds, type RunNeeds } from '../../../src/state/store/run-needs.ts';
 import { reportWorker } from '../../../src/state/store/workers.ts';
-import { dispatchRuns } from '../../../src/service/use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import { Parking } from '../../../src/service/worker/parking.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';

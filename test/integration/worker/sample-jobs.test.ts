@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { WorkGuard } from '../../../src/service/use-cases/work-guard.ts';
-import type { MemoryGate } from '../../../src/service/worker/memory-gate.ts';
+import type { MemoryGate } from '../../../src/service/admission/memory-gate.ts';
 import { sampleJobs } from '../../../src/service/worker/run-sample-jobs.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { createTenant } from '../../support/tenants.ts';

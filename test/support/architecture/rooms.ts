@@ -29,7 +29,7 @@ export const floors: Readonly<
   },
   main: { rooms: [], uses: ['service', 'state', 'rows', 'foundation'] },
   service: {
-    rooms: ['api', 'use-cases', 'worker', 'scheduling', 'notifications', 'verify'],
+    rooms: ['api', 'use-cases', 'worker', 'admission', 'scheduling', 'notifications', 'verify'],
     uses: ['state', 'rows', 'foundation'],
   },
   state: { rooms: ['store', 'queue', 'embedded-postgres'], uses: ['foundation'] },
@@ -170,9 +170,22 @@ export const rooms: Readonly<Record<string, Room>> = {
         /^(find|list|count|average|is)[A-Z]|^logLevels$|^touchApiKey$|^reserve(Requests|StoredBytes)$|IdempotencyKey$|^keepResponse$/,
     },
   },
+  // Of a run's memory what plugins need. Of timers the turns and rests of organizations.
+  admission: {
+    from: [
+      'domain',
+      'store',
+      'use-cases',
+      'chain-thread/thread-transformer.ts',
+      'sandbox/open-steps.ts',
+    ],
+    types: [...interfaces, 'pipeline/interval-attempt.ts'],
+    packages: ['node:fs/promises', 'node:timers/promises', 'node:v8', 'node:vm'],
+  },
   worker: {
     from: [
       'domain',
+      'admission',
       'failpoints',
       'use-cases',
       'store',

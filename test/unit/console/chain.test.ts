@@ -115,7 +115,7 @@ describe('the form of a step', () => {
     };
     expect(pluginOf(stored)).toEqual(plugin);
     const { name, description, enabled, values } = stepDraftOf(plugin, stored);
-    expect([name, description, enabled, values.salt]).toEqual(['', 'Mine', true, '']);
+    expect([name, description, enabled, values.salt]).toEqual(['', 'Mine', 'yes', '']);
   });
 });
 

@@ -20,6 +20,7 @@ function run(status: RunStatus): Run {
     records_dropped: 0,
     records_rejected: 0,
     latest_error: null,
+    superseded: false,
     data_interval_start: '2024-03-12T16:00:00Z',
     data_interval_end: '2024-03-12T17:00:00Z',
     cursor: null,
@@ -47,6 +48,7 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     team_id: 1,
     name: 'Events',
     destination: { type: 'S3', config: { bucket_name: 'acme', prefix: 'events' } },
+    secrets: [],
     interval: 'hour',
     paused: false,
     paused_reason: null,
@@ -55,6 +57,11 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     last_paused_at: null,
     start_at: null,
     end_at: null,
+    heal_for_hours: 168,
+    deadline_minutes: null,
+    deadline_at: null,
+    warn_minutes: null,
+    healing: null,
     freshness_minutes: null,
     late_since: null,
     latest_runs: [],
@@ -71,6 +78,7 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     unsettled_from: null,
     missing: { count: 0, since: null },
     health: 'fine',
+    health_reason: null,
     failure_streak: 0,
     last_success_at: null,
     ...over,
@@ -115,6 +123,7 @@ describe('over a hole', () => {
   test('the lag is never up to date', () => {
     expect(describeLag(hourly({ missing: { count: 4, since } }), now)).toBeNull();
     expect(describeLag(hourly({ unsettled_from: since }), now)).toBeNull();
+    expect(describeLag(hourly({ health: 'late' }), now)).toBeNull();
     const late = { missing: { count: 4, since }, high_water_mark: '2024-03-12T14:00:00Z' };
     expect(describeLag(hourly(late), now)).toBe('3 intervals behind');
   });
@@ -134,16 +143,14 @@ describe('the reason on a failing row', () => {
   const failed = { ...run('Failed'), latest_error: 'destination.denied: Access denied.' };
 
   test.each([
-    [
-      'is that of the newest run that has ended',
-      [run('Running'), failed, run('Completed')],
-      failed,
-    ],
-    ['survives a cancelled run', [run('Cancelled'), failed], failed],
-    ['is over after a success', [run('Completed'), failed], null],
-    ['is none before the first run', [], null],
-  ])('%s', (_name, latest_runs, expected) => {
-    expect(failureOf(hourly({ latest_runs }))).toBe(expected);
+    ['is that of the failure', 'failing', [run('Running'), failed, run('Completed')], failed],
+    ['survives a cancelled run', 'failing', [run('Cancelled'), failed], failed],
+    ['survives a pause', 'paused', [run('Cancelled'), failed], failed],
+    ['is over after a success, also in a pause', 'paused', [run('Completed'), failed], null],
+    ['is over if the service says so', 'fine', [failed], null],
+    ['is none before the first run', 'failing', [], null],
+  ] as const)('%s', (_name, health, latest_runs, expected) => {
+    expect(failureOf(hourly({ health, latest_runs: [...latest_runs] }))).toBe(expected);
   });
 });
 

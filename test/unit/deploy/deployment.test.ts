@@ -120,7 +120,18 @@ describe('the service manager that stops a process', () => {
 });
 
 describe('npm start and similar scripts', () => {
-  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+  const { scripts, bin } = JSON.parse(read('package.json')) as {
+    scripts: Record<string, string>;
+    bin: Record<string, string>;
+  };
+
+  // npm sets it only once: after `npm run clean && npm run build`, `npx sluice` said "Permission denied".
+  test('npm run build makes the programs of the package executable', () => {
+    for (const program of Object.values(bin)) {
+      expect(scripts.build).toContain(`tsc -p tsconfig.build.json && chmod +x ${program}`);
+      expect(read(sourceOf(program))).toMatch(/^#!\/usr\/bin\/env node\n/);
+    }
+  });
 
   // npm passes a signal to its shell alone: a shell that stays in between dies and leaves Node behind.
   test.each(['start', 'start:api', 'start:worker', 'quickstart'])(

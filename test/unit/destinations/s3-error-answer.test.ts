@@ -115,7 +115,7 @@ describe('an answer in XML', () => {
     const xml =
       '<Error><Code>PermanentRedirect</Code><Message>Use &quot;b&quot;.</Message><Region>eu-central-1</Region></Error>';
     const error = new AnsweredError(301, { 'x-amz-request-id': 'r1' }, xml);
-    const facts = toDestinationError(error, []);
+    const facts = toDestinationError(error);
     expect(facts).toMatchObject({
       code: 'destination.wrong_region',
       detail: expect.stringMatching(/The bucket is in eu-central-1\. Set region to it/),
@@ -138,7 +138,7 @@ describe('an answer that says nothing', () => {
     [501, true, 'unavailable'],
     [502, true, 'unavailable'],
   ])('with status %i (whole: %s) is %s, which is tried again', (status, whole, code) => {
-    const error = toDestinationError(new UnreadAnswer(status, 'without a body', whole), []);
+    const error = toDestinationError(new UnreadAnswer(status, 'without a body', whole));
     expect(error.code).toBe(`destination.${code}`);
     expect(error.spec.retryable).toBe(true);
     expect(error.detail).toBe(`HTTP ${status} without a body`);
@@ -150,6 +150,6 @@ describe('an answer that says nothing', () => {
       code: 'ECONNRESET',
       $response: { statusCode: 404 },
     });
-    expect(toDestinationError(broken, []).code).toBe('destination.unavailable');
+    expect(toDestinationError(broken).code).toBe('destination.unavailable');
   });
 });

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError, exitCodes } from '../deps.ts';
 import { plain } from '../text.ts';
 import { type Answer, explainAnswer, explainSilence } from './explain.ts';
-import type { AnswerOf, Me, Method, PathOf, QueryOf, Readiness } from './types.ts';
+import type { AnswerOf, Me, Method, PathOf, Plugin, QueryOf, Readiness } from './types.ts';
 
 export interface CallOptions<M extends Method, Path extends PathOf<M>> {
   /** Values of the path's parameters, besides the project. */
@@ -30,6 +30,8 @@ export interface Api {
   ): Promise<AnswerOf<M, Path>>;
   /** What the key may do, and where. */
   readMe(): Promise<Me>;
+  /** The plugins that steps of the key's organization can use. */
+  readPlugins(): Promise<readonly Plugin[]>;
   /** What the service's probe says of itself; needs no key. */
   readReadiness(): Promise<Readiness>;
   /** The OpenAPI document. */
@@ -127,6 +129,10 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
         (status) => status === 200 || status === 503,
       ) as Promise<Readiness>,
     readMe: () => read('GET', '/api/me') as Promise<Me>,
+    async readPlugins() {
+      const page = await read('GET', '/api/organizations/@current/plugins?limit=1000');
+      return (page as { readonly results: readonly Plugin[] }).results;
+    },
     readDocument: () => read('GET', '/api/openapi.json'),
     serviceTime: () => serviceTime,
   };

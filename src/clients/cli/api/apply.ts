@@ -1,6 +1,7 @@
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
+import { applyChain, summaryOfChain } from './apply-chain.ts';
 import { confirm } from './confirm.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
@@ -42,7 +43,11 @@ interface DoneStep extends Pick<Step, 'action' | 'name' | 'id'> {
 export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void> {
   const api = openApi(deps, options);
   const fields = await readFields(api);
-  const wanted = await readExportsFile(deps.terminal, options.file, fields);
+  const { exports: wanted, transformations } = await readExportsFile(
+    deps.terminal,
+    options.file,
+    fields,
+  );
   const stored = await listExports(api);
   const steps = planSteps(wanted, stored, fields, options);
   const paint = paintFor(deps.terminal);
@@ -53,10 +58,16 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
     const question = `Delete ${plural(deletions, 'export')} of ${await projectOf(api, stored)} that the file does not have?`;
     await confirm(deps.terminal, question, options.yes ?? false);
   }
+  // The chain comes first: an export that applies it must not send rows that a step masks.
+  const chain = transformations && (await applyChain(deps, api, transformations, options));
   const done = options.dryRun
     ? steps.map(planned)
     : await perform(deps, api, steps, fields, options);
-  print(deps, options, done, () => [summaryOf(done, options.dryRun ?? false)]);
+  const inChain = summaryOfChain(chain);
+  print(deps, options, chain ? { exports: done, transformations: chain } : done, () => [
+    ...(inChain === null ? [] : [inChain]),
+    summaryOf(done, options.dryRun ?? false),
+  ]);
   const failed = done.filter(({ error }) => error !== null);
   if (failed.length === 0) return;
   const lines = failed.map(({ name, error }) => `${plain(name)}: ${error}`);

@@ -8,11 +8,10 @@ import { findExport } from './find-export.ts';
 import { keepAsking } from './keep-asking.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import { createProgress } from './progress.ts';
+import { type RangeOptions, readRange } from './time-range.ts';
 import type { Backfill } from './types.ts';
 
-export interface BackfillOptions extends ApiOptions {
-  readonly from: string;
-  readonly to: string;
+export interface BackfillOptions extends ApiOptions, RangeOptions {
   readonly dryRun?: boolean;
   readonly reprocess?: string;
   readonly missingRows?: string;
@@ -24,8 +23,8 @@ export interface BackfillOptions extends ApiOptions {
 }
 
 const optionOf = {
-  start_at: '--from',
-  end_at: '--to',
+  start_at: 'the start of the range (--from or --last)',
+  end_at: 'the end of the range (--to or --last)',
   reprocess: '--reprocess',
   missing_rows: '--missing-rows',
   order: '--newest-first',
@@ -40,8 +39,7 @@ export async function backfill(deps: CliDeps, name: string, options: BackfillOpt
   const api = openApi(deps, options);
   const { id } = await findExport(api, name);
   const body = {
-    start_at: options.from,
-    end_at: options.to,
+    ...readRange(api, options),
     ...(options.reprocess === undefined ? {} : { reprocess: options.reprocess }),
     ...(options.missingRows === undefined ? {} : { missing_rows: options.missingRows }),
     ...(options.newestFirst ? { order: 'newest_first' } : {}),
@@ -194,9 +192,14 @@ async function waitForBackfill(
   }
 }
 
-function summaryOf({ id, status, finished_runs, failed_runs, total_runs }: Backfill): string {
+function summaryOf(backfill: Backfill): string {
+  const { id, status, finished_runs, failed_runs, total_runs, records_completed: rows } = backfill;
   const done = finished_runs - failed_runs;
-  return total_runs === 0
-    ? `Backfill ${id}: there was nothing to export.`
-    : `Backfill ${id}: ${status}, ${done} of ${plural(total_runs, 'run')} done.`;
+  if (total_runs === 0) return `Backfill ${id}: there was nothing to export.`;
+  const size = `${plural(rows, 'row')}, ${plural(backfill.bytes_exported, 'byte')}`;
+  const none =
+    rows === 0 && done > 0
+      ? ' The source has no rows in these intervals for this export: check the range, the query and the event filters.'
+      : '';
+  return `Backfill ${id}: ${status}, ${done} of ${plural(total_runs, 'run')} done, ${size}.${none}`;
 }

@@ -34,7 +34,7 @@ export function differencesOf(
 
 function destinationDifferences(
   { type, config }: Json,
-  { destination }: BatchExport,
+  { destination, team_id: project }: BatchExport,
   fields: ExportFields,
 ): readonly Difference[] {
   const known = fields.destinations.get(destination.type);
@@ -50,7 +50,8 @@ function destinationDifferences(
     const before = destination.config[name] ?? null;
     // Null removes a property: then it has its default.
     const wanted = after ?? wantedType?.defaults[name] ?? null;
-    if (isSame(before, wanted)) continue;
+    const isBelow = known?.belowProject.has(name) && before === `${project}/${wanted}`;
+    if (isBelow || isSame(before, wanted)) continue;
     differences.push({ field: `destination.config.${name}`, before, after: wanted });
   }
   return differences;

@@ -1,5 +1,6 @@
 import { stringify } from 'yaml';
 import type { CliDeps } from '../deps.ts';
+import { chainOfFile } from './apply-chain.ts';
 import { type ExportFields, readFields } from './export-fields.ts';
 import { withoutVariables } from './export-spec.ts';
 import { listExports } from './find-export.ts';
@@ -15,13 +16,15 @@ export async function exportAll(deps: CliDeps, options: ApiOptions): Promise<voi
   const names = new Set<string>();
   // Oldest first: a new export does not move the others in the file.
   const exports = all.toReversed().map((one) => specOf(one, fields, variablePrefix(one, names)));
+  const transformations = await chainOfFile(api);
+  const state = { ...(transformations.length > 0 ? { transformations } : {}), exports };
   if (options.json) {
-    deps.print(JSON.stringify({ exports }));
+    deps.print(JSON.stringify(state));
     return;
   }
   const head =
     '# For `sluice apply -f`. Secrets are not shown: set the environment variables that replace them.\n';
-  deps.terminal.out(head + stringify({ exports }, { lineWidth: 0 }));
+  deps.terminal.out(head + stringify(state, { lineWidth: 0 }));
 }
 
 /** The fields that differ from the defaults; a variable in place of each secret. */
@@ -33,9 +36,7 @@ function specOf(stored: BatchExport, fields: ExportFields, prefix: string): Json
     ([name, value]) =>
       value !== null && known?.names.includes(name) && value !== known.defaults[name],
   );
-  // The service does not say whether there are secrets. With a role there are none, as a rule.
-  const hasRole = typeof destination.config.role_arn === 'string';
-  const secrets = hasRole ? [] : [...(known?.secrets ?? [])];
+  const secrets = stored.secrets.map(({ name }) => name);
   const spec = fields.names.flatMap((name): [string, unknown][] => {
     if (name === 'destination') {
       const own = Object.fromEntries(

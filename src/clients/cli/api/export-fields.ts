@@ -20,6 +20,8 @@ interface DestinationFields {
   readonly names: readonly string[];
   readonly secrets: ReadonlySet<string>;
   readonly defaults: Readonly<Json>;
+  /** Those that are stored below a folder of the project: `files` as `7/files`. */
+  readonly belowProject: ReadonlySet<string>;
 }
 
 const exportsPath = '/api/projects/{project_id}/batch_exports';
@@ -57,6 +59,7 @@ function destinationsOf(document: unknown, schema: unknown): [string, Destinatio
     const fields = {
       names: Object.keys(config),
       secrets: new Set(having('writeOnly').map(([name]) => name)),
+      belowProject: new Set(having('x-below-project').map(([name]) => name)),
       defaults: Object.fromEntries(
         having('x-default').map(([name, property]) => [name, at(property, 'x-default')]),
       ),

@@ -7,8 +7,7 @@ import {
   shortTime,
   tableLines,
 } from '../text.ts';
-import { type Health, healthOf } from './health.ts';
-import type { BatchExport, DestinationTest, Run } from './types.ts';
+import type { BatchExport, DestinationTest, Health, Run } from './types.ts';
 
 /** Exports and what belongs to them, as text for people. */
 
@@ -20,14 +19,9 @@ export const healthColours: Readonly<Record<Health, Colour>> = {
   fine: 'green',
 };
 
-export function exportLines(
-  exports: readonly BatchExport[],
-  nowMs: number,
-  paint: Paint,
-): readonly string[] {
+export function exportLines(exports: readonly BatchExport[], paint: Paint): readonly string[] {
   const rows = exports.map((one) => {
-    const health = healthOf(one, nowMs);
-    const state: Cell = { text: health, colour: healthColours[health] };
+    const state: Cell = { text: one.health, colour: healthColours[one.health] };
     const upTo = shortTime(one.high_water_mark);
     return [one.name, state, one.interval, describeDestination(one), upTo, one.id];
   });
@@ -44,16 +38,16 @@ export function describeDestination({ destination: { type, config } }: BatchExpo
 }
 
 /** One line per field; the fields without a value are left out. */
-export function detailLines(one: BatchExport, nowMs: number, paint: Paint): readonly string[] {
-  const health = healthOf(one, nowMs);
+export function detailLines(one: BatchExport, paint: Paint): readonly string[] {
   const { config } = one.destination;
-  const { missing } = one;
+  const { missing, health } = one;
   const fields: [string, string | Cell | null][] = [
     ['name', one.name],
     ['id', one.id],
     ['project', String(one.team_id)],
     ['state', { text: health, colour: healthColours[health] }],
-    ['paused because', one.paused_reason],
+    ['because', one.health_reason],
+    ['paused because', health === 'paused' ? null : one.paused_reason],
     ['interval', one.interval],
     ['timezone', one.timezone === 'UTC' ? null : one.timezone],
     ['model', one.model],
@@ -68,6 +62,7 @@ export function detailLines(one: BatchExport, nowMs: number, paint: Paint): read
         ? null
         : `${plural(missing.count, 'interval')} since ${shortTime(missing.since)}`,
     ],
+    ['healing', healingText(one)],
     ['next run', shortTime(one.next_run_at)],
     ['last success', shortTime(one.last_success_at)],
     ['destination', one.destination.type],
@@ -77,6 +72,13 @@ export function detailLines(one: BatchExport, nowMs: number, paint: Paint): read
   ];
   const shown = fields.flatMap(([name, value]) => (value === null ? [] : [[name, value]]));
   return tableLines(['', ''], shown as (Cell | string)[][], paint).slice(1);
+}
+
+/** `3 intervals, next probe 2024-03-01 00:05`; null: nothing heals. */
+function healingText({ healing }: BatchExport): string | null {
+  if (healing === null) return null;
+  const { intervals, next_probe_at: probe } = healing;
+  return `${plural(intervals, 'interval')}, ${probe === null ? 'starting' : `next probe ${shortTime(probe)}`}`;
 }
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value));

@@ -1,15 +1,15 @@
+import { exportHealths } from '../../../foundation/domain/batch-export.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
-import { paintFor, plain, tableLines } from '../text.ts';
+import { paintFor, plain, plural, shortTime, tableLines } from '../text.ts';
 import { type Api, quoted } from './api.ts';
 import { confirm } from './confirm.ts';
 import { readFields } from './export-fields.ts';
 import { readSpec, type SpecOptions } from './export-spec.ts';
 import { detailLines, exportLines, testLines } from './export-text.ts';
 import { findExport, listExports } from './find-export.ts';
-import { type Health, healthOf, healthStates } from './health.ts';
 import type { Json } from './json.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
-import type { BatchExport } from './types.ts';
+import type { AnswerOf, BatchExport, Health } from './types.ts';
 
 /** The destination's steps each have a time limit of the service's own. */
 const testPatienceMs = 180_000;
@@ -17,19 +17,18 @@ const previewPatienceMs = 90_000;
 
 export async function list(deps: CliDeps, options: ApiOptions & { state?: string }) {
   const { state } = options;
-  if (state !== undefined && !healthStates.includes(state as Health)) {
-    throw new CliError(`--state must be one of ${healthStates.join(', ')}.`, exitCodes.misused);
+  if (state !== undefined && !exportHealths.includes(state as Health)) {
+    throw new CliError(`--state must be one of ${exportHealths.join(', ')}.`, exitCodes.misused);
   }
   const api = openApi(deps, options);
   const all = await listExports(api);
-  const now = api.serviceTime() ?? 0;
-  const shown = all.filter((one) => state === undefined || healthOf(one, now) === state);
-  print(deps, options, shown, () => exportLines(shown, now, paintFor(deps.terminal)));
+  const shown = all.filter((one) => state === undefined || one.health === state);
+  print(deps, options, shown, () => exportLines(shown, paintFor(deps.terminal)));
 }
 
 export async function get(deps: CliDeps, name: string, options: ApiOptions) {
   const api = openApi(deps, options);
-  show(deps, options, api, await findExport(api, name));
+  show(deps, options, await findExport(api, name));
 }
 
 export async function create(deps: CliDeps, options: ApiOptions & SpecOptions) {
@@ -38,7 +37,7 @@ export async function create(deps: CliDeps, options: ApiOptions & SpecOptions) {
   const spec = await readSpec(deps.terminal, options, fields);
   // The commands find exports by name, and a script that runs again must not make a second one.
   const body = fields.onlyCreate.includes('unique_name') ? { unique_name: true, ...spec } : spec;
-  show(deps, options, api, await api.call('post', '/batch_exports', { body }));
+  show(deps, options, await api.call('post', '/batch_exports', { body }));
 }
 
 export async function update(deps: CliDeps, name: string, options: ApiOptions & SpecOptions) {
@@ -47,7 +46,7 @@ export async function update(deps: CliDeps, name: string, options: ApiOptions & 
   const { id, destination } = await findExport(api, name);
   const body = await readSpec(deps.terminal, options, fields, destination);
   const changed = await api.call('patch', '/batch_exports/{id}', { path: { id }, body });
-  show(deps, options, api, changed);
+  show(deps, options, changed);
 }
 
 export async function pause(deps: CliDeps, name: string, options: ApiOptions) {
@@ -57,24 +56,56 @@ export async function pause(deps: CliDeps, name: string, options: ApiOptions) {
   print(deps, options, paused, () => [`Paused ${quoted(paused.name)}. Live runs finish.`]);
 }
 
-export async function unpause(
-  deps: CliDeps,
-  name: string,
-  options: ApiOptions & { backfill?: boolean },
-) {
+export interface UnpauseOptions extends ApiOptions {
+  readonly backfill?: boolean;
+  readonly retryMissing?: boolean;
+  readonly dryRun?: boolean;
+}
+
+/** An unpause leaves out what its options do not ask for, and says so. */
+export async function unpause(deps: CliDeps, name: string, options: UnpauseOptions) {
   const api = openApi(deps, options);
   const { id } = await findExport(api, name);
-  const { backfill = false } = options;
-  const after = await api.call('post', '/batch_exports/{id}/unpause', {
-    path: { id },
-    body: { backfill },
-    optionOf: { backfill: '--backfill' },
-  });
+  const { backfill = false, retryMissing = false, dryRun = false } = options;
+  const send = (body: Json) =>
+    api.call('post', '/batch_exports/{id}/unpause', {
+      path: { id },
+      body,
+      optionOf: { backfill: '--backfill', retry_missing: '--retry-missing' },
+    });
+  const left = await send({ dry_run: true });
+  if (!('dry_run' in left)) throw new CliError(`${api.url} did not preview the unpause.`);
+  if (dryRun) {
+    print(deps, options, left, () => [
+      `${plural(left.missed_intervals, 'interval')} missed while paused (--backfill exports them).`,
+      `${missingText(left)} (--retry-missing exports them).`,
+      'Nothing was changed (--dry-run).',
+    ]);
+    return;
+  }
+  const after = await send({ backfill, retry_missing: retryMissing });
+  if ('dry_run' in after) throw new CliError(`${api.url} did not unpause the export.`);
   print(deps, options, after, () => [
     `Unpaused ${quoted(after.name)}. Next run: ${after.next_run_at ?? 'none'}.`,
-    ...(after.backfill_id ? [`Backfill ${after.backfill_id} exports the missed intervals.`] : []),
+    ...(after.backfill_id
+      ? [`${plural(after.backfill_total_runs ?? 0, 'run')} in backfill ${after.backfill_id}.`]
+      : []),
+    ...(backfill ? [] : left.missed.map((range) => leftOutLine(after.name, range))),
+    ...(retryMissing || left.missing.since === null
+      ? []
+      : [
+          `${missingText(left)}. Export them: sluice backfill ${quoted(after.name)} --from ${shortTime(left.missing.since)} --reprocess missing`,
+        ]),
   ]);
 }
+
+type LeftOut = Extract<AnswerOf<'post', '/batch_exports/{id}/unpause'>, { dry_run: true }>;
+
+const missingText = ({ missing: { count, since } }: LeftOut) =>
+  `${plural(count, 'requested interval')} without data${since === null ? '' : ` since ${shortTime(since)}`}`;
+
+const leftOutLine = (name: string, { start, end }: LeftOut['missed'][number]) =>
+  `Not exported, because it was paused: ${shortTime(start)} to ${shortTime(end)}. Export it: sluice backfill ${quoted(name)} --from ${shortTime(start)} --to ${shortTime(end)}`;
 
 export async function remove(deps: CliDeps, name: string, options: ApiOptions & { yes?: boolean }) {
   const api = openApi(deps, options);
@@ -116,7 +147,8 @@ export async function preview(
     : isSaved(options)
       ? api.call('get', '/batch_exports/{id}/preview', { path: { id }, patienceMs })
       : api.call('post', '/batch_exports/{id}/preview', { path: { id }, body, patienceMs }));
-  const shown = rows.slice(0, options.limit);
+  // In the order of a run: the newest rows are the last.
+  const shown = options.limit === 0 ? [] : rows.slice(-options.limit);
   print(deps, options, { columns, rows: shown }, () =>
     shown.length === 0
       ? ['No rows.']
@@ -155,9 +187,8 @@ function cellOf(value: unknown): string {
   return text.length > widestCell ? `${text.slice(0, widestCell - 1)}…` : text;
 }
 
-function show(deps: CliDeps, options: ApiOptions, api: Api, shown: BatchExport) {
-  const now = api.serviceTime() ?? 0;
-  print(deps, options, shown, () => detailLines(shown, now, paintFor(deps.terminal)));
+function show(deps: CliDeps, options: ApiOptions, shown: BatchExport) {
+  print(deps, options, shown, () => detailLines(shown, paintFor(deps.terminal)));
 }
 
 /** The answer as one line of JSON, or as lines for people. */

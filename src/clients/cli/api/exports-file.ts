@@ -12,8 +12,15 @@ export interface WantedExport {
   readonly missingSecrets: readonly string[];
 }
 
+/** What a file says. */
+export interface WantedState {
+  readonly exports: readonly WantedExport[];
+  /** The list of its steps, unread; null: the file does not speak of the chain. */
+  readonly transformations: readonly unknown[] | null;
+}
+
 /**
- * Reads a file of `sluice apply`: `exports:` with a list.
+ * Reads a file of `sluice apply`: `exports:` with a list, and perhaps `transformations:` with the chain of the project.
  *
  * @throws CliError that lists every fault of the file
  */
@@ -21,14 +28,18 @@ export async function readExportsFile(
   terminal: Terminal,
   file: string,
   fields: ExportFields,
-): Promise<readonly WantedExport[]> {
+): Promise<WantedState> {
   const read = await readYaml(terminal, file);
   if (!isRecord(read) || !Array.isArray(read.exports)) {
     throw new CliError(
       `${file} must hold a list named exports. \`sluice export\` prints such a file.`,
     );
   }
-  const problems = unknownIn(read, ['exports'], '');
+  const problems = unknownIn(read, ['exports', 'transformations'], '');
+  const { transformations = null } = read;
+  if (transformations !== null && !Array.isArray(transformations)) {
+    problems.push('transformations must be a list of steps.');
+  }
   const places = new Map<string, string>();
   const wanted = read.exports.flatMap((entry: unknown, n): WantedExport[] => {
     const place = `exports[${n}]`;
@@ -54,7 +65,10 @@ export async function readExportsFile(
     return [{ name: String((spec as Json).name), spec: spec as Json, missingSecrets }];
   });
   if (problems.length > 0) throw new CliError(problems.join('\n'));
-  return wanted;
+  return {
+    exports: wanted,
+    transformations: Array.isArray(transformations) ? transformations : null,
+  };
 }
 
 function secretsOf({ destination }: Json, fields: ExportFields): ReadonlySet<string> {

@@ -35,7 +35,9 @@ export function registerExports(program: Command, deps: CliDeps): void {
 
   add('unpause', 'unpause an export')
     .argument('<export>', which)
-    .option('--backfill', 'also export the intervals that were missed')
+    .option('--backfill', 'also export the intervals that were missed in the pause')
+    .option('--retry-missing', 'also export the requested intervals that have no data')
+    .option('--dry-run', 'only show how many intervals these are')
     .action(async (name, options) => (await load()).unpause(deps, name, options));
 
   add('delete', 'delete an export and cancel its live runs; its files stay in the bucket')

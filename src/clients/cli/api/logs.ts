@@ -7,6 +7,7 @@ import type { Api } from './api.ts';
 import { findExport } from './find-export.ts';
 import { keepAsking } from './keep-asking.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
+import { readSince } from './time-range.ts';
 import type { LogEntry, QueryOf } from './types.ts';
 
 export interface LogsOptions extends ApiOptions {
@@ -14,9 +15,11 @@ export interface LogsOptions extends ApiOptions {
   readonly run?: string;
   readonly level?: string;
   readonly limit: number;
+  readonly since?: string;
+  readonly search?: string;
 }
 
-const optionOf = { level: '--level', limit: '--limit' };
+const optionOf = { level: '--level', limit: '--limit', after: '--since', search: '--search' };
 const pollMs = 1_000;
 /** Entries can become visible after newer ones: their transactions end in another order. */
 const overlapMs = 30_000;
@@ -34,9 +37,14 @@ export async function logs(deps: CliDeps, name: string, options: LogsOptions): P
   }
   const api = openApi(deps, options);
   const { id } = await findExport(api, name);
-  const level = options.level === undefined ? {} : { level: readList(options.level) };
+  const { level, search, since } = options;
+  const filter = {
+    ...(level === undefined ? {} : { level: readList(level) }),
+    ...(search === undefined ? {} : { search }),
+    ...(since === undefined ? {} : { after: readSince(api, '--since', since) }),
+  };
   const read = (query: LogQuery) =>
-    readPage(api, id, options.run, { ...level, ...query } as LogQuery);
+    readPage(api, id, options.run, { ...filter, ...query } as LogQuery);
   const paint = paintFor(deps.terminal);
   const show = (entry: LogEntry) =>
     deps.print(options.json ? JSON.stringify(entry) : lineOf(entry, paint));

@@ -1,3 +1,4 @@
+import { exportHealths } from '../../../foundation/domain/batch-export.ts';
 import { type CliDeps, CliError } from '../deps.ts';
 import {
   type Colour,
@@ -11,9 +12,8 @@ import {
 import { healthColours } from './export-text.ts';
 import { print } from './exports-actions.ts';
 import { listExports } from './find-export.ts';
-import { type Health, healthOf, healthStates, reasonOf } from './health.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
-import type { BatchExport, Readiness } from './types.ts';
+import type { BatchExport, Health, Readiness } from './types.ts';
 
 /** Exports of one state that the screen names. */
 const namedExports = 8;
@@ -39,25 +39,19 @@ export async function status(deps: CliDeps, options: ApiOptions & { check?: bool
   const api = openApi(deps, options);
   const service = await api.readReadiness();
   const exports = await listExports(api);
-  const found = summarize(api.url, service, exports, api.serviceTime() ?? 0);
+  const found = summarize(api.url, service, exports);
   print(deps, options, found, () => statusLines(found, paintFor(deps.terminal)));
   const { failing, incomplete, late } = found.exports;
   const isWell = service.status === 'ok' && failing + incomplete + late === 0;
   if (options.check && !isWell) throw new CliError('Something needs attention.');
 }
 
-function summarize(
-  url: string,
-  service: Readiness,
-  all: readonly BatchExport[],
-  nowMs: number,
-): Status {
-  const counts = Object.fromEntries(healthStates.map((state) => [state, 0])) as Record<
+function summarize(url: string, service: Readiness, all: readonly BatchExport[]): Status {
+  const counts = Object.fromEntries(exportHealths.map((state) => [state, 0])) as Record<
     Health,
     number
   >;
-  const states = all.map((one) => ({ one, state: healthOf(one, nowMs) }));
-  for (const { state } of states) counts[state] += 1;
+  for (const { health } of all) counts[health] += 1;
   const live = all.flatMap(({ latest_runs: runs }) =>
     runs.filter((run) => run.status === 'Running' || run.status === 'Starting'),
   );
@@ -68,14 +62,15 @@ function summarize(
     service,
     exports: counts,
     runs: { running: live.length - retrying - waiting, waiting, retrying },
-    attention: states
-      .filter(({ state }) => state !== 'fine')
-      .sort((a, b) => healthStates.indexOf(a.state) - healthStates.indexOf(b.state))
-      .map(({ one, state }) => ({
+    attention: all
+      .filter(({ health }) => health !== 'fine')
+      .toSorted((a, b) => exportHealths.indexOf(a.health) - exportHealths.indexOf(b.health))
+      .map((one) => ({
         id: one.id,
         name: one.name,
-        state,
-        reason: reasonOf(one, state, nowMs),
+        state: one.health,
+        // A retry alone does not help an export that is paused too.
+        reason: `${one.paused && one.health !== 'paused' ? 'paused; ' : ''}${one.health_reason ?? ''}`,
         complete_up_to: one.high_water_mark,
       })),
   };
@@ -85,10 +80,10 @@ function statusLines({ url, service, exports, runs, attention }: Status, paint: 
   const colour: Colour =
     service.status === 'ok' ? 'green' : service.status === 'degraded' ? 'yellow' : 'red';
   const faults = Object.entries(service.checks).filter(([, text]) => text !== 'ok');
-  const counts = healthStates
+  const counts = exportHealths
     .filter((state) => exports[state] > 0)
     .map((state) => paint(`${exports[state]} ${state}`, healthColours[state]));
-  const rows = healthStates.flatMap((state) => {
+  const rows = exportHealths.flatMap((state) => {
     const those = attention.filter((one) => one.state === state);
     const shown = those
       .slice(0, namedExports)

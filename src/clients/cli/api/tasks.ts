@@ -15,15 +15,21 @@ export function registerTasks(program: Command, deps: CliDeps): void {
 
   add('backfill', 'export a range of the past, and wait until it is done')
     .argument('<export>', which)
-    .requiredOption('--from <time>', 'start, ISO 8601 with an offset: 2024-03-01T00:00:00Z')
-    .requiredOption('--to <time>', 'end (exclusive)')
+    .option(
+      '--from <time>',
+      'start, ISO 8601: 2024-03-01 or 2024-03-01T00:00:00Z (UTC if it has no offset)',
+    )
+    .option('--to <time>', 'end (exclusive); default: now')
+    .option(
+      '--last <span>',
+      'instead of --from and --to: the last hours or days, such as 6h, 2d or 90m',
+    )
     .option('--dry-run', 'only show which runs it would make')
     .addOption(
-      new Option('--reprocess <which>', 'which intervals to export again (default: all)').choices([
-        'all',
-        'failed',
-        'none',
-      ]),
+      new Option(
+        '--reprocess <which>',
+        'which intervals: all, those without data (failed), those without data that were asked for (missing), those that never ran (none) (default: all)',
+      ).choices(['all', 'failed', 'missing', 'none']),
     )
     .addOption(
       new Option(
@@ -42,6 +48,11 @@ export function registerTasks(program: Command, deps: CliDeps): void {
     .option('-f, --follow', 'also show new entries until Ctrl-C')
     .option('--run <id>', 'only those of this run')
     .option('--level <list>', 'only these, such as WARNING,ERROR')
+    .option(
+      '--since <time>',
+      'only newer ones: a span back such as 6h or 90m, or a time in ISO 8601',
+    )
+    .option('--search <text>', 'only those whose message contains this text')
     .option('--limit <n>', 'entries to begin with', readWholeNumber, 100)
     .action(async (name, options) => (await import('./logs.ts')).logs(deps, name, options));
 

@@ -39,10 +39,13 @@ export type QueryOf<M extends Method, Path extends string> =
   OperationOf<M, Path> extends { parameters: { query?: infer Query } } ? Query : never;
 
 export type BatchExport = Schemas['BatchExport'];
+/** What an export needs; each has one. The service decides it. */
+export type Health = BatchExport['health'];
 export type Run = Schemas['BatchExportRun'];
 export type Backfill = Schemas['Backfill'];
 export type LogEntry = Schemas['BatchExportLog'];
 export type DestinationTest = Schemas['DestinationTest'];
+export type Plugin = Schemas['Plugin'];
 /** What the key may do, and its projects. */
 export type Me = Schemas['Me'];
 export type Readiness = paths['/readyz']['get']['responses'][200]['content']['application/json'];

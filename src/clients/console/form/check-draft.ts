@@ -7,11 +7,13 @@ import type { ApiDescription } from './openapi.ts';
  * so all problems are shown at once. A body with one of these problems is always refused.
  *
  * @param incomplete fields that hold something which is no value, such as half of a date
+ * @param hasChain whether the project has enabled steps: a person decides whether the export applies them
  */
 export function checkDraft(
   description: ApiDescription,
   draft: Draft,
   incomplete: readonly string[],
+  hasChain = false,
 ): ReadonlyMap<string, string> {
   const fields = destinationForm(description, draft.type)?.fields ?? [];
   const empty = fields.filter(
@@ -20,6 +22,9 @@ export function checkDraft(
   return new Map([
     ...(isBlank(draft.name) ? [['name', 'Enter a name.'] as const] : []),
     ...empty.map(({ name }) => [configAttr(name), 'Enter a value.'] as const),
+    ...(hasChain && draft.transformations === ''
+      ? [['transformations', 'Choose whether the steps apply.'] as const]
+      : []),
     ...incomplete.map((attr) => [attr, 'Complete the value, or clear the field.'] as const),
   ]);
 }

@@ -7,16 +7,19 @@ import { labels } from './form-words.ts';
 import { offered } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 
+/** An endpoint is optional only for AWS: for every other store it comes first. */
+const isMore = (field: Field) => isOptional(field) && field.name !== 'endpoint_url';
+
 /** The destination's own fields, from its schema. */
 export function DestinationFields(props: PartProps & { readonly children: ReactNode }) {
   const { description, draft, batchExport, errors, onChange } = props;
   const here = description.installation;
-  const more = fieldsOfGroup(props, 'destination').filter(isOptional);
+  const more = fieldsOfGroup(props, 'destination').filter(isMore);
   const opened = needsToBeSeen(props, more);
   const types = offered(typesOf(description), here?.destinations, draft.type);
   return (
     <section className="card panel">
-      <h2>Destination</h2>
+      <h2>Where</h2>
       <Choice
         attr="destination__type"
         label={labels.destination__type}
@@ -27,12 +30,12 @@ export function DestinationFields(props: PartProps & { readonly children: ReactN
         onChange={(type) => onChange(withType(description, draft, type))}
         help={`${destinationForm(description, draft.type)?.description ?? ''}${batchExport ? ' It cannot change. For another type, create another export.' : ''}`}
       />
-      <ConfigGroup {...props} group="destination" only={(field) => !isOptional(field)} />
+      <ConfigGroup {...props} group="destination" only={(field) => !isMore(field)} />
       {here && <Rules {...props} />}
       {more.length > 0 && (
         <details open={opened || undefined}>
           <summary>More settings</summary>
-          <ConfigGroup {...props} group="destination" only={isOptional} />
+          <ConfigGroup {...props} group="destination" only={isMore} />
         </details>
       )}
       {props.children}

@@ -18,9 +18,15 @@ export interface Draft extends ConfigDraft {
   readonly backfill: boolean;
   /** Minutes; empty: none. */
   readonly freshnessMinutes: string;
+  /** Minutes after the end of an interval; empty: none. */
+  readonly deadlineMinutes: string;
+  /** HH:MM, for days and weeks; empty: none. */
+  readonly deadlineAt: string;
+  readonly healForHours: string;
   readonly model: string;
   readonly dslQuery: string;
-  readonly transformations: boolean;
+  /** `yes`, `no`; empty: not decided yet. */
+  readonly transformations: string;
 }
 
 /** The draft of a new export, or of an existing one. */
@@ -47,9 +53,12 @@ export function draftOf(
     endAt: local(batchExport?.end_at),
     backfill: false,
     freshnessMinutes: String(batchExport?.freshness_minutes ?? ''),
-    model: batchExport?.model ?? description.models[0] ?? 'events',
+    deadlineMinutes: String(batchExport?.deadline_minutes ?? ''),
+    deadlineAt: batchExport?.deadline_at ?? '',
+    healForHours: String(batchExport?.heal_for_hours ?? 168),
+    model: batchExport?.model ?? here?.models[0]?.name ?? description.models[0] ?? 'events',
     dslQuery: batchExport?.dsl_query ?? '',
-    transformations: batchExport?.transformations ?? false,
+    transformations: batchExport === null ? '' : batchExport.transformations ? 'yes' : 'no',
   };
 }
 
@@ -118,10 +127,13 @@ export function bodyOf(
     start_at: bound(draft.startAt, batchExport?.start_at),
     end_at: bound(draft.endAt, batchExport?.end_at),
     freshness_minutes: draft.freshnessMinutes === '' ? null : Number(draft.freshnessMinutes),
+    deadline_minutes: draft.deadlineMinutes === '' ? null : Number(draft.deadlineMinutes),
+    deadline_at: asked.hour && draft.deadlineAt !== '' ? draft.deadlineAt : null,
+    ...(draft.healForHours !== '' && { heal_for_hours: Number(draft.healForHours) }),
     dsl_query: draft.dslQuery.trim() === '' ? null : draft.dslQuery,
     // A person who changes the query sees the conditions of the filters in it: the text alone decides.
     ...(isQueryChanged(draft, batchExport) && { filters: null }),
-    transformations: draft.transformations,
+    transformations: draft.transformations === 'yes',
     ...(isNew ? { model: draft.model, backfill: draft.backfill && draft.startAt !== '' } : {}),
   };
 }

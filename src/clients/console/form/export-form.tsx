@@ -2,12 +2,14 @@ import { type FormEvent, useRef, useState } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import { ApiFailure, type ExportInput } from '../client.ts';
 import { useConsole } from '../console-context.ts';
+import { ConfirmDialog } from '../parts/dialog.tsx';
 import { KeptDraftNotice } from '../parts/kept-draft-notice.tsx';
-import { times } from '../parts/time-text.tsx';
+import { localTimes } from '../parts/time-text.tsx';
 import { sortProblems } from '../problems.ts';
 import { hrefOf } from '../route.ts';
 import { useAction } from '../use-action.ts';
 import { useKeptDraft } from '../use-kept-draft.ts';
+import { useResource } from '../use-resource.ts';
 import { goTo } from '../use-route.ts';
 import { checkDraft, withIncomplete } from './check-draft.ts';
 import { DestinationFields } from './destination-fields.tsx';
@@ -35,20 +37,31 @@ const none: ReadonlyMap<string, string> = new Map();
  * those that the API names. The destination and the rows can be tried before anything is saved.
  */
 export function ExportForm({ description, batchExport }: Props) {
-  const { client, say } = useConsole();
+  const { client, say, may } = useConsole();
   const { draft, setDraft, kept, forget } = useKeptDraft(description, batchExport, () =>
-    draftOf(description, batchExport, times),
+    draftOf(description, batchExport, localTimes),
   );
   /** Of the last attempt to save. */
   const [found, setFound] = useState(none);
   const form = useRef<HTMLFormElement>(null);
   const id = batchExport?.id ?? null;
-  const bodyNow = (): ExportInput => bodyOf(description, draft, batchExport, times);
+  const bodyNow = (): ExportInput => bodyOf(description, draft, batchExport, localTimes);
+
+  const chain = useResource({
+    key: 'chain',
+    load: async (signal) => (may('plugin:read') ? client.listSteps(signal) : null),
+  });
+  const enabledSteps = (chain.data?.results ?? [])
+    .filter(({ enabled }) => enabled)
+    .map(({ id: step, name }) => name ?? `step ${step}`);
 
   const save = useAction(async () => {
     const incomplete = findIncomplete(form.current);
-    setFound(checkDraft(description, draft, incomplete));
+    const problems = checkDraft(description, draft, incomplete, enabledSteps.length > 0);
+    setFound(problems);
     const body = withIncomplete(bodyNow(), incomplete);
+    // The API takes an export that does not say it.
+    if (problems.has('transformations') && problems.size === 1) return;
     const saved = batchExport
       ? await client.updateExport(batchExport.id, body)
       : await client.createExport(body);
@@ -78,51 +91,80 @@ export function ExportForm({ description, batchExport }: Props) {
   const rest =
     failure && others.length > 0 ? new ApiFailure(failure.status, others, failure.requestId) : null;
 
-  const change = (part: Partial<Draft>) => setDraft((last) => ({ ...last, ...part }));
+  const change = (part: Partial<Draft>) => {
+    // A test says nothing about other settings.
+    if (part.values !== undefined || part.type !== undefined) steps.clear();
+    setDraft((last) => ({ ...last, ...part }));
+  };
+  const [asking, setAsking] = useState(false);
+  const hasFailed = steps.result?.some(({ passed }) => !passed) ?? false;
   const parts: PartProps = { description, draft, batchExport, errors, onChange: change };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    run(save);
+    if (hasFailed) setAsking(true);
+    else run(save);
   };
+  const verb = batchExport ? 'Save changes' : 'Create export';
   return (
-    <form ref={form} className="export-form" onSubmit={submit} noValidate>
-      <KeptDraftNotice kept={kept} />
-      <ProblemSummary byField={errors} labels={labels} rest={rest} attempt={failure} />
-      <section className="card panel">
-        <TextField
-          attr="name"
-          label="Name"
-          value={draft.name}
-          error={errors.get('name')}
-          onChange={(name) => change({ name })}
-          help="Shown in lists and alerts."
-          input={{ 'aria-required': true }}
-        />
-      </section>
-      <DestinationFields {...parts}>
-        <TryDestination busy={test.busy} steps={steps.result} onTry={() => run(test)} />
-      </DestinationFields>
-      <FileFields {...parts} />
-      <ScheduleFields {...parts} />
-      <WhatFields {...parts}>
-        <TryRows busy={preview.busy} rows={rows.result} onTry={() => run(preview)} />
-      </WhatFields>
-      <div className="row end">
-        <a
-          className="button"
-          onClick={forget}
-          href={hrefOf(
-            batchExport
-              ? { page: 'export', exportId: batchExport.id, tab: 'settings' }
-              : { page: 'exports' },
-          )}
+    <>
+      <form ref={form} className="export-form" onSubmit={submit} noValidate>
+        <KeptDraftNotice kept={kept} />
+        <ProblemSummary byField={errors} labels={labels} rest={rest} attempt={failure} />
+        <section className="card panel">
+          <TextField
+            attr="name"
+            label="Name"
+            value={draft.name}
+            error={errors.get('name')}
+            onChange={(name) => change({ name })}
+            help="Shown in lists and alerts."
+            input={{ 'aria-required': true }}
+          />
+        </section>
+        <WhatFields {...parts} steps={enabledSteps}>
+          <TryRows busy={preview.busy} rows={rows.result} onTry={() => run(preview)} />
+        </WhatFields>
+        <DestinationFields {...parts}>
+          <TryDestination busy={test.busy} steps={steps.result} onTry={() => run(test)} />
+        </DestinationFields>
+        <FileFields {...parts} />
+        <ScheduleFields {...parts} />
+        <div className="row end">
+          <a
+            className="button"
+            onClick={forget}
+            href={hrefOf(
+              batchExport
+                ? { page: 'export', exportId: batchExport.id, tab: 'settings' }
+                : { page: 'exports' },
+            )}
+          >
+            Discard
+          </a>
+          <button type="submit" className="primary" disabled={save.busy}>
+            {verb}
+          </button>
+        </div>
+      </form>
+      {asking && (
+        <ConfirmDialog
+          title="The test of the destination failed"
+          verb={`${verb} anyway`}
+          danger
+          action={{
+            ...save,
+            run: async () => {
+              setAsking(false);
+              run(save);
+            },
+          }}
+          onClose={() => setAsking(false)}
         >
-          Discard
-        </a>
-        <button type="submit" className="primary" disabled={save.busy}>
-          {batchExport ? 'Save changes' : 'Create export'}
-        </button>
-      </div>
-    </form>
+          <p>
+            Its runs will fail too until that is fixed. Correct the destination first, or go on.
+          </p>
+        </ConfirmDialog>
+      )}
+    </>
   );
 }

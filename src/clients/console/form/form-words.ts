@@ -3,7 +3,13 @@ import { configAttr, destinationForm } from './draft.ts';
 import type { ApiDescription } from './openapi.ts';
 
 /** The labels of the form's own fields, by the API's names, in the order of the form. */
-const beforeConfig = { name: 'Name', destination__type: 'Type' };
+const beforeConfig = {
+  name: 'Name',
+  model: 'Model',
+  transformations: 'Apply transformations',
+  dsl_query: 'Query',
+  destination__type: 'Type',
+};
 const afterConfig = {
   interval: 'Interval',
   offset_day: 'Week begins on',
@@ -12,10 +18,10 @@ const afterConfig = {
   start_at: 'Start',
   end_at: 'End',
   freshness_minutes: 'Maximum age of the data in minutes',
+  deadline_minutes: 'Due minutes after the end of an interval',
+  deadline_at: 'Due at',
+  heal_for_hours: 'Hours to try again by itself',
   backfill: 'Backfill from the start',
-  model: 'Model',
-  dsl_query: 'Query',
-  transformations: 'Apply transformations',
 };
 
 export const labels = { ...beforeConfig, ...afterConfig };

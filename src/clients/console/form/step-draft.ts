@@ -6,7 +6,8 @@ export interface StepDraft extends ConfigDraft {
   /** Empty: the plugin's. */
   readonly name: string;
   readonly description: string;
-  readonly enabled: boolean;
+  /** `yes`, `no`; empty: not decided yet. */
+  readonly enabled: string;
 }
 
 /** The plugin of a step, as its form needs it. */
@@ -29,7 +30,7 @@ export function stepDraftOf(plugin: StepPlugin, step: Step | null): StepDraft {
   return {
     name: own(step?.name, plugin.name),
     description: own(step?.description, plugin.description),
-    enabled: step?.enabled ?? false,
+    enabled: step === null ? '' : step.enabled ? 'yes' : 'no',
     values: valuesOf(fieldsOfPlugin(plugin), step?.details.config ?? {}),
     cleared: new Set(),
   };
@@ -75,7 +76,12 @@ export function stepChangeOf(plugin: StepPlugin, draft: StepDraft): StepChange {
 function settingsOf(plugin: StepPlugin, draft: StepDraft, isNew: boolean) {
   const { name, description, enabled, values, cleared } = draft;
   const config = configOf(fieldsOfPlugin(plugin), values, { isNew, cleared });
-  return { name: name.trim(), description: description.trim(), enabled, config: { ...config } };
+  return {
+    name: name.trim(),
+    description: description.trim(),
+    enabled: enabled === 'yes',
+    config: { ...config },
+  };
 }
 
 /** The step for the lab, as it is in the form. The lab does not know its stored secrets. */

@@ -1,12 +1,14 @@
 import { type FormEvent, useState } from 'react';
 import type { Step } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
+import { AppliedBy } from '../parts/applied-by.tsx';
 import { Lab } from '../parts/lab.tsx';
 import { Failure } from '../parts/notice.tsx';
 import { hrefOf } from '../route.ts';
 import { useAction } from '../use-action.ts';
 import { useLab } from '../use-lab.ts';
 import { goTo } from '../use-route.ts';
+import { Choice } from './choice.tsx';
 import { ConfigField } from './config-field.tsx';
 import { FieldsToCorrect, problemsOf, useFocusOnProblem } from './form-problems.tsx';
 import {
@@ -49,12 +51,16 @@ export function StepForm({ plugin, step, order }: Props) {
   const attrs = stepAttrs(plugin);
   const failure = save.failure ?? lab.failure;
   const form = useFocusOnProblem<HTMLFormElement>(failure);
-  const { byField } = problemsOf(failure, attrs);
+  const { byField: refused } = problemsOf(failure, attrs);
+  const [undecided, setUndecided] = useState(false);
+  const isUndecided = undecided && draft.enabled === '';
+  const byField = isUndecided ? new Map([...refused, ['enabled', 'Choose one.']]) : refused;
   const change = (part: Partial<StepDraft>) => setDraft((last) => ({ ...last, ...part }));
   const submit = (event: FormEvent) => {
     event.preventDefault();
     lab.clear();
-    void save.run();
+    setUndecided(draft.enabled === '');
+    if (draft.enabled !== '') void save.run();
   };
   return (
     <>
@@ -125,7 +131,6 @@ function SettingsFields({
 }
 
 function NamingFields({ plugin, draft, errors, onChange }: PartProps) {
-  const error = errors.get('enabled');
   return (
     <section className="card panel">
       <h2>Step</h2>
@@ -146,22 +151,19 @@ function NamingFields({ plugin, draft, errors, onChange }: PartProps) {
           onChange={(description) => onChange({ description })}
         />
       </div>
-      <label className="choice">
-        <input
-          type="checkbox"
-          checked={draft.enabled}
-          aria-invalid={error !== undefined}
-          aria-describedby="enabled-help"
-          onChange={(event) => onChange({ enabled: event.target.checked })}
-        />
-        <span>
-          <strong>Enabled</strong>
-          <small id="enabled-help">
-            {error !== undefined && <span className="bad-text">{error} </span>}
-            Changes the rows of all exports that apply transformations, from their next run on.
-          </small>
-        </span>
-      </label>
+      <Choice
+        attr="enabled"
+        label="Enabled"
+        value={draft.enabled}
+        choices={[
+          ...(draft.enabled === '' ? [['', 'Choose…'] as const] : []),
+          ['yes', 'Yes: it changes rows from the next run on'],
+          ['no', 'No: it changes nothing yet'],
+        ]}
+        error={errors.get('enabled')}
+        onChange={(enabled) => onChange({ enabled })}
+        help={<AppliedBy />}
+      />
     </section>
   );
 }

@@ -65,5 +65,5 @@ export function useTrial<T>(ask: () => Promise<T>) {
     setResult(null);
     setResult(await ask());
   };
-  return { result, work };
+  return { result, work, clear: () => setResult(null) };
 }

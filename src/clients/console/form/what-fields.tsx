@@ -7,9 +7,15 @@ import { labels } from './form-words.ts';
 import { offered } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 
+interface Props extends PartProps {
+  /** The names of the enabled steps of the project. */
+  readonly steps: readonly string[];
+  readonly children: ReactNode;
+}
+
 /** The model, the query and the transformations. */
-export function WhatFields(props: PartProps & { readonly children: ReactNode }) {
-  const { description, draft, batchExport, errors, onChange } = props;
+export function WhatFields(props: Props) {
+  const { description, draft, batchExport, errors, onChange, steps } = props;
   const models = description.installation?.models;
   const names = models?.map(({ name }) => name);
   const hasEvents = models?.find(({ name }) => name === draft.model)?.event_filters ?? true;
@@ -17,7 +23,6 @@ export function WhatFields(props: PartProps & { readonly children: ReactNode }) 
   const filters = ['include_events', 'exclude_events'];
   const opened =
     draft.dslQuery !== '' ||
-    draft.transformations ||
     queryError !== undefined ||
     filters.some((name) => draft.values[name] || errors.has(configAttr(name)));
   return (
@@ -33,6 +38,25 @@ export function WhatFields(props: PartProps & { readonly children: ReactNode }) 
         error={errors.get('model')}
         help={batchExport && 'It cannot change.'}
       />
+      {(steps.length > 0 || draft.transformations === 'yes') && (
+        <Choice
+          attr="transformations"
+          label={labels.transformations}
+          value={draft.transformations}
+          choices={[
+            ...(draft.transformations === '' ? [['', 'Choose…'] as const] : []),
+            ['yes', 'Yes: the chain of the project changes its rows'],
+            ['no', 'No: its rows stay as they are'],
+          ]}
+          onChange={(transformations) => onChange({ transformations })}
+          error={errors.get('transformations')}
+          help={
+            steps.length === 0
+              ? 'The project has no enabled step now.'
+              : `The enabled ${steps.length === 1 ? 'step' : 'steps'} of the project: ${steps.join(', ')}.`
+          }
+        />
+      )}
       <details open={opened || undefined}>
         <summary>Choose columns, filter, transform</summary>
         <CodeField
@@ -53,18 +77,6 @@ export function WhatFields(props: PartProps & { readonly children: ReactNode }) 
               : ''
           }`}
         />
-        <label className="choice">
-          <input
-            id="transformations"
-            type="checkbox"
-            checked={draft.transformations}
-            onChange={(event) => onChange({ transformations: event.target.checked })}
-          />
-          <span>
-            <strong>{labels.transformations}</strong>
-            <small>The project's enabled transformation configs, in their order.</small>
-          </span>
-        </label>
         {hasEvents && <ConfigGroup {...props} group="rows" />}
       </details>
       {props.children}

@@ -9,7 +9,7 @@ import { TextField } from '../form/text-field.tsx';
 import { formatCount, plural } from '../numbers.ts';
 import { GoingRows, mayRemoveRows, RemovalDialog } from '../parts/going-rows.tsx';
 import { Failure } from '../parts/notice.tsx';
-import { IntervalText, times } from '../parts/time-text.tsx';
+import { IntervalText, localTimes } from '../parts/time-text.tsx';
 import { readLocalInput } from '../times.ts';
 import { useAction } from '../use-action.ts';
 
@@ -48,6 +48,7 @@ const blank: Draft = {
 const reprocessing = [
   ['all', 'All, also those already exported'],
   ['failed', 'Only those without data'],
+  ['missing', 'Only those without data that were asked for'],
   ['none', 'Only those that never ran'],
 ] as const;
 const missingRowsChoices = [
@@ -210,7 +211,12 @@ function Preview({ preview, missingRows }: PreviewProps) {
 }
 
 function draftOf({ start, end, reprocess }: BackfillStart): Draft {
-  return { ...blank, start: times.inputValue(start), end: times.inputValue(end), reprocess };
+  return {
+    ...blank,
+    start: localTimes.inputValue(start),
+    end: localTimes.inputValue(end),
+    reprocess,
+  };
 }
 
 function requestOf({

@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import type { Backfill, BatchExport, CursorPage } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
-import { plural } from '../numbers.ts';
+import { formatBytes, plural } from '../numbers.ts';
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
@@ -92,6 +92,15 @@ function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
             · done <TimeText at={eta} as="relative" />
           </>
         )}
+        {` · ${plural(backfill.records_completed, 'row')}, ${formatBytes(backfill.bytes_exported)}`}
+        {!isRunning(backfill) &&
+          backfill.records_completed === 0 &&
+          finished_runs > failed_runs && (
+            <span className="warn-text">
+              {' '}
+              · the source has no rows in these intervals for this export
+            </span>
+          )}
         {' · started '}
         <TimeText at={backfill.created_at} as="relative" />
       </p>

@@ -7,10 +7,11 @@ import { plural } from '../numbers.ts';
 import { Chart } from '../parts/chart.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
-import { IntervalText, times } from '../parts/time-text.tsx';
+import { IntervalText } from '../parts/time-text.tsx';
 import { hrefOf } from '../route.ts';
 import { columnsOf, describePoint, measures, summarise } from '../throughput.ts';
 import { useResource } from '../use-resource.ts';
+import { useTimes } from '../use-times.ts';
 
 const counts = ['50', '200', '500'] as const;
 type Count = (typeof counts)[number];
@@ -71,6 +72,7 @@ interface PartProps {
 
 function Charts({ exportId, points }: PartProps) {
   const now = useNow();
+  const times = useTimes();
   const [selected, setSelected] = useState(points.length - 1);
   const columns = useMemo(() => measures.map((measure) => columnsOf(measure, points)), [points]);
   const point = points[selected];

@@ -9,9 +9,12 @@ import {
   shapeOf,
   stateLooks,
 } from '../coverage-grid.ts';
+import { describeMissing } from '../export-health.ts';
 import { useNow } from '../now.ts';
 import { plural } from '../numbers.ts';
 import { CoverageTable, type Span } from '../parts/coverage-table.tsx';
+import { DeliveryOfMonth } from '../parts/delivery-record.tsx';
+import { ExportAgainButton } from '../parts/export-again.tsx';
 import { Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { IntervalText } from '../parts/time-text.tsx';
@@ -26,7 +29,7 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
   const { query, setQuery } = useQuery();
   const page = offsetOf(query, 1);
   const turnTo = (to: number) => () => setQuery({ page: pageAt(to, 1) });
-  const [selected, setSelected] = useState<Selected | null>(null);
+  const [selected, setSelected] = useState<Span | null>(null);
   const shape = shapeOf(interval);
   const bounds = pageBounds(shape, page, useNow());
   const { data, failure, reload } = useResource<Coverage>({
@@ -38,8 +41,6 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
   // A backfill ends with the last complete interval.
   const complete = data?.to ? Date.parse(data.to) : bounds.end;
   const select = ({ start, end }: Span) => setSelected({ start, end: Math.min(end, complete) });
-  const retryFailed = (since: string) =>
-    setSelected({ start: Date.parse(since), end: complete, reprocess: 'failed' });
   return (
     <section aria-label="Coverage of the export">
       <div className="row">
@@ -48,7 +49,19 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
           Shift.
         </p>
         {missing.since !== null && page === 0 && (
-          <RetryFailed since={missing.since} count={missing.count} onAsked={retryFailed} />
+          <div className="row last">
+            <span className="warn-text small">{describeMissing(batchExport)}</span>
+            <ExportAgainButton
+              exportId={id}
+              again={{
+                start: missing.since,
+                end: new Date(complete).toISOString(),
+                intervals: missing.count,
+                reprocess: 'missing',
+              }}
+              onStarted={reload}
+            />
+          </div>
         )}
       </div>
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
@@ -65,13 +78,14 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
         </div>
       )}
       <Legend />
+      <DeliveryOfMonth batchExport={batchExport} />
       <Pager
         onNewer={page === 0 ? null : turnTo(page - 1)}
         onOlder={bounds.start === 0 ? null : turnTo(page + 1)}
       />
       {selected && (
         <Selection
-          key={`${selected.start} ${selected.end} ${selected.reprocess}`}
+          key={`${selected.start} ${selected.end}`}
           {...{ batchExport, selected, onStarted: reload }}
           counts={selected.start < bounds.start ? null : countStates(ranges, selected)}
           waits={lateRowsIn(data?.late_rows_wait ?? [], selected)}
@@ -81,31 +95,9 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
   );
 }
 
-interface Selected extends Span {
-  /** Not given: all intervals of the span. */
-  readonly reprocess?: BackfillStart['reprocess'];
-}
-
-interface RetryProps {
-  readonly since: string;
-  readonly count: number;
-  readonly onAsked: (since: string) => void;
-}
-
-/** Selects everything from the first interval without data on; its preview says how many runs that makes. */
-function RetryFailed({ since, count, onAsked }: RetryProps) {
-  const { may } = useConsole();
-  if (!may('batch_export:write')) return null;
-  return (
-    <button type="button" className="last" onClick={() => onAsked(since)}>
-      Retry all without data ({count})
-    </button>
-  );
-}
-
 interface SelectionProps {
   readonly batchExport: BatchExport;
-  readonly selected: Selected;
+  readonly selected: Span;
   /** Null if the grid does not show all of it. */
   readonly counts: string | null;
   /** Of its intervals, those whose late rows wait for a person. */
@@ -120,7 +112,7 @@ function Selection({ batchExport, selected, counts, waits, onStarted }: Selectio
   const { may } = useConsole();
   const start = new Date(selected.start).toISOString();
   const end = new Date(selected.end).toISOString();
-  const initial: BackfillStart = { start, end, reprocess: selected.reprocess ?? 'all' };
+  const initial: BackfillStart = { start, end, reprocess: 'all' };
   return (
     <>
       <p role="status">

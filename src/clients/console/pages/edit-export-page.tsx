@@ -1,4 +1,4 @@
-import { useConsole } from '../console-context.ts';
+import { useConsole, useDescription } from '../console-context.ts';
 import { ExportForm } from '../form/export-form.tsx';
 import { NeedsScope } from '../parts/needs-scope.tsx';
 import { Trouble } from '../parts/notice.tsx';
@@ -9,7 +9,8 @@ import { FormOnItsWay } from './new-export-page.tsx';
 
 /** The form of an existing export. */
 export function EditExportPage({ exportId }: { exportId: string }) {
-  const { client, description } = useConsole();
+  const { client } = useConsole();
+  const description = useDescription();
   const { data, failure, reload } = useResource({
     key: exportId,
     // Loaded once: a later answer must not overwrite what the operator has typed.

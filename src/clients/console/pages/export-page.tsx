@@ -1,7 +1,7 @@
-import { lazy, Suspense } from 'react';
+import { lazy, Suspense, useEffect } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
-import { describeDestination, describeInterval, hasEnded, isBusy } from '../export-health.ts';
+import { describeDestination, describeInterval, failureOf, isBusy } from '../export-health.ts';
 import { Blocker } from '../parts/blocker.tsx';
 import { DeleteExportButton, PauseButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
@@ -11,6 +11,7 @@ import { RunProblem } from '../parts/run-problem.tsx';
 import { TimeText } from '../parts/time-text.tsx';
 import { hrefOf, type Tab, tabs } from '../route.ts';
 import { useResource } from '../use-resource.ts';
+import { setExportZone } from '../use-times.ts';
 import { goTo } from '../use-route.ts';
 import { useTitle } from '../use-title.ts';
 import { BackfillsTab } from './backfills-tab.tsx';
@@ -32,6 +33,8 @@ export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
     pollMs: (item) => (item && isBusy(item) ? 4_000 : 15_000),
   });
   useTitle(data?.name ?? 'Export');
+  const zone = data?.timezone ?? 'UTC';
+  useEffect(() => setExportZone(zone), [zone]);
   return (
     <>
       <nav className="crumbs small" aria-label="Place">
@@ -68,7 +71,7 @@ interface PartProps {
 function Head({ batchExport, onChanged }: PartProps) {
   const { may } = useConsole();
   const { id, name, paused, paused_reason, last_paused_at, last_success_at } = batchExport;
-  const lastEnded = batchExport.latest_runs.find(hasEnded);
+  const failed = failureOf(batchExport);
   return (
     <>
       <div className="row heading">
@@ -101,7 +104,7 @@ function Head({ batchExport, onChanged }: PartProps) {
           </p>
         </div>
       )}
-      {lastEnded?.latest_error && <RunProblem run={lastEnded} onRetried={onChanged} />}
+      {failed && <RunProblem run={failed} onRetried={onChanged} />}
       <Blocker batchExport={batchExport} onChanged={onChanged} />
       <Facts>
         <Fact name="Destination">{describeDestination(batchExport)}</Fact>

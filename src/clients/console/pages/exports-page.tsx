@@ -16,7 +16,6 @@ import { ListTools } from '../parts/list-tools.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { RunStrip } from '../parts/status.tsx';
-import { TimeText } from '../parts/time-text.tsx';
 import { readRunError } from '../problems.ts';
 import { currentHash, hrefOf, withQuery } from '../route.ts';
 import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
@@ -158,25 +157,25 @@ function ExportRow({ batchExport, onChanged }: RowProps) {
   );
 }
 
-/** Why the export is not fine, as far as its other facts do not say it. */
+/** Why the export has its health, as far as its other facts do not say it. */
 function Reasons({ batchExport }: { batchExport: BatchExport }) {
-  const { id, paused, paused_reason: reason, late_since: late } = batchExport;
+  const { id, health, health_reason: reason, paused_reason: pausedReason } = batchExport;
   const failed = failureOf(batchExport);
-  const error = failed?.latest_error ? readRunError(failed.latest_error) : null;
+  const error = health === 'failing' && reason !== null ? readRunError(reason) : null;
   return (
     <>
-      {paused && reason !== null && <p className="warn-text small">{reason}</p>}
-      {failed && error && (
+      {pausedReason !== null && pausedReason !== reason && (
+        <p className="warn-text small">{pausedReason}</p>
+      )}
+      {error && (
         <p className="bad-text small reason">
           {error.code !== null && <code>{error.code}</code>} {error.text}{' '}
-          <a href={hrefOf({ page: 'run', exportId: id, runId: failed.id })}>Show the run</a>
+          {failed && (
+            <a href={hrefOf({ page: 'run', exportId: id, runId: failed.id })}>Show the run</a>
+          )}
         </p>
       )}
-      {late !== null && (
-        <p className="warn-text small">
-          Late since <TimeText at={late} />
-        </p>
-      )}
+      {health === 'late' && <p className="warn-text small">{reason}</p>}
     </>
   );
 }

@@ -1,4 +1,4 @@
-import { useConsole } from '../console-context.ts';
+import { useDescription } from '../console-context.ts';
 import { ExportForm } from '../form/export-form.tsx';
 import { NeedsScope } from '../parts/needs-scope.tsx';
 import { Failure, Loading } from '../parts/notice.tsx';
@@ -7,7 +7,7 @@ import { useTitle } from '../use-title.ts';
 
 /** The form of a new export. */
 export function NewExportPage() {
-  const { description } = useConsole();
+  const description = useDescription();
   useTitle('New export');
   return (
     <>
@@ -30,7 +30,7 @@ export function NewExportPage() {
 
 /** Shown until the OpenAPI document is loaded: the form depends on it. */
 export function FormOnItsWay() {
-  const { description } = useConsole();
+  const description = useDescription();
   const { failure, reload } = description;
   return failure ? <Failure failure={failure} onRetry={reload} /> : <Loading lines={8} />;
 }

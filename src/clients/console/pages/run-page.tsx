@@ -88,7 +88,7 @@ function RunFacts({ run }: { run: Run }) {
       <Fact name="Created">
         <TimeText at={run.created_at} />
       </Fact>
-      <Fact name="Duration">
+      <Fact name="Time">
         <RunDuration run={run} />
       </Fact>
       <Fact name="Run">

@@ -2,6 +2,7 @@ import type { CursorPage, Run, RunStatus } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { hasEnded } from '../export-health.ts';
 import { formatBytes } from '../numbers.ts';
+import { ExportAgainButton } from '../parts/export-again.tsx';
 import { FilterChips } from '../parts/filter-chips.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
@@ -52,7 +53,7 @@ export function RunsTab({ exportId, onChanged }: Props) {
         <Empty title={statuses.length > 0 ? 'No runs with this status' : 'No runs yet'}>
           {statuses.length === 0 && (
             <p>
-              The first run starts at the end of the current interval.
+              Each interval gets a run after its end, from the start of the export on.
               {may('batch_export:write') && (
                 <>
                   {' '}
@@ -87,7 +88,7 @@ function RunTable({ runs, onChanged }: TableProps) {
         <tr>
           <th scope="col">Interval</th>
           <th scope="col">Status</th>
-          {['Attempt', 'Rows', 'Size', 'Duration'].map((name) => (
+          {['Attempt', 'Rows', 'Size', 'Time'].map((name) => (
             <th key={name} scope="col" className="number">
               {name}
             </th>
@@ -114,6 +115,7 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
             <IntervalText start={run.data_interval_start} end={run.data_interval_end} />
           </a>
           {run.backfill_id !== null && <small className="muted"> backfill</small>}
+          {run.superseded && <small className="good-text"> exported later</small>}
           {run.purpose === 'supplement' && <small className="muted"> adds late rows</small>}
         </th>
         <td>
@@ -128,7 +130,7 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
         <td className="number" data-label="Size">
           {formatBytes(run.bytes_exported)}
         </td>
-        <td className="number" data-label="Duration">
+        <td className="number" data-label="Time">
           <RunDuration run={run} />
         </td>
         <td className="actions">
@@ -146,21 +148,32 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
   );
 }
 
-/** A button to cancel a live run, or to retry one that has ended. */
+/** A button to cancel a live run, or to export the interval of one that has ended again. */
 export function RunActions({ run, onChanged }: { run: Run; onChanged: () => void }) {
+  if (!hasEnded(run)) return <CancelRunButton run={run} onChanged={onChanged} />;
+  const { batch_export: exportId } = run;
+  return (
+    <ExportAgainButton
+      className="small"
+      exportId={exportId}
+      again={{ run }}
+      onStarted={onChanged}
+    />
+  );
+}
+
+function CancelRunButton({ run, onChanged }: { run: Run; onChanged: () => void }) {
   const { client, may, say } = useConsole();
-  const ended = hasEnded(run);
   const act = useAction(async () => {
-    if (ended) await client.retryRun(run.batch_export, run.id);
-    else await client.cancelRun(run.batch_export, run.id);
-    say(ended ? 'A new run of the interval is queued.' : 'The run is being cancelled.');
+    await client.cancelRun(run.batch_export, run.id);
+    say('The run is being cancelled.');
     onChanged();
   });
   if (!may('batch_export:write')) return null;
   return (
     <>
       <button type="button" className="small" disabled={act.busy} onClick={() => void act.run()}>
-        {ended ? (run.status === 'Completed' ? 'Run again' : 'Retry') : 'Cancel'}
+        Cancel
       </button>
       <Failure failure={act.failure} />
     </>

@@ -1,9 +1,10 @@
 import type { BatchExport, Config } from '../api-types.ts';
-import { useConsole } from '../console-context.ts';
+import { useDescription } from '../console-context.ts';
 import { describeInterval } from '../export-health.ts';
 import { destinationForm } from '../form/draft.ts';
 import { labelOf } from '../form/fields.ts';
 import type { DestinationForm } from '../form/openapi.ts';
+import { plural } from '../numbers.ts';
 import { DestinationTest } from '../parts/destination-test.tsx';
 import { Fact, Facts } from '../parts/facts.tsx';
 import { RowSample } from '../parts/row-sample.tsx';
@@ -13,27 +14,36 @@ import { days } from '../times.ts';
 
 /** The settings of the export, its next intervals, and the test of its destination. */
 export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
-  const { description } = useConsole();
+  const description = useDescription();
   const { destination, model, dsl_query: query, transformations } = batchExport;
   const form = description.data ? destinationForm(description.data, destination.type) : undefined;
   const secrets =
     form?.fields.filter(({ kind }) => kind === 'secret').map(({ name }) => name) ?? [];
   const extras = description.data?.extras;
+  const isUsual = (name: string) =>
+    !secrets.includes(name) && isDefault(form, name, destination.config[name]);
+  const names = inOrder(form, destination.config);
+  const [own, usual] = [names.filter((name) => !isUsual(name)), names.filter(isUsual)];
+  const fact = (name: string) => (
+    <Fact key={name} name={labelOf(name)}>
+      {secrets.includes(name) ? (
+        <SecretValue stored={batchExport.secrets.find((one) => one.name === name)} />
+      ) : (
+        <ConfigValue value={destination.config[name]} />
+      )}
+    </Fact>
+  );
   return (
     <section aria-label="Settings">
       <div className="card panel">
         <h2>Destination: {destination.type}</h2>
-        <Facts>
-          {inOrder(form, destination.config).map((name) => (
-            <Fact key={name} name={labelOf(name)}>
-              {secrets.includes(name) ? (
-                <span className="muted">hidden</span>
-              ) : (
-                <ConfigValue value={destination.config[name]} />
-              )}
-            </Fact>
-          ))}
-        </Facts>
+        <Facts>{own.map(fact)}</Facts>
+        {usual.length > 0 && (
+          <details>
+            <summary>{plural(usual.length, 'setting')} as by default</summary>
+            <Facts>{usual.map(fact)}</Facts>
+          </details>
+        )}
         {extras?.has('test') && <DestinationTest exportId={batchExport.id} />}
       </div>
       <div className="card panel">
@@ -60,6 +70,17 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
       </p>
     </section>
   );
+}
+
+/** Whether a setting has the value that it has if it is not set. */
+function isDefault(
+  form: DestinationForm | undefined,
+  name: string,
+  value: Config[string],
+): boolean {
+  const field = form?.fields.find((one) => one.name === name);
+  if (!field || field.required) return false;
+  return JSON.stringify(value ?? null) === JSON.stringify(field.default ?? null);
 }
 
 /** The names of a config in the order of its schema, including secrets. */
@@ -90,6 +111,13 @@ function ScheduleFacts({ batchExport }: { batchExport: BatchExport }) {
       </Fact>
     </Facts>
   );
+}
+
+/** Whether a secret is set; of the id of a key, its end. */
+function SecretValue({ stored }: { stored: BatchExport['secrets'][number] | undefined }) {
+  if (stored === undefined) return <span className="muted">not set</span>;
+  if (stored.ends_with === null) return <span className="muted">hidden</span>;
+  return <code>…{stored.ends_with}</code>;
 }
 
 function ConfigValue({ value }: { value: Config[string] }) {

@@ -2,6 +2,7 @@ import type { Step } from '../api-types.ts';
 import { exportsPageSize } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
+import { AppliedBy } from '../parts/applied-by.tsx';
 import { ChainList } from '../parts/chain-list.tsx';
 import { Lab } from '../parts/lab.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
@@ -42,6 +43,11 @@ export function TransformationsPage() {
             exports that apply transformations.
           </p>
         </Empty>
+      )}
+      {data && steps.length > 0 && (
+        <p>
+          <AppliedBy appliedBy={data.applied_by} />
+        </p>
       )}
       {steps.length > 0 && <ChainList steps={steps} onChanged={reload} />}
       {steps.length > 0 && may('plugin:write') && <StoredLab />}

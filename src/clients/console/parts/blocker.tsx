@@ -8,7 +8,7 @@ import { plural } from '../numbers.ts';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
-import { Failure } from './notice.tsx';
+import { ExportAgainButton } from './export-again.tsx';
 import { IntervalText } from './time-text.tsx';
 
 interface Props {
@@ -49,7 +49,11 @@ export function Blocker({ batchExport, onChanged }: Props) {
       </div>
       {may('batch_export:write') && (
         <div className="row last">
-          <ExportAgainButton {...parts} />
+          <ExportAgainButton
+            exportId={id}
+            again={{ ...blocker, reprocess: reprocessOf(blocker) }}
+            onStarted={changed}
+          />
           <AcceptButton {...parts} />
         </div>
       )}
@@ -61,35 +65,6 @@ interface PartProps {
   readonly exportId: string;
   readonly blocker: Range;
   readonly onChanged: () => void;
-}
-
-/** Retries the run of a single interval; several become a backfill. */
-function ExportAgainButton({ exportId, blocker, onChanged }: PartProps) {
-  const { client, say } = useConsole();
-  const { start, end, intervals, state } = blocker;
-  const again = useAction(async () => {
-    // The newest run of late rows added none.
-    const isSingle = intervals === 1 && state !== 'late_rows';
-    const run = isSingle ? await client.findRunOf(exportId, { start, end }) : null;
-    if (run) {
-      await client.retryRun(exportId, run.id);
-      say('A new run of the interval is queued.');
-    } else {
-      const reprocess = reprocessOf(blocker);
-      const range = { start_at: start, end_at: end };
-      await client.startBackfill(exportId, { ...range, order: 'oldest_first', reprocess });
-      say('A backfill of these intervals has started.');
-    }
-    onChanged();
-  });
-  return (
-    <>
-      <button type="button" onClick={() => void again.run()} disabled={again.busy}>
-        {intervals === 1 ? 'Export again' : `Export ${plural(intervals, 'interval')} again`}
-      </button>
-      <Failure failure={again.failure} />
-    </>
-  );
 }
 
 function AcceptButton(props: PartProps) {

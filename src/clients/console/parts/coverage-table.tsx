@@ -1,5 +1,5 @@
 import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
-import { type GridRow, stateLooks } from '../coverage-grid.ts';
+import type { GridRow } from '../coverage-grid.ts';
 
 /** Milliseconds, from the start of the first selected cell to the end of the last. */
 export interface Span {
@@ -94,7 +94,7 @@ export function CoverageTable({ columns, rows, cellMs, selected, onSelect }: Pro
         {rows.map(({ name, cells }) => (
           <tr key={name}>
             <th scope="row">{name}</th>
-            {cells.map(({ start, state, text }) => {
+            {cells.map(({ start, state, glyph, text }) => {
               const isSelected =
                 selected !== null && start >= selected.start && start < selected.end;
               return (
@@ -116,7 +116,7 @@ export function CoverageTable({ columns, rows, cellMs, selected, onSelect }: Pro
                   }}
                 >
                   <span className="unseen">{text}</span>
-                  <span aria-hidden="true">{state === null ? '' : stateLooks[state][0]}</span>
+                  <span aria-hidden="true">{glyph}</span>
                 </td>
               );
             })}

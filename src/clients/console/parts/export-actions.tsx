@@ -1,9 +1,14 @@
-import { useState } from 'react';
-import type { BatchExport } from '../api-types.ts';
+import { type ReactNode, useState } from 'react';
+import type { BatchExport, UnpausePreview } from '../api-types.ts';
+import type { UnpauseRequest } from '../client.ts';
 import { useConsole } from '../console-context.ts';
+import { plural } from '../numbers.ts';
 import { useAction } from '../use-action.ts';
+import { useResource } from '../use-resource.ts';
 import { DeleteButton } from './delete-button.tsx';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
+import { Failure, Loading } from './notice.tsx';
+import { TimeText } from './time-text.tsx';
 
 interface Props {
   readonly batchExport: BatchExport;
@@ -46,22 +51,48 @@ function PauseDialog({ batchExport: { id, name }, onChanged, onClose }: DialogPr
   );
 }
 
-function UnpauseDialog({ batchExport: { id, name }, onChanged, onClose }: DialogProps) {
+function UnpauseDialog({ batchExport, onChanged, onClose }: DialogProps) {
+  const { id, name } = batchExport;
   const { client, say } = useConsole();
-  const [backfill, setBackfill] = useState(true);
+  const [chosen, setChosen] = useState({ backfill: true, retry_missing: true });
+  const { data, failure, reload } = useResource({
+    key: `unpause ${id}`,
+    load: (signal) => client.previewUnpause(id, signal),
+  });
   const unpause = useAction(async () => {
-    await client.unpause(id, backfill);
-    say(`${name} is unpaused.`);
+    const { backfill_total_runs: runs } = await client.unpause(id, chosen);
+    say(`${name} is unpaused.${runs === undefined ? '' : ` ${plural(runs, 'run')} started.`}`);
     onClose();
     onChanged();
   });
-  const choice = (value: boolean, title: string, help: string) => (
+  const change = (part: Partial<typeof chosen>) => setChosen({ ...chosen, ...part });
+  return (
+    <ConfirmDialog title={`Unpause ${name}?`} verb="Unpause" action={unpause} onClose={onClose}>
+      <Failure failure={failure} onRetry={reload} />
+      {!data && !failure && <Loading lines={2} />}
+      {data && <LeftOut preview={data} chosen={chosen} onChange={change} />}
+    </ConfirmDialog>
+  );
+}
+
+interface LeftOutProps {
+  readonly preview: UnpausePreview;
+  readonly chosen: UnpauseRequest;
+  readonly onChange: (part: Partial<UnpauseRequest>) => void;
+}
+
+/** What stays without data unless it is exported now, in numbers. */
+function LeftOut({
+  preview: { missed_intervals: missed, missing },
+  chosen,
+  onChange,
+}: LeftOutProps) {
+  const choice = (field: keyof UnpauseRequest, title: string, help: ReactNode) => (
     <label className="choice">
       <input
-        type="radio"
-        name="missed"
-        checked={backfill === value}
-        onChange={() => setBackfill(value)}
+        type="checkbox"
+        checked={chosen[field]}
+        onChange={({ target }) => onChange({ [field]: target.checked })}
       />
       <span>
         <strong>{title}</strong>
@@ -69,18 +100,31 @@ function UnpauseDialog({ batchExport: { id, name }, onChanged, onClose }: Dialog
       </span>
     </label>
   );
+  const left = (chosen.backfill ? 0 : missed) + (chosen.retry_missing ? 0 : missing.count);
   return (
-    <ConfirmDialog title={`Unpause ${name}?`} verb="Unpause" action={unpause} onClose={onClose}>
-      <fieldset>
-        <legend>Intervals missed while paused</legend>
-        {choice(true, 'Export them', 'Nothing is missing at the destination.')}
-        {choice(
-          false,
-          'Skip them',
-          'Continue with the next interval. You can add them later with a backfill.',
+    <>
+      {missed > 0 &&
+        choice(
+          'backfill',
+          `Export ${plural(missed, 'interval')} missed while paused`,
+          'They became due during the pause.',
         )}
-      </fieldset>
-    </ConfirmDialog>
+      {missing.since !== null &&
+        choice(
+          'retry_missing',
+          `Export ${plural(missing.count, 'interval')} without data`,
+          <>
+            Their runs ended without success. The oldest is of <TimeText at={missing.since} />.
+          </>,
+        )}
+      <p role="status">
+        {missed + missing.count === 0
+          ? 'No interval was missed, and no requested interval is without data.'
+          : left > 0
+            ? `${plural(left, 'interval')} will stay without data until you export them.`
+            : 'All of them are exported again now, oldest first.'}
+      </p>
+    </>
   );
 }
 

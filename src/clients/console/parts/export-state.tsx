@@ -1,5 +1,5 @@
 import type { BatchExport } from '../api-types.ts';
-import { describeLag, describeMissing, intervalsBehind } from '../export-health.ts';
+import { describeLag, describeMissing } from '../export-health.ts';
 import { useNow } from '../now.ts';
 import { plural } from '../numbers.ts';
 import { TimeText } from './time-text.tsx';
@@ -8,10 +8,10 @@ interface Props {
   readonly batchExport: BatchExport;
 }
 
-/** One badge per problem: paused, failing, late, incomplete. */
+/** The health that the service found, and what else is a fact: it is paused, failures in a row, intervals without data. */
 export function HealthBadges({ batchExport }: Props) {
   const { paused, failure_streak: streak, health } = batchExport;
-  // A paused export can be failing too.
+  // A person can pause an export that fails.
   const failing = health === 'failing' || streak > 0;
   return (
     <>
@@ -43,19 +43,25 @@ export function NextRun({ batchExport: { next_run_at: at, paused } }: Props) {
 /** The high-water mark, how far it is behind, and which intervals have no data. */
 export function Lag({ batchExport }: Props) {
   const now = useNow();
-  const { high_water_mark: mark, unsettled_from: unsettled, missing } = batchExport;
+  const { high_water_mark: mark, unsettled_from: unsettled, missing, health } = batchExport;
   const lag = describeLag(batchExport, now);
-  const behind = intervalsBehind(batchExport, now) ?? 0;
+  const upToDate = lag === 'up to date';
   return (
     <span>
       {mark === null ? <NoMark batchExport={batchExport} /> : <TimeText at={mark} />}
-      {lag !== null && <small className={behind > 0 ? 'warn-text' : 'good-text'}> {lag}</small>}
+      {lag !== null && (
+        <small className={upToDate ? 'good-text' : health === 'fine' ? 'muted' : 'warn-text'}>
+          {' '}
+          {lag}
+        </small>
+      )}
       {missing.since !== null && (
         <small className="warn-text">
           {' '}
           {describeMissing(batchExport)} since <TimeText at={missing.since} />
         </small>
       )}
+      <Healing batchExport={batchExport} />
       {unsettled !== null && (
         <small className="warn-text">
           {' '}
@@ -65,6 +71,30 @@ export function Lag({ batchExport }: Props) {
     </span>
   );
 }
+
+/** That Sluice tries again by itself, and when. */
+function Healing({ batchExport: { healing, paused, paused_reason: reason } }: Props) {
+  if (healing === null) return null;
+  const { intervals, next_probe_at: probe, turn } = healing;
+  if (paused && reason === null) {
+    return <small className="warn-text"> healing waits until the export is unpaused</small>;
+  }
+  return (
+    <small className="warn-text">
+      {' '}
+      healing {plural(intervals, 'interval')}
+      {probe === null ? ' now' : ', next probe '}
+      {probe !== null && <TimeText at={probe} as="relative" />}
+      {turn !== null && ` (${turnNames[turn]})`}
+    </small>
+  );
+}
+
+const turnNames = {
+  ours: 'the operator of Sluice can end this',
+  source: 'the owner of the source can end this',
+  customer: 'the owner of the destination can end this',
+} as const;
 
 /** A backfill moves no high-water mark before the first scheduled interval. */
 function NoMark({ batchExport: { last_success_at: success } }: Props) {

@@ -1,5 +1,5 @@
 import type { FormEvent, ReactNode } from 'react';
-import { useConsole } from '../console-context.ts';
+import { useDescription } from '../console-context.ts';
 import { Choice } from '../form/choice.tsx';
 import { CodeField } from '../form/code-field.tsx';
 import { FieldsToCorrect, problemsOf, useFocusOnProblem } from '../form/form-problems.tsx';
@@ -24,7 +24,7 @@ const sources = [
 /** Tries a chain on some rows and shows what each step does. */
 export function Lab({ lab, title, shownElsewhere = [], children }: Props) {
   const { draft, change, busy, failure, trials } = lab;
-  const { description } = useConsole();
+  const description = useDescription();
   const models = description.data?.models ?? [draft.model];
   const form = useFocusOnProblem<HTMLFormElement>(failure);
   const { byField, rest } = problemsOf(failure, ['sample', 'rows', 'model', ...shownElsewhere]);

@@ -46,7 +46,7 @@ export function Sample({ preview: { columns, rows } }: { preview: RowPreview }) 
           </tr>
         </thead>
         <tbody>
-          {rows.slice(0, shown).map((row, index) => (
+          {rows.slice(-shown).map((row, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: rows have no known key.
             <tr key={index}>
               {columns.map(({ name }, column) => (

@@ -3,11 +3,18 @@ import { useNow } from '../now.ts';
 import { formatCount } from '../numbers.ts';
 import { formatDuration } from '../times.ts';
 
-/** The time from the creation of the run to its end, or to now. */
-export function RunDuration({ run: { created_at, finished_at } }: { run: Run }) {
+/** How long the run waited for its first attempt, and how long it ran from there to its end, or to now. */
+export function RunDuration({ run: { created_at, started_at, finished_at } }: { run: Run }) {
   const now = useNow(1_000);
   const end = finished_at === null ? now : Date.parse(finished_at);
-  return <span>{formatDuration(end - Date.parse(created_at))}</span>;
+  const start = started_at === null ? end : Date.parse(started_at);
+  const waited = formatDuration(start - Date.parse(created_at));
+  return (
+    <span>
+      waited {waited}
+      {started_at !== null && `, ran ${formatDuration(end - start)}`}
+    </span>
+  );
 }
 
 /** Rows in the files, and the rows of the interval if the numbers differ. */

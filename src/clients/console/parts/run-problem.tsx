@@ -7,7 +7,7 @@ import { readRunError } from '../problems.ts';
 import { stateOf } from '../run-state.ts';
 import { useAction } from '../use-action.ts';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
-import { Failure } from './notice.tsx';
+import { ExportAgainButton } from './export-again.tsx';
 import { IntervalText } from './time-text.tsx';
 
 interface Props {
@@ -15,15 +15,10 @@ interface Props {
   readonly onRetried: () => void;
 }
 
-/** Why a run failed, what to do, and a button to retry. */
+/** Why a run failed, what to do, and a button to export its interval again. */
 export function RunProblem({ run, onRetried }: Props) {
-  const { client, may, say } = useConsole();
+  const { may } = useConsole();
   const now = useNow();
-  const retry = useAction(async () => {
-    await client.retryRun(run.batch_export, run.id);
-    say('A new run of the interval is queued.');
-    onRetried();
-  });
   if (run.latest_error === null) return null;
   const { code, text } = readRunError(run.latest_error);
   const lacksRows = code === 'source.rows_missing' && run.purpose === 'whole';
@@ -37,19 +32,21 @@ export function RunProblem({ run, onRetried }: Props) {
           {code !== null && <code>{code}</code>}
         </p>
         <p>{text}</p>
+        {run.superseded && (
+          <p className="good-text">
+            The interval was exported later: nothing is left to do about this run.
+          </p>
+        )}
         {lacksRows && (
           <p>
             To keep the files as they are, there is nothing to do. Only a person can decide to
             remove these rows.
           </p>
         )}
-        <Failure failure={retry.failure} />
       </div>
       {hasEnded(run) && may('batch_export:write') && (
         <div className="row last">
-          <button type="button" onClick={() => void retry.run()} disabled={retry.busy}>
-            Retry
-          </button>
+          <ExportAgainButton exportId={run.batch_export} again={{ run }} onStarted={onRetried} />
           {lacksRows && (
             <DialogButton
               className="danger"

@@ -2,7 +2,8 @@ import type { Run, RunStatus } from '../api-types.ts';
 import { useNow } from '../now.ts';
 import { hrefOf } from '../route.ts';
 import { stateOf, statusLabels } from '../run-state.ts';
-import { TimeText, times } from './time-text.tsx';
+import { useTimes } from '../use-times.ts';
+import { TimeText } from './time-text.tsx';
 
 const glyphs: Readonly<Record<RunStatus, string>> = {
   Starting: '',
@@ -24,6 +25,12 @@ export function RunStateText({ run }: { run: Run }) {
   return (
     <span>
       <span className={`badge is-${isRetrying ? 'paused' : run.status}`}>{label}</span>
+      {isRetrying && run.started_at !== null && (
+        <small className="muted">
+          {' '}
+          since <TimeText at={run.started_at} />,
+        </small>
+      )}
       {nextAt !== null && (
         <small className="muted">
           {' '}
@@ -38,6 +45,7 @@ export function RunStateText({ run }: { run: Run }) {
 /** The latest runs, the newest on the right; each cell is a link to its run. */
 export function RunStrip({ runs, exportId }: { runs: readonly Run[]; exportId: string }) {
   const now = useNow();
+  const times = useTimes();
   const room = 10;
   return (
     <ol className="strip" aria-label="Latest runs, newest last">

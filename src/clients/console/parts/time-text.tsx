@@ -1,23 +1,25 @@
 import { useNow } from '../now.ts';
 import { createTimeFormat, formatRelative, formatUtc } from '../times.ts';
+import { type Clock, clocks, setClock, useClock, useTimes } from '../use-times.ts';
 
-/** In the reader's language and zone. */
-export const times = createTimeFormat();
+/** For inputs of the browser, which are in the reader's zone whatever the page shows. */
+export const localTimes = createTimeFormat();
 
 interface Props {
   readonly at: string;
-  readonly as?: 'moment' | 'relative' | 'clock';
+  readonly as?: 'moment' | 'relative' | 'clock' | 'stamp';
 }
 
-/** A time in the reader's zone; in UTC on hover. */
+/** A time by the chosen clock, with its zone; in UTC on hover. */
 export function TimeText({ at, as = 'moment' }: Props) {
   const now = useNow();
-  const text =
-    as === 'relative'
-      ? formatRelative(at, now)
-      : as === 'clock'
-        ? times.clock(at)
-        : times.moment(at, now);
+  const times = useTimes();
+  const text = {
+    relative: () => formatRelative(at, now),
+    clock: () => times.clock(at),
+    stamp: () => `${times.stamp(at, now)} ${times.zone(at)}`,
+    moment: () => `${times.moment(at, now)} ${times.zone(at)}`,
+  }[as]();
   return (
     <time dateTime={at} title={formatUtc(at)}>
       {text}
@@ -25,9 +27,33 @@ export function TimeText({ at, as = 'moment' }: Props) {
   );
 }
 
-/** A data interval in the reader's zone; in UTC on hover. */
+/** A data interval by the chosen clock; in UTC on hover. */
 export function IntervalText({ start, end }: { start: string | null; end: string }) {
   const now = useNow();
+  const times = useTimes();
   const utc = start === null ? formatUtc(end) : `${formatUtc(start)} – ${formatUtc(end)}`;
-  return <span title={utc}>{times.interval(start, end, now)}</span>;
+  return (
+    <span title={utc}>
+      {times.interval(start, end, now)} {times.zone(end)}
+    </span>
+  );
+}
+
+/** Switches the clock of the whole page. */
+export function ClockSwitch() {
+  const clock = useClock();
+  return (
+    <select
+      className="project"
+      aria-label="Time zone of the page"
+      value={clock}
+      onChange={({ target }) => setClock(target.value as Clock)}
+    >
+      {Object.entries(clocks).map(([value, name]) => (
+        <option key={value} value={value}>
+          {name}
+        </option>
+      ))}
+    </select>
+  );
 }

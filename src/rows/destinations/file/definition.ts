@@ -16,6 +16,8 @@ export const fileDefinition = defineDestination({
       minLength: 1,
       maxLength: 500,
       examples: ['7/exports/acme'],
+      // For clients that compare what they sent with what is stored.
+      'x-below-project': true,
     }),
   },
   keepsFiles: true,

@@ -4,7 +4,7 @@ import type { RetryPolicy } from '../../../foundation/domain/retry-policy.ts';
 import { type PartTraits, usualParts } from '../../../foundation/domain/store-traits.ts';
 import type { DestinationContext, DestinationOwner, StoreTraits } from '../destination.ts';
 import type { S3Config } from './config.ts';
-import { toDestinationError } from './errors.ts';
+import { type Hidden, toDestinationError } from './errors.ts';
 import { queryString } from './query-string.ts';
 import { createRequestHandler, type SendOptions, sendRequest } from './request-handler.ts';
 import { retryRequest } from './retry-request.ts';
@@ -87,8 +87,10 @@ export function connectS3(
 ): S3Connection {
   const handler = createRequestHandler(context, owner.externalId);
   const keys = staticKeys(config);
-  const secrets = keys ? [keys.secretAccessKey, keys.accessKeyId] : [];
-  const credentials = config.role_arn === null ? keys : assumeRole(config, context, owner, secrets);
+  const secrets = keys ? [keys.secretAccessKey] : [];
+  const hidden: Hidden = { keyId: keys?.accessKeyId ?? null, secrets };
+  const credentials =
+    config.role_arn === null ? keys : assumeRole(config, context, owner, hidden, secrets);
   const sdk = {
     ...clientDefaults(config.region, handler),
     ...(credentials ? { credentials } : {}),
@@ -143,7 +145,7 @@ export function connectS3(
       owner: config.expected_bucket_owner,
     },
     request: (call, signal, policy = context.requestRetry) =>
-      retryRequest(() => call(client, { abortSignal: signal }), policy, secrets, signal),
+      retryRequest(() => call(client, { abortSignal: signal }), policy, hidden, signal),
     close: () => client.close(),
   };
   return connection;
@@ -198,12 +200,13 @@ function staticKeys(config: S3Config) {
  * external id keeps one project from using a role that trusts another (AWS IAM guide, "The confused
  * deputy problem").
  *
- * @param secrets gets those that are issued
+ * @param secrets of `hidden`: gets those that are issued
  */
 function assumeRole(
   config: S3Config,
   context: DestinationContext,
   owner: DestinationOwner,
+  hidden: Hidden,
   secrets: string[],
 ): NonNullable<S3ClientConfig['credentials']> {
   const keys = staticKeys(config);
@@ -224,7 +227,7 @@ function assumeRole(
       DurationSeconds: 3600,
     });
     const { Credentials: issued } = await client.send(command).catch((error: unknown) => {
-      throw roleError(toDestinationError(error, secrets));
+      throw roleError(toDestinationError(error, hidden));
     });
     client.destroy();
     secrets.push(...[issued?.SecretAccessKey, issued?.SessionToken].filter((s) => s !== undefined));

@@ -14,6 +14,7 @@ export const s3Definition = defineDestination({
   keepsFiles: true,
   buffersParts: true,
   holdsTables: true,
+  keyIdProperty: 'aws_access_key_id',
   validate: (config, context) => [
     ...checkBucketName(config),
     ...checkCredentials(config, context),

@@ -33,9 +33,9 @@ const unknownAuthority = new Set([
  * whole: a status alone may come from a proxy. A host name that does not resolve counts as transient,
  * because a resolver's outage looks the same; the destination's test shows it at once.
  *
- * @param secrets that no message may show, including the access key id
+ * @param hidden what no message may show
  */
-export function toDestinationError(error: unknown, secrets: readonly string[]): SluiceError {
+export function toDestinationError(error: unknown, hidden: Hidden = nothingHidden): SluiceError {
   if (error instanceof SluiceError) return error;
   if (error instanceof StalledError)
     return new SluiceError('destination.stalled', undefined, error);
@@ -43,12 +43,8 @@ export function toDestinationError(error: unknown, secrets: readonly string[]): 
   const facts = readFacts(error);
   if (facts === null) return new SluiceError('internal.unexpected', undefined, error);
   const verdict = judge(facts);
-  const detail = describe(verdict, facts, secrets);
-  return new SluiceError(
-    verdict.code,
-    detail,
-    new StoreError(facts, clean(facts.message, secrets)),
-  );
+  const detail = withKey(verdict.code, describe(verdict, facts, hidden), hidden);
+  return new SluiceError(verdict.code, detail, new StoreError(facts, clean(facts.message, hidden)));
 }
 
 /**
@@ -57,7 +53,7 @@ export function toDestinationError(error: unknown, secrets: readonly string[]): 
  */
 function unreadError(unread: UnreadAnswer): SluiceError {
   const { status, whole, location, region, operation } = unread;
-  const message = clean(unread.message, []);
+  const message = clean(unread.message, nothingHidden);
   const facts: Facts = {
     ...{ name: 'UnreadAnswer', status, message, operation, region, location },
     ...{ systemCode: undefined, requestId: undefined, saidByStore: false },
@@ -65,7 +61,7 @@ function unreadError(unread: UnreadAnswer): SluiceError {
   const cause = new StoreError(facts, message);
   if (status >= 300 && status < 400 && whole && (location ?? region) !== undefined) {
     const { code, advice = '' } = judgeRefusal(facts) ?? { code: 'destination.wrong_region' };
-    return new SluiceError(code, clean(`${message}. ${advice}`, []), cause);
+    return new SluiceError(code, clean(`${message}. ${advice}`, nothingHidden), cause);
   }
   const code =
     status === 429
@@ -199,11 +195,11 @@ function judge(facts: Facts): Verdict {
   };
 }
 
-function describe({ code, advice }: Verdict, facts: Facts, secrets: readonly string[]): string {
+function describe({ code, advice }: Verdict, facts: Facts, hidden: Hidden): string {
   const { name, systemCode, status, message, saidByStore } = facts;
   const withAdvice = (text: string) => {
-    const said = clean(text, secrets);
-    return advice === undefined ? said : `${said}. ${clean(advice, secrets)}`;
+    const said = clean(text, hidden);
+    return advice === undefined ? said : `${said}. ${clean(advice, hidden)}`;
   };
   // A failed connection: the code is enough, and the message may name addresses.
   if (systemCode !== undefined) return withAdvice(systemCode);
@@ -229,14 +225,43 @@ export function isUnreached(error: SluiceError): boolean {
   return isUnavailable && cause instanceof StoreError && cause.status === undefined;
 }
 
+/** Credentials that no message may show. */
+export interface Hidden {
+  /** Of the access key; null: none. Its end is shown. */
+  readonly keyId: string | null;
+  /** The secret of the key, and those that are issued for a role. */
+  readonly secrets: readonly string[];
+}
+
+const nothingHidden: Hidden = { keyId: null, secrets: [] };
+
+/** A shorter value would also hide ordinary words. No store issues such keys. */
+const shortestHidden = 8;
+
+const isHidden = (text: string): boolean => text.length >= shortestHidden;
+
+/** `…MPLE`: enough to see which of a person's keys it is. */
+const endOf = (keyId: string): string => `…${keyId.slice(-4)}`;
+
+const aboutKeys: ReadonlySet<ErrorCode> = new Set([
+  'destination.access_denied',
+  'destination.expired_credentials',
+  'destination.invalid_credentials',
+]);
+
+/** Says which key was used, if the store refused it. */
+function withKey(code: ErrorCode, detail: string, { keyId }: Hidden): string {
+  if (!aboutKeys.has(code) || keyId === null || !isHidden(keyId)) return detail;
+  const end = endOf(keyId);
+  return detail.includes(end) ? detail : `${detail}; access key ${end}`;
+}
+
 /** A store's text is not trusted: one line, limited in length, without credentials. */
-function clean(text: string, secrets: readonly string[]): string {
+function clean(text: string, { keyId, secrets }: Hidden): string {
   let result = text;
   for (const secret of secrets) {
-    if (secret !== '') result = result.replaceAll(secret, '[hidden]');
+    if (isHidden(secret)) result = result.replaceAll(secret, '[hidden]');
   }
-  return oneLine(
-    result.replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, '[hidden]'),
-    300,
-  ).trim();
+  if (keyId !== null && isHidden(keyId)) result = result.replaceAll(keyId, endOf(keyId));
+  return oneLine(result.replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, endOf), 300).trim();
 }

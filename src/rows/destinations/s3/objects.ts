@@ -234,7 +234,7 @@ async function* withOurErrors(body: AsyncIterable<Uint8Array>): AsyncGenerator<U
   try {
     yield* body;
   } catch (error) {
-    throw toDestinationError(error, []);
+    throw toDestinationError(error);
   }
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { decideRetry, type RetryPolicy } from '../../../foundation/domain/retry-policy.ts';
-import { toDestinationError } from './errors.ts';
+import { type Hidden, toDestinationError } from './errors.ts';
 
 /**
  * Transient errors of one request that a retry fixes: one 503 among ten thousand parts must not cost
@@ -22,14 +22,14 @@ const transient = new Set([
 export async function retryRequest<T>(
   send: () => Promise<T>,
   policy: RetryPolicy,
-  secrets: readonly string[],
+  hidden: Hidden,
   signal: AbortSignal,
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await send();
     } catch (caught) {
-      const error = toDestinationError(caught, secrets);
+      const error = toDestinationError(caught, hidden);
       const decision = decideRetry(error, attempt, policy, Math.random());
       if (decision.outcome !== 'retry' || !transient.has(error.code) || signal.aborted) throw error;
       await wait(decision.delayMs, undefined, { signal }).catch(() => {

@@ -236,7 +236,7 @@ export class S3Writer implements FileWriter {
     try {
       return await this.#demandWithout().begin();
     } catch (error) {
-      this.#fail(toDestinationError(error, []));
+      this.#fail(toDestinationError(error));
       throw error;
     }
   }
@@ -271,7 +271,7 @@ export class S3Writer implements FileWriter {
       this.#spare.push(buffer);
       await this.#record(upload, part);
     } catch (caught) {
-      const error = toDestinationError(caught, []);
+      const error = toDestinationError(caught);
       if (error.code === 'destination.invalid_parts') this.#learn(allowedParts(error, number));
       this.#fail(error);
     }

@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { query } from './connection.ts';
+import { oidOf } from './replaced-tables.ts';
 import { tenantSetting } from './source-role.ts';
 
 /** Whose rows are read. */
@@ -10,9 +11,6 @@ export interface ReadRelation {
   /** Whether the operator said that policies may leave out rows (`row_security: filtered`). */
   readonly isFiltered: boolean;
 }
-
-const ofRelation = (name: string): string =>
-  `CAST(CAST('${name.replaceAll("'", "''")}' AS pg_catalog.regclass) AS pg_catalog.oid)`;
 
 /** Policies that apply when a role reads a table, and are not dropped since the snapshot. */
 const policiesOf = (table: string, mayUse: string): string =>
@@ -28,7 +26,7 @@ const isOpen = `(pg_catalog.pg_get_expr(p.polqual, p.polrelid) ~
   '^(true|\\(\\(?("[^"]+"|[a-z_0-9]+)(\\)::text)? = \\(*(NULLIF\\()?current_setting\\(''${tenantSetting}''::text(, (true|false))?\\)(, ''''::text\\))?(\\)::[a-z]+)?\\))$')`;
 
 const ownPolicies = (name: string): string =>
-  policiesOf(ofRelation(name), `pg_catalog.pg_has_role(r.id, 'USAGE')`);
+  policiesOf(oidOf(name), `pg_catalog.pg_has_role(r.id, 'USAGE')`);
 
 /**
  * SQL of whether row-level security may keep rows of a relation from this role. PostgreSQL shows fewer rows then, or an empty
@@ -41,16 +39,16 @@ const ownPolicies = (name: string): string =>
 export function rowsHiddenSql({ name, isFiltered }: ReadRelation): string {
   const permissive = isFiltered ? 'p.polpermissive' : `p.polpermissive AND ${isOpen}`;
   const narrows = `EXISTS (SELECT FROM ${ownPolicies(name)} AND NOT p.polpermissive AND NOT ${isOpen})`;
-  return `(pg_catalog.row_security_active(${ofRelation(name)})
+  return `(pg_catalog.row_security_active(${oidOf(name)})
     AND (NOT EXISTS (SELECT FROM ${ownPolicies(name)} AND ${permissive})${isFiltered ? '' : ` OR ${narrows}`}))`;
 }
 
 /** SQL of whether a relation is a view or a materialized view; null if it is newer than the snapshot. */
 export function isViewSql({ name }: ReadRelation): string {
-  return `(SELECT c.relkind IN ('v', 'm') FROM pg_catalog.pg_class AS c WHERE c.oid = ${ofRelation(name)})`;
+  return `(SELECT c.relkind IN ('v', 'm') FROM pg_catalog.pg_class AS c WHERE c.oid = ${oidOf(name)})`;
 }
 
-const ofClass = (catalog: string): string => ofRelation(`pg_catalog.${catalog}`);
+const ofClass = (catalog: string): string => oidOf(`pg_catalog.${catalog}`);
 
 const nameOf = (table: string): string =>
   `(SELECT pg_catalog.format('%I.%I', n.nspname, ${table}.relname) FROM pg_catalog.pg_namespace AS n
@@ -68,7 +66,7 @@ const nameOf = (table: string): string =>
 export function viewedRelationsSql({ name }: ReadRelation): string {
   return `WITH RECURSIVE viewed (id, reader, caller, view) AS (
     SELECT c.oid, me.oid, me.oid, c.oid FROM pg_catalog.pg_class AS c, pg_catalog.pg_roles AS me
-     WHERE c.oid = ${ofRelation(name)} AND me.rolname = current_user
+     WHERE c.oid = ${oidOf(name)} AND me.rolname = current_user
     UNION
     SELECT d.refobjid,
            CASE WHEN v.relkind = 'v' AND EXISTS (

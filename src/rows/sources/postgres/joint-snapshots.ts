@@ -107,8 +107,8 @@ export class JointSnapshots {
       ...new Map(planned.map(({ relation }) => [relation.name, relation])).values(),
     ];
     const counts = all.flatMap(({ request: { interval } }, index) => {
-      const plan = plans[index];
-      return plan ? [{ sql: plan.countSql(interval, mostRows) }] : [];
+      const sql = plans[index]?.countSql(interval, mostRows);
+      return sql === undefined ? [] : [`(${sql})`];
     });
     const begun = await begin(
       this.#options,
@@ -116,21 +116,21 @@ export class JointSnapshots {
       { position: null, server },
       [
         ...shapes.map((sql) => ({ sql, describeOnly: true })),
-        ...counts,
-        // When the statements before have locked the tables.
-        ...relations.map((relation) => ({ sql: `SELECT ${checksSql(relation)}` })),
+        // The checks look at tables that the counts have locked.
+        { sql: `SELECT ${[...counts, ...relations.map(checksSql)].join(', ')}` },
       ],
       signal,
     );
     const { client, snapshot, serverStart } = begun;
     let isWhole = false;
     try {
-      const answers = begun.answers[Symbol.iterator]();
-      const next = () => answers.next().value;
-      const described = new Map(shapes.map((sql) => [sql, next()?.fields ?? []]));
-      const counted = plans.map((plan) => (plan ? Number(next()?.rows[0]?.[0]) : null));
+      const described = new Map(
+        shapes.map((sql, index) => [sql, begun.answers[index]?.fields ?? []]),
+      );
+      const values = [...(begun.answers[shapes.length]?.rows[0] ?? [])];
+      const counted = plans.map((plan) => (plan ? Number(values.shift()) : null));
       const plain = new Set(
-        relations.filter(() => isPlain(next()?.rows[0])).map(({ name }) => name),
+        relations.filter(() => isPlain(values.splice(0, 3))).map(({ name }) => name),
       );
       const small: Small[] = [];
       for (const [index, { request, maxBytes }] of all.entries()) {
@@ -204,8 +204,8 @@ function tryPlan(plan: PlanSelect, request: SourceRequest): RequestPlan | null {
 }
 
 /** The answer to `checksSql`: nothing was replaced or is hidden, and it is no view. */
-function isPlain(row: readonly (string | null)[] | undefined): boolean {
-  return row !== undefined && row.length === 3 && row.every((value) => value === 'f');
+function isPlain(row: readonly (string | null)[]): boolean {
+  return row.length === 3 && row.every((value) => value === 'f');
 }
 
 interface Held {

@@ -119,7 +119,7 @@ async function takeSnapshot(
 
 /** SQL of three columns: whether a table was replaced, whether rows are hidden, and whether it is a view. */
 export const checksSql = (relation: ReadRelation): string =>
-  `${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${isViewSql(relation)} AS "view"`;
+  `${tablesReplacedSql(relation.name)} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${isViewSql(relation)} AS "view"`;
 
 interface Opened {
   readonly options: SnapshotOptions;

@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox';
+import { reprocessChoices } from '../../../foundation/domain/backfill.ts';
 import { MissingRows, Nullable, named, Time } from '../schemas/shapes.ts';
 
 const order = ['oldest_first', 'newest_first'] as const;
-const reprocess = ['all', 'failed', 'none'] as const;
 
 export const Backfill = named(
   'Backfill',
@@ -15,12 +15,14 @@ export const Backfill = named(
       start_at: Time,
       end_at: Time,
       order: Type.Enum([...order]),
-      reprocess: Type.Enum([...reprocess]),
+      reprocess: Type.Enum([...reprocessChoices]),
       missing_rows: MissingRows,
       concurrency: Type.Integer(),
       total_runs: Type.Integer(),
       finished_runs: Type.Integer(),
       failed_runs: Type.Integer(),
+      records_completed: Type.Integer({ description: 'Rows in the files of its completed runs.' }),
+      bytes_exported: Type.Integer({ description: 'Bytes of these files.' }),
       progress: Type.Number({ minimum: 0, maximum: 1 }),
       eta: Nullable({ ...Time, description: 'Estimated end time; null if unknown.' }),
       created_at: Time,
@@ -44,6 +46,8 @@ export const Backfill = named(
           total_runs: 696,
           finished_runs: 174,
           failed_runs: 0,
+          records_completed: 1_446_288,
+          bytes_exported: 182_452_224,
           progress: 0.25,
           eta: '2024-03-01T01:05:00.000000Z',
           created_at: '2024-03-01T00:50:00.000000Z',
@@ -62,9 +66,9 @@ export const BackfillBody = Type.Object({
   dry_run: Type.Optional(Type.Boolean({ description: 'Only return a preview.' })),
   order: Type.Optional(Type.Enum([...order])),
   reprocess: Type.Optional(
-    Type.Enum([...reprocess], {
+    Type.Enum([...reprocessChoices], {
       description:
-        'Which intervals to export. `all`: every interval. `failed`: intervals without exported data. `none`: intervals that never had a run. An interval with a live run gets no second run. With `all`, the backfill waits until a run that has started ends, and then runs its interval again. Default: `all`.',
+        'Which intervals to export. `all`: every interval. `failed`: intervals without exported data. `missing`: of these, only intervals that the schedule or a backfill asked for, as the field `missing` of the export counts them. `none`: intervals that never had a run. An interval with a live run gets no second run. With `all`, the backfill waits until a run that has started ends, and then runs its interval again. Default: `all`.',
     }),
   ),
   missing_rows: Type.Optional(MissingRows),

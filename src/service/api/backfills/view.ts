@@ -24,6 +24,8 @@ export function backfillView(backfill: BackfillWithProgress): Backfill {
     total_runs: backfill.totalRuns,
     finished_runs: backfill.finishedRuns,
     failed_runs: backfill.failedRuns,
+    records_completed: backfill.rows,
+    bytes_exported: backfill.bytes,
     progress: progressOf(backfill),
     eta: etaOf(backfill),
     created_at: backfill.createdAt,

@@ -44,6 +44,7 @@ export function destinationRules(
     destinationTypes: [...byType.keys()],
     placeOf: (type, config) => find(type).definition.place(config),
     secretProperties: (type) => find(type).secrets,
+    keyIdProperty: (type) => find(type).definition.keyIdProperty ?? null,
     ownProperties: (type) => find(type).definition.ownProperties,
     encloseConfig: (type, config, projectId) =>
       find(type).definition.enclose?.(config, projectId) ?? config,

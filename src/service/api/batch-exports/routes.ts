@@ -13,7 +13,8 @@ import {
 import { deleteExport } from '../../use-cases/exports/delete-export.ts';
 import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
 import { pauseExport } from '../../use-cases/exports/pause-export.ts';
-import { unpauseExport } from '../../use-cases/exports/unpause-export.ts';
+import { countChainSteps } from '../../../state/store/transformation-configs.ts';
+import { previewUnpause, unpauseExport } from '../../use-cases/exports/unpause-export.ts';
 import { examineChange, updateExport } from '../../use-cases/exports/update-export.ts';
 import { type Api, actorOf, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
 import { upToPageBytes } from '../lists/page-bytes.ts';
@@ -29,9 +30,15 @@ import { everyProblem } from './every-problem.ts';
 import { createInput, newQuery, updateInput } from './input.ts';
 import { teamFor } from './load.ts';
 import { refuseOtherRows } from './same-rows.ts';
-import { BatchExport, batchExportBodies, UnpauseBody } from './schema.ts';
+import { BatchExport, batchExportBodies, UnpauseBody, UnpausePreview } from './schema.ts';
 import { countsView, ExportHealthCounts, ExportListQuery, searchOf } from './search.ts';
-import { batchExportView, batchExportViews, bytesOfView, createdExportView } from './view.ts';
+import {
+  batchExportView,
+  batchExportViews,
+  bytesOfView,
+  createdExportView,
+  unpausePreviewView,
+} from './view.ts';
 
 /** Create, list, retrieve, update and delete exports, and pause and unpause them. */
 export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
@@ -115,7 +122,9 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       // A refusal of the check too, unless the request is answered as it was before.
       const warnings = await checks.get(request);
       const created = await createExport(request.context, rules, actor, teamId, input);
-      await warn(request, reply, created.batchExport, warnings ?? []);
+      const idle =
+        request.body.transformations === undefined ? await chainWarnings(request, teamId) : [];
+      await warn(request, reply, created.batchExport, [...(warnings ?? []), ...idle]);
       reply.code(201);
       return createdExportView(request.context, created);
     },
@@ -191,14 +200,18 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     '/:id/unpause',
     write('unpauseBatchExport', 'Unpause a batch export', ['id'], {
       body: UnpauseBody,
-      response: { 200: Ref(BatchExport), ...postErrors() },
+      response: { 200: Type.Union([Ref(BatchExport), Ref(UnpausePreview)]), ...postErrors() },
     }),
     async (request) => {
       refuseOtherRows(request);
-      const { id } = batchExportOf(request);
-      const { backfill = false } = request.body;
-      const unpaused = await unpauseExport(request.context, actorOf(request), id, { backfill });
-      return batchExportView(request.context, unpaused.batchExport, unpaused.backfillIds.at(-1));
+      const found = batchExportOf(request);
+      const { backfill = false, retry_missing: retryMissing = false, dry_run } = request.body;
+      if (dry_run) return unpausePreviewView(await previewUnpause(request.context, found));
+      const options = { backfill, retryMissing };
+      const unpaused = await unpauseExport(request.context, actorOf(request), found.id, options);
+      const { batchExport, backfillIds, totalRuns } = unpaused;
+      const shown = await batchExportView(request.context, batchExport, backfillIds.at(-1));
+      return backfillIds.length === 0 ? shown : { ...shown, backfill_total_runs: totalRuns };
     },
   );
 }
@@ -218,4 +231,13 @@ async function checkNew(
     checkTablePlace(deps, request, reply, asked),
   ]);
   return warnings.flat();
+}
+
+/** A client that leaves the field out may not know that the project has a chain, such as one that masks values. */
+async function chainWarnings({ context }: Request, teamId: number): Promise<readonly string[]> {
+  const steps = await countChainSteps(context.db, teamId);
+  if (steps === 0) return [];
+  return [
+    `The project has enabled transformation steps: ${steps}. This export does not apply them, because transformations is false. Set it to true to apply them.`,
+  ];
 }

@@ -1,6 +1,8 @@
 import { type Static, type TObject, Type } from 'typebox';
 import type { DestinationDefinition } from '../../../rows/destinations/destination.ts';
 import { intervals } from '../../../foundation/domain/cadence.ts';
+import { maxHealForHours } from '../../../foundation/domain/batch-export.ts';
+import { type Turn, turns } from '../../../foundation/domain/causes.ts';
 import { PropertyFilter } from './filter-schema.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
@@ -8,6 +10,16 @@ import { Health } from './search.ts';
 
 const freshness =
   'Maximum age of the data in minutes, measured from high_water_mark. It must be more than one interval. Null: no objective.';
+
+const healing =
+  'Hours for which Sluice tries again by itself to export an interval whose run ended without success. 0: it does not. Default 168.';
+
+const deadlines = {
+  minutes:
+    'An interval is due at the destination this many minutes after its end. Null: no deadline.',
+  at: 'For day and week: an interval is due at this local time, HH:MM in timezone, the first one after its end. Instead of deadline_minutes.',
+  warn: 'An interval counts as at risk this many minutes before its deadline. Null: only if the last runs and what waits before it say that it will miss it.',
+} as const;
 
 type Config = Record<string, unknown>;
 
@@ -26,6 +38,36 @@ export const Missing = Type.Object(
   },
 );
 
+export const NullableTurn = Type.Unsafe<Turn | null>({
+  type: ['string', 'null'],
+  enum: [...turns, null],
+  description:
+    'Who can end it. ours: the operator of Sluice. source: the owner of the source database. customer: the owner of the export.',
+});
+
+export const Healing = Nullable(
+  Type.Object(
+    {
+      intervals: Type.Integer({ description: 'At most 1000 are counted.' }),
+      since: { ...Time, description: 'When the run of the oldest ended without success.' },
+      until: { ...Time, description: 'Sluice tries until then: heal_for_hours after since.' },
+      code: Nullable(
+        Type.String({ description: 'The error; null if nothing is known to hold them up now.' }),
+      ),
+      turn: NullableTurn,
+      next_probe_at: Nullable({
+        ...Time,
+        description:
+          'The next attempt at the cause. Null: the intervals run as soon as there is room.',
+      }),
+    },
+    {
+      description:
+        'Intervals without data that Sluice exports by itself once the cause is over; null if there is none.',
+    },
+  ),
+);
+
 export const BatchExport = named(
   'BatchExport',
   Type.Object(
@@ -34,6 +76,16 @@ export const BatchExport = named(
       team_id: Type.Integer({ description: 'The project that owns it.' }),
       name: Type.String(),
       destination: Type.Object({ type: Type.String(), config: AnyConfig }),
+      secrets: Type.Array(
+        Type.Object({
+          name: Type.String(),
+          ends_with: Nullable(Type.String({ description: 'Only of the id of an access key.' })),
+        }),
+        {
+          description:
+            'Secret properties of the config that are set. Their values are never shown.',
+        },
+      ),
       interval: Type.String(),
       paused: Type.Boolean(),
       created_at: Time,
@@ -41,6 +93,10 @@ export const BatchExport = named(
       last_paused_at: Nullable(Time),
       start_at: Nullable(Time),
       end_at: Nullable(Time),
+      heal_for_hours: Type.Integer({ description: healing }),
+      deadline_minutes: Nullable(Type.Integer({ description: deadlines.minutes })),
+      deadline_at: Nullable(Type.String({ description: deadlines.at })),
+      warn_minutes: Nullable(Type.Integer({ description: deadlines.warn })),
       freshness_minutes: Nullable(Type.Integer({ description: freshness })),
       late_since: Nullable({
         ...Time,
@@ -71,7 +127,14 @@ export const BatchExport = named(
           'Start of the oldest exported interval that may still receive rows; null if there is none.',
       }),
       missing: Missing,
+      healing: Healing,
       health: Health,
+      health_reason: Nullable(
+        Type.String({
+          description:
+            'Why it has this health: for failing, the error of the newest run that failed. Null if it is fine.',
+        }),
+      ),
       failure_streak: Type.Integer({ description: 'Failed runs since the last success.' }),
       last_success_at: Nullable(Time),
       backfill_id: Type.Optional(
@@ -103,6 +166,7 @@ export const BatchExport = named(
             type: 'S3',
             config: { bucket_name: 'my-events', region: 'us-east-1', prefix: 'events/' },
           },
+          secrets: [{ name: 'aws_access_key_id', ends_with: 'MPLE' }],
           interval: 'hour',
           paused: false,
           created_at: '2024-03-01T00:12:31.104233Z',
@@ -110,6 +174,10 @@ export const BatchExport = named(
           last_paused_at: null,
           start_at: null,
           end_at: null,
+          heal_for_hours: 168,
+          deadline_minutes: 60,
+          deadline_at: null,
+          warn_minutes: null,
           freshness_minutes: 90,
           late_since: null,
           latest_runs: [],
@@ -126,7 +194,9 @@ export const BatchExport = named(
           high_water_mark: null,
           unsettled_from: null,
           missing: { count: 0, since: null },
+          healing: null,
           health: 'fine',
+          health_reason: null,
           failure_streak: 0,
           last_success_at: null,
         },
@@ -142,6 +212,20 @@ const optionalFields = {
   last_paused_at: Type.Optional(Nullable(Time)),
   start_at: Type.Optional(Nullable(Time)),
   end_at: Type.Optional(Nullable(Time)),
+  heal_for_hours: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: maxHealForHours, description: healing }),
+  ),
+  deadline_minutes: Type.Optional(
+    Nullable(Type.Integer({ minimum: 1, maximum: 43_200, description: deadlines.minutes })),
+  ),
+  deadline_at: Type.Optional(
+    Nullable(
+      Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: deadlines.at }),
+    ),
+  ),
+  warn_minutes: Type.Optional(
+    Nullable(Type.Integer({ minimum: 1, maximum: 43_200, description: deadlines.warn })),
+  ),
   freshness_minutes: Type.Optional(
     Nullable(Type.Integer({ minimum: 1, maximum: 525_600, description: freshness })),
   ),
@@ -260,4 +344,30 @@ export const UnpauseBody = Type.Object({
   backfill: Type.Optional(
     Type.Boolean({ description: 'Export the intervals that were missed while paused.' }),
   ),
+  retry_missing: Type.Optional(
+    Type.Boolean({
+      description:
+        'Export the requested intervals that have no data: those whose runs failed before the pause stay without data otherwise.',
+    }),
+  ),
+  dry_run: Type.Optional(
+    Type.Boolean({ description: 'Only return what these options would export. Nothing changes.' }),
+  ),
 });
+
+export const UnpausePreview = named(
+  'UnpausePreview',
+  Type.Object(
+    {
+      dry_run: Type.Literal(true),
+      missed_intervals: Type.Integer({
+        description: 'Intervals that were missed in this pause: `backfill` exports them.',
+      }),
+      missed: Type.Array(Type.Object({ start: Time, end: Time }), {
+        description: 'Their ranges, oldest first.',
+      }),
+      missing: Missing,
+    },
+    { description: 'What an unpause leaves out, unless its options ask for it.' },
+  ),
+);

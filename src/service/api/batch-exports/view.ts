@@ -1,12 +1,15 @@
-import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
-import { toTimestampOrNull } from '../../../foundation/domain/time.ts';
+import type { Static } from 'typebox';
+import { type BatchExport, reasonOf } from '../../../foundation/domain/batch-export.ts';
+import { toTimestamp, toTimestampOrNull } from '../../../foundation/domain/time.ts';
 import type { Holes } from '../../../state/store/coverage.ts';
 import { type ExportDetails, findExportDetails } from '../../../state/store/export-details.ts';
+import { turnOf } from '../../../foundation/domain/causes.ts';
 import type { Context } from '../../use-cases/context.ts';
 import type { CreatedExport } from '../../use-cases/exports/create-export.ts';
+import type { LeftOut } from '../../use-cases/exports/unpause-export.ts';
 import { nextRunOf } from '../../use-cases/exports/schedule.ts';
 import { runView } from '../runs/view.ts';
-import type { BatchExport as BatchExportView } from './schema.ts';
+import type { BatchExport as BatchExportView, UnpausePreview } from './schema.ts';
 
 type ViewContext = Pick<Context, 'db' | 'policy'>;
 
@@ -49,11 +52,17 @@ function view(
 ): BatchExportView {
   const { id, destination, cadence } = batchExport;
   const holes = details?.holes;
+  // An export without details was created now.
+  const health = holes?.health ?? (batchExport.paused ? 'paused' : 'fine');
   return {
     id,
     team_id: batchExport.teamId,
     name: batchExport.name,
     destination: { type: destination.type, config: destination.config },
+    secrets: Object.entries(destination.secretEnds ?? {}).map(([name, end]) => ({
+      name,
+      ends_with: end,
+    })),
     interval: cadence.interval,
     paused: batchExport.paused,
     created_at: batchExport.createdAt,
@@ -61,6 +70,10 @@ function view(
     last_paused_at: batchExport.lastPausedAt,
     start_at: batchExport.startAt,
     end_at: batchExport.endAt,
+    heal_for_hours: batchExport.healForHours,
+    deadline_minutes: batchExport.deadlineMinutes,
+    deadline_at: batchExport.deadlineAt,
+    warn_minutes: batchExport.warnMinutes,
     freshness_minutes: batchExport.freshnessMinutes,
     late_since: batchExport.lateSince,
     latest_runs: (details?.latestRuns ?? []).map((run) => runView(run, policy.retry)),
@@ -77,10 +90,28 @@ function view(
     high_water_mark: toTimestampOrNull(batchExport.highWaterMark),
     unsettled_from: toTimestampOrNull(holes?.unsettledFrom ?? null),
     missing: missingView(holes),
-    // An export without details was created now.
-    health: holes?.health ?? (batchExport.paused ? 'paused' : 'fine'),
+    healing: healingView(holes),
+    health,
+    health_reason: reasonOf(batchExport, {
+      health,
+      failure: details?.failure ?? null,
+      missing: holes?.missing ?? { count: 0, since: null },
+    }),
     failure_streak: batchExport.failureStreak,
     last_success_at: batchExport.lastSuccessAt,
+  };
+}
+
+export function unpausePreviewView({
+  missed,
+  missedIntervals,
+  missing: { count, since },
+}: LeftOut): Static<typeof UnpausePreview> {
+  return {
+    dry_run: true,
+    missed_intervals: missedIntervals,
+    missed: missed.map(({ start, end }) => ({ start: toTimestamp(start), end: toTimestamp(end) })),
+    missing: { count, since: toTimestampOrNull(since) },
   };
 }
 
@@ -89,12 +120,30 @@ export function missingView(holes: Holes | null | undefined): BatchExportView['m
   return { count, since: toTimestampOrNull(since) };
 }
 
+export function healingView(holes: Holes | null | undefined): BatchExportView['healing'] {
+  const healing = holes?.healing ?? null;
+  if (healing === null) return null;
+  const { intervals, since, until, code, nextProbeAt } = healing;
+  const turn = code && turnOf(code);
+  return { intervals, since, until, code, turn, next_probe_at: nextProbeAt };
+}
+
 /** Bytes of an export in an answer, about: the store has weighed its own row, its runs come with it. */
-export function bytesOfView({ latest_runs, dsl_query, destination }: BatchExportView): number {
+export function bytesOfView({
+  latest_runs,
+  dsl_query,
+  destination,
+  health_reason,
+}: BatchExportView): number {
   const errors = latest_runs.reduce(
     (sum, run) => sum + 600 + 3 * (run.latest_error?.length ?? 0),
     0,
   );
   // The query is in the schema too, with its expressions.
-  return errors + 3 * (dsl_query?.length ?? 0) + Object.keys(destination.config).length * 20;
+  return (
+    3 * (health_reason?.length ?? 0) +
+    errors +
+    3 * (dsl_query?.length ?? 0) +
+    Object.keys(destination.config).length * 20
+  );
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { RouteHandlerMethod } from 'fastify';
+import type { RouteHandlerMethod, RouteOptions } from 'fastify';
 import { Refusal } from '../../../foundation/domain/problem.ts';
 import {
   findKeptResponse,
@@ -20,8 +20,7 @@ import { ApiError } from '../api-error.ts';
  */
 export function honourIdempotencyKeys(api: Api): void {
   api.addHook('onRoute', (route) => {
-    const { scope, changesNothing } = route.config ?? {};
-    if (scope === undefined || changesNothing || ![route.method].flat().includes('POST')) return;
+    if (!takesIdempotencyKey(route)) return;
     const { handler } = route;
     route.handler = async function (request, reply) {
       const asked = idempotentRequest(request);
@@ -29,6 +28,15 @@ export function honourIdempotencyKeys(api: Api): void {
       return asked ? once(asked, handle, request, reply) : handle();
     } satisfies RouteHandlerMethod;
   });
+}
+
+/** Whether an operation is one whose effect an Idempotency-Key makes happen once. */
+export function takesIdempotencyKey({
+  config,
+  method,
+}: Pick<RouteOptions, 'config' | 'method'>): boolean {
+  const { scope, changesNothing } = config ?? {};
+  return scope !== undefined && !changesNothing && [method].flat().includes('POST');
 }
 
 async function once(

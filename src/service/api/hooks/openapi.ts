@@ -2,7 +2,7 @@ import swagger from '@fastify/swagger';
 import { Me } from '../me/routes.ts';
 import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../backfills/schema.ts';
-import { BatchExport } from '../batch-exports/schema.ts';
+import { BatchExport, UnpausePreview } from '../batch-exports/schema.ts';
 import { ExportHealthCounts } from '../batch-exports/search.ts';
 import { Capabilities } from '../capabilities/routes.ts';
 import { AcceptedCoverage, Coverage } from '../coverage/schema.ts';
@@ -15,15 +15,18 @@ import {
   NotificationTarget,
   NotificationTest,
 } from '../notifications/schema.ts';
+import { webhooks } from '../notifications/webhooks.ts';
 import { ProjectOverview } from '../projects/routes.ts';
 import { RunFile } from '../runs/files.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { ErrorBody } from '../schemas/error.ts';
+import { DeliveryRecord } from '../delivery/schema.ts';
 import { Throughput } from '../throughput/routes.ts';
 import { LabResult } from '../transformations/lab.ts';
 import { Plugin, RearrangedConfigs, TransformationConfig } from '../transformations/schema.ts';
 import { documentForClients } from './client-document.ts';
 import { serveDocs } from './docs-page.ts';
+import { takesIdempotencyKey } from './idempotency.ts';
 import { shareSerializers } from './serializers.ts';
 
 /** Schemas that the document defines once, by name. */
@@ -35,6 +38,7 @@ const components = [
   RunFile,
   ExportHealthCounts,
   BatchExport,
+  UnpausePreview,
   ProjectOverview,
   BatchExportLog,
   LogTail,
@@ -42,6 +46,7 @@ const components = [
   BackfillPreview,
   Coverage,
   AcceptedCoverage,
+  DeliveryRecord,
   Throughput,
   SchedulePreview,
   DestinationTest,
@@ -56,6 +61,19 @@ const components = [
   NotificationDelivery,
   NotificationTest,
 ];
+
+/** For the document alone: the hook reads the header by itself. */
+const idempotencyHeader = {
+  type: 'object',
+  properties: {
+    'Idempotency-Key': {
+      type: 'string',
+      pattern: '^[\\x21-\\x7e]{1,255}$',
+      description:
+        'Any text that is new for each change, such as a UUID. A request that is repeated with it within 24 hours takes effect once and gets the same answer.',
+    },
+  },
+};
 
 /** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */
 export async function describeApi(
@@ -76,6 +94,7 @@ export async function describeApi(
         license: { name: 'MIT', identifier: 'MIT' },
       },
       servers: [{ url: '/' }],
+      webhooks,
       components: {
         securitySchemes: {
           apiKey: { type: 'http', scheme: 'bearer', description: 'A personal API key.' },
@@ -84,9 +103,10 @@ export async function describeApi(
     },
     transform: ({ schema, url, route }) => {
       const { scope } = route.config ?? {};
+      const headers = takesIdempotencyKey(route) ? { headers: idempotencyHeader } : {};
       return {
         schema: scope
-          ? { ...schema, security: [{ apiKey: scope === 'any' ? [] : [scope] }] }
+          ? { ...schema, ...headers, security: [{ apiKey: scope === 'any' ? [] : [scope] }] }
           : schema,
         url,
       };

@@ -15,6 +15,10 @@ export const BatchExportRun = named(
           description: '`code: what happened and what to do`; null if there was no error.',
         }),
       ),
+      superseded: Type.Boolean({
+        description:
+          'True if this run ended without success and its interval was exported afterwards: nothing is left to do about it.',
+      }),
       data_interval_start: Nullable(Time),
       data_interval_end: Time,
       cursor: Nullable(
@@ -95,6 +99,7 @@ export const BatchExportRun = named(
           status: 'Completed',
           records_completed: 8312,
           latest_error: null,
+          superseded: false,
           data_interval_start: '2024-03-01T00:00:00.000000Z',
           data_interval_end: '2024-03-01T01:00:00.000000Z',
           cursor: null,

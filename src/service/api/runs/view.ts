@@ -10,6 +10,7 @@ export function runView(run: Run, retry: RetryPolicy): BatchExportRun {
     status: run.status,
     records_completed: run.recordsCompleted,
     latest_error: run.latestError,
+    superseded: run.superseded,
     data_interval_start: run.startsAt,
     data_interval_end: run.endsAt,
     cursor: run.cursor === null ? null : opaque(run.cursor),

@@ -24,10 +24,22 @@ export const Throughput = named(
             format: 'uuid',
             description: 'The run that wrote the files, or that found them unchanged.',
           }),
+          waited_seconds: Nullable(
+            Type.Number({
+              description:
+                'Seconds that this run waited for its first attempt after it was created.',
+            }),
+          ),
           duration_seconds: Nullable(
             Type.Number({
               description:
                 'Duration of that run from its first attempt to its end, including waits between attempts.',
+            }),
+          ),
+          delivery_delay_seconds: Nullable(
+            Type.Number({
+              description:
+                'Seconds from the end of the interval to the commit of its first files. Null if the schedule did not ask for the interval, or if the run is no longer kept.',
             }),
           ),
         }),
@@ -35,7 +47,7 @@ export const Throughput = named(
       ),
     },
     {
-      description: 'Rows, bytes and run duration per interval.',
+      description: 'Rows, bytes, run duration and delivery delay per interval.',
       examples: [
         {
           results: [
@@ -45,7 +57,9 @@ export const Throughput = named(
               rows: 8_312,
               bytes: 1_048_576,
               run_id: '0193a6f4-54a1-7cc2-8a4b-8f4f9a0a9f10',
+              waited_seconds: 5.3,
               duration_seconds: 2.4,
+              delivery_delay_seconds: 9.8,
             },
           ],
         },
@@ -92,7 +106,9 @@ export function throughputRoutes(api: Api, family: Family): void {
           rows: interval.rows,
           bytes: interval.bytes,
           run_id: interval.runId,
+          waited_seconds: interval.waitedSeconds,
           duration_seconds: interval.durationSeconds,
+          delivery_delay_seconds: interval.deliveryDelaySeconds,
         })),
       };
     },

@@ -1,16 +1,20 @@
 import { Type } from 'typebox';
-import { listTransformationConfigs } from '../../../state/store/transformation-configs.ts';
+import {
+  findChainExports,
+  listTransformationConfigs,
+} from '../../../state/store/transformation-configs.ts';
 import { changeTransformationConfig } from '../../use-cases/transformations/change-config.ts';
 import { createTransformationConfig } from '../../use-cases/transformations/create-config.ts';
 import { rearrangeTransformationConfigs } from '../../use-cases/transformations/rearrange-configs.ts';
 import { removeTransformationConfig } from '../../use-cases/transformations/remove-config.ts';
 import { startTransformationJob } from '../../use-cases/transformations/start-job.ts';
-import { type Api, actorOf } from '../api.ts';
+import { type Api, actorOf, type Request } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { PageQuery } from '../lists/schema.ts';
 import { projectFamily, transformationOperations } from '../operations.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
+import { addWarnings } from '../warnings.ts';
 import { changeInput, createInput, rearrangement } from './input.ts';
 import { loadTransformationConfig, stepOf, teamOf, withPlugins } from './load.ts';
 import {
@@ -51,7 +55,12 @@ export function transformationConfigRoutes(api: Api): void {
       const steps = await withPlugins(request, results);
       const { results: views, plugins } = transformationConfigViews(steps);
       const listed = offsetEnvelope(request, page, { count, results: views }, (view) => view);
-      return { ...listed, plugins };
+      const { applying, total, named } = await findChainExports(
+        request.context.db,
+        teamOf(request),
+      );
+      const appliedBy = { count: applying, exports: total, results: [...named] };
+      return { ...listed, plugins, applied_by: appliedBy };
     },
   );
 
@@ -70,6 +79,7 @@ export function transformationConfigRoutes(api: Api): void {
         teamOf(request),
         input,
       );
+      addWarnings(reply, await idleWarnings(request, created));
       reply.code(201);
       return transformationConfigView(created);
     },
@@ -116,13 +126,13 @@ export function transformationConfigRoutes(api: Api): void {
       body: PatchTransformationConfig,
       response: { ...answer, ...bodyErrors() },
     }),
-    async (request) => {
+    async (request, reply) => {
       const { id, teamId } = stepOf(request).step;
       const input = changeInput(request.body);
       const actor = actorOf(request);
-      return transformationConfigView(
-        await changeTransformationConfig(request.context, actor, teamId, id, input),
-      );
+      const changed = await changeTransformationConfig(request.context, actor, teamId, id, input);
+      if (input.enabled) addWarnings(reply, await idleWarnings(request, changed));
+      return transformationConfigView(changed);
     },
   );
 
@@ -153,4 +163,17 @@ export function transformationConfigRoutes(api: Api): void {
       );
     },
   );
+}
+
+/** Why a step that was just made or enabled changes no rows yet. */
+async function idleWarnings(
+  { context }: Request,
+  { step }: { readonly step: { readonly enabled: boolean; readonly teamId: number } },
+): Promise<readonly string[]> {
+  if (!step.enabled) return ['The step is disabled, so it changes no rows. Set enabled to true.'];
+  const { applying } = await findChainExports(context.db, step.teamId);
+  if (applying > 0) return [];
+  return [
+    'No export of the project applies transformations, so the step changes no rows. Set transformations of an export to true.',
+  ];
 }

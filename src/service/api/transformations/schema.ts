@@ -109,6 +109,20 @@ const usedPlugins = {
 export const TransformationPage = Type.Object({
   ...OffsetPageOf(TransformationConfig).properties,
   ...usedPlugins,
+  applied_by: Type.Object(
+    {
+      count: Type.Integer({ description: 'Exports of the project whose transformations is true.' }),
+      exports: Type.Integer({ description: 'All exports of the project.' }),
+      results: Type.Array(
+        Type.Object({ id: Type.String({ format: 'uuid' }), name: Type.String() }),
+        { description: 'The first 10 of those that apply the chain, by name.' },
+      ),
+    },
+    {
+      description:
+        'Which exports apply the enabled steps. The rows of all others stay as they are.',
+    },
+  ),
 });
 
 export const RearrangedConfigs = named(

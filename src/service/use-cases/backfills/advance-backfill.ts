@@ -1,11 +1,13 @@
-import {
-  type DataInterval,
-  describeInterval,
-  type Instant,
-} from '../../../foundation/domain/time.ts';
+import { type DataInterval, describeInterval } from '../../../foundation/domain/time.ts';
 import { pageOfIntervals } from '../../scheduling/backfill-range.ts';
 import { withRange } from '../../scheduling/timeline.ts';
-import { type Backfill, findPassedOver, finishBackfill } from '../../../state/store/backfills.ts';
+import {
+  type Backfill,
+  findPassedOver,
+  finishBackfill,
+  type PassesOver,
+  passesNothing,
+} from '../../../state/store/backfills.ts';
 import type { Sql } from '../../../state/store/database.ts';
 import { appendLogEntries } from '../../../state/store/log-entries.ts';
 import type { RunStatements } from '../../../state/store/run-statements.ts';
@@ -65,16 +67,16 @@ async function advancePage(
     if (liveRuns === 0) await db.transaction((tx) => endBackfill(tx, backfill));
     return { made: 0, more: false };
   }
-  const passedOver: ReadonlySet<Instant> =
+  const passesOver: PassesOver =
     backfill.reprocess === 'all'
-      ? new Set()
+      ? passesNothing
       : await findPassedOver(
           db,
           exportId,
           page.map((interval) => interval.start),
           backfill.reprocess,
         );
-  const wanted = page.filter((interval) => !passedOver.has(interval.start));
+  const wanted = page.filter((interval) => !passesOver(interval.start));
   const taken = wanted.slice(0, room);
   // Up to the last interval taken if the concurrency is reached, else the whole page.
   const last = (wanted.length > room ? taken.at(-1) : page.at(-1)) ?? null;

@@ -1,3 +1,4 @@
+import type { Reprocess } from '../../../foundation/domain/backfill.ts';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import { notFound, type ProblemCode, Refusal } from '../../../foundation/domain/problem.ts';
 import type { DataInterval, Instant } from '../../../foundation/domain/time.ts';
@@ -11,7 +12,8 @@ import {
   findRunningRanges,
   finishBackfill,
   insertBackfill,
-  type Reprocess,
+  type PassesOver,
+  passesNothing,
 } from '../../../state/store/backfills.ts';
 import { findChain } from '../../../state/store/chains.ts';
 import type { Sql } from '../../../state/store/database.ts';
@@ -49,15 +51,12 @@ const maxIntervals = 100_000;
 /** Maximum backfills of one project at a time. */
 const maxRunningPerTeam = 20;
 
-/** A request for every interval of a range, including those already exported. */
-export function wholeRange({ start, end }: DataInterval): BackfillRequest {
-  return {
-    startAt: start,
-    endAt: end,
-    order: 'oldest_first',
-    reprocess: 'all',
-    concurrency: null,
-  };
+/** A request for intervals of a range; by default every one, including those already exported. */
+export function wholeRange(
+  { start, end }: DataInterval,
+  reprocess: Reprocess = 'all',
+): BackfillRequest {
+  return { startAt: start, endAt: end, order: 'oldest_first', reprocess, concurrency: null };
 }
 
 /**
@@ -101,8 +100,8 @@ export async function recordBackfill(
     throw new Refusal({ code: 'throttled', detail, attr: null });
   }
   const intervals = countIntervals(timeline, range);
-  const passedOver = await findPassedOverIn(tx, batchExport.id, range, request.reprocess);
-  const totalRuns = countWanted(timeline, range, passedOver);
+  const passesOver = await findPassedOverIn(tx, batchExport.id, range, request.reprocess);
+  const totalRuns = countWanted(timeline, range, passesOver);
   const backfillId = await insertBackfill(tx, {
     exportId: batchExport.id,
     teamId: batchExport.teamId,
@@ -139,6 +138,7 @@ function nothingToDo(intervals: number, reprocess: Reprocess): string {
   const why = {
     all: 'has a run that is about to begin',
     failed: 'is exported or has a live run',
+    missing: 'is exported, was never asked for, or has a live run',
     none: 'has had a run',
   };
   return `each of its ${intervals} intervals ${why[reprocess]}.`;
@@ -166,23 +166,23 @@ export async function previewBackfill(
   request: BackfillRequest,
 ): Promise<BackfillPreview> {
   const { range, timeline } = await readRange(context.db, batchExport, request);
-  const passedOver = await findPassedOverIn(context.db, batchExport.id, range, request.reprocess);
+  const passesOver = await findPassedOverIn(context.db, batchExport.id, range, request.reprocess);
   const alreadyCompleted = await listCompletedIntervals(context.db, batchExport.id, range);
   const { transformations, teamId } = batchExport;
   const mayDrop = transformations && (await findChain(context.db, teamId)).length > 0;
   const completed = new Map(alreadyCompleted.map((one) => [keyOf(one), one]));
   const intervals: DeliveredInterval[] = [];
   for (const interval of intervalsIn(timeline, range, request.order)) {
-    if (passedOver.has(interval.start)) continue;
+    if (passesOver(interval.start)) continue;
     const { rows = 0, deliveredDigest = null } = completed.get(keyOf(interval)) ?? {};
     const digest = mayDrop ? null : deliveredDigest;
     intervals.push({ ...interval, deliveredRows: rows, deliveredDigest: digest });
     if (intervals.length === previewedIntervals) break;
   }
-  const totalRuns = countWanted(timeline, range, passedOver);
+  const totalRuns = countWanted(timeline, range, passesOver);
   const skipped = countIntervals(timeline, range) - totalRuns;
   const deliveredRows = alreadyCompleted.reduce(
-    (sum, { start, rows }) => (passedOver.has(start) ? sum : sum + rows),
+    (sum, { start, rows }) => (passesOver(start) ? sum : sum + rows),
     0,
   );
   return { range, intervals, deliveredRows, alreadyCompleted, totalRuns, skipped };
@@ -191,18 +191,13 @@ export async function previewBackfill(
 const keyOf = ({ start, end }: DataInterval) => `${start} ${end}`;
 
 /** The intervals of a range that get a run. */
-function countWanted(
-  timeline: Timeline,
-  range: DataInterval,
-  passedOver: ReadonlySet<Instant>,
-): number {
-  const all = countIntervals(timeline, range);
-  if (passedOver.size === 0) return all;
-  let skipped = 0;
+function countWanted(timeline: Timeline, range: DataInterval, passesOver: PassesOver): number {
+  if (passesOver === passesNothing) return countIntervals(timeline, range);
+  let wanted = 0;
   for (const { start } of intervalsIn(timeline, range, 'oldest_first')) {
-    if (passedOver.has(start)) skipped += 1;
+    if (!passesOver(start)) wanted += 1;
   }
-  return all - skipped;
+  return wanted;
 }
 
 /** No row that a service exports is older, and the count of local days is exact from here on. */

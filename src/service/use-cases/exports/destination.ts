@@ -16,12 +16,19 @@ export function sealDestination(
   const secretNames = new Set(rules.secretProperties(type));
   const entries = Object.entries(config);
   const sealed = entries.filter(([name, value]) => secretNames.has(name) && value !== null);
+  const keyId = rules.keyIdProperty(type);
+  const ends = sealed.map(([name, value]) => [name, name === keyId ? endOf(value) : null] as const);
   return {
     type,
     config: Object.fromEntries(entries.filter(([name]) => !secretNames.has(name))),
     secrets: sealed.length === 0 ? null : secrets.seal(Object.fromEntries(sealed), exportId),
+    secretEnds: sealed.length === 0 ? null : Object.fromEntries(ends),
   };
 }
+
+/** The last four characters, if they are at most half of the id. */
+const endOf = (keyId: unknown): string | null =>
+  typeof keyId === 'string' && keyId.length >= 8 ? keyId.slice(-4) : null;
 
 /**
  * The complete config of a stored destination, with its secrets in plain text: it must not leave the

@@ -30,6 +30,8 @@ export interface ExportRules {
   placeOf(type: string, config: DestinationConfig): string;
   /** Properties of the config that are stored encrypted and that the API never shows. */
   secretProperties(type: string): readonly string[];
+  /** Which of them is the id of a key: its end may be shown. Null: none. */
+  keyIdProperty(type: string): string | null;
   /** Properties of the config besides the file settings: the place of the files, and how it is reached. */
   ownProperties(type: string): readonly string[];
   /**

@@ -10,6 +10,7 @@ import { recordActivity } from '../../../state/store/activity.ts';
 import { type ApiKey, insertApiKey } from '../../../state/store/api-keys.ts';
 import type { Database, Sql } from '../../../state/store/database.ts';
 import { findOrganization, listProjects } from '../../../state/store/tenants.ts';
+import { readNow } from '../../../state/store/ticks.ts';
 
 export interface IssueKeyInput {
   readonly organizationId: string;
@@ -40,6 +41,10 @@ export async function issueKey(db: Database, input: IssueKeyInput): Promise<Issu
       if (!own.includes(id))
         problems.push(missing('project', `The organization has no project ${id}.`));
     }
+  }
+  if (input.expiresAt !== null && Date.parse(input.expiresAt) <= (await readNow(db))) {
+    const detail = `${input.expiresAt} is in the past: the key would never be valid. Choose a later time.`;
+    problems.push({ code: 'invalid_input', detail, attr: 'expires_at' });
   }
   refuseIfAny(problems);
   return db.transaction((tx) => storeNewKey(tx, input, 'created'));

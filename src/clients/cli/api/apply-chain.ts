@@ -1,0 +1,202 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type CliDeps, CliError, type Terminal } from '../deps.ts';
+import { paintFor, plain, plural } from '../text.ts';
+import type { Api } from './api.ts';
+import { readChain, type Step } from './chain.ts';
+import { unknownIn } from './export-fields.ts';
+import { expandVariables } from './export-spec.ts';
+import { isRecord, type Json } from './json.ts';
+import type { Plugin } from './types.ts';
+
+/** A step of the list `transformations` of a file; its place in the list is its order. */
+interface WantedStep {
+  readonly name: string;
+  readonly plugin: string;
+  readonly enabled: boolean;
+  readonly config: Json;
+  readonly place: string;
+}
+
+interface ChainOptions {
+  readonly dryRun?: boolean;
+  readonly prune?: boolean;
+  readonly secrets?: boolean;
+  readonly json?: boolean;
+}
+
+interface Change {
+  readonly action: 'create' | 'update' | 'delete' | 'unchanged';
+  readonly name: string;
+  readonly id: number | null;
+  readonly fields: readonly string[];
+  readonly body: Json;
+}
+
+const fields = ['name', 'plugin', 'enabled', 'config'];
+
+/** @throws CliError that lists every fault */
+function readSteps(listed: readonly unknown[]): readonly WantedStep[] {
+  const problems: string[] = [];
+  const names = new Set<string>();
+  const wanted = listed.flatMap((entry, n): WantedStep[] => {
+    const place = `transformations[${n}]`;
+    if (!isRecord(entry)) {
+      problems.push(`${place} must have name, plugin, enabled and config.`);
+      return [];
+    }
+    problems.push(...unknownIn(entry, fields, `${place}.`));
+    const { name, plugin, enabled, config = {} } = entry;
+    if (typeof name !== 'string' || typeof plugin !== 'string') {
+      problems.push(`${place}: a step needs a name, and the name of its plugin.`);
+      return [];
+    }
+    if (typeof enabled !== 'boolean') {
+      problems.push(`${place} (${plain(name)}): enabled must be true or false.`);
+    }
+    if (!isRecord(config)) problems.push(`${place} (${plain(name)}): config must have settings.`);
+    if (names.has(name)) problems.push(`${place}.name: two steps are named ${plain(name)}.`);
+    names.add(name);
+    return [
+      { name, plugin, enabled: enabled === true, config: isRecord(config) ? config : {}, place },
+    ];
+  });
+  if (problems.length > 0) throw new CliError(problems.join('\n'));
+  return wanted;
+}
+
+/**
+ * Makes the chain of the project that of a file. Steps are found by their names. What the file does not have stays, unless
+ * it is pruned.
+ */
+export async function applyChain(
+  deps: CliDeps,
+  api: Api,
+  listed: readonly unknown[],
+  options: ChainOptions,
+): Promise<readonly Change[]> {
+  const wanted = readSteps(listed);
+  const [{ results: stored }, plugins] = [await readChain(api), await api.readPlugins()];
+  const problems: string[] = [];
+  const changes = wanted.map((step, n): Change => {
+    const plugin = plugins.find(({ name }) => name === step.plugin);
+    if (!plugin) problems.push(`${step.place}: there is no plugin ${plain(step.plugin)}.`);
+    const found = stored.find(({ name }) => name === step.name);
+    if (plugin && found && found.plugin !== plugin.id) {
+      problems.push(
+        `${step.place}: the plugin of a step cannot change. Give the new step another name.`,
+      );
+    }
+    return changeOf(deps.terminal, step, n + 1, found, plugin, options.secrets ?? false, problems);
+  });
+  if (problems.length > 0) throw new CliError(problems.join('\n'));
+  const names = new Set(wanted.map(({ name }) => name));
+  const left = options.prune ? stored.filter(({ name }) => !names.has(name ?? '')) : [];
+  const all = [...changes, ...left.map(deletionOf)];
+  if (!options.json) for (const change of all) deps.print(lineOf(deps, change));
+  if (!options.dryRun) for (const change of all) await send(api, change);
+  return all;
+}
+
+const deletionOf = ({ id, name }: Step): Change => ({
+  action: 'delete',
+  name: name ?? `step ${id}`,
+  id,
+  fields: [],
+  body: {},
+});
+
+function changeOf(
+  terminal: Terminal,
+  { name, enabled, config, place }: WantedStep,
+  order: number,
+  stored: Step | undefined,
+  plugin: Plugin | undefined,
+  resendsSecrets: boolean,
+  problems: string[],
+): Change {
+  const secret = new Set(plugin?.config_schema.flatMap((one) => (one.secret ? [one.key] : [])));
+  const missing: string[] = [];
+  const expanded = expandVariables(config, terminal.env, (field, variable) =>
+    missing.push(`${place}.config.${field}: the environment variable ${variable} is not set.`),
+  ) as Json;
+  const before = stored?.details.config ?? {};
+  const isSame = (key: string) =>
+    secret.has(key)
+      ? !resendsSecrets
+      : isDeepStrictEqual(String(before[key] ?? ''), String(expanded[key] ?? ''));
+  const changed = Object.keys(expanded).filter((key) => stored === undefined || !isSame(key));
+  const others = { enabled, order };
+  const differing = stored
+    ? Object.entries(others).filter(([key, value]) => stored[key as 'enabled' | 'order'] !== value)
+    : Object.entries(others);
+  if (changed.length > 0) problems.push(...missing);
+  const body = {
+    ...Object.fromEntries(differing),
+    ...(changed.length > 0
+      ? { config: Object.fromEntries(changed.map((key) => [key, String(expanded[key])])) }
+      : {}),
+  };
+  const named = [...differing.map(([key]) => key), ...changed];
+  if (stored) {
+    const action = named.length === 0 ? 'unchanged' : 'update';
+    return { action, name, id: stored.id, fields: named, body };
+  }
+  return {
+    action: 'create',
+    name,
+    id: null,
+    fields: [],
+    body: { ...body, name, plugin: plugin?.id },
+  };
+}
+
+const marks = { create: '+', update: '~', delete: '-', unchanged: '=' } as const;
+const colours = { create: 'green', update: 'yellow', delete: 'red', unchanged: 'dim' } as const;
+
+function lineOf({ terminal }: CliDeps, { action, name, id, fields: changed }: Change): string {
+  const which = id === null ? '' : ` (${id})`;
+  const what = changed.length === 0 ? '' : `: ${changed.join(', ')}`;
+  const line = `${marks[action]} ${action.padEnd(9)}  step ${plain(name)}${which}${what}`;
+  return paintFor(terminal)(line, colours[action]);
+}
+
+async function send(api: Api, { action, id, body }: Change): Promise<void> {
+  const path = '/pipeline_transformation_configs';
+  if (action === 'create') await api.call('post', path, { body });
+  const ids = { path: { id: String(id) } };
+  if (action === 'update') await api.call('patch', `${path}/{id}`, { ...ids, body });
+  if (action === 'delete') await api.call('delete', `${path}/{id}`, ids);
+}
+
+/** `1 step created, 2 unchanged`; null without a list of steps. */
+export function summaryOfChain(changes: readonly Change[] | null): string | null {
+  if (changes === null) return null;
+  const number = (action: Change['action']) =>
+    changes.filter((change) => change.action === action).length;
+  return `Transformations: ${plural(number('create'), 'step')} to create, ${number('update')} to update, ${number('delete')} to delete, ${number('unchanged')} unchanged.`;
+}
+
+/** The chain as a list for a file, with a variable in place of each secret; empty for a key that may not read it. */
+export async function chainOfFile(api: Api): Promise<readonly Json[]> {
+  const { scopes } = await api.readMe();
+  if (!scopes.includes('plugin:read')) return [];
+  const { results } = await readChain(api);
+  if (results.length === 0) return [];
+  const plugins = await api.readPlugins();
+  return results.map((step) => {
+    const plugin = plugins.find(({ id }) => id === step.plugin);
+    const secret = new Set(plugin?.config_schema.flatMap((one) => (one.secret ? [one.key] : [])));
+    const name = step.name ?? `step ${step.id}`;
+    const prefix = name.toUpperCase().replaceAll(/[^A-Z0-9]+/g, '_');
+    const config = Object.entries(step.details.config).map(([key, value]): [string, unknown] => [
+      key,
+      secret.has(key) ? `\${${prefix}_${key.toUpperCase()}}` : value,
+    ]);
+    return {
+      name,
+      plugin: plugin?.name ?? String(step.plugin),
+      enabled: step.enabled,
+      config: Object.fromEntries(config),
+    };
+  });
+}

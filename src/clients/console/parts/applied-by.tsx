@@ -1,0 +1,42 @@
+import type { Chain } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { plural } from '../numbers.ts';
+import { hrefOf } from '../route.ts';
+import { useResource } from '../use-resource.ts';
+
+interface Props {
+  /** What the page has loaded already. */
+  readonly appliedBy?: Chain['applied_by'] | undefined;
+}
+
+/** Which exports apply the chain of the project: an enabled step changes their rows and no others. */
+export function AppliedBy({ appliedBy }: Props) {
+  const { client } = useConsole();
+  const { data } = useResource({
+    key: `applied by ${appliedBy === undefined}`,
+    load: async (signal) => (appliedBy ? null : (await client.listSteps(signal)).applied_by),
+  });
+  const found = appliedBy ?? data;
+  if (!found) return null;
+  const { count, exports, results } = found;
+  if (count === 0) {
+    return (
+      <span className="warn-text">
+        No export of the project applies the chain: choose “Apply transformations” in the form of an
+        export.
+      </span>
+    );
+  }
+  return (
+    <span>
+      Applied by {count} of {plural(exports, 'export')}:{' '}
+      {results.map(({ id, name }, index) => (
+        <span key={id}>
+          {index > 0 && ', '}
+          <a href={hrefOf({ page: 'export', exportId: id, tab: 'settings' })}>{name}</a>
+        </span>
+      ))}
+      {count > results.length && ` and ${count - results.length} more`}.
+    </span>
+  );
+}

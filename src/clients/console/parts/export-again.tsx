@@ -1,0 +1,73 @@
+import type { Backfill, Run } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { plural } from '../numbers.ts';
+import { useAction } from '../use-action.ts';
+import { Failure } from './notice.tsx';
+
+/** What is exported again: the interval of a run, or intervals of a range. */
+export type Again =
+  | { readonly run: Pick<Run, 'id'> }
+  | {
+      readonly start: string;
+      readonly end: string;
+      readonly intervals: number;
+      readonly reprocess: Backfill['reprocess'];
+    };
+
+interface Props {
+  readonly exportId: string;
+  readonly again: Again;
+  readonly className?: string;
+  readonly onStarted: () => void;
+}
+
+/**
+ * The one button for every failed, missing or finished interval. It starts at once, and the message that says so can cancel
+ * it. A single interval gets a run, several get a backfill.
+ */
+export function ExportAgainButton({ exportId, again, className, onStarted }: Props) {
+  const { client, say, may } = useConsole();
+  const begin = useAction(async () => {
+    if ('run' in again) {
+      const { id } = await client.retryRun(exportId, again.run.id);
+      say('The interval is exported again.', async () => {
+        await client.cancelRun(exportId, id);
+        onStarted();
+      });
+    } else {
+      const { start, end, reprocess } = again;
+      const range = { start_at: start, end_at: end, order: 'oldest_first' as const, reprocess };
+      const { backfill_id: id, backfill_total_runs: runs = 0 } = await client.startBackfill(
+        exportId,
+        range,
+      );
+      const cancel = async () => {
+        await client.cancelBackfill(exportId, id ?? '', 'cancel');
+        onStarted();
+      };
+      if (runs === 0) say('There is nothing to export: these intervals have data or a live run.');
+      else
+        say(
+          `${runs === 1 ? '1 interval is' : `${plural(runs, 'interval')} are`} exported again.`,
+          cancel,
+        );
+    }
+    onStarted();
+  });
+  if (!may('batch_export:write')) return null;
+  const many =
+    'run' in again || again.intervals === 1 ? '' : `${plural(again.intervals, 'interval')} `;
+  return (
+    <>
+      <button
+        type="button"
+        className={className}
+        disabled={begin.busy}
+        onClick={() => void begin.run()}
+      >
+        Export {many}again
+      </button>
+      <Failure failure={begin.failure} />
+    </>
+  );
+}

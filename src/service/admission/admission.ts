@@ -1,0 +1,208 @@
+import {
+  type DestinationConfig,
+  type FileSettings,
+  readFileSettings,
+} from '../../foundation/domain/file-settings.ts';
+import type { RunPurpose } from '../../foundation/domain/run.ts';
+import { Crowd } from './crowd.ts';
+import { CpuPressure } from './cpu-pressure.ts';
+import { CpuUse, processCpuMs } from './cpu-use.ts';
+import {
+  idleWorkerBytes,
+  largeRowCopies,
+  readBackBytes,
+  smallPlaces,
+  smallRunBytes,
+} from './memory-budget.ts';
+import { MemoryGate } from './memory-gate.ts';
+import { ReadingTurns } from './reading-turns.ts';
+import { RunPlaces, runsPerJob } from './run-places.ts';
+import { SmallRun } from './small-run.ts';
+import { Ticket } from './ticket.ts';
+import { freeBuffers, growForSmallRuns, growYoungGeneration } from './tune-garbage-collection.ts';
+import { WorkClock } from './work-clock.ts';
+
+/** What a worker has for runs. */
+export interface AdmissionOptions {
+  /** Of all runs together, in bytes. */
+  readonly memoryBytes: number;
+  /** Maximum large runs. */
+  readonly slots: number;
+  /** Maximum small runs, if their memory is free. */
+  readonly smallRuns: number;
+  /** Bytes that a large run needs. */
+  readonly memoryOf: (
+    type: string,
+    files: FileSettings,
+    transforms: boolean,
+    ownSteps: number,
+  ) => number;
+  /** Aborted when the worker shuts down. */
+  readonly stopping: AbortSignal;
+  /** Whether processors have too much to do; default: as the kernel says. */
+  readonly pressure?: Pick<CpuPressure, 'isPressed' | 'rest' | 'close'>;
+}
+
+/** A run that asks to begin. */
+export interface ComingRun {
+  readonly organizationId: string;
+  readonly teamId: number;
+  readonly purpose: RunPurpose;
+  readonly type: string;
+  /** Without secrets. */
+  readonly config: DestinationConfig;
+  readonly transformations: boolean;
+  /** Steps of its chain whose plugin is an organization's own. */
+  readonly ownSteps: number;
+  /** Whether it gets the memory of a small run. */
+  readonly small: boolean;
+  /** Whether it gets a process of its own. */
+  readonly isAlone: boolean;
+}
+
+/** What a worker has for runs that are enqueued. */
+export interface Room {
+  readonly slots: number;
+  /** Small runs that large ones can't keep out. */
+  readonly smallRuns: number;
+  /** Bytes that the runs inside may need. */
+  readonly usedBytes: number;
+  /** Whether small runs wait to begin. */
+  readonly isFull: boolean;
+}
+
+/** The buffers of rows of this size are freed before the next large row is read. */
+const freedAtOnceBytes = 8 * 1024 ** 2;
+
+/** Answers whether a run may begin in this worker now: memory, slots, and what other organizations need. */
+export class Admission {
+  readonly crowd: Crowd;
+  readonly workClock = new WorkClock();
+  readonly memory: MemoryGate;
+  readonly #options: AdmissionOptions;
+  readonly #pressure: Pick<CpuPressure, 'isPressed' | 'rest' | 'close'>;
+  readonly #cpuUse = new CpuUse(processCpuMs, () => performance.now());
+  readonly #turns: ReadingTurns;
+  readonly #places: RunPlaces;
+  readonly #smallRuns: number;
+
+  constructor(options: AdmissionOptions) {
+    const { memoryBytes, slots, smallRuns, pressure = new CpuPressure() } = options;
+    this.#options = options;
+    this.#pressure = pressure;
+    this.#smallRuns = smallPlaces(memoryBytes, smallRuns);
+    this.memory = new MemoryGate(memoryBytes, this.#smallRuns * smallRunBytes, slots);
+    // The share of small runs is what large ones leave; without those there may be memory for more.
+    this.#places = new RunPlaces(smallRuns);
+    this.crowd = new Crowd(
+      () => pressure.isPressed(),
+      () => performance.now(),
+    );
+    this.#turns = new ReadingTurns({
+      isCrowding: (id) => this.crowd.isCrowding(id),
+      mustRest: (id) => this.#cpuUse.isAboveMean(id, this.crowd.companyOf(id)),
+      restShare: () => pressure.rest,
+      cpuMs: processCpuMs,
+    });
+  }
+
+  room(): Room {
+    return {
+      slots: this.#options.slots,
+      smallRuns: this.#smallRuns,
+      usedBytes: this.memory.usedBytes,
+      isFull: this.#places.hasNext,
+    };
+  }
+
+  /** How many small runs a job brings. @param smallRuns of all workers */
+  runsPerJob(runs: number, smallRuns: number): number {
+    return runsPerJob(runs, this.#places.places, smallRuns);
+  }
+
+  /**
+   * Waits until the run may begin.
+   *
+   * @returns null if the worker ends
+   */
+  async enter(run: ComingRun): Promise<Ticket | null> {
+    const { organizationId, teamId, ownSteps, small } = run;
+    this.crowd.see([organizationId]);
+    const endTurn = small ? await this.#waitForTurn(organizationId) : () => {};
+    if (!endTurn) return null;
+    const memory = await (small ? this.#enterSmall(run) : this.#enterLarge(run));
+    if (!memory) {
+      endTurn();
+      return null;
+    }
+    if (!small) growYoungGeneration();
+    const ends = [
+      this.workClock.begin(teamId),
+      this.#cpuUse.begin(organizationId),
+      memory.leave,
+      endTurn,
+    ];
+    return new Ticket({ organizationId, ownSteps, ends, turns: this.#turns, small: memory.small });
+  }
+
+  /** Begins small runs, each as soon as another one has ended. Resolves when the last has begun. */
+  async beginSmall(runs: readonly (() => Promise<void>)[]): Promise<void> {
+    growForSmallRuns();
+    for (const run of runs) await this.#places.begin(run);
+  }
+
+  /** Resolves once no small run is in progress. */
+  ended(): Promise<void> {
+    return this.#places.ended();
+  }
+
+  /** Waits until there is memory for a row. @returns gives it back */
+  async holdRow(bytes: number, signal: AbortSignal): Promise<() => void> {
+    const giveBack = await this.memory.grow(bytes * largeRowCopies, signal);
+    return () => {
+      if (bytes >= freedAtOnceBytes) freeBuffers();
+      giveBack();
+    };
+  }
+
+  /** Refuses runs that wait or come later; admitted runs continue. */
+  close(): void {
+    this.#pressure.close();
+    this.memory.close();
+  }
+
+  /** @returns null if the worker ends */
+  async #waitForTurn(organizationId: string): Promise<(() => void) | null> {
+    const { stopping } = this.#options;
+    return this.#turns.enter(organizationId, stopping).catch((error: unknown) => {
+      if (error === stopping.reason) return null;
+      throw error;
+    });
+  }
+
+  async #enterLarge(run: ComingRun): Promise<Memory | null> {
+    const needed = this.#memoryOf(run, run.ownSteps);
+    // A run that never fits fails at its start, so it need not wait until all other runs have ended.
+    const bytes = needed <= this.#options.memoryBytes ? needed : this.#memoryOf(run, 0);
+    const leave = await this.memory.enter(bytes + (run.isAlone ? idleWorkerBytes : 0));
+    return leave && { leave, small: null };
+  }
+
+  async #enterSmall(run: ComingRun): Promise<Memory | null> {
+    const full = this.#memoryOf(run, 0);
+    const place = await this.memory.enterSmall(Math.min(smallRunBytes, full));
+    return place && { leave: () => place.leave(), small: new SmallRun(place, full) };
+  }
+
+  #memoryOf({ type, config, transformations, purpose }: ComingRun, ownSteps: number): number {
+    const reading = purpose === 'whole' ? 0 : readBackBytes;
+    const { memoryOf } = this.#options;
+    return reading + memoryOf(type, readFileSettings(config), transformations, ownSteps);
+  }
+}
+
+/** Memory that a run has until it leaves. */
+interface Memory {
+  readonly leave: () => void;
+  readonly small: SmallRun | null;
+}

@@ -1,0 +1,251 @@
+import type { QueuedRun } from '../../foundation/domain/run.ts';
+import { crowdedShare, type DispatchLimits, organizationShare, pickFair } from './fairness.ts';
+import type { Sql } from '../../state/store/database.ts';
+import {
+  type DispatchState,
+  dispatch,
+  type EnqueuedRun,
+  findUnanswered,
+  findWaitingByExport,
+  lockDispatch,
+  markDispatched,
+  markReady,
+  readDispatchState,
+  unmarkDispatched,
+} from '../../state/store/outbox.ts';
+import type { Context } from '../use-cases/context.ts';
+import type { Crowd } from './crowd.ts';
+
+/** A run that is unclaimed after this time is enqueued again: the queue may have lost it. */
+const enqueueAgainAfterMs = 5_000;
+
+/** Maximum waiting runs of one team considered by one call. */
+const candidatesPerTeam = 200;
+
+/** A run to enqueue. */
+export interface QueueEntry {
+  readonly runId: string;
+  /**
+   * The deduplication id: the queue holds it at most once. A run that is enqueued again may get a new one. Null: it is
+   * enqueued for the first time.
+   */
+  readonly ring: string | null;
+  /** Whether it goes to the queue of small runs. */
+  readonly small: boolean;
+}
+
+/** @param smallPlaces places of all workers for small runs */
+type Enqueue = (entries: readonly QueueEntry[], smallPlaces: number) => Promise<void>;
+
+/**
+ * What time brings: makes runs visible whose backoff or jitter has ended, and enqueues those again that no
+ * worker has claimed. Then enqueues waiting runs.
+ *
+ * @param enqueue adds runs to the queue; throws if the queue is unreachable
+ * @param crowd learns who is active, and says who must leave room; default: none must
+ * @returns how many runs were enqueued for the first time
+ */
+export async function dispatchRuns(
+  context: Context,
+  enqueue: Enqueue,
+  crowd?: Crowd,
+): Promise<number> {
+  await markReady(context.db);
+  const unanswered = await findUnanswered(context.db, enqueueAgainAfterMs);
+  if (unanswered.length > 0) {
+    const rings = await markDispatched(context.db, unanswered);
+    await enqueue(inOrderOf(unanswered, rings).map(toEntry), 0);
+  }
+  return dispatchWaiting(context, enqueue, crowd);
+}
+
+/** Dispatchers that overtake each other this often wait for each other instead. */
+const maxOvertaken = 3;
+
+/**
+ * Enqueues waiting runs, chosen fairly among tenants, until the queue holds about twice as many as the
+ * workers have slots. Any number of workers may call it at once. Of four or more slots one
+ * organization never has all. Small runs have places of their own, which are shared in the same way.
+ *
+ * @param enqueue adds runs to the queue; throws if the queue is unreachable
+ * @param crowd as for `dispatchRuns`
+ * @returns how many runs were enqueued
+ */
+export async function dispatchWaiting(
+  context: Context,
+  enqueue: Enqueue,
+  crowd?: Crowd,
+): Promise<number> {
+  const { rings, smallPlaces } = await takeTurn(context, crowd);
+  if (rings.length === 0) return 0;
+  try {
+    await enqueue(rings.map(toEntry), smallPlaces);
+  } catch (error) {
+    await unmarkDispatched(
+      context.db,
+      rings.map(({ runId }) => runId),
+    );
+    throw error;
+  }
+  return rings.length;
+}
+
+/** What a dispatcher has chosen. */
+interface Turn {
+  readonly rings: readonly EnqueuedRun[];
+  readonly smallPlaces: number;
+}
+
+async function takeTurn(context: Context, crowd?: Crowd): Promise<Turn> {
+  const { db } = context;
+  for (let tried = 0; tried < maxOvertaken; tried += 1) {
+    const turn = await chooseAndMark(db, context, crowd);
+    if (turn) return turn;
+  }
+  return db.transaction(async (tx) => {
+    await lockDispatch(tx);
+    const turn = await chooseAndMark(tx, context, crowd);
+    if (!turn) throw new Error('a dispatcher was overtaken under its lock');
+    return turn;
+  });
+}
+
+/** @returns null if another dispatcher was faster */
+async function chooseAndMark(sql: Sql, context: Context, crowd?: Crowd): Promise<Turn | null> {
+  const short = await readDispatchState(sql, candidatesPerTeam, true);
+  const state = mayHide(short, context)
+    ? await readDispatchState(sql, candidatesPerTeam, false)
+    : short;
+  const { waiting, queued, executing, smallCapacity: smallPlaces } = state;
+  crowd?.see([...waiting, ...queued, ...executing].map(({ organizationId }) => organizationId));
+  const kinds = placesOf(state).filter(({ slots }) => slots > 0);
+  if (kinds.length === 0 || waiting.length === 0) return { rings: [], smallPlaces };
+  const chosen = await choose(sql, context, kinds, state, crowd);
+  if (chosen.length === 0) return { rings: [], smallPlaces };
+  const rings = await dispatch(sql, state.turn, chosen);
+  return rings && { rings: inOrderOf(chosen, rings), smallPlaces };
+}
+
+/**
+ * Whether the runs that a short list leaves out could change the choice: one export of a team with more runs
+ * than its list may execute too many already, so that another export's run takes the place.
+ */
+function mayHide(
+  { waiting, queued, executing, most }: DispatchState,
+  { policy: { maxRunsPerExport } }: Context,
+): boolean {
+  const counts = new Map<string, number>();
+  const cut = new Set<number>();
+  for (const { projectId, small = false } of waiting) {
+    const limit = small ? most.small : most.other;
+    const list = `${projectId} ${small}`;
+    const count = (counts.get(list) ?? 0) + 1;
+    counts.set(list, count);
+    if (count === limit && limit < candidatesPerTeam) cut.add(projectId);
+  }
+  const perLane = new Map<string, number>();
+  for (const { projectId, exportId, backfillId } of [...queued, ...executing, ...waiting]) {
+    if (backfillId !== null || !cut.has(projectId)) continue;
+    const inLane = (perLane.get(exportId) ?? 0) + 1;
+    if (inLane > maxRunsPerExport) return true;
+    perLane.set(exportId, inLane);
+  }
+  return false;
+}
+
+function inOrderOf(
+  runIds: readonly string[],
+  rings: readonly EnqueuedRun[],
+): readonly EnqueuedRun[] {
+  const byRun = new Map(rings.map((ring) => [ring.runId, ring]));
+  return runIds.flatMap((runId) => byRun.get(runId) ?? []);
+}
+
+/** Small runs of one project that have a turn together, so that they share their snapshot. */
+const smallRunsPerTurn = 4;
+
+/** What the workers have for runs of one kind. */
+interface Places {
+  readonly capacity: number;
+  readonly perTurn: number;
+  /** For how many more there is room in the queue. */
+  readonly slots: number;
+  readonly isFor: (run: QueuedRun) => boolean;
+}
+
+/** Without places for small runs, they use slots. */
+function placesOf({ capacity, smallCapacity, queued }: DispatchState): readonly Places[] {
+  const places = (of: number, isFor: Places['isFor'], perTurn = 1): Places => ({
+    ...{ capacity: of, isFor, perTurn },
+    slots: 2 * of - queued.filter(isFor).length,
+  });
+  if (smallCapacity === 0) return [places(capacity, () => true)];
+  return [
+    places(capacity, ({ small }) => !small),
+    places(smallCapacity, ({ small }) => small === true, smallRunsPerTurn),
+  ];
+}
+
+async function choose(
+  sql: Sql,
+  context: Context,
+  kinds: readonly Places[],
+  { waiting, queued, executing }: DispatchState,
+  crowd?: Crowd,
+): Promise<string[]> {
+  const { maxRunsPerExport, maxRunsPerTenant } = context.policy;
+  const flooded = findFlooded(waiting, maxRunsPerExport);
+  const candidates =
+    flooded.size === 0
+      ? waiting
+      : [
+          ...waiting.filter((run) => !flooded.has(run.projectId)),
+          ...(await findWaitingByExport(sql, [...flooded], maxRunsPerExport, candidatesPerTeam)),
+        ];
+  const inFlight = [...queued, ...executing];
+  const chosen: QueuedRun[] = [];
+  for (const { capacity, slots, isFor, perTurn } of kinds) {
+    const limits: DispatchLimits = {
+      perOrganization: (id) =>
+        crowd?.isCrowding(id) ? crowdedShare(capacity, perTurn) : organizationShare(capacity),
+      perProject: maxRunsPerTenant,
+      perExport: maxRunsPerExport,
+      // A backfill never creates more live runs than its concurrency.
+      perBackfill: () => Number.POSITIVE_INFINITY,
+      perTurn,
+    };
+    const beside = [...inFlight.filter((run) => !isFor(run)), ...chosen];
+    const own = inFlight.filter(isFor);
+    chosen.push(...pickFair(candidates.filter(isFor), own, limits, slots, beside));
+  }
+  return chosen.map((run) => run.runId);
+}
+
+/** Teams with a full list in which one export has more runs than it may execute: it may hide other exports. */
+function findFlooded(waiting: readonly QueuedRun[], perExport: number): ReadonlySet<number> {
+  // Small runs have a list of their own.
+  const perTeam = new Map<string, number>();
+  const perLane = new Map<string, number>();
+  const crowded = new Set<number>();
+  for (const { projectId, exportId, backfillId, small = false } of waiting) {
+    const list = `${projectId} ${small}`;
+    perTeam.set(list, (perTeam.get(list) ?? 0) + 1);
+    if (backfillId !== null) continue;
+    const inLane = (perLane.get(exportId) ?? 0) + 1;
+    perLane.set(exportId, inLane);
+    if (inLane > perExport) crowded.add(projectId);
+  }
+  const isFull = (id: number, small: boolean) =>
+    perTeam.get(`${id} ${small}`) === candidatesPerTeam;
+  return new Set([...crowded].filter((id) => isFull(id, true) || isFull(id, false)));
+}
+
+/**
+ * The first time needs no id: one dispatcher marks the run, and enqueues it once. From then on
+ * the queue refuses an entry that it already holds. If it lost the job, or the worker crashed just after
+ * it fetched the job, the queue may still hold the id. So the id changes with each doubling of the times.
+ */
+function toEntry({ runId, timesEnqueued, small }: EnqueuedRun): QueueEntry {
+  const doublings = Math.floor(Math.log2(timesEnqueued));
+  return { runId, ring: doublings === 0 ? null : `${runId}.${doublings}`, small };
+}

@@ -1,0 +1,69 @@
+import { threadMemoryBytes } from '../../rows/chain-thread/thread-transformer.ts';
+import { stepMemoryBytes } from '../../rows/sandbox/open-steps.ts';
+
+const mebibyte = 1024 ** 2;
+
+/** What the memory of a run depends on. */
+export interface RunShape {
+  readonly transforms: boolean;
+  /** Steps of the chain with an organization's own plugin: each has a process of its own. */
+  readonly ownSteps?: number;
+  /** What the encoder and its compression may hold. */
+  readonly encoderBytes: number;
+  /** Of an upload's first parts; 0 if nothing is uploaded. */
+  readonly partBytes: number;
+  readonly partsInFlight: number;
+}
+
+/** Memory of a worker's process without runs: Node, pools, and the code and heap once warm; measured. */
+export const idleWorkerBytes = 150 * mebibyte;
+
+/** How often a row of more than a few MiB is held at most: as read, while it grows, as text, and sent. */
+export const largeRowCopies = 4;
+
+/** A run of the larger formats, with the default settings. */
+export const usualRunBytes = 96 * mebibyte;
+
+/** What a run that reads at most 512 KiB of rows may need, whatever its format is; measured. */
+export const smallRunBytes = 3 * mebibyte;
+
+/** What a run holds besides that reads delivered files: the pages of a row group, and one of each column unpacked; measured. */
+export const readBackBytes = 80 * mebibyte;
+
+/** A share of a worker's memory that large runs leave to small ones. */
+const smallShare = 1 / 6;
+
+/**
+ * Places for small runs in a worker that large runs can't take.
+ *
+ * @param memoryBytes of all its runs
+ * @param most how many the operator allows
+ */
+export function smallPlaces(memoryBytes: number, most: number): number {
+  return Math.min(most, Math.floor((memoryBytes * smallShare) / smallRunBytes));
+}
+
+/** Row blocks of the source in flight, and the data on the socket. */
+const sourceBytes = 8 * mebibyte;
+
+/** Blocks on their way through a chain, as bytes and as rows: an estimate, 64 times a block. */
+const chainBytes = 16 * mebibyte;
+
+/** The processes of a run's own plugins. */
+export function sandboxMemory(ownSteps: number): number {
+  return ownSteps * stepMemoryBytes;
+}
+
+/**
+ * The memory that a run may need: source + chain with its thread, or the processes of own plugins, + encoder with its compression + (parts in flight + the one
+ * being filled) × part size. Not included: rows larger than 2 MiB, for which a run takes memory when it reads
+ * them, and the doubled parts of files past 15 GiB.
+ */
+export function memoryBudget(shape: RunShape): number {
+  const { encoderBytes, partBytes, partsInFlight, transforms, ownSteps = 0 } = shape;
+  const upload = partBytes === 0 ? 0 : (partsInFlight + 1) * partBytes;
+  // A chain with own plugins never gets a thread.
+  const thread = transforms && ownSteps === 0 ? threadMemoryBytes : 0;
+  const chain = (transforms ? chainBytes : 0) + thread + sandboxMemory(ownSteps);
+  return sourceBytes + chain + encoderBytes + upload;
+}

@@ -1,0 +1,27 @@
+import type { SourceSnapshot } from '../../rows/sources/source.ts';
+
+/** The same snapshot, whose rows are read by what `reads` makes of it. */
+export function readThrough(
+  snapshot: SourceSnapshot,
+  reads: (snapshot: SourceSnapshot) => SourceSnapshot['read'],
+): SourceSnapshot {
+  return {
+    columns: snapshot.columns,
+    get totalCount() {
+      return snapshot.totalCount;
+    },
+    snapshot: snapshot.snapshot,
+    slices: snapshot.slices,
+    projection: snapshot.projection,
+    keyPlaces: snapshot.keyPlaces,
+    typeChanges: snapshot.typeChanges,
+    hasDays: snapshot.hasDays,
+    showsKeys: snapshot.showsKeys,
+    countRows: (signal) => snapshot.countRows(signal),
+    keySet: () => snapshot.keySet(),
+    readKeySet: (signal) => snapshot.readKeySet(signal),
+    share: async (request, signal) => readThrough(await snapshot.share(request, signal), reads),
+    close: () => snapshot.close(),
+    read: reads(snapshot),
+  };
+}

@@ -1,0 +1,155 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { SourceSnapshot } from '../../rows/sources/source.ts';
+import { readThrough } from './read-through.ts';
+
+/** So many bytes of a run are read without a turn: a small run never waits. */
+const freeBytes = 4 * 2 ** 20;
+/** Maximum wait for one turn. The run before may itself wait for memory that this one holds. */
+const longestWaitMs = 2_000;
+const longestRestMs = 1_000;
+
+export interface TurnOptions {
+  /** Whether an organization must leave room to others now. */
+  readonly isCrowding: (organizationId: string) => boolean;
+  /** Whether, if it crowds others, it used the most lately: then it rests between its turns; default: no. */
+  readonly mustRest?: (organizationId: string) => boolean;
+  /** How many times as long as its work such an organization rests; default: 1. */
+  readonly restShare?: () => number;
+  /** Time of processors that this process has used, in ms; default: none. */
+  readonly cpuMs?: () => number;
+  /** Maximum wait for one turn. */
+  readonly waitMs?: number;
+  /** Waits; an abort ends it early. */
+  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
+  /** A clock in ms that never goes back. */
+  readonly now?: () => number;
+}
+
+/**
+ * Lets the long runs of an organization that crowds others read one at a time, block by block. The server of
+ * the source stops as well: nothing takes its rows. Runs that were begun while it was alone go on like this. If
+ * the organization must rest, its small runs execute one at a time too, and each turn begins after a rest,
+ * which depends on its part of what the processors did during the turn before.
+ */
+export class ReadingTurns {
+  readonly #options: Required<TurnOptions>;
+  /** The last turn of each lane that has one; it ends when the turn is over. */
+  readonly #last = new Map<string, Promise<void>>();
+  /** When the rest of an organization ends. */
+  readonly #restEnds = new Map<string, number>();
+  /** Small runs that are being executed. */
+  #executing = 0;
+
+  constructor(options: TurnOptions) {
+    this.#options = {
+      mustRest: () => false,
+      restShare: () => 1,
+      cpuMs: () => 0,
+      waitMs: longestWaitMs,
+      wait: pause,
+      now: () => performance.now(),
+      ...options,
+    };
+  }
+
+  /**
+   * Waits until a small run may begin; if the organization must rest, until its small runs before it have ended.
+   *
+   * @returns call it when the run has ended
+   * @throws the signal's reason if it aborts during the wait
+   */
+  async enter(organizationId: string, signal: AbortSignal): Promise<() => void> {
+    const { isCrowding, mustRest, cpuMs } = this.#options;
+    const inTurn = isCrowding(organizationId) && mustRest(organizationId);
+    const end = inTurn ? await this.#begin(organizationId, 'run', signal) : () => {};
+    const before = cpuMs();
+    this.#executing += 1;
+    return () => {
+      // The others took their part of it.
+      this.#noteWork(organizationId, (cpuMs() - before) / this.#executing);
+      this.#executing -= 1;
+      end();
+    };
+  }
+
+  /** The same snapshot, whose blocks are read in turns. */
+  readIn(organizationId: string, snapshot: SourceSnapshot): SourceSnapshot {
+    let bytes = 0;
+    const turns = this;
+    const { cpuMs } = this.#options;
+    const reads = (inner: SourceSnapshot): SourceSnapshot['read'] =>
+      async function* (slice, signal) {
+        const blocks = inner.read(slice, signal)[Symbol.asyncIterator]();
+        try {
+          for (;;) {
+            const isFree = bytes < freeBytes;
+            const end = isFree ? () => {} : await turns.#begin(organizationId, 'read', signal);
+            const before = cpuMs();
+            const next = await blocks.next().finally(end);
+            if (next.done) return;
+            bytes += next.value.bytes.length;
+            yield next.value;
+            // What is done with a block takes more than to read it.
+            turns.#noteWork(organizationId, cpuMs() - before);
+          }
+        } finally {
+          await blocks.return?.();
+        }
+      };
+    return readThrough(snapshot, reads);
+  }
+
+  #noteWork(organizationId: string, workMs: number): void {
+    const now = this.#options.now();
+    for (const [id, end] of this.#restEnds) if (end <= now) this.#restEnds.delete(id);
+    const restMs = Math.min(workMs * this.#options.restShare(), longestRestMs);
+    const end = Math.max(now + restMs, this.#restEnds.get(organizationId) ?? 0);
+    if (end > now) this.#restEnds.set(organizationId, end);
+  }
+
+  /** Waits for the turns that others took in the same lane before, if the organization crowds others now. @returns ends it */
+  async #begin(
+    organizationId: string,
+    kind: 'read' | 'run',
+    signal: AbortSignal,
+  ): Promise<() => void> {
+    const { isCrowding, mustRest, wait, now } = this.#options;
+    if (!isCrowding(organizationId)) return () => {};
+    const lane = `${kind} ${organizationId}`;
+    const before = this.#last.get(lane);
+    let resolveTurn = () => {};
+    const turn = new Promise<void>((resolve) => {
+      resolveTurn = resolve;
+    });
+    const own = Promise.all([before, turn]).then(() => {});
+    this.#last.set(lane, own);
+    const end = () => {
+      resolveTurn();
+      if (this.#last.get(lane) === own) this.#last.delete(lane);
+    };
+    try {
+      if (before) await this.#waitFor(before, signal);
+      const restMs = (this.#restEnds.get(organizationId) ?? 0) - now();
+      if (restMs > 0 && mustRest(organizationId)) {
+        await wait(restMs, signal);
+        signal.throwIfAborted();
+      }
+      return end;
+    } catch (error) {
+      end();
+      throw error;
+    }
+  }
+
+  async #waitFor(before: Promise<void>, signal: AbortSignal): Promise<void> {
+    const over = new AbortController();
+    const patience = AbortSignal.any([signal, over.signal]);
+    await Promise.race([before, pause(this.#options.waitMs, patience)]);
+    over.abort();
+    signal.throwIfAborted();
+  }
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch(() => {});
+}

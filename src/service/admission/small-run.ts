@@ -1,0 +1,72 @@
+import type { Destination } from '../../rows/destinations/destination.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { readThrough } from './read-through.ts';
+import type { RowBlock } from '../../foundation/domain/row-block.ts';
+import type { Source, SourceRequest, SourceSnapshot } from '../../rows/sources/source.ts';
+import { BoundedDestination } from './bounded-destination.ts';
+import type { SmallPlace } from './memory-gate.ts';
+
+/** Bytes of rows and manifests that a run may read with the memory of a small one. */
+const mostRead = 512 * 1024;
+
+/**
+ * A run that was expected to be small. The expectation may be wrong: before the run reads more than a small run may, it
+ * takes the memory of a large one. If that is not free, the attempt ends, and the run waits for a slot like all
+ * large ones. It never reads on without the memory for it.
+ */
+export class SmallRun {
+  readonly #place: SmallPlace;
+  readonly #fullBytes: number;
+  #mayRead: number;
+  #hasOutgrown = false;
+
+  /**
+   * @param fullBytes memory of the run if it is large
+   * @param mayRead bytes of rows and manifests
+   */
+  constructor(place: SmallPlace, fullBytes: number, mayRead = mostRead) {
+    this.#place = place;
+    this.#fullBytes = fullBytes;
+    this.#mayRead = mayRead;
+  }
+
+  /** Whether the attempt ended because there was no memory to go on. */
+  get hasOutgrown(): boolean {
+    return this.#hasOutgrown;
+  }
+
+  /** Opens a snapshot that ends with `run.released` instead of reading more than there is memory for. */
+  async open(
+    source: Pick<Source, 'openSmall'>,
+    request: SourceRequest,
+    signal: AbortSignal,
+    position?: string | null,
+    server?: string | null,
+  ): Promise<SourceSnapshot> {
+    const maxBytes = Math.min(this.#mayRead, mostRead);
+    const snapshot = await source.openSmall(request, signal, maxBytes, position, server);
+    return readThrough(snapshot, (inner) => (slice, of) => this.#count(inner.read(slice, of)));
+  }
+
+  /** The same destination, whose files it reads no further either. */
+  at(destination: Destination): Destination {
+    return new BoundedDestination(destination, (bytes) => this.#take(bytes));
+  }
+
+  async *#count(blocks: AsyncIterable<RowBlock>): AsyncGenerator<RowBlock> {
+    for await (const block of blocks) {
+      this.#take(block.bytes.length);
+      yield block;
+    }
+  }
+
+  #take(bytes: number): void {
+    this.#mayRead -= bytes;
+    if (this.#mayRead >= 0) return;
+    if (!this.#place.outgrow(this.#fullBytes)) {
+      this.#hasOutgrown = true;
+      throw new SluiceError('run.released');
+    }
+    this.#mayRead = Number.POSITIVE_INFINITY;
+  }
+}

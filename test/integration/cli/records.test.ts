@@ -1,0 +1,104 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
+import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
+
+let api: ApiUnderTest;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  await ensureEventsTable(api.databaseUrl);
+  env = cliEnv(api);
+});
+afterAll(() => api.stop());
+
+const sluice = (args: readonly string[], changes: Partial<CliOptions> = {}) =>
+  runCli(args, { env, ...changes });
+
+async function create(changes: Readonly<Record<string, unknown>> = {}): Promise<string> {
+  const answer = await api.client.post(`${api.project}/batch_exports`, exportBody(changes));
+  expect(answer.status, answer.text).toBe(201);
+  return answer.body.id;
+}
+
+test('a range is a span that ends now, or plain times, which are UTC', async () => {
+  const id = await create({ name: 'Plain times' });
+  const plan = async (...range: string[]) =>
+    JSON.parse((await sluice(['backfill', id, ...range, '--dry-run', '--json'])).out);
+  expect(await plan('--from', '2024-03-01', '--to', '2024-03-01T06:00')).toMatchObject({
+    start_at: '2024-03-01T00:00:00.000000Z',
+    end_at: '2024-03-01T06:00:00.000000Z',
+    total_runs: 6,
+  });
+  const { start_at: start, end_at: end, total_runs: runs } = await plan('--last', '6h');
+  expect(runs).toBeGreaterThanOrEqual(6);
+  expect(Date.parse(end) - Date.parse(start)).toBe(runs * 3_600_000);
+  // A log since a span or a time, and with a text.
+  const log = (message: string, minutes: number) =>
+    api.db.query(
+      `insert into log_entries (team_id, export_id, level, message, timestamp)
+       values ($1, $2, 'INFO', $3, now() - $4 * interval '1 minute')`,
+      [api.tenant.projectIds[0], id, message, minutes],
+    );
+  await log('an old one', 200);
+  await log('a new one', 50);
+  const logs = async (...filter: string[]) => (await sluice(['logs', id, ...filter])).out;
+  expect(await logs('--since', '90m')).toMatch(/^.*a new one\n$/);
+  expect(await logs('--since', '2024-03-01', '--search', 'OLD')).toMatch(/^.*an old one\n$/);
+  expect((await sluice(['logs', id, '--since', 'soon'])).err).toMatch(
+    /^--since: soon is not a time\./,
+  );
+});
+
+test('coverage lists stretches of one state, accepts them, and changes say who did it', async () => {
+  const id = await create({ name: 'Covered' });
+  await api.db.query(
+    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+     select $1, $2, 'Failed', at, at + interval '1 hour', now() from generate_series(0, 1) n,
+            lateral (select timestamptz '2024-03-01' + n * interval '1 hour' as at) t`,
+    [id, api.tenant.projectIds[0]],
+  );
+  const range = ['--from', '2024-03-01', '--to', '2024-03-01T04:00'];
+  const listed = await sluice(['coverage', 'list', 'Covered', ...range]);
+  expect(listed.out).toMatch(/^failed +2024-03-01T00:00:00Z +2024-03-01T02:00:00Z +2$/m);
+  expect(listed.out).toMatch(/^never asked +2024-03-01T02:00:00Z +2024-03-01T04:00:00Z +2$/m);
+  const accept = ['coverage', 'accept', id, ...range, '--reason', 'no data then'];
+  expect((await sluice(accept, { answer: 'n' })).code).toBe(1);
+  expect((await sluice([...accept, '--yes'])).out).toMatch(/^2 intervals accepted\./);
+  expect((await sluice(['coverage', 'list', id, ...range])).out).toMatch(/^accepted .* 2$/m);
+  const changes = (await sluice(['changes', id])).out;
+  expect(changes).toMatch(/^TIME +BY +ACTION +CHANGE$/m);
+  expect(changes).toContain('no data then');
+});
+
+test('transformations are listed, made, changed and deleted; a new one says whether it is enabled', async () => {
+  const transformations = (...args: string[]) => sluice(['transformations', ...args]);
+  expect((await transformations('plugins')).out).toMatch(/ Hash properties +properties\*?, /);
+  const settings = ['Hash properties', '--set', 'properties=email', '--set', `salt=\${SALT}`];
+  const unsaid = await transformations('create', ...settings);
+  expect([unsaid.code, unsaid.err]).toEqual([
+    2,
+    expect.stringContaining('--enabled or --disabled'),
+  ]);
+  const named = [...settings, '--name', 'Mask', '--enabled'];
+  expect((await transformations('create', ...named)).err).toContain(
+    'the environment variable SALT is not set',
+  );
+  const made = await sluice(['transformations', 'create', ...named], {
+    env: { ...env, SALT: 'canary-salt' },
+  });
+  expect(made.out).toMatch(/^Created step \d+, enabled\. No export applies the chain\./);
+  const [, step = ''] = /step (\d+)/.exec(made.out) ?? [];
+  const id = await create({ name: 'Masked', transformations: true });
+  const listed = await transformations('list');
+  expect(listed.out).toMatch(/^ *\d+ +Mask +Hash properties +enabled$/m);
+  expect(listed.out).toMatch(/^Applied by 1 of \d+ exports: "Masked"\.$/m);
+  expect((await transformations('list', '--json')).out).not.toContain('canary');
+  expect((await transformations('update', step, '--disabled')).out).toBe(
+    `Changed step ${step}, disabled: it changes no rows.\n`,
+  );
+  expect((await transformations('delete', step, '--yes')).out).toBe(`Deleted step ${step}.\n`);
+  await api.client.delete(`${api.project}/batch_exports/${id}`);
+});

@@ -1,0 +1,53 @@
+import { expect, it } from 'vitest';
+import { settings } from '../../../src/foundation/config/settings.ts';
+import { encoderMemory } from '../../../src/rows/encoders/index.ts';
+import { encoderOf, registry } from '../../../src/main/connectors.ts';
+import { idleWorkerBytes, memoryBudget } from '../../../src/service/admission/memory-budget.ts';
+
+const mebibyte = 1024 ** 2;
+const upload = { partBytes: 8 * mebibyte, partsInFlight: 2 };
+const bytesOf = (format: string, compression: string | null) =>
+  encoderMemory(encoderOf(registry, format), compression);
+const budget = (format: string, compression: string | null) =>
+  memoryBudget({ ...upload, transforms: false, encoderBytes: bytesOf(format, compression) }) /
+  mebibyte;
+
+it.each([
+  ['JSONLines', null, 36],
+  ['CSV', 'gzip', 48],
+  ['JSONLines', 'zstd', 60],
+  ['JSONLines', 'brotli', 68],
+  ['Parquet', 'zstd', 88],
+  ['Parquet', null, 88],
+])(
+  '%s with %s may need %i MiB, as the documentation of the setting says',
+  (format, compression, mib) => {
+    expect(budget(format, compression)).toBe(mib);
+  },
+);
+
+it('without an upload no part is counted', () => {
+  const shape = {
+    transforms: false,
+    encoderBytes: bytesOf('JSONLines', null),
+    partBytes: 0,
+    partsInFlight: 2,
+  };
+  expect(memoryBudget(shape)).toBe(12 * mebibyte);
+});
+
+it('the default memory holds the default concurrency in every format', () => {
+  const memory = Number(settings.WORKER_MEMORY_MB.defaultText) - idleWorkerBytes / mebibyte;
+  const runs = Number(settings.WORKER_CONCURRENCY.defaultText);
+  expect(memory).toBeGreaterThanOrEqual(runs * budget('Parquet', 'zstd'));
+});
+
+it.each([
+  [0, 64],
+  [1, 240],
+  [2, 464],
+])('with %i own plugins a chain gets the memory that the documentation says', (ownSteps, more) => {
+  const shape = { ...upload, encoderBytes: 0 };
+  const without = memoryBudget({ ...shape, transforms: false });
+  expect((memoryBudget({ ...shape, transforms: true, ownSteps }) - without) / mebibyte).toBe(more);
+});

@@ -1,0 +1,61 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+
+const root = path.resolve(import.meta.dirname, '../..');
+const pages = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'client/README.md',
+  'deploy/README.md',
+  ...readdirSync(path.join(root, 'docs'))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+];
+
+/** A block without a language is a drawing. */
+const languages = /^ *```(sh|console|sql|js|ts|json|yaml|python)$/gm;
+
+/**
+ * What runs the blocks of each page, in their order. A command that fails, or a variable that is never set, is a sentence that
+ * is not true: a new block needs its test here, or the reason why none can run it.
+ */
+const runBy: Readonly<Record<string, readonly string[]>> = {
+  'README.md': [
+    'reason: .ci/run is this block',
+    ...Array<string>(4).fill('test/e2e/quickstart.test.ts'),
+  ],
+  'CONTRIBUTING.md': ['reason: .ci/run is this block'],
+  'client/README.md': ['test/integration/client-package.test.ts'],
+  'deploy/README.md': [
+    'reason: needs Docker; test/unit/deploy/deployment.test.ts checks the files',
+  ],
+  'docs/aws.md': Array<string>(2).fill('test/unit/destinations/aws-policy.test.ts'),
+  'docs/backups.md': Array<string>(5).fill('test/e2e/faults/restored-backup.test.ts'),
+  'docs/cli.md': Array<string>(16).fill('test/integration/cli/docs.test.ts'),
+  'docs/consumers.md': Array<string>(17).fill('test/conformance/consumers-guide.test.ts'),
+  'docs/models.md': ['test/unit/config/models-file.test.ts'],
+  'docs/notifications.md': [
+    ...Array<string>(4).fill('test/integration/notifications/documentation.test.ts'),
+  ],
+  'docs/offboarding.md': Array<string>(2).fill('test/e2e/erase-and-offboard.test.ts'),
+  'docs/production.md': Array<string>(12).fill('test/e2e/production-page.test.ts'),
+  'docs/security.md': ['test/security/source-role.test.ts'],
+  'docs/traces.md': ['reason: settings; test/integration/traces.test.ts has a collector'],
+  'docs/transformations.md': [
+    'test/e2e/own-plugins.test.ts',
+    'reason: compares with packages of other authors, which a test does not install',
+  ],
+  'docs/upgrade.md': Array<string>(3).fill('test/e2e/faults/restored-backup.test.ts'),
+};
+
+test('every block of README and docs is run by a test, or says why none can', () => {
+  for (const page of pages) {
+    const blocks = [...readFileSync(path.join(root, page), 'utf8').matchAll(languages)];
+    const runners = runBy[page] ?? [];
+    expect([page, blocks.length]).toEqual([page, runners.length]);
+    for (const runner of runners.filter((one) => !one.startsWith('reason: '))) {
+      expect([page, runner, existsSync(path.join(root, runner))]).toEqual([page, runner, true]);
+    }
+  }
+});
