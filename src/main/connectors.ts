@@ -89,6 +89,8 @@ export function destinationContextOf(config: Config): DestinationContext {
   };
 }
 
+const once = { maxAttempts: 1, baseMs: 0, capMs: 0 };
+
 /** The program of the threads of chains. Only a build has it: a thread cannot run TypeScript. */
 const threadEntry = import.meta.url.endsWith('.ts')
   ? null
@@ -102,13 +104,21 @@ export function joinConnectors(
   known = registry,
 ): Connectors {
   return {
-    openDestination({ exportId, externalId, changedForMs = 0, destination }, traits) {
+    openDestination({ exportId, externalId, changedForMs = 0, destination }, traits, isTried) {
       const config = openDestinationConfig(secrets, exportId, destination);
       const owner = { externalId, changedForMs };
-      return destinationOf(known, destination.type).open(config, context, owner, traits);
+      const used = isTried ? { ...context, requestRetry: once } : context;
+      return destinationOf(known, destination.type).open(config, used, owner, traits);
     },
     uriOf: (type, config, key) => destinationOf(known, type).uri(config, key) ?? key,
     sourceOf,
+    placesOf({ exportId, destination: { type, config, secrets: sealed }, model }) {
+      const { place, ownProperties } = destinationOf(known, type);
+      const opened = sealed === null ? {} : secrets.open(sealed, exportId);
+      const own = ownProperties.map((name) => opened[name] ?? config[name] ?? null);
+      const destination = secrets.fingerprint(JSON.stringify([type, place(config), own]));
+      return { destination, source: sourceOf(model).place ?? model };
+    },
     readRows: readRowsBy(known),
     withoutRows: withoutRowsBy(known),
     keepsFiles: (type) => destinationOf(known, type).keepsFiles,

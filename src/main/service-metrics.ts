@@ -2,6 +2,7 @@ import type { Sql } from '../state/store/database.ts';
 import { type ExportHealth, readExportHealth } from '../state/store/export-health.ts';
 import { readServiceState } from '../state/store/service-state.ts';
 import type { Metrics } from '../foundation/telemetry/metrics.ts';
+import { turns } from '../foundation/domain/causes.ts';
 
 /** Fills the gauges of the whole service from Postgres at each scrape. */
 export function watchService(metrics: Metrics, db: Sql): void {
@@ -42,5 +43,9 @@ function showHealth(gauges: Metrics['service'], health: ExportHealth): void {
   gauges.longestLateSeconds.set(health.longestLateSeconds);
   gauges.waitingNotifications.set(health.waitingNotifications);
   gauges.oldestDueNotificationSeconds.set(health.oldestDueNotificationSeconds);
+  for (const turn of turns) gauges.overdueIntervals.set({ turn }, health.overdue[turn]);
+  gauges.atRiskIntervals.set(health.atRisk);
+  gauges.healingIntervals.set(health.healing);
+  gauges.openCauses.set(health.openCauses);
   gauges.failingTargets.set(health.failingTargets);
 }

@@ -151,6 +151,10 @@ export async function createWorld(
       pausedReason: null,
       startAt: null,
       endAt: null,
+      healForHours: 168,
+      deadlineMinutes: null,
+      deadlineAt: null,
+      warnMinutes: null,
       freshnessMinutes: null,
       schedule,
     });

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { readConfig } from '../../src/foundation/config/config.ts';
-import type { BatchExport } from '../../src/foundation/domain/batch-export.ts';
+import { type BatchExport, defaultHealForHours } from '../../src/foundation/domain/batch-export.ts';
 import type { SluiceError } from '../../src/foundation/domain/errors.ts';
 import type { Policy } from '../../src/foundation/domain/policy.ts';
 import { toTimestampOrNull } from '../../src/foundation/domain/time.ts';
@@ -76,6 +76,9 @@ export interface ExportWanted extends Partial<Omit<Settings, 'cadence'>> {
   readonly interval?: string;
   /** How long ago it was created: its ticks since then are due. Default: one hour. */
   readonly createdMsAgo?: number;
+  readonly healForHours?: number;
+  readonly deadlineMinutes?: number;
+  readonly warnMinutes?: number;
   readonly freshnessMinutes?: number;
   readonly destination?: BatchExport['destination'];
 }
@@ -117,6 +120,10 @@ export async function exportOfThePast(
     pausedReason: null,
     startAt: toTimestampOrNull(startAt),
     endAt: toTimestampOrNull(endAt),
+    healForHours: wanted.healForHours ?? defaultHealForHours,
+    deadlineMinutes: wanted.deadlineMinutes ?? null,
+    deadlineAt: null,
+    warnMinutes: wanted.warnMinutes ?? null,
     freshnessMinutes: wanted.freshnessMinutes ?? null,
     schedule: openSchedule({ cadence, paused, startAt, endAt }, now),
   };

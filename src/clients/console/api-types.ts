@@ -53,6 +53,8 @@ export type Plugin = Schemas['Plugin'];
 /** Who is notified of changes. */
 export type NotificationTarget = Schemas['NotificationTarget'];
 /** An event for one target. */
+/** What became of the deadlines of an export. */
+export type DeliveryRecord = Schemas['DeliveryRecord'];
 export type Delivery = Schemas['NotificationDelivery'];
 export type NotificationTest = Schemas['NotificationTest'];
 export type PluginField = Plugin['config_schema'][number];

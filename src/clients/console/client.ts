@@ -10,6 +10,7 @@ import type {
   Coverage,
   CursorPage,
   Delivery,
+  DeliveryRecord,
   Health,
   HealthCounts,
   IntervalThroughput,
@@ -82,7 +83,8 @@ export async function callApi<T>(key: string, path: string, call: Call = {}): Pr
     throw new ApiFailure(0, [{ code: 'error', detail, attr: null }], null);
   });
   const text = await response.text();
-  const answer = parseJson(text);
+  const isText = response.headers.get('content-type')?.startsWith('text/') === true;
+  const answer = isText ? text : parseJson(text);
   if (response.ok) return answer as T;
   const { problems, requestId } = readErrorBody(response.status, answer);
   throw new ApiFailure(response.status, problems, requestId);
@@ -291,6 +293,10 @@ export function createClient(key: string, project: string, onRefused: () => void
         query: { before, limit },
         signal,
       }),
+    getDelivery: (id: string, window: string, signal: AbortSignal) =>
+      call<DeliveryRecord>(`/${id}/delivery`, { query: { window }, signal }),
+    getDeliveryCsv: (id: string, window: string) =>
+      call<string>(`/${id}/delivery`, { query: { window, format: 'csv' } }),
     listActivity: (id: string, offset: number, signal: AbortSignal) =>
       call<OffsetPage<Activity>>(`/${id}/activity`, {
         query: { limit: changesPageSize, offset },

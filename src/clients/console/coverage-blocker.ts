@@ -10,6 +10,8 @@ const reasons: Readonly<Record<Range['state'], string>> = {
   retrying: 'being retried: Sluice continues automatically',
   late_rows: 'exported, but rows may have come late that Sluice cannot add without you',
   unsettled: 'exported, but rows may still arrive: Sluice checks again automatically',
+  healing:
+    'not exported yet: Sluice tries again automatically and exports it once the cause is over',
   failed: 'not exported: the run failed. Fix the cause, then export again',
   cancelled: 'not exported: the run was cancelled',
   missing: 'not exported: the run was deleted before it completed',
@@ -28,7 +30,7 @@ const graceMs = 360_000;
 /** Whether what holds the mark stays until an operator decides, or may. */
 export function needsOperator({ state, end }: Range, nowMs: number): boolean {
   if (state === 'never_asked') return Date.parse(end) + graceMs < nowMs;
-  return !['done', 'accepted', 'running', 'retrying'].includes(state);
+  return !['done', 'accepted', 'running', 'retrying', 'healing'].includes(state);
 }
 
 /** Of a backfill that exports these intervals again, and no others. */

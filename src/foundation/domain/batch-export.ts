@@ -32,6 +32,14 @@ export interface BatchExport {
   readonly pausedReason: string | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
+  /** How long an interval heals after its run ended without success; 0: it does not. */
+  readonly healForHours: number;
+  /** Minutes after the end of an interval by which it is due; null: no such deadline. */
+  readonly deadlineMinutes: number | null;
+  /** The local time of day by which a day or week is due, `HH:MM`; null: no such deadline. */
+  readonly deadlineAt: string | null;
+  /** How long before its deadline an interval counts as at risk in any case; null: only if that is expected. */
+  readonly warnMinutes: number | null;
   /** The maximum age of its data, in minutes; null: no objective. */
   readonly freshnessMinutes: number | null;
   /** Since when its data is older than that; as the last check found it. */
@@ -43,6 +51,10 @@ export interface BatchExport {
   readonly failureStreak: number;
   readonly lastSuccessAt: Timestamp | null;
 }
+
+/** How long intervals heal unless the export says otherwise: a week. */
+export const defaultHealForHours = 168;
+export const maxHealForHours = 720;
 
 /** What an export needs, the most urgent first. An export has exactly one. */
 export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine'] as const;

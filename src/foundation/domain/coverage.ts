@@ -1,4 +1,5 @@
-import type { DataInterval } from './time.ts';
+import type { ErrorCode } from './errors.ts';
+import type { DataInterval, Timestamp } from './time.ts';
 
 /** What became of a data interval. Every interval has exactly one of these states. */
 export const coverageStates = [
@@ -14,6 +15,8 @@ export const coverageStates = [
   'running',
   /** A run is live, and an attempt of it has failed. */
   'retrying',
+  /** All attempts of its last run failed, and Sluice exports it by itself once the cause is over. */
+  'healing',
   /** Its last run failed. */
   'failed',
   /** Its last run was cancelled. */
@@ -36,6 +39,20 @@ export interface CoverageRange extends DataInterval {
 /** An interval whose late rows wait for a person. */
 export interface LateRowsWait extends DataInterval {
   readonly why: string;
+}
+
+/** What heals in an export. */
+export interface Healing {
+  /** Counted up to `maxMissingCounted`. */
+  readonly intervals: number;
+  /** When the run of the oldest of these intervals ended without success. */
+  readonly since: Timestamp;
+  /** When Sluice stops trying, for that interval. */
+  readonly until: Timestamp;
+  /** Why; null: nothing is known to hold it up any more. */
+  readonly code: ErrorCode | null;
+  /** When the cause is probed next; null: what heals runs as soon as there is room. */
+  readonly nextProbeAt: Timestamp | null;
 }
 
 /** Intervals that were asked for, have no data, and that no work in progress will fill. */

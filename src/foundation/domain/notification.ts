@@ -9,6 +9,11 @@ export const notificationTypes = [
   'export.late',
   'export.on_time',
   'backfill.completed',
+  'healing.started',
+  'healing.ended',
+  'interval.at_risk',
+  'interval.missed',
+  'interval.delivered_late',
 ] as const;
 
 export type NotificationType = (typeof notificationTypes)[number];

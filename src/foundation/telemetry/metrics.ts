@@ -33,7 +33,11 @@ export function createMetrics() {
       'Rows of committed runs that were rejected, and so are not in the data files.',
     ),
     bytes: counter('sluice_bytes_total', 'Bytes committed.'),
-    runsMade: counter('sluice_runs_made_total', 'Runs created, by tick or backfill.', 'by'),
+    runsMade: counter(
+      'sluice_runs_made_total',
+      'Runs created, by tick, backfill or healing.',
+      'by',
+    ),
     jobsFailed: counter('sluice_jobs_failed_total', 'Queue jobs that failed.', 'handler'),
     faults: counter('sluice_faults_total', 'Attempts that failed, by error code.', 'code'),
     notifications: counter(
@@ -123,6 +127,23 @@ export function createMetrics() {
       failingTargets: gauge(
         'sluice_failing_notification_targets',
         'Enabled notification targets whose newest attempt failed.',
+      ),
+      overdueIntervals: gauge(
+        'sluice_overdue_intervals',
+        'Intervals that have missed their deadline and have not arrived, by whose turn it is: ours, source or customer.',
+        'turn',
+      ),
+      atRiskIntervals: gauge(
+        'sluice_at_risk_intervals',
+        'Intervals that will probably miss their deadline.',
+      ),
+      healingIntervals: gauge(
+        'sluice_healing_intervals',
+        'Intervals without data that are exported by themselves once their cause is over.',
+      ),
+      openCauses: gauge(
+        'sluice_open_causes',
+        'Destinations, sources and exports that are known to fail and are probed.',
       ),
       workSetAside: gauge(
         'sluice_work_set_aside',

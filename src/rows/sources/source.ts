@@ -174,6 +174,8 @@ export interface SourceState {
 }
 
 export interface Source {
+  /** The same for all models of one database; absent: the model has one for itself. */
+  readonly place?: string;
   /**
    * Waits until no transaction can add rows to the interval, or until the timeout.
    *

@@ -45,6 +45,7 @@ import { offboardingRoutes } from './offboardings/routes.ts';
 import { pluginRoutes } from './plugins/routes.ts';
 import { projectRoutes } from './projects/routes.ts';
 import { runRoutes } from './runs/routes.ts';
+import { deliveryRoutes } from './delivery/routes.ts';
 import { throughputRoutes } from './throughput/routes.ts';
 import { labRoutes } from './transformations/lab.ts';
 import { transformationConfigRoutes } from './transformations/routes.ts';
@@ -127,6 +128,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(unsavedRoutes, exports);
     add(coverageRoutes, exports);
     add(throughputRoutes, exports);
+    add(deliveryRoutes, exports);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
     add(logTailRoutes, `${exports}/:batch_export_id`);

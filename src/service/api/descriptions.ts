@@ -43,6 +43,8 @@ const descriptions: Readonly<Record<string, string>> = {
     'Lists who created, changed or paused the export, with the API key. Secrets are masked.',
   retrieveCoverage:
     'Returns every interval that the schedule or a backfill requested. Intervals with the same state are merged into ranges. With `bucket=day`, the answer has counts per day. The blocker is the interval that stops the high-water mark.',
+  retrieveDelivery:
+    'Judges each interval that was due in the window by the current deadline of the export: met, missed, at risk or pending. An interval counts with its first delivery: a later commit of it changes nothing. Intervals that an operator accepted, and those of a pause by a person, are not owed. `budget` says how many deadlines may still be missed by `target`. With `format=csv`, the answer is a file with one line per interval.',
   retrieveThroughput:
     'Returns the newest 200 exported intervals, for charts. Use `limit` and `before` to select others.',
   acceptCoverage:

@@ -31,6 +31,12 @@ const titles: Readonly<Record<NotificationType, (count: number) => string>> = {
   'export.late': (count) => `${count} exports are late`,
   'export.on_time': (count) => `${count} exports are on time again`,
   'backfill.completed': (count) => `Backfills of ${count} exports have ended`,
+  // Each is about all that has its cause already.
+  'healing.started': (count) => `${count} causes hold up exports`,
+  'healing.ended': (count) => `${count} causes are over`,
+  'interval.at_risk': (count) => `Deadlines are at risk for ${count} causes`,
+  'interval.missed': (count) => `Deadlines were missed for ${count} causes`,
+  'interval.delivered_late': (count) => `Data arrived late after ${count} causes`,
 };
 
 /** The health that the page shows the exports by. What Sluice pauses has failed, and failing is more urgent. */

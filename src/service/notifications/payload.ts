@@ -2,6 +2,9 @@ import type { Notification } from '../../foundation/domain/notification.ts';
 import type { Timestamp } from '../../foundation/domain/time.ts';
 import { describeDigest } from './digest-text.ts';
 import { oneLine } from '../../foundation/domain/one-line.ts';
+import { turnOf } from '../../foundation/domain/causes.ts';
+import { errorCatalogue, isErrorCode } from '../../foundation/domain/errors.ts';
+import { describeGroup, type GroupType, isGroup } from './group-text.ts';
 import { exportLink } from './page-links.ts';
 
 /** The body of a webhook in the format `json`. */
@@ -12,8 +15,20 @@ export function jsonBody(notification: Notification): string {
     timestamp: notification.happenedAt,
     organization_id: notification.organizationId,
     project_id: notification.projectId,
-    data: notification.facts,
+    data: withFault(notification.facts),
   });
+}
+
+/** Every event says whose fault it is, and whose turn; null if it is about no error. */
+function withFault(facts: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { error, reason, cause }: Facts = facts;
+  const code = error?.code ?? cause?.code ?? /^[a-z_.]+(?=:)/.exec(reason ?? '')?.[0] ?? '';
+  const known = isErrorCode(code);
+  return {
+    fault: known ? errorCatalogue[code].fault : null,
+    turn: known ? turnOf(code) : null,
+    ...facts,
+  };
 }
 
 /**
@@ -97,7 +112,8 @@ const maxDetail = 2_000;
 interface Facts {
   readonly export?: { readonly id: string; readonly name: string };
   readonly run?: { readonly data_interval_start: Timestamp; readonly data_interval_end: Timestamp };
-  readonly error?: { readonly detail: string | null };
+  readonly error?: { readonly code?: string | null; readonly detail: string | null };
+  readonly cause?: { readonly code: string | null };
   readonly reason?: string;
   readonly failing_since?: Timestamp;
   readonly missing_intervals?: number;
@@ -118,6 +134,7 @@ function describe(notification: Notification, publicUrl: string | null): Descrip
   const facts: Facts = notification.facts;
   const name = facts.export ? `"${oneLine(facts.export.name)}"` : '';
   const where = facts.export ? placeOf(facts.export.id, notification.projectId, publicUrl) : [];
+  if (isGroup(notification.type)) return describeGroup(notification, publicUrl);
   const [title, lines] = words(notification.type, facts, name);
   return { title, lines: [...lines, ...where] };
 }
@@ -129,7 +146,7 @@ function placeOf(id: string, projectId: number | null, publicUrl: string | null)
 }
 
 function words(
-  type: Exclude<Notification['type'], 'digest'>,
+  type: Exclude<Notification['type'], 'digest' | GroupType>,
   facts: Facts,
   name: string,
 ): readonly [string, readonly string[]] {

@@ -8,6 +8,7 @@ import { countBounds, type Timeline } from './timeline.ts';
 const precedence: readonly CoverageState[] = [
   'retrying',
   'running',
+  'healing',
   'failed',
   'cancelled',
   'missing',

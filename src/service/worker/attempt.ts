@@ -14,6 +14,8 @@ import type { RunStatements } from '../../state/store/run-statements.ts';
 import { isDatabaseUnavailable } from '../../state/store/unavailable.ts';
 import { releaseUploads } from '../../state/store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
+import { endCauses } from '../use-cases/healing/end-causes.ts';
+import { causesAt, type RunPlaces, refuseKnownOutage } from '../use-cases/healing/known-outage.ts';
 import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
 import {
   endDeleted,
@@ -61,6 +63,8 @@ export class Attempt {
   readonly #admitted: Admitted | null;
   readonly #log: RunLog;
   readonly #open: OpenPorts;
+  /** Undefined: not looked at yet. Null: the secrets cannot be decrypted, or the model is gone. */
+  #places: RunPlaces | null | undefined;
 
   /**
    * @param signal aborted with the reason when the lease is lost
@@ -85,6 +89,7 @@ export class Attempt {
     const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
     try {
       this.#begin();
+      if (run.causes.length > 0) this.#refuseKnownOutage();
       const destination = this.#openDestination();
       try {
         const job = await this.#prepare(destination);
@@ -93,6 +98,7 @@ export class Attempt {
         );
         const completion = await this.#record(exported);
         if (!completion) return { ...nothing, end: 'lost' };
+        if (run.causes.length > 0) await this.#endCauses();
         await failpoint('before_removal');
         if (completion.leavesFiles) await this.#clean(job, destination, exported);
         const { rows, bytes, rejectedRows } = exported.result;
@@ -126,8 +132,35 @@ export class Attempt {
     );
   }
 
+  #findPlaces(): RunPlaces | null {
+    if (this.#places !== undefined) return this.#places;
+    try {
+      this.#places = this.#options.connectors.placesOf(this.#run);
+    } catch {
+      // The attempt will say it in its own words.
+      this.#places = null;
+    }
+    return this.#places;
+  }
+
+  #refuseKnownOutage(): void {
+    const places = this.#findPlaces();
+    if (places) refuseKnownOutage(this.#run, places);
+  }
+
+  /** All places of the run work. If this fails, the next success or probe does it. */
+  async #endCauses(): Promise<void> {
+    const places = this.#findPlaces();
+    const over = places ? causesAt(this.#run, places) : [];
+    if (over.length === 0) return;
+    const ids = over.map(({ id }) => id);
+    await endCauses(this.#options.context.db, ids).catch((caught) => this.#report(caught));
+  }
+
   #openDestination(): Destination {
-    const opened = this.#options.connectors.openDestination(this.#run, this.#run.storeTraits);
+    const run = this.#run;
+    const isTried = run.probes !== null;
+    const opened = this.#options.connectors.openDestination(run, run.storeTraits, isTried);
     return this.#admitted?.ticket.destination(opened) ?? opened;
   }
 
@@ -213,7 +246,12 @@ export class Attempt {
       const note = () => recordStepError(context.db, run.teamId, step, detail);
       await retryUntilRecorded(note, this.#signal);
     }
-    await retryUntilRecorded(() => recordFault(context, run, error, Math.random()), this.#signal);
+    const seen = {
+      places: this.#findPlaces(),
+      sourceWorked: (this.#admitted?.settlement ?? null) !== null,
+    };
+    const record = () => recordFault(context, run, error, Math.random(), seen);
+    await retryUntilRecorded(record, this.#signal);
     return 'failed';
   }
 }

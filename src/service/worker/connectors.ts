@@ -9,6 +9,7 @@ import type { FormatSettings } from '../../foundation/domain/format-settings.ts'
 import type { Encoding } from '../../rows/pipeline/interval-job.ts';
 import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
 import type { Source } from '../../rows/sources/source.ts';
+import type { RunPlaces } from '../use-cases/healing/known-outage.ts';
 import type { DescribedPlace } from '../use-cases/tenants/advance-offboarding.ts';
 import type { UriOf } from './table-of.ts';
 
@@ -20,11 +21,22 @@ export interface ExportDestination extends DestinationOwner {
 
 /** The connectors, joined by the composition root. */
 export interface Connectors {
-  /** Decrypts the secrets and opens the destination. @param traits what an earlier probe found */
-  openDestination(stored: ExportDestination, traits?: StoreTraits | null): Destination;
+  /**
+   * Decrypts the secrets and opens the destination.
+   *
+   * @param traits what an earlier probe found
+   * @param isTried whether it is known to fail: then a request that fails is not repeated
+   */
+  openDestination(
+    stored: ExportDestination,
+    traits?: StoreTraits | null,
+    isTried?: boolean,
+  ): Destination;
   readonly uriOf: UriOf;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
+  /** The source and the destination of a run, to compare with those of others. @throws SluiceError if its secrets cannot be decrypted */
+  placesOf(stored: ExportDestination & { readonly model: string }): RunPlaces;
   encodingOf(
     files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,
   ): Encoding;

@@ -12,6 +12,8 @@ import { expectLarge, removeEndedEntries } from '../../state/store/outbox.ts';
 import { findRunNeeds, type RunNeeds } from '../../state/store/run-needs.ts';
 import { isDatabaseUnavailable } from '../../state/store/unavailable.ts';
 import { sweepWorkers } from '../../state/store/workers.ts';
+import { checkDeadlines } from '../use-cases/deadlines/check-deadlines.ts';
+import { heal } from '../use-cases/healing/heal.ts';
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
@@ -46,7 +48,7 @@ export interface WorkerReports {
   attemptEnded(report: AttemptReport, seconds: number): void;
   /** A small run threw: its job has ended before. */
   runFailed(error: unknown): void;
-  runsMade(by: 'tick' | 'backfill', runs: number): void;
+  runsMade(by: 'tick' | 'backfill' | 'healing', runs: number): void;
   scheduleFailed(error: unknown, exportId: string): void;
   sampleFailed(error: unknown): void;
   offboarded(offboardingId: string): void;
@@ -164,6 +166,8 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       const ended = await removeEndedEntries(context.db);
       if (ended > 0) reports.runFailed(new Error(`the outbox held ${ended} runs that had ended`));
       await sweepWorkers(context.db);
+      await checkDeadlines(context);
+      reports.runsMade('healing', await heal(context));
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
       await dispatch();
       await collect();
@@ -201,7 +205,10 @@ async function admitAndExecute(
     await expectLarge(db, runId);
     return null;
   }
-  const readiness = await parking.settle(runId, needs);
+  // The attempt of a run whose source is known not to work makes no request either.
+  const readiness = isKnownDead(executor, needs)
+    ? { settlement: null }
+    : await parking.settle(runId, needs);
   if (readiness === 'parked') return null;
   const ticket = await admission.enter({ ...needs, small, isAlone });
   if (!ticket) return null;
@@ -212,5 +219,17 @@ async function admitAndExecute(
     return report;
   } finally {
     ticket.leave();
+  }
+}
+
+function isKnownDead(
+  { connectors }: ExecutorOptions,
+  { deadSources, isProbe, model }: RunNeeds,
+): boolean {
+  if (deadSources.length === 0 || isProbe) return false;
+  try {
+    return deadSources.includes(connectors.sourceOf(model).place ?? model);
+  } catch {
+    return false;
   }
 }

@@ -8,6 +8,7 @@ import {
   traitsValidDays,
 } from '../../foundation/domain/store-traits.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
+import { causesOf, type KnownCause } from './causes.ts';
 import { pinnedChainOf } from './chains.ts';
 import type { Sql, Transactor } from './database.ts';
 import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
@@ -41,6 +42,12 @@ export interface ClaimedRun extends Lease {
   readonly fileGeneration: number;
   /** What an earlier attempt was about to commit; null if no attempt got that far. */
   readonly commitIntent: unknown;
+  /** Whether it was made to heal its interval. */
+  readonly heals: boolean;
+  /** The cause that this attempt probes; null: it probes none. */
+  readonly probes: string | null;
+  /** What is known to fail at places of its organization, at sources, or in its export. */
+  readonly causes: readonly KnownCause[];
   /** Whether its export was deleted while an attempt committed: the run ends without another commit. */
   readonly isDeleted: boolean;
   readonly destination: BatchExport['destination'];
@@ -137,6 +144,7 @@ const begunManifests = `array(select distinct d.digest from runs r, jsonb_array_
 /** What an attempt needs to know, of its export and its project. No other commit of the interval can begin under its lease. */
 const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
+       c.heals, c.probes, ${causesOf('c.export_id')} as causes,
        c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
        e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
        e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery",

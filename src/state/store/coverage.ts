@@ -2,6 +2,7 @@ import type { ExportHealth } from '../../foundation/domain/batch-export.ts';
 import {
   type CoverageRange,
   type CoverageState,
+  type Healing,
   type LateRowsWait,
   type MissingIntervals,
   maxMissingCounted,
@@ -11,6 +12,7 @@ import { toTimestamp } from '../../foundation/domain/time.ts';
 import { type Backfill, backfillColumns } from './backfills.ts';
 import type { Sql } from './database.ts';
 import { healthOf } from './export-states.ts';
+import { healingColumn } from './healing.ts';
 import { lateRowsWait } from './look-backs.ts';
 import { prepared } from './prepared.ts';
 import { live } from './run-moves.ts';
@@ -36,7 +38,10 @@ const exceptions = `
   select case when r.error_code is not null or r.crashes > 0 then 'retrying' else 'running' end as state, ${bounds}
     from runs r where r.status in ${live} and ${inRange('r')} and not ${has('receipts', 'r')}
   union all
-  select case last.status when 'Cancelled' then 'cancelled' else case when last.status is null then 'missing' else 'failed' end end, ${bounds}
+  select case
+         when last.status = 'Cancelled' then 'cancelled'
+         when coalesce(last.status, 'FailedRetryable') = 'FailedRetryable' and ${has('healing_intervals', 'h')} then 'healing'
+         when last.status is null then 'missing' else 'failed' end, ${bounds}
     from holes h left join lateral (
       select r.status from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
          and r.data_interval_end = h.data_interval_end order by r.generation desc limit 1) as last on true
@@ -185,6 +190,8 @@ export interface Holes {
   /** Start of the oldest exported interval that may still receive rows; null if there is none. */
   readonly unsettledFrom: Instant | null;
   readonly health: ExportHealth;
+  /** Null: nothing heals. */
+  readonly healing: Healing | null;
 }
 
 /** A row of `holesColumns`. */
@@ -195,10 +202,11 @@ export interface HolesRow {
   readonly holesSince: Instant | null;
   readonly unsettledFrom: Instant | null;
   readonly health: ExportHealth;
+  readonly healing: Healing | null;
 }
 
 export const holesColumns = `e.id as "exportId", e.team_id as "teamId", h.count as holes, ${healthOf('h.count > 0')} as health,
-  ${instantOf('h.since')} as "holesSince", ${instantOf('u.start')} as "unsettledFrom"`;
+  ${healingColumn} as healing, ${instantOf('h.since')} as "holesSince", ${instantOf('u.start')} as "unsettledFrom"`;
 
 /** Their cost depends on the number of holes, not of intervals. */
 export const holesFrom = `batch_exports e
@@ -211,10 +219,17 @@ export const holesFrom = `batch_exports e
         where c.export_id = e.id and not c.settled and not ${has('accepted_intervals', 'c')}
         order by c.data_interval_start limit 1) as u on true`;
 
-export const toHoles = ({ holes, holesSince, unsettledFrom, health }: HolesRow): Holes => ({
+export const toHoles = ({
+  holes,
+  holesSince,
+  unsettledFrom,
+  health,
+  healing,
+}: HolesRow): Holes => ({
   missing: { count: holes, since: holesSince },
   unsettledFrom,
   health,
+  healing,
 });
 
 const holesOfOne = prepared(

@@ -1,3 +1,4 @@
+import type { Turn } from '../../foundation/domain/causes.ts';
 import type { Sql } from './database.ts';
 
 /** How many exports are in a state that somebody must look at, and what waits to be notified. */
@@ -15,13 +16,28 @@ export interface ExportHealth {
   readonly waitingNotifications: number;
   /** Since the notification was due that is due for longest and that no worker attempts. */
   readonly oldestDueNotificationSeconds: number;
+  /** Intervals that have missed their deadline and have not arrived, by whose turn it is. */
+  readonly overdue: Readonly<Record<Turn, number>>;
+  /** Intervals that will probably miss their deadline. */
+  readonly atRisk: number;
+  /** Intervals that heal, and causes that hold some up. */
+  readonly healing: number;
+  readonly openCauses: number;
   /** Enabled targets whose newest attempt failed. */
   readonly failingTargets: number;
 }
 
 export async function readExportHealth(sql: Sql): Promise<ExportHealth> {
   const [row] = await sql.query<ExportHealth>(
-    `select e.*, n.*, (select count(*)::int from notification_targets where enabled and failing_since is not null) as "failingTargets"
+    `select e.*, n.*,
+            (select jsonb_build_object('ours', count(*) filter (where turn = 'ours'), 'source', count(*) filter (where turn = 'source'),
+                      'customer', count(*) filter (where turn = 'customer')) from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
+              where l.delivered_at is null and l.missed_at is not null) as overdue,
+            (select count(*)::int from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
+              where l.delivered_at is null and l.missed_at is null) as "atRisk",
+            (select count(*)::int from healing_intervals) as healing,
+            (select count(*)::int from causes where opened_at is not null) as "openCauses",
+            (select count(*)::int from notification_targets where enabled and failing_since is not null) as "failingTargets"
        from (select count(*) filter (where failing_since is not null)::int as failing,
                     count(*) filter (where exhausted_since is not null)::int as exhausted,
                     count(*) filter (where late_since is not null)::int as late,

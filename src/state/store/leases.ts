@@ -1,6 +1,6 @@
 import type { Sql } from './database.ts';
 import type { Lease } from './lease.ts';
-import { enqueueRuns } from './outbox.ts';
+import { enqueueRuns, laneOf } from './outbox.ts';
 import { prepared } from './prepared.ts';
 import { running } from './run-moves.ts';
 
@@ -91,7 +91,7 @@ export async function raiseGeneration(
 export async function sweepExpiredLeases(sql: Sql): Promise<number> {
   const rows = await sql.query(
     `with lost as (
-       select id, team_id, export_id, backfill_id, data_interval_start, purpose from runs
+       select id, team_id, export_id, ${laneOf} as backfill_id, data_interval_start, purpose from runs
         where status = ${running} and lease_expires_at < now() for no key update skip locked
      )
      ${enqueueRuns('lost')}

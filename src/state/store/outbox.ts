@@ -5,8 +5,15 @@ import { live, running } from './run-moves.ts';
 import { instantOf } from './times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
 
-const queuedRunColumns = `team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
+const queuedRun = (
+  lane: string,
+) => `team_id as "projectId", export_id as "exportId", ${lane} as "backfillId",
   ${instantOf('data_interval_start')} as "intervalStart", small`;
+/** Of an entry. */
+const queuedRunColumns = queuedRun('backfill_id');
+
+/** SQL of the lane behind live runs that a run is in: its backfill, or what heals in its export. Null: it is a live run. */
+export const laneOf = `coalesce(backfill_id, case when heals then export_id end)`;
 
 /** The most that the neighbours of a run may have in their files, if it is expected to be small. */
 const smallBytes = 128 * 1024;
@@ -108,7 +115,7 @@ const dispatchState = prepared(`with recursive teams as (
        union all
        select 'queued', run_id, ${queuedRunColumns} from outbox where dispatched_at is not null and ${ofLive('outbox')}
        union all
-       select 'running', id, ${queuedRunColumns} from runs where status = ${running} and lease_expires_at > now()
+       select 'running', id, ${queuedRun(laneOf)} from runs where status = ${running} and lease_expires_at > now()
      )
      select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*,
             (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther"

@@ -1,6 +1,7 @@
 import type { DestinationConfig } from '../../foundation/domain/file-settings.ts';
 import type { RunPurpose } from '../../foundation/domain/run.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
+import { deadSources } from './causes.ts';
 import { pinnedChainOf } from './chains.ts';
 import type { Sql } from './database.ts';
 import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
@@ -37,6 +38,9 @@ export interface RunNeeds {
   readonly crashes: number;
   /** Whether it waits for a place for small runs, and is still expected to be small. */
   readonly small: boolean;
+  /** Sources that are known not to work: only a probe asks them. */
+  readonly deadSources: readonly string[];
+  readonly isProbe: boolean;
   /** Whether no work is done in this database until an operator accepts its era. */
   readonly isHeld: boolean;
 }
@@ -52,6 +56,7 @@ export async function findRunNeeds(
             coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs",
             greatest(extract(epoch from now() - coalesce(b.created_at, r.created_at)) * 1000, 0)::float8 as "requestedForMs", (extract(epoch from now()) * 1000)::float8 as "databaseMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small and ${isSmall('r')}, false) as small,
             (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) step where step ? 'source') as "ownSteps",
+            ${deadSources} as "deadSources", r.probes is not null as "isProbe",
             r.crashes + (r.lease_holder is not null)::int as crashes
        from (select * from unnest($1::uuid[]) as a (id) ${anyNumber}) asked join runs r on r.id = asked.id join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
             left join outbox o on o.run_id = r.id left join backfills b on b.id = r.backfill_id

@@ -11,10 +11,10 @@ import {
   type TimeBound,
   toKeysetPage,
 } from './lists.ts';
-import { enqueueRuns } from './outbox.ts';
+import { enqueueRuns, laneOf } from './outbox.ts';
 import { anyNumber } from './prepared.ts';
 import { canMove, live, move, running } from './run-moves.ts';
-import { intervalOf } from './times.ts';
+import { intervalOf, isSameInterval } from './times.ts';
 
 export interface NewRun {
   readonly exportId: string;
@@ -260,10 +260,11 @@ async function handBack(
   const rows = await tx.query(
     `with handed_back as (
        update runs set ${move('handed_back')}, fence = fence + 1, lease_holder = null, lease_expires_at = null, committing_at = null,
+              probes = case when $6::boolean then null else probes end,
               faults = faults + $6::boolean::int,
               error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
         where id = $1 and fence = $2 and ${canMove('handed_back')}
-        returning id, team_id, export_id, backfill_id, data_interval_start, purpose
+        returning id, team_id, export_id, ${laneOf} as backfill_id, data_interval_start, purpose
      )
      ${enqueueRuns('handed_back', `now() + $3 * interval '1 ms'`)}
      on conflict (run_id) do update
@@ -301,9 +302,15 @@ export async function cancelRuns(
           and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
         order by id for no key update
      )
-     -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
-     update runs set ${move('cancelled')}, finished_at = now(), last_updated_at = now(), lease_holder = null
-       from locked where runs.id = locked.id returning runs.id`,
+     , cancelled as (
+       -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
+       update runs set ${move('cancelled')}, finished_at = now(), last_updated_at = now(), lease_holder = null
+         from locked where runs.id = locked.id returning runs.*
+     ), decided as (
+       -- A person has decided about these intervals.
+       delete from healing_intervals h using cancelled c where ${isSameInterval('h', 'c')}
+     )
+     select id from cancelled`,
     [scope.exportId, scope.runId ?? null, scope.backfillId ?? null],
   );
   return rows.map((row) => row.id);

@@ -85,6 +85,7 @@ describe('the coverage of an export', () => {
       high_water_mark: null,
       blocker: null,
       late_rows_wait: [],
+      healing: null,
       ranges: [
         range(0, 2, 'done'),
         range(2, 4, 'failed'),
@@ -149,6 +150,7 @@ describe('the coverage of an export', () => {
       high_water_mark: null,
       blocker: null,
       late_rows_wait: [],
+      healing: null,
       ranges: [],
     });
     const { body: shown } = await api.client.get(`${exports}/${id}`);

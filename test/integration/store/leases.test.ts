@@ -331,7 +331,7 @@ describe('handing back', () => {
       `select latest_error as text from runs where id = $1`,
       [runId],
     );
-    expect(ended?.text).toMatch(/Fix the cause, then retry the run\.$/);
+    expect(ended?.text).toMatch(/Sluice exports the interval by itself, within heal_for_hours\.$/);
     const [row] = await side.db.query(`select failure_streak from batch_exports where id = $1`, [
       exportId,
     ]);

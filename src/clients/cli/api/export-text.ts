@@ -62,6 +62,7 @@ export function detailLines(one: BatchExport, paint: Paint): readonly string[] {
         ? null
         : `${plural(missing.count, 'interval')} since ${shortTime(missing.since)}`,
     ],
+    ['healing', healingText(one)],
     ['next run', shortTime(one.next_run_at)],
     ['last success', shortTime(one.last_success_at)],
     ['destination', one.destination.type],
@@ -71,6 +72,13 @@ export function detailLines(one: BatchExport, paint: Paint): readonly string[] {
   ];
   const shown = fields.flatMap(([name, value]) => (value === null ? [] : [[name, value]]));
   return tableLines(['', ''], shown as (Cell | string)[][], paint).slice(1);
+}
+
+/** `3 intervals, next probe 2024-03-01 00:05`; null: nothing heals. */
+function healingText({ healing }: BatchExport): string | null {
+  if (healing === null) return null;
+  const { intervals, next_probe_at: probe } = healing;
+  return `${plural(intervals, 'interval')}, ${probe === null ? 'starting' : `next probe ${shortTime(probe)}`}`;
 }
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value));

@@ -18,6 +18,11 @@ export interface Draft extends ConfigDraft {
   readonly backfill: boolean;
   /** Minutes; empty: none. */
   readonly freshnessMinutes: string;
+  /** Minutes after the end of an interval; empty: none. */
+  readonly deadlineMinutes: string;
+  /** HH:MM, for days and weeks; empty: none. */
+  readonly deadlineAt: string;
+  readonly healForHours: string;
   readonly model: string;
   readonly dslQuery: string;
   /** `yes`, `no`; empty: not decided yet. */
@@ -48,6 +53,9 @@ export function draftOf(
     endAt: local(batchExport?.end_at),
     backfill: false,
     freshnessMinutes: String(batchExport?.freshness_minutes ?? ''),
+    deadlineMinutes: String(batchExport?.deadline_minutes ?? ''),
+    deadlineAt: batchExport?.deadline_at ?? '',
+    healForHours: String(batchExport?.heal_for_hours ?? 168),
     model: batchExport?.model ?? here?.models[0]?.name ?? description.models[0] ?? 'events',
     dslQuery: batchExport?.dsl_query ?? '',
     transformations: batchExport === null ? '' : batchExport.transformations ? 'yes' : 'no',
@@ -119,6 +127,9 @@ export function bodyOf(
     start_at: bound(draft.startAt, batchExport?.start_at),
     end_at: bound(draft.endAt, batchExport?.end_at),
     freshness_minutes: draft.freshnessMinutes === '' ? null : Number(draft.freshnessMinutes),
+    deadline_minutes: draft.deadlineMinutes === '' ? null : Number(draft.deadlineMinutes),
+    deadline_at: asked.hour && draft.deadlineAt !== '' ? draft.deadlineAt : null,
+    ...(draft.healForHours !== '' && { heal_for_hours: Number(draft.healForHours) }),
     dsl_query: draft.dslQuery.trim() === '' ? null : draft.dslQuery,
     // A person who changes the query sees the conditions of the filters in it: the text alone decides.
     ...(isQueryChanged(draft, batchExport) && { filters: null }),

@@ -18,6 +18,9 @@ const afterConfig = {
   start_at: 'Start',
   end_at: 'End',
   freshness_minutes: 'Maximum age of the data in minutes',
+  deadline_minutes: 'Due minutes after the end of an interval',
+  deadline_at: 'Due at',
+  heal_for_hours: 'Hours to try again by itself',
   backfill: 'Backfill from the start',
 };
 

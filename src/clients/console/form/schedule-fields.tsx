@@ -92,6 +92,35 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
           input={{ type: 'number', min: 1 }}
           help={freshnessHelp(draft.interval)}
         />
+        <TextField
+          attr="deadline_minutes"
+          label={labels.deadline_minutes}
+          value={draft.deadlineMinutes}
+          error={errors.get('deadline_minutes')}
+          onChange={(deadlineMinutes) => onChange({ deadlineMinutes })}
+          input={{ type: 'number', min: 1, max: 43_200 }}
+          help="The deadline of each interval. Leave empty for none."
+        />
+        {asked.hour && (
+          <TextField
+            attr="deadline_at"
+            label={labels.deadline_at}
+            value={draft.deadlineAt}
+            error={errors.get('deadline_at')}
+            onChange={(deadlineAt) => onChange({ deadlineAt })}
+            input={{ type: 'time' }}
+            help="The deadline as a time of day in the time zone, instead of minutes."
+          />
+        )}
+        <TextField
+          attr="heal_for_hours"
+          label={labels.heal_for_hours}
+          value={draft.healForHours}
+          error={errors.get('heal_for_hours')}
+          onChange={(healForHours) => onChange({ healForHours })}
+          input={{ type: 'number', min: 0, max: 720 }}
+          help="After all attempts failed, Sluice exports the interval once the cause is over. 0 turns that off."
+        />
       </div>
       {!batchExport && draft.startAt !== '' && (
         <label className="choice">

@@ -61,6 +61,7 @@ export function Lag({ batchExport }: Props) {
           {describeMissing(batchExport)} since <TimeText at={missing.since} />
         </small>
       )}
+      <Healing batchExport={batchExport} />
       {unsettled !== null && (
         <small className="warn-text">
           {' '}
@@ -70,6 +71,30 @@ export function Lag({ batchExport }: Props) {
     </span>
   );
 }
+
+/** That Sluice tries again by itself, and when. */
+function Healing({ batchExport: { healing, paused, paused_reason: reason } }: Props) {
+  if (healing === null) return null;
+  const { intervals, next_probe_at: probe, turn } = healing;
+  if (paused && reason === null) {
+    return <small className="warn-text"> healing waits until the export is unpaused</small>;
+  }
+  return (
+    <small className="warn-text">
+      {' '}
+      healing {plural(intervals, 'interval')}
+      {probe === null ? ' now' : ', next probe '}
+      {probe !== null && <TimeText at={probe} as="relative" />}
+      {turn !== null && ` (${turnNames[turn]})`}
+    </small>
+  );
+}
+
+const turnNames = {
+  ours: 'the operator of Sluice can end this',
+  source: 'the owner of the source can end this',
+  customer: 'the owner of the destination can end this',
+} as const;
 
 /** A backfill moves no high-water mark before the first scheduled interval. */
 function NoMark({ batchExport: { last_success_at: success } }: Props) {

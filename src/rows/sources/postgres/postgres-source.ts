@@ -22,6 +22,8 @@ import { openSnapshot } from './snapshot.ts';
 import { tryRow } from './try-row.ts';
 
 export interface PostgresSourceOptions {
+  /** As `Source.place`. */
+  readonly place?: string;
   readonly connectionString: string;
   /** The settings that the two addresses are from, for errors. */
   readonly addressName?: string | undefined;
@@ -175,6 +177,7 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
   const describe: Source['describe'] = (request, signal) =>
     describeRequest(options, options.plan, request, signal);
   return {
+    ...(given.place !== undefined && { place: given.place }),
     settle: (interval, signal, waitedMs = 0, databaseMs = Number.NEGATIVE_INFINITY, onWait) => {
       // Not 0 unless it was: then what is pending would not be remembered as late.
       const timeoutMs = Math.max(times.timeoutMs - waitedMs, Math.min(1, times.timeoutMs));

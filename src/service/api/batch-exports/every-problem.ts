@@ -5,7 +5,7 @@ import { refusalOf } from '../hooks/errors.ts';
 type Json = Readonly<Record<string, unknown>>;
 
 /** Fields whose rules need the interval. */
-const followInterval = ['offset_day', 'offset_hour', 'freshness_minutes'];
+const followInterval = ['offset_day', 'offset_hour', 'freshness_minutes', 'deadline_at'];
 
 /**
  * What is wrong with a body that its schema refuses, with all that the rules find in the rest of it: a form or

@@ -1,6 +1,8 @@
 import { type Static, type TObject, Type } from 'typebox';
 import type { DestinationDefinition } from '../../../rows/destinations/destination.ts';
 import { intervals } from '../../../foundation/domain/cadence.ts';
+import { maxHealForHours } from '../../../foundation/domain/batch-export.ts';
+import { type Turn, turns } from '../../../foundation/domain/causes.ts';
 import { PropertyFilter } from './filter-schema.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
@@ -8,6 +10,16 @@ import { Health } from './search.ts';
 
 const freshness =
   'Maximum age of the data in minutes, measured from high_water_mark. It must be more than one interval. Null: no objective.';
+
+const healing =
+  'Hours for which Sluice tries again by itself to export an interval whose run ended without success. 0: it does not. Default 168.';
+
+const deadlines = {
+  minutes:
+    'An interval is due at the destination this many minutes after its end. Null: no deadline.',
+  at: 'For day and week: an interval is due at this local time, HH:MM in timezone, the first one after its end. Instead of deadline_minutes.',
+  warn: 'An interval counts as at risk this many minutes before its deadline. Null: only if the last runs and what waits before it say that it will miss it.',
+} as const;
 
 type Config = Record<string, unknown>;
 
@@ -24,6 +36,36 @@ export const Missing = Type.Object(
     description:
       'Requested intervals without data: failed, cancelled or missing in coverage, and not accepted.',
   },
+);
+
+export const NullableTurn = Type.Unsafe<Turn | null>({
+  type: ['string', 'null'],
+  enum: [...turns, null],
+  description:
+    'Who can end it. ours: the operator of Sluice. source: the owner of the source database. customer: the owner of the export.',
+});
+
+export const Healing = Nullable(
+  Type.Object(
+    {
+      intervals: Type.Integer({ description: 'At most 1000 are counted.' }),
+      since: { ...Time, description: 'When the run of the oldest ended without success.' },
+      until: { ...Time, description: 'Sluice tries until then: heal_for_hours after since.' },
+      code: Nullable(
+        Type.String({ description: 'The error; null if nothing is known to hold them up now.' }),
+      ),
+      turn: NullableTurn,
+      next_probe_at: Nullable({
+        ...Time,
+        description:
+          'The next attempt at the cause. Null: the intervals run as soon as there is room.',
+      }),
+    },
+    {
+      description:
+        'Intervals without data that Sluice exports by itself once the cause is over; null if there is none.',
+    },
+  ),
 );
 
 export const BatchExport = named(
@@ -51,6 +93,10 @@ export const BatchExport = named(
       last_paused_at: Nullable(Time),
       start_at: Nullable(Time),
       end_at: Nullable(Time),
+      heal_for_hours: Type.Integer({ description: healing }),
+      deadline_minutes: Nullable(Type.Integer({ description: deadlines.minutes })),
+      deadline_at: Nullable(Type.String({ description: deadlines.at })),
+      warn_minutes: Nullable(Type.Integer({ description: deadlines.warn })),
       freshness_minutes: Nullable(Type.Integer({ description: freshness })),
       late_since: Nullable({
         ...Time,
@@ -81,6 +127,7 @@ export const BatchExport = named(
           'Start of the oldest exported interval that may still receive rows; null if there is none.',
       }),
       missing: Missing,
+      healing: Healing,
       health: Health,
       health_reason: Nullable(
         Type.String({
@@ -127,6 +174,10 @@ export const BatchExport = named(
           last_paused_at: null,
           start_at: null,
           end_at: null,
+          heal_for_hours: 168,
+          deadline_minutes: 60,
+          deadline_at: null,
+          warn_minutes: null,
           freshness_minutes: 90,
           late_since: null,
           latest_runs: [],
@@ -143,6 +194,7 @@ export const BatchExport = named(
           high_water_mark: null,
           unsettled_from: null,
           missing: { count: 0, since: null },
+          healing: null,
           health: 'fine',
           health_reason: null,
           failure_streak: 0,
@@ -160,6 +212,20 @@ const optionalFields = {
   last_paused_at: Type.Optional(Nullable(Time)),
   start_at: Type.Optional(Nullable(Time)),
   end_at: Type.Optional(Nullable(Time)),
+  heal_for_hours: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: maxHealForHours, description: healing }),
+  ),
+  deadline_minutes: Type.Optional(
+    Nullable(Type.Integer({ minimum: 1, maximum: 43_200, description: deadlines.minutes })),
+  ),
+  deadline_at: Type.Optional(
+    Nullable(
+      Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: deadlines.at }),
+    ),
+  ),
+  warn_minutes: Type.Optional(
+    Nullable(Type.Integer({ minimum: 1, maximum: 43_200, description: deadlines.warn })),
+  ),
   freshness_minutes: Type.Optional(
     Nullable(Type.Integer({ minimum: 1, maximum: 525_600, description: freshness })),
   ),

@@ -3,6 +3,7 @@ import { type BatchExport, reasonOf } from '../../../foundation/domain/batch-exp
 import { toTimestamp, toTimestampOrNull } from '../../../foundation/domain/time.ts';
 import type { Holes } from '../../../state/store/coverage.ts';
 import { type ExportDetails, findExportDetails } from '../../../state/store/export-details.ts';
+import { turnOf } from '../../../foundation/domain/causes.ts';
 import type { Context } from '../../use-cases/context.ts';
 import type { CreatedExport } from '../../use-cases/exports/create-export.ts';
 import type { LeftOut } from '../../use-cases/exports/unpause-export.ts';
@@ -69,6 +70,10 @@ function view(
     last_paused_at: batchExport.lastPausedAt,
     start_at: batchExport.startAt,
     end_at: batchExport.endAt,
+    heal_for_hours: batchExport.healForHours,
+    deadline_minutes: batchExport.deadlineMinutes,
+    deadline_at: batchExport.deadlineAt,
+    warn_minutes: batchExport.warnMinutes,
     freshness_minutes: batchExport.freshnessMinutes,
     late_since: batchExport.lateSince,
     latest_runs: (details?.latestRuns ?? []).map((run) => runView(run, policy.retry)),
@@ -85,6 +90,7 @@ function view(
     high_water_mark: toTimestampOrNull(batchExport.highWaterMark),
     unsettled_from: toTimestampOrNull(holes?.unsettledFrom ?? null),
     missing: missingView(holes),
+    healing: healingView(holes),
     health,
     health_reason: reasonOf(batchExport, {
       health,
@@ -112,6 +118,14 @@ export function unpausePreviewView({
 export function missingView(holes: Holes | null | undefined): BatchExportView['missing'] {
   const { count, since } = holes?.missing ?? { count: 0, since: null };
   return { count, since: toTimestampOrNull(since) };
+}
+
+export function healingView(holes: Holes | null | undefined): BatchExportView['healing'] {
+  const healing = holes?.healing ?? null;
+  if (healing === null) return null;
+  const { intervals, since, until, code, nextProbeAt } = healing;
+  const turn = code && turnOf(code);
+  return { intervals, since, until, code, turn, next_probe_at: nextProbeAt };
 }
 
 /** Bytes of an export in an answer, about: the store has weighed its own row, its runs come with it. */

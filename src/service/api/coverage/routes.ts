@@ -35,7 +35,11 @@ export function coverageRoutes(api: Api, family: Family): void {
         to: to === undefined ? null : ceilInstant(timestampOf(to)),
         perDay: bucket === 'day',
       });
-      return coverageView(batchExport, coverage);
+      return coverageView(
+        batchExport,
+        coverage,
+        await findHoles(request.context.db, batchExport.id),
+      );
     },
   );
 

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { type CoverageState, coverageStates } from '../../../foundation/domain/coverage.ts';
 import { maxIntervals } from '../../use-cases/exports/read-coverage.ts';
-import { Missing } from '../batch-exports/schema.ts';
+import { Healing, Missing } from '../batch-exports/schema.ts';
 import { Nullable, named, Time } from '../schemas/shapes.ts';
 
 export const CoverageQuery = Type.Object({
@@ -22,7 +22,7 @@ export const CoverageQuery = Type.Object({
 
 const State = Type.Enum([...coverageStates], {
   description:
-    'done: exported. late_rows: exported, but rows may have come late, and Sluice cannot add them without a person, or cannot look for them; `late_rows_wait` says why. accepted: an operator accepted it as it is. unsettled: exported, but may still receive rows. running: a run or a backfill is in progress. retrying: the same, after a failed attempt. failed, cancelled: its last run failed or was cancelled. missing: it was due, and its run was deleted. paused: it was due during a pause. never_asked: neither the schedule nor a backfill requested it.',
+    'done: exported. late_rows: exported, but rows may have come late, and Sluice cannot add them without a person, or cannot look for them; `late_rows_wait` says why. accepted: an operator accepted it as it is. unsettled: exported, but may still receive rows. running: a run or a backfill is in progress. retrying: the same, after a failed attempt. healing: all attempts failed, and Sluice tries again by itself; `healing` says when. failed, cancelled: its last run failed or was cancelled. missing: it was due, and its run was deleted. paused: it was due during a pause. never_asked: neither the schedule nor a backfill requested it.',
 });
 
 const CoverageRange = Type.Object({
@@ -53,6 +53,7 @@ export const Coverage = named(
             'The interval that stops the high-water mark; null if the mark is at the last complete bound.',
         }),
       ),
+      healing: Healing,
       late_rows_wait: Type.Array(
         Type.Object({
           start: Time,
@@ -86,6 +87,7 @@ export const Coverage = named(
             state: 'failed',
             intervals: 1,
           },
+          healing: null,
           late_rows_wait: [],
           ranges: [
             {

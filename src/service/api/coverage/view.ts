@@ -2,17 +2,21 @@ import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import type { CoverageState } from '../../../foundation/domain/coverage.ts';
 import { toTimestamp, toTimestampOrNull } from '../../../foundation/domain/time.ts';
 import type { CountedRange, Coverage as Found } from '../../use-cases/exports/read-coverage.ts';
+import type { Holes } from '../../../state/store/coverage.ts';
+import { healingView } from '../batch-exports/view.ts';
 import type { Coverage } from './schema.ts';
 
 export function coverageView(
   { highWaterMark }: BatchExport,
   { range, ranges, days, blocker, lateRowsWaits }: Found,
+  holes: Holes | null,
 ): Coverage {
   return {
     from: range && toTimestamp(range.start),
     to: range && toTimestamp(range.end),
     high_water_mark: toTimestampOrNull(highWaterMark),
     blocker: blocker && rangeView(blocker),
+    healing: healingView(holes),
     late_rows_wait: lateRowsWaits.map(({ start, end, why }) => ({
       start: toTimestamp(start),
       end: toTimestamp(end),

@@ -20,6 +20,7 @@ import { ProjectOverview } from '../projects/routes.ts';
 import { RunFile } from '../runs/files.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { ErrorBody } from '../schemas/error.ts';
+import { DeliveryRecord } from '../delivery/schema.ts';
 import { Throughput } from '../throughput/routes.ts';
 import { LabResult } from '../transformations/lab.ts';
 import { Plugin, RearrangedConfigs, TransformationConfig } from '../transformations/schema.ts';
@@ -45,6 +46,7 @@ const components = [
   BackfillPreview,
   Coverage,
   AcceptedCoverage,
+  DeliveryRecord,
   Throughput,
   SchedulePreview,
   DestinationTest,

@@ -2,6 +2,7 @@ import { type Static, type TObject, type TProperties, Type } from 'typebox';
 import type { DestinationDefinition } from '../../../rows/destinations/destination.ts';
 import { readFileSettings } from '../../../foundation/domain/file-settings.ts';
 import { Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import { notePassedTest } from '../../use-cases/healing/note-passed-test.ts';
 import {
   readChangedDestination,
   readNewDestination,
@@ -117,7 +118,10 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       const openConfig = () => changed ?? openDestinationConfig(context.secrets, id, stored);
       const tested = { type: stored.type, teamId, openConfig };
       const interval = sampleIntervalOf(timesOf(request.body), batchExport.cadence);
-      return lookAtDestination(deps, request, reply, { model: name, interval }, tested);
+      const test = await lookAtDestination(deps, request, reply, { model: name, interval }, tested);
+      // Of the export as it is stored.
+      if (test.passed && change === undefined) await notePassedTest(context, id);
+      return test;
     },
   );
 

@@ -32,12 +32,15 @@ interface QuerySchema {
   readonly properties?: Readonly<Record<string, { readonly type?: string }>>;
 }
 
-/** Converts the texts of a query string to the types of its schema: whole numbers and lists. */
+/** Converts the texts of a query string to the types of its schema: numbers and lists. */
 export function typedQuery(schema: QuerySchema, query: Record<string, unknown>): object {
   const typed: Record<string, unknown> = { ...query };
   for (const [name, { type }] of Object.entries(schema.properties ?? {})) {
     const value = typed[name];
     if (type === 'integer' && typeof value === 'string' && /^-?\d+$/.test(value)) {
+      typed[name] = Number(value);
+    }
+    if (type === 'number' && typeof value === 'string' && /^-?\d+(\.\d+)?$/.test(value)) {
       typed[name] = Number(value);
     }
     if (type === 'array' && typeof value === 'string') typed[name] = [value];

@@ -36,6 +36,7 @@ const maxIntervals = 10_000;
 const acceptable: ReadonlySet<CoverageState> = new Set([
   'late_rows',
   'unsettled',
+  'healing',
   'failed',
   'cancelled',
   'missing',

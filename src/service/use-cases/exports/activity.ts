@@ -17,6 +17,10 @@ type Described = Pick<
   | 'lastPausedAt'
   | 'startAt'
   | 'endAt'
+  | 'healForHours'
+  | 'deadlineMinutes'
+  | 'deadlineAt'
+  | 'warnMinutes'
   | 'freshnessMinutes'
 >;
 
@@ -34,6 +38,10 @@ const fields: readonly (readonly [string, (batchExport: Described) => unknown])[
   ['last_paused_at', (e) => e.lastPausedAt],
   ['start_at', (e) => e.startAt],
   ['end_at', (e) => e.endAt],
+  ['heal_for_hours', (e) => e.healForHours],
+  ['deadline_minutes', (e) => e.deadlineMinutes],
+  ['deadline_at', (e) => e.deadlineAt],
+  ['warn_minutes', (e) => e.warnMinutes],
   ['freshness_minutes', (e) => e.freshnessMinutes],
 ];
 

@@ -16,6 +16,7 @@ import type { Actor, Context } from '../context.ts';
 import { changesBetween, exportActivity } from './activity.ts';
 import { sealDestination } from './destination.ts';
 import { changeFilters } from './filters.ts';
+import { checkDeadline } from './deadline.ts';
 import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
 import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
 
@@ -34,6 +35,10 @@ export interface CreateExportInput {
   readonly lastPausedAt: Timestamp | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
+  readonly healForHours: number;
+  readonly deadlineMinutes: number | null;
+  readonly deadlineAt: string | null;
+  readonly warnMinutes: number | null;
   readonly freshnessMinutes: number | null;
   /** Whether to also export from startAt to now. */
   readonly backfill: boolean;
@@ -70,6 +75,7 @@ export function examineNewExport(
     ...(parsed.ok
       ? checkFreshnessMinutes(input.freshnessMinutes, parsed.cadence)
       : parsed.problems),
+    ...checkDeadline(input, parsed.ok ? parsed.cadence : null),
     ...checkWindow(input.startAt, input.endAt),
     ...filtered.problems,
     ...(query?.ok === false ? query.problems : []),

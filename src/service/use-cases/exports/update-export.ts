@@ -14,10 +14,12 @@ import {
   retireDestination,
   returnToPlace,
 } from '../../../state/store/former-destinations.ts';
+import { releaseExport } from '../../../state/store/healing.ts';
 import type { Actor, Context } from '../context.ts';
 import { changeExport } from './activity.ts';
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
 import { changeFilters } from './filters.ts';
+import { changeDeadline, checkDeadline } from './deadline.ts';
 import { checkCsvArrays, checkEventFilters, checkTableStays, type ExportRules } from './rules.ts';
 import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
 
@@ -39,6 +41,10 @@ export interface UpdateExportInput {
   readonly lastPausedAt?: Timestamp | null | undefined;
   readonly startAt?: Timestamp | null | undefined;
   readonly endAt?: Timestamp | null | undefined;
+  readonly healForHours?: number | undefined;
+  readonly deadlineMinutes?: number | null | undefined;
+  readonly deadlineAt?: string | null | undefined;
+  readonly warnMinutes?: number | null | undefined;
   readonly freshnessMinutes?: number | null | undefined;
 }
 
@@ -56,15 +62,17 @@ export function examineChange(
   const query = changeQuery(rules, before, input);
   const freshnessMinutes =
     input.freshnessMinutes === undefined ? before.freshnessMinutes : input.freshnessMinutes;
+  const deadline = changeDeadline(before, input);
   const problems: Problem[] = [
     ...destination.problems,
     ...(parsed.ok ? checkFreshnessMinutes(freshnessMinutes, parsed.cadence) : parsed.problems),
     ...checkFixed('model', before.model, input.model),
+    ...checkDeadline(deadline, parsed.ok ? parsed.cadence : null),
     ...checkWindow(startAt, endAt),
     ...query.problems,
     ...checkCsvArrays(input.transformations ?? before.transformations, destination.value.config),
   ];
-  return { problems, parsed, startAt, endAt, destination, query, freshnessMinutes };
+  return { problems, parsed, startAt, endAt, destination, query, freshnessMinutes, deadline };
 }
 
 /** Changes an export. `paused` has the same effect as pauseExport and unpauseExport. */
@@ -84,6 +92,7 @@ export async function updateExport(
     if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 
     if (hasMoved(rules, before, destination.value)) await move(tx, rules, id, destination.value);
+    if (mayFix(input)) await releaseExport(tx, id);
     const paused = input.paused ?? before.paused;
     return changeExport(tx, actor, 'updated', before, {
       name: input.name ?? before.name,
@@ -98,11 +107,17 @@ export async function updateExport(
       pausedReason: paused === before.paused ? before.pausedReason : null,
       startAt,
       endAt,
+      ...examined.deadline,
+      healForHours: input.healForHours ?? before.healForHours,
       freshnessMinutes,
       schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
     });
   });
 }
+
+/** Whether a change can end what keeps intervals from their data: it concerns what errors name. */
+const mayFix = ({ destination, dslQuery, filters, transformations }: UpdateExportInput): boolean =>
+  [destination, dslQuery, filters, transformations].some((field) => field !== undefined);
 
 /** If the place changed, open uploads must be aborted at the former place. */
 function hasMoved(

@@ -1,5 +1,5 @@
 import { describeError, isErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
-import { decideAttempt, type FailureHistory } from '../../../foundation/domain/retry-policy.ts';
+import { decideAttempt, type FailureHistory, type RetryDecision } from '../../../foundation/domain/retry-policy.ts';
 import { pause } from '../../scheduling/schedule.ts';
 import type { ClaimedRun } from '../../../state/store/claims.ts';
 import type { Sql } from '../../../state/store/database.ts';
@@ -16,20 +16,26 @@ import {
 } from '../../../state/store/runs.ts';
 import { readNow, storeSchedules } from '../../../state/store/ticks.ts';
 import type { Context } from '../context.ts';
+import { endCausesIn } from '../healing/end-causes.ts';
+import { causesAt, KnownOutage, type RunPlaces } from '../healing/known-outage.ts';
+import { noteEndedRun, noteFailedAttempt } from '../healing/note-failure.ts';
 
 /**
  * Records that an attempt ended in an error: another attempt follows, or the run ends.
  *
  * @param random in [0, 1), for the jitter of the backoff
+ * @param seen what the attempt knows of its places
  */
 export async function recordFault(
   context: Context,
   run: ClaimedRun,
   error: SluiceError,
   random: number,
+  seen: SeenPlaces = { places: null, sourceWorked: false },
 ): Promise<void> {
   const { retry, secondOpinionMs } = context.policy;
   const shown = { code: error.code, text: describeError(error) };
+  const failure = { error, text: shown.text, places: seen.places };
   await context.db.transaction(async (tx) => {
     const history = await readHistory(tx, run, error);
     const policy = { ...retry, secondOpinionMs };
@@ -37,7 +43,8 @@ export async function recordFault(
     const isOurs = error.code === 'internal.database_unavailable';
     const decision = isOurs
       ? { outcome: 'retry' as const, delayMs: retry.baseMs * random }
-      : decideAttempt(error, run.faults + 1, history, policy, random);
+      : endIfHeldUp(run, error, decideAttempt(error, run.faults + 1, history, policy, random));
+    if (seen.sourceWorked && seen.places) await endSourceCauses(tx, run, seen.places);
     if (decision.outcome === 'doubted') {
       if (!(await handBackRun(tx, run, decision.delayMs, shown, false))) return;
       const seconds = Math.ceil(decision.delayMs / 1000);
@@ -50,18 +57,22 @@ export async function recordFault(
       const seconds = Math.ceil(decision.delayMs / 1000);
       const text = `Attempt ${run.attempt} failed. The next attempt starts in ${seconds} s. ${shown.text}`;
       await log(tx, run, 'WARNING', text);
+      if (!isOurs) await noteFailedAttempt(tx, run, failure);
       return;
     }
-    await lockExport(tx, run.exportId);
+    const batchExport = await lockExport(tx, run.exportId);
     const isFinal = decision.outcome === 'failed';
-    const text = isFinal ? shown.text : describeError(error, retriesExhausted);
+    const heals = run.purpose === 'whole' && (batchExport?.healForHours ?? 0) > 0;
+    const ending = heals ? retriesHeal : retriesExhausted;
+    const text = isFinal ? shown.text : describeError(error, ending);
     if (!(await failRun(tx, run, decision.outcome, { code: error.code, text }))) return;
     await log(tx, run, 'ERROR', text);
+    await noteEndedRun(tx, run, failure);
     if (isFinal && run.purpose === 'supplement') {
       await noteLateRowsWait(tx, run.exportId, run.interval, text);
     }
     // Nothing is missing that the schedule should have exported.
-    if (!isFinal || run.purpose !== 'whole') return;
+    if (!isFinal || run.purpose !== 'whole' || run.heals) return;
     // Another database may be writing to the bucket: no other interval should be tried.
     const pauseAfter = error.code === 'run.unknown_history' ? 1 : context.policy.pauseAfterFailures;
     await countFailure(tx, context, run, text, pauseAfter);
@@ -73,6 +84,34 @@ const plural = (streak: number) =>
 
 const retriesExhausted =
   'All attempts failed, so Sluice stopped retrying this run. Fix the cause, then retry the run.';
+
+const retriesHeal =
+  'All attempts failed. No action needed: once this works again, Sluice exports the interval by itself, within heal_for_hours.';
+
+/** What an attempt knows of its places. */
+export interface SeenPlaces {
+  /** Null: nothing. */
+  readonly places: RunPlaces | null;
+  /** Whether its source answered a moment ago. */
+  readonly sourceWorked: boolean;
+}
+
+/** A run that heals and meets what holds its interval up ends at once: the next probe makes another one. */
+function endIfHeldUp(run: ClaimedRun, error: SluiceError, decision: RetryDecision): RetryDecision {
+  if (!run.heals || (run.probes === null && !(error instanceof KnownOutage))) return decision;
+  return { outcome: error.spec.retryable ? 'exhausted' : 'failed' };
+}
+
+/** The source works: what waits for it need not wait for the place that failed. */
+async function endSourceCauses(tx: Sql, run: ClaimedRun, places: RunPlaces): Promise<void> {
+  const over = causesAt(run, places).filter(({ scope }) => scope === 'source');
+  if (over.length > 0) {
+    await endCausesIn(
+      tx,
+      over.map(({ id }) => id),
+    );
+  }
+}
 
 async function readHistory(tx: Sql, run: ClaimedRun, error: SluiceError): Promise<FailureHistory> {
   // Only an error that would end the run needs the history.

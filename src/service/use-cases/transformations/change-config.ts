@@ -10,6 +10,7 @@ import {
 import type { SecretBox } from '../../../foundation/security/secret-box.ts';
 import type { Change } from '../../../state/store/activity.ts';
 import type { InstalledPlugin } from '../../../state/store/plugins.ts';
+import { releaseTransformed } from '../../../state/store/healing.ts';
 import {
   findTransformationConfig,
   type TransformationConfig,
@@ -64,6 +65,7 @@ export async function changeTransformationConfig(
       deleted,
     };
     const step = await updateTransformationConfig(tx, id, settings);
+    await releaseTransformed(tx, teamId);
     await recordStepActivity(tx, actor, { teamId, id }, 'updated', changesBetween(before, step));
     return { step, plugin };
   });

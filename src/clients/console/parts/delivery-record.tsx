@@ -1,0 +1,113 @@
+import type { BatchExport, DeliveryRecord } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { plural } from '../numbers.ts';
+import { useAction } from '../use-action.ts';
+import { useResource } from '../use-resource.ts';
+import { Failure } from './notice.tsx';
+import { IntervalText, TimeText } from './time-text.tsx';
+
+const window = '30d';
+
+/** Late intervals that the page names, the newest; the file has all. */
+const shownLate = 20;
+
+const turnNames = {
+  ours: 'the operator of Sluice',
+  source: 'the owner of the source',
+  customer: 'the owner of the export',
+} as const;
+
+/** What became of the deadlines of a month, with a file that a customer can be sent. Nothing without a deadline. */
+export function DeliveryOfMonth({ batchExport }: { readonly batchExport: BatchExport }) {
+  const { deadline_minutes: minutes, deadline_at: at } = batchExport;
+  return minutes === null && at === null ? null : <Record batchExport={batchExport} />;
+}
+
+function Record({ batchExport: { id, name } }: { readonly batchExport: BatchExport }) {
+  const { client } = useConsole();
+  const { data, failure, reload } = useResource<DeliveryRecord>({
+    key: id,
+    load: (signal) => client.getDelivery(id, window, signal),
+    pollMs: () => 60_000,
+  });
+  const save = useAction(async () => {
+    const csv = await client.getDeliveryCsv(id, window);
+    saveFile(`delivery of ${name}.csv`, csv);
+  });
+  return (
+    <section aria-label="Deadlines of the last 30 days">
+      <div className="row">
+        <h3>Deadlines of the last 30 days</h3>
+        <button type="button" className="last" onClick={() => void save.run()} disabled={save.busy}>
+          Save as CSV
+        </button>
+      </div>
+      <Failure failure={failure ?? save.failure} onRetry={reload} stale={data !== null} />
+      {data && <Summary record={data} />}
+      {data && data.late.length > 0 && <Late record={data} />}
+    </section>
+  );
+}
+
+function Summary({ record }: { readonly record: DeliveryRecord }) {
+  const { met, missed, at_risk: risk, pending, share_met: share, budget, target } = record;
+  const share100 = share === null ? 'none has passed yet' : `${(share * 100).toFixed(2)}%`;
+  return (
+    <p>
+      <strong>Met: {share100}</strong> ({plural(met, 'deadline')} met, {missed} missed, {risk} at
+      risk, {pending} open). Of the {budget.allowed} that may be missed at {target}%,{' '}
+      <span className={budget.left < 0 ? 'warn-text' : 'good-text'}>{budget.left} are left</span>.
+    </p>
+  );
+}
+
+function Late({ record: { late } }: { readonly record: DeliveryRecord }) {
+  return (
+    <div className="scroll">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Interval</th>
+            <th scope="col">Due</th>
+            <th scope="col">Delivered</th>
+            <th scope="col">Cause</th>
+            <th scope="col">Turn</th>
+          </tr>
+        </thead>
+        <tbody>
+          {late
+            .slice(-shownLate)
+            .toReversed()
+            .map((one) => (
+              <tr key={one.data_interval_start}>
+                <td>
+                  <IntervalText start={one.data_interval_start} end={one.data_interval_end} />
+                </td>
+                <td>
+                  <TimeText at={one.due_by} />
+                </td>
+                <td>
+                  {one.delivered_at === null ? (
+                    <span className="warn-text">
+                      {one.outcome === 'at_risk' ? 'at risk' : 'not yet'}
+                    </span>
+                  ) : (
+                    <TimeText at={one.delivered_at} />
+                  )}
+                </td>
+                <td>{one.code ?? 'no attempt failed'}</td>
+                <td>{one.turn === null ? '' : turnNames[one.turn]}</td>
+              </tr>
+            ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function saveFile(name: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type: 'text/csv' }));
+  const link = Object.assign(document.createElement('a'), { href: url, download: name });
+  link.click();
+  URL.revokeObjectURL(url);
+}

@@ -1,0 +1,87 @@
+/** By when an interval is due at the destination, and what became of that. */
+
+import type { DeliveryOutcome } from '../../foundation/domain/delivery.ts';
+import type { CadenceHistory } from '../../foundation/domain/schedule.ts';
+import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
+import { eraAt } from './cadence-history.ts';
+import { firstInstantAt, offsetAt } from './zone-offset.ts';
+
+const minuteMs = 60_000;
+const dayMs = 86_400_000;
+
+/** Minutes after the end of the interval, or a local time of day, `HH:MM`: the first one after the end. */
+export type Deadline =
+  | { readonly minutes: number; readonly at: null }
+  | { readonly minutes: null; readonly at: string };
+
+/** A zone can leave out a date, and the end itself does not count. */
+const mostDays = 3;
+
+/**
+ * The instant by which an interval is due. A local time that a change of the clock leaves out is due at the first instant
+ * after it; one that comes twice, the first time.
+ */
+export function dueBy(
+  interval: DataInterval,
+  cadences: CadenceHistory,
+  deadline: Deadline,
+): Instant {
+  if (deadline.at === null) return interval.end + deadline.minutes * minuteMs;
+  const { timezone } = eraAt(cadences, interval.start).cadence;
+  const [hours = 0, minutes = 0] = deadline.at.split(':').map(Number);
+  const local = interval.end + offsetAt(timezone, interval.end);
+  const midnight = Math.floor(local / dayMs) * dayMs;
+  const timeOfDay = (hours * 60 + minutes) * minuteMs;
+  for (let day = 0; day < mostDays; day += 1) {
+    const due = firstInstantAt(timezone, midnight + day * dayMs + timeOfDay);
+    if (due > interval.end) return due;
+  }
+  throw new RangeError(`no ${deadline.at} after ${interval.end} in ${timezone}`);
+}
+
+export interface Expectation {
+  /** How long a run takes, at most, as the last ones did. */
+  readonly runMs: number;
+  /** How many runs of the export come before it. */
+  readonly before: number;
+  /** When an attempt can be made at the earliest; null: now. */
+  readonly notBefore: Instant | null;
+  /** How long before the deadline an interval counts as at risk in any case. */
+  readonly warnMs: number;
+}
+
+/** When an interval is at risk unless it has been delivered by then. */
+export function riskAt(due: Instant, { runMs, before, warnMs }: Expectation): Instant {
+  return due - Math.max(warnMs, runMs * (before + 1));
+}
+
+export function outcomeOf(
+  due: Instant,
+  deliveredAt: Instant | null,
+  now: Instant,
+  expected: Expectation,
+): DeliveryOutcome {
+  if (deliveredAt !== null) return deliveredAt <= due ? 'met' : 'missed';
+  if (now > due) return 'missed';
+  const startsAt = Math.max(now, expected.notBefore ?? now);
+  const isLate = startsAt + expected.runMs * (expected.before + 1) > due;
+  return isLate || now >= riskAt(due, expected) ? 'at_risk' : 'pending';
+}
+
+/** Deadlines met and missed, against an objective. */
+export interface Budget {
+  /** Null: no deadline has passed. */
+  readonly shareMet: number | null;
+  /** Deadlines that may be missed. */
+  readonly allowed: number;
+  /** Of these, those that are left; negative if more were missed. */
+  readonly left: number;
+}
+
+/** @param targetPercent share that should be met, in percent */
+export function budgetOf(met: number, missed: number, targetPercent: number): Budget {
+  const judged = met + missed;
+  // Without the rounding, 100 - 99.9 is a little less than 0.1.
+  const allowed = Math.floor(Math.round(judged * (100 - targetPercent) * 1_000) / 100_000);
+  return { shareMet: judged === 0 ? null : met / judged, allowed, left: allowed - missed };
+}

@@ -1,0 +1,169 @@
+import { type Instant, type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
+import {
+  type Deadline,
+  dueBy,
+  type Expectation,
+  outcomeOf,
+  riskAt,
+} from '../../scheduling/deadline.ts';
+import type { Sql } from '../../../state/store/database.ts';
+import {
+  type Checked,
+  type CheckedExport,
+  type LateInterval,
+  listUnjudged,
+  lockDueChecks,
+  noteArrivals,
+  noteLate,
+  type OwedInterval,
+  readPaces,
+  storeChecks,
+} from '../../../state/store/deadlines.ts';
+import { readNow } from '../../../state/store/ticks.ts';
+import type { Context } from '../context.ts';
+import { announce, type Concerned, turnOfCode } from '../notifications/announce.ts';
+
+/** Exports that one call checks at most. */
+const exportsPerCall = 500;
+/** Intervals of one export that one call judges at most. */
+const intervalsPerExport = 100;
+const minuteMs = 60_000;
+
+/**
+ * Judges the deadlines that may have changed their state, and records the events. It costs three statements for all exports
+ * together. Any number of workers may call it at once.
+ *
+ * @returns how many exports were checked
+ */
+export async function checkDeadlines({ db }: Pick<Context, 'db'>): Promise<number> {
+  return db.transaction(async (tx) => {
+    const arrived = await noteArrivals(tx);
+    await announce(
+      tx,
+      'interval.delivered_late',
+      arrived.map((one) => ({ ...one, intervals: 1, since: one.dueBy })),
+    );
+    const checked = await lockDueChecks(tx, exportsPerCall);
+    if (checked.length > 0) await judge(tx, checked);
+    return checked.length;
+  });
+}
+
+async function judge(tx: Sql, checked: readonly CheckedExport[]): Promise<void> {
+  const now = await readNow(tx);
+  const owed = await listUnjudged(tx, checked, intervalsPerExport);
+  const waiting = new Set(owed.flatMap((one) => (one.deliveredAt === null ? [one.exportId] : [])));
+  const paces = await readPaces(tx, [...waiting]);
+  const runMs = new Map(paces.map((pace) => [pace.exportId, pace.runMs]));
+  const late: LateInterval[] = [];
+  const checks: Checked[] = [];
+  for (const one of checked) {
+    const own = owed.filter(({ exportId }) => exportId === one.exportId);
+    const judged = judgeExport(one, own, runMs.get(one.exportId) ?? 0, now);
+    late.push(...judged.late);
+    checks.push(judged.check);
+  }
+  const noted = await noteLate(tx, late);
+  const byId = new Map(checked.map((one) => [one.exportId, one]));
+  const chosen = (wanted: (one: LateInterval, was: (typeof noted)[number]) => boolean) =>
+    noted.flatMap((was) => {
+      const one = late[was.index];
+      const of = one && byId.get(one.exportId);
+      return one && of && wanted(one, was) ? [concernOf(of, one)] : [];
+    });
+  const missed = chosen((one, was) => one.isMissed && !was.wasMissed && one.deliveredAt === null);
+  await announce(tx, 'interval.missed', missed);
+  await announce(
+    tx,
+    'interval.delivered_late',
+    chosen((one, was) => one.isMissed && !was.wasMissed && one.deliveredAt !== null),
+  );
+  await announce(
+    tx,
+    'interval.at_risk',
+    chosen((one, was) => !one.isMissed && was.isNew),
+  );
+  await storeChecks(tx, checks);
+}
+
+export function deadlineOf({
+  deadlineMinutes,
+  deadlineAt,
+}: Pick<CheckedExport, 'deadlineMinutes' | 'deadlineAt'>): Deadline | null {
+  if (deadlineMinutes !== null) return { minutes: deadlineMinutes, at: null };
+  return deadlineAt === null ? null : { minutes: null, at: deadlineAt };
+}
+
+/** Judges intervals of an export in their order, up to the first whose deadline is open. */
+function judgeExport(
+  checked: CheckedExport,
+  owed: readonly OwedInterval[],
+  runMs: number,
+  now: Instant,
+): { readonly late: readonly LateInterval[]; readonly check: Checked } {
+  const { exportId, schedule } = checked;
+  const deadline = deadlineOf(checked);
+  const never = { exportId, judgedTo: null, nextCheckAt: now + 60 * minuteMs };
+  if (deadline === null) return { late: [], check: never };
+  const late: LateInterval[] = [];
+  let judgedTo: Instant | null = null;
+  let nextCheckAt = Number.POSITIVE_INFINITY;
+  let before = 0;
+  for (const one of owed) {
+    const due = dueBy(one.interval, schedule.cadences, deadline);
+    const expected = expectationOf(checked, runMs, before, one.nextProbeAt);
+    const outcome = outcomeOf(due, one.deliveredAt, now, expected);
+    const isOpen = outcome === 'pending' || outcome === 'at_risk';
+    if (outcome === 'missed' || outcome === 'at_risk') {
+      const turn = turnOfCode(one.code, one.isParked);
+      late.push({
+        ...{ exportId, interval: one.interval, dueBy: due, deliveredAt: one.deliveredAt },
+        ...{ isMissed: outcome === 'missed', code: one.code, turn },
+      });
+    }
+    if (isOpen) nextCheckAt = Math.min(nextCheckAt, nextLook(due, expected, outcome, now));
+    else if (nextCheckAt === Number.POSITIVE_INFINITY) judgedTo = one.tickAt;
+    if (one.deliveredAt === null) before += 1;
+  }
+  const isFull = owed.length === intervalsPerExport;
+  if (isFull && judgedTo !== null) nextCheckAt = now;
+  if (nextCheckAt === Number.POSITIVE_INFINITY)
+    nextCheckAt = firstLook(checked, deadline, runMs, now);
+  return { late, check: { exportId, judgedTo, nextCheckAt } };
+}
+
+function expectationOf(
+  { warnMinutes }: CheckedExport,
+  runMs: number,
+  before: number,
+  notBefore: Instant | null,
+): Expectation {
+  return { runMs, before, notBefore, warnMs: (warnMinutes ?? 0) * minuteMs };
+}
+
+/** What waits before it may change, so an open deadline is looked at every minute. */
+function nextLook(due: Instant, expected: Expectation, outcome: string, now: Instant): Instant {
+  const changesAt = outcome === 'pending' ? riskAt(due, expected) : due + 1;
+  return Math.min(changesAt, now + minuteMs);
+}
+
+/** Of the interval that is open now: it may be at risk at its end already. */
+function firstLook(
+  checked: CheckedExport,
+  deadline: Deadline,
+  runMs: number,
+  now: Instant,
+): Instant {
+  const { openIntervalStart: start, nextTickAt: end, cadences } = checked.schedule;
+  const due = dueBy({ start, end }, cadences, deadline);
+  const expected = expectationOf(checked, runMs, 0, null);
+  // A run that takes as long as the last ones ends by then.
+  const endsAt = end + 2 * runMs + minuteMs;
+  return Math.max(now + minuteMs / 4, end, Math.min(riskAt(due, expected), endsAt));
+}
+
+function concernOf(checked: CheckedExport, { code, turn, dueBy: due }: LateInterval): Concerned {
+  const { organizationId, teamId, exportId, name } = checked;
+  const since: Timestamp = toTimestamp(due);
+  return { organizationId, teamId, exportId, name, intervals: 1, code, turn, since };
+}

@@ -1,0 +1,58 @@
+import { type CauseScope, causeKindOf } from '../../../foundation/domain/causes.ts';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { KnownCause } from '../../../state/store/causes.ts';
+import type { ClaimedRun } from '../../../state/store/claims.ts';
+
+/** The source and the destination of a run: runs of one place have the same text. */
+export interface RunPlaces {
+  readonly destination: string;
+  readonly source: string;
+}
+
+/** An attempt that was not made, because its place is known not to work. */
+export class KnownOutage extends SluiceError {
+  readonly causeId: string;
+
+  constructor({ id, code, beganAt, nextProbeAt }: KnownCause) {
+    super(
+      code,
+      `no attempt was made: it has failed since ${beganAt}, and Sluice probes it next at ${nextProbeAt}`,
+    );
+    this.causeId = id;
+  }
+}
+
+/** The place of a failure at the scope that its code speaks of; the export's own if its places are not known. */
+export function placeOf(
+  { exportId }: Pick<ClaimedRun, 'exportId'>,
+  scope: CauseScope,
+  places: RunPlaces | null,
+): { readonly scope: CauseScope; readonly place: string } {
+  return scope === 'export' || places === null
+    ? { scope: 'export', place: exportId }
+    : { scope, place: places[scope] };
+}
+
+/** What is known about the places of a run, its export among them. */
+export function causesAt(
+  run: Pick<ClaimedRun, 'exportId' | 'causes'>,
+  places: RunPlaces,
+): readonly KnownCause[] {
+  return run.causes.filter(({ scope, place }) => placeOf(run, scope, places).place === place);
+}
+
+/**
+ * Refuses an attempt at a place that does not work, so that its requests are only those of probes.
+ *
+ * @throws KnownOutage
+ */
+export function refuseKnownOutage(
+  run: Pick<ClaimedRun, 'exportId' | 'causes' | 'probes'>,
+  places: RunPlaces,
+): void {
+  if (run.probes !== null) return;
+  const outage = causesAt(run, places).find(
+    ({ isOpen, code }) => isOpen && causeKindOf(code)?.isCertain,
+  );
+  if (outage) throw new KnownOutage(outage);
+}

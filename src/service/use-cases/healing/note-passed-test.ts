@@ -1,0 +1,7 @@
+import { hastenProbes } from '../../../state/store/causes.ts';
+import type { Context } from '../context.ts';
+
+/** The stored destination of an export has passed a test: what holds the export up is probed at once. */
+export async function notePassedTest({ db }: Pick<Context, 'db'>, exportId: string): Promise<void> {
+  await hastenProbes(db, exportId);
+}

@@ -1,0 +1,92 @@
+import { type Turn, turnOf } from '../../../foundation/domain/causes.ts';
+import { errorCatalogue, isErrorCode } from '../../../foundation/domain/errors.ts';
+import type { NotificationType } from '../../../foundation/domain/notification.ts';
+import type { Timestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../../../state/store/database.ts';
+import { notifyGroup } from '../../../state/store/group-events.ts';
+
+/** An interval, or several of one export, that an event is about. */
+export interface Concerned {
+  readonly organizationId: string;
+  readonly teamId: number;
+  readonly exportId: string;
+  readonly name: string;
+  readonly intervals: number;
+  /** Why; null: nothing has failed. */
+  readonly code: string | null;
+  readonly turn: Turn;
+  /** Since when: the oldest counts. */
+  readonly since: Timestamp;
+}
+
+/** Exports that an event names. */
+const namedExports = 20;
+
+/**
+ * Records events, one for each cause (error and turn) of an organization, and one for each cause of a project that has targets
+ * of its own. So a target gets one message per cause, whatever number of exports it is about.
+ */
+export async function announce(
+  tx: Sql,
+  type: NotificationType,
+  concerned: readonly Concerned[],
+  more: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
+  for (const ofCause of groupsBy(concerned, causeOf)) {
+    const [{ organizationId } = { organizationId: '' }] = ofCause;
+    await notifyGroup(tx, organizationId, null, type, { ...factsOf(ofCause), ...more });
+    for (const ofProject of groupsBy(ofCause, ({ teamId }) => String(teamId))) {
+      const teamId = ofProject[0]?.teamId ?? null;
+      if (teamId === null) continue;
+      await notifyGroup(tx, organizationId, teamId, type, { ...factsOf(ofProject), ...more });
+    }
+  }
+}
+
+const causeOf = ({ organizationId, code, turn }: Concerned) => `${organizationId} ${code} ${turn}`;
+
+function groupsBy<T>(items: readonly T[], keyOf: (item: T) => string): readonly (readonly T[])[] {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    groups.set(key, [...(groups.get(key) ?? []), item]);
+  }
+  return [...groups.values()];
+}
+
+function factsOf(concerned: readonly Concerned[]): Readonly<Record<string, unknown>> {
+  const [first] = concerned;
+  const exports = groupsBy(concerned, ({ exportId }) => exportId).map((own) => ({
+    id: own[0]?.exportId,
+    name: own[0]?.name,
+    project_id: own[0]?.teamId,
+    intervals: sum(own),
+  }));
+  const code = first?.code ?? null;
+  const spec = code !== null && isErrorCode(code) ? errorCatalogue[code] : null;
+  return {
+    cause: { code, means: spec?.means ?? null },
+    fault: spec?.fault ?? null,
+    turn: first?.turn ?? null,
+    since: concerned.map(({ since }) => since).toSorted()[0] ?? null,
+    export_count: exports.length,
+    interval_count: sum(concerned),
+    next_step: spec?.remedy ?? nextSteps[first?.turn ?? 'ours'],
+    exports: exports.slice(0, namedExports),
+  };
+}
+
+const nextSteps: Readonly<Record<Turn, string>> = {
+  ours: 'No attempt has failed: the run waits, or takes too long. The operator adds workers, or looks at the log of the run.',
+  source: 'The run waits for open transactions of the source. The owner of the source ends them.',
+  customer: 'Nothing has failed yet.',
+};
+
+const sum = (concerned: readonly Concerned[]): number =>
+  concerned.reduce((total, { intervals }) => total + intervals, 0);
+
+/** Whose turn it is if an attempt failed with this code, or none failed. */
+export function turnOfCode(code: string | null, isParked: boolean): Turn {
+  if (code !== null && isErrorCode(code)) return turnOf(code);
+  return isParked ? 'source' : 'ours';
+}

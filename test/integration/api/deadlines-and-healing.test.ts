@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+
+let api: ApiUnderTest;
+let exports: string;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  exports = `${api.project}/batch_exports`;
+});
+afterAll(() => api?.stop());
+
+async function create(body: object = {}) {
+  const { status, body: made } = await api.client.post(exports, { ...exportBody(), ...body });
+  expect(status).toBe(201);
+  return { ...made, path: `${exports}/${made.id}` };
+}
+
+/** An interval that ended two hours ago without data, held up by a cause that is probed in an hour. */
+async function breakInterval(exportId: unknown): Promise<void> {
+  await api.db.query(
+    `with cause as (
+       insert into causes (scope, organization_id, place, code, latest_error, opened_at, next_probe_at)
+       select 'export', p.organization_id, e.id::text, 'destination.access_denied', 'denied', now(), now() + interval '1 hour'
+         from batch_exports e join projects p on p.id = e.team_id where e.id = $1 returning id
+     ), hole as (
+       insert into holes values ($1, date_trunc('hour', now()) - interval '3 hours', date_trunc('hour', now()) - interval '2 hours') returning *
+     ), ticked as (
+       insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
+       select $1, data_interval_end, data_interval_start, data_interval_end, 'ran' from hole
+     )
+     insert into healing_intervals (export_id, data_interval_start, data_interval_end, cause_id, tries, not_before)
+     select hole.*, cause.id, 3, now() + interval '1 hour' from hole, cause`,
+    [exportId],
+  );
+}
+
+const probeIsDue = async (exportId: unknown) => {
+  const [row] = await api.db.query<{ due: boolean }>(
+    `select coalesce(c.next_probe_at <= now(), true) and h.not_before <= now() as due
+       from healing_intervals h left join causes c on c.id = h.cause_id where h.export_id = $1`,
+    [exportId],
+  );
+  return row?.due;
+};
+
+test('healing is on for a week, can be set from 0 to 720 hours, and is shown with the next probe and whose turn it is', async () => {
+  const made = await create({ interval: 'hour' });
+  expect(made).toMatchObject({ heal_for_hours: 168, healing: null });
+  await breakInterval(made.id);
+  const shown = (await api.client.get(made.path)).body;
+  expect(shown.healing).toMatchObject({
+    intervals: 1,
+    code: 'destination.access_denied',
+    turn: 'customer',
+  });
+  const coverage = (await api.client.get(`${made.path}/coverage`)).body;
+  expect(coverage.healing).toEqual(shown.healing);
+  expect(coverage.ranges).toContainEqual(expect.objectContaining({ state: 'healing' }));
+  const changed = await api.client.patch(made.path, { heal_for_hours: 720 });
+  expect(changed.body.heal_for_hours).toBe(720);
+  for (const heal_for_hours of [-1, 721, 1.5, null]) {
+    const { status, body } = await api.client.patch(made.path, { heal_for_hours });
+    expect([status, body.attr]).toEqual([400, 'heal_for_hours']);
+  }
+});
+
+test.each([
+  ['a change of the destination', { destination: { config: {} } }, true],
+  ['a change of the query', { dsl_query: 'SELECT uuid FROM events' }, true],
+  ['another name', { name: 'Other' }, false],
+])('%s frees what heals: %s', async (_what, change, frees) => {
+  const made = await create({ interval: 'hour' });
+  await breakInterval(made.id);
+  expect((await api.client.patch(made.path, change)).status).toBe(200);
+  expect(await probeIsDue(made.id)).toBe(frees);
+});
+
+test('a test that passes lets the cause be probed at once; one of another config does not', async () => {
+  const made = await create({ interval: 'hour', destination: { type: 'NoOp', config: {} } });
+  await breakInterval(made.id);
+  await api.client.post(`${made.path}/test`, { destination: { config: {} } });
+  expect(await probeIsDue(made.id)).toBe(false);
+  const { body } = await api.client.post(`${made.path}/test`);
+  expect(body.passed).toBe(true);
+  expect(await probeIsDue(made.id)).toBe(true);
+});
+
+test('a deadline is minutes after the end or a local time, and one kind replaces the other', async () => {
+  const made = await create({ interval: 'day', deadline_at: '09:00', warn_minutes: 30 });
+  expect(made).toMatchObject({ deadline_at: '09:00', deadline_minutes: null, warn_minutes: 30 });
+  const minutes = (await api.client.patch(made.path, { deadline_minutes: 90 })).body;
+  expect(minutes).toMatchObject({ deadline_at: null, deadline_minutes: 90, warn_minutes: 30 });
+  const none = (await api.client.patch(made.path, { deadline_minutes: null })).body;
+  expect(none).toMatchObject({ deadline_at: null, deadline_minutes: null, warn_minutes: null });
+});
+
+test.each([
+  [{ deadline_minutes: 60, deadline_at: '09:00', interval: 'day' }, 'deadline_at'],
+  [{ deadline_at: '09:00', interval: 'hour' }, 'deadline_at'],
+  [{ deadline_at: '24:00', interval: 'day' }, 'deadline_at'],
+  [{ deadline_at: '9:00', interval: 'day' }, 'deadline_at'],
+  [{ deadline_minutes: 0 }, 'deadline_minutes'],
+  [{ warn_minutes: 10 }, 'warn_minutes'],
+])('%j is refused', async (body, attr) => {
+  const refused = await api.client.post(exports, { ...exportBody(), ...body });
+  expect([refused.status, refused.body.attr]).toEqual([400, attr]);
+});
+
+test('the record of deliveries names each miss with its error and turn, as JSON and as CSV', async () => {
+  const made = await create({ interval: 'hour', deadline_minutes: 30 });
+  await breakInterval(made.id);
+  const { body } = await api.client.get(`${made.path}/delivery?window=7d&target=99.5`);
+  expect(body).toMatchObject({ met: 0, missed: 1, pending: 0, share_met: 0, target: 99.5 });
+  expect(body.budget).toEqual({ allowed: 0, left: -1 });
+  expect(body.late).toEqual([
+    expect.objectContaining({ outcome: 'missed', delivered_at: null, turn: 'ours' }),
+  ]);
+  const csv = await api.client.get(`${made.path}/delivery?format=csv`);
+  const [header, line, end] = csv.text.split('\r\n');
+  expect(header).toBe(
+    'data_interval_start,data_interval_end,due_by,delivered_at,outcome,code,turn',
+  );
+  expect(line).toMatch(/^\d{4}-.*Z,.*Z,.*Z,,missed,,ours$/);
+  expect(end).toBe('');
+  for (const window of ['0d', '30', '367d', 'x']) {
+    const refused = await api.client.get(`${made.path}/delivery?window=${window}`);
+    expect([refused.status, refused.body.attr]).toEqual([400, 'window']);
+  }
+  const without = await create();
+  const refused = await api.client.get(`${without.path}/delivery`);
+  expect([refused.status, refused.body.attr]).toEqual([400, 'deadline_minutes']);
+});

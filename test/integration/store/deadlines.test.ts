@@ -1,0 +1,180 @@
+import { beforeEach, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { toTimestamp } from '../../../src/foundation/domain/time.ts';
+import { readNow } from '../../../src/state/store/ticks.ts';
+import { checkDeadlines } from '../../../src/service/use-cases/deadlines/check-deadlines.ts';
+import { readDelivery } from '../../../src/service/use-cases/deadlines/read-delivery.ts';
+import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  type ExportWanted,
+  hourMs,
+  listRuns,
+} from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
+
+const side = useRunSide({ retry: { maxAttempts: 1, baseMs: 1, capMs: 1 } });
+
+beforeEach(async () => {
+  await side.db.query(`update batch_exports set deleted_at = now()`);
+  await side.db.query(`delete from notification_events`);
+  await side.db.query(`delete from notification_targets`);
+});
+
+/** An export since three hours, whose deadlines are judged from its beginning on. */
+async function exportWith(wanted: ExportWanted) {
+  const made = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs, ...wanted });
+  await side.db.query(`update deadline_checks set judged_to = now() - interval '4 hours'`);
+  await decide(side.context);
+  return made;
+}
+
+/** Targets of the organization and of its first project, which ask for all. */
+async function addTargets(): Promise<void> {
+  await side.db.query(
+    `insert into notification_targets (organization_id, team_id, kind, description, format, events)
+     select $1, team, 'webhook', '', 'json',
+            '{interval.at_risk,interval.missed,interval.delivered_late,healing.started,healing.ended}'
+       from unnest(array[null, $2]::int[]) team`,
+    [side.tenant.organizationId, side.teamId],
+  );
+}
+
+const events = () =>
+  side.db.query<{ type: string; teamId: number | null; facts: Record<string, unknown> }>(
+    `select type, team_id as "teamId", facts from notification_events order by seq`,
+  );
+
+const checkNow = async () => {
+  await side.db.query(`update deadline_checks set next_check_at = now()`);
+  await checkDeadlines(side.context);
+};
+
+it('says once per cause and target which deadlines were missed, whatever number of exports', async () => {
+  await addTargets();
+  const exports = [
+    await exportWith({ deadlineMinutes: 1 }),
+    await exportWith({ deadlineMinutes: 1 }),
+  ];
+  for (const { id } of exports) {
+    for (const { id: runId } of await listRuns(side.db, id)) {
+      const error = new SluiceError('source.unavailable');
+      await recordFault(side.context, await claim(side, runId), error, 0);
+    }
+  }
+  await checkNow();
+  const missed = (await events()).filter(({ type }) => type === 'interval.missed');
+  expect(missed.map(({ teamId }) => teamId)).toEqual([null, side.teamId]);
+  expect(missed[0]?.facts).toMatchObject({
+    cause: { code: 'source.unavailable' },
+    fault: 'source',
+    turn: 'source',
+    export_count: 2,
+    interval_count: 6,
+  });
+  await checkNow();
+  expect((await events()).length, 'nothing is said twice').toBe(2);
+
+  const [first] = exports;
+  const [run] = await listRuns(side.db, first?.id ?? '');
+  await side.db.query(
+    `with back as (update runs set status = 'Starting', finished_at = null where id = $1 returning *)
+     insert into outbox (run_id, team_id, export_id, data_interval_start) select id, team_id, export_id, data_interval_start from back`,
+    [run?.id],
+  );
+  await complete(side.context, await claim(side, run?.id ?? ''));
+  await checkNow();
+  const late = (await events()).filter(({ type }) => type === 'interval.delivered_late');
+  expect(late[0]?.facts).toMatchObject({ export_count: 1, interval_count: 1 });
+});
+
+it('judges each interval by itself: what arrives in time is met, what waits is open, what an operator accepts is not owed', async () => {
+  const made = await exportWith({ deadlineMinutes: 90 });
+  const [first, second, third] = await listRuns(side.db, made.id);
+  await complete(side.context, await claim(side, second?.id ?? ''));
+  await complete(side.context, await claim(side, third?.id ?? ''));
+  const read = async () => readDelivery(side.context, made, 30 * 24 * hourMs, 99);
+  // The newest ended less than an hour ago, the one before less than two.
+  const now = await readNow(side.db);
+  const outcomes = (await read()).intervals.map(({ outcome, dueBy }) => [outcome, dueBy < now]);
+  expect(outcomes[0]).toEqual(['missed', true]);
+  expect(outcomes[2]).toEqual(['met', false]);
+  await side.db.query(
+    `insert into accepted_intervals (export_id, data_interval_start, data_interval_end) values ($1, $2, $3)`,
+    [made.id, first?.start, first?.end],
+  );
+  const { counts, budget } = await read();
+  expect(counts.missed + counts.met).toBe(2);
+  expect(budget.shareMet).toBe(counts.met / 2);
+});
+
+it('a new commit of an interval does not make it late, and a deadline counts from the moment at which it was set', async () => {
+  const made = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs, deadlineMinutes: 1 });
+  await addTargets();
+  await decide(side.context);
+  await checkNow();
+  expect(await events(), 'these ticks came before').toEqual([]);
+  const [run] = await listRuns(side.db, made.id);
+  await complete(side.context, await claim(side, run?.id ?? ''));
+  const delivered = () =>
+    side.db.query(`select delivered_at from receipts where export_id = $1`, [made.id]);
+  const before = await delivered();
+  await side.db.query(
+    `insert into receipts select (jsonb_populate_record(c, '{"generation": 9}')).* from receipts c where export_id = $1
+     on conflict (export_id, data_interval_start, data_interval_end) do update set generation = 9, committed_at = now()`,
+    [made.id],
+  );
+  expect(await delivered()).toEqual(before);
+});
+
+it('warns before a deadline, if the last runs and what waits say that it will be missed', async () => {
+  await addTargets();
+  const made = await exportWith({ deadlineMinutes: 4 * 60 });
+  const [first] = await listRuns(side.db, made.id);
+  await complete(side.context, await claim(side, first?.id ?? ''));
+  await checkNow();
+  expect(await events()).toEqual([]);
+  // A run takes three hours now: the second in the line will not make it.
+  await side.db.query(
+    `update runs set started_at = finished_at - interval '3 hours' where id = $1`,
+    [first?.id],
+  );
+  await checkNow();
+  const [risk] = await events();
+  expect(risk).toMatchObject({ type: 'interval.at_risk', facts: { turn: 'ours' } });
+});
+
+it('owes what is due in a pause that Sluice made, and nothing in one that a person made', async () => {
+  const made = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs, deadlineMinutes: 1 });
+  const now = await readNow(side.db);
+  const pause = (reason: string | null, from: number, to: number) =>
+    side.db.query(
+      `insert into automatic_pauses (export_id, began_at, ended_at) select $1, $2, $3 where $4::text is not null`,
+      [made.id, toTimestamp(from), toTimestamp(to), reason],
+    );
+  await decide(side.context);
+  await side.db.query(`update ticks set fate = 'paused', run_id = null where export_id = $1`, [
+    made.id,
+  ]);
+  const missed = async () =>
+    (await readDelivery(side.context, made, 24 * hourMs, 99)).counts.missed;
+  expect(await missed()).toBe(0);
+  await pause('destination.access_denied: …', now - 2 * hourMs, now);
+  expect(await missed()).toBe(2);
+  await side.db.query(
+    `update batch_exports set paused = true, paused_reason = 'x: y' where id = $1`,
+    [made.id],
+  );
+  await side.db.query(
+    `update batch_exports set paused = false, paused_reason = null where id = $1`,
+    [made.id],
+  );
+  const spans = await side.db.query(
+    `select ended_at is not null as ended from automatic_pauses where export_id = $1 order by began_at`,
+    [made.id],
+  );
+  expect(spans).toEqual([{ ended: true }, { ended: true }]);
+});

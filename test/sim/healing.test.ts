@@ -1,0 +1,199 @@
+/** What heals after outages, in virtual time: the real use cases and SQL, with a store and a source that are down for hours. */
+
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { defaultHealForHours } from '../../src/foundation/domain/batch-export.ts';
+import { type ErrorCode, SluiceError } from '../../src/foundation/domain/errors.ts';
+import { openSchedule } from '../../src/service/scheduling/schedule.ts';
+import { markReady } from '../../src/state/store/outbox.ts';
+import { endCauses } from '../../src/service/use-cases/healing/end-causes.ts';
+import { heal } from '../../src/service/use-cases/healing/heal.ts';
+import {
+  causesAt,
+  KnownOutage,
+  refuseKnownOutage,
+} from '../../src/service/use-cases/healing/known-outage.ts';
+import { decideTicks } from '../../src/service/use-cases/runs/decide-ticks.ts';
+import { recordFault } from '../../src/service/use-cases/runs/finish-run.ts';
+import { isNightly } from '../support/nightly.ts';
+import { recordManifest } from '../support/record-manifest.ts';
+import { claimRun } from '../support/run-verbs.ts';
+import { storeExport } from '../support/store-export.ts';
+import { openLane } from './simulate.ts';
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const began = Date.UTC(2024, 2, 1);
+const exportCount = isNightly ? 500 : 12;
+
+/** Down from `from` to `to`, in hours since the begin. */
+interface Outage {
+  readonly place: 'destination' | 'source' | 'ours';
+  readonly code: ErrorCode;
+  readonly from: number;
+  readonly to: number;
+}
+
+interface Played {
+  readonly requests: Readonly<Record<'destination' | 'source', readonly number[]>>;
+}
+
+let lane: Awaited<ReturnType<typeof openLane>>;
+let now = began;
+beforeAll(async () => {
+  lane = await openLane(null);
+});
+afterAll(() => lane?.close());
+
+async function createExports(): Promise<void> {
+  const cadence = { interval: 'hour', timezone: 'UTC', offsetDay: null, offsetHour: null } as const;
+  for (let index = 0; index < exportCount; index += 1) {
+    await storeExport(lane.db, {
+      ...{ id: randomUUID(), name: `Export ${index}`, model: 'events', querySchema: null },
+      teamId: lane.teamIds[index % 2] ?? 0,
+      destination: { type: 'NoOp', config: {}, secrets: null },
+      ...{ cadence, dslQuery: null, filters: null, transformations: false, paused: false },
+      ...{ lastPausedAt: null, pausedReason: null, startAt: null, endAt: null },
+      ...{ freshnessMinutes: null, deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
+      healForHours: defaultHealForHours,
+      schedule: openSchedule({ cadence, paused: false, startAt: null, endAt: null }, now),
+    });
+  }
+}
+
+const isDown = (outages: readonly Outage[], place: Outage['place'], at = now) =>
+  outages.find(
+    (one) => one.place === place && at >= began + one.from * hourMs && at < began + one.to * hourMs,
+  );
+
+const places = { destination: 'bucket', source: 'events' };
+
+async function attempt(runId: string, outages: readonly Outage[], seen: Played['requests']) {
+  const { context, db } = lane;
+  const run = await claimRun(db, runId, randomUUID(), minuteMs);
+  if (!run) return;
+  const deadSource = isDown(outages, 'source');
+  const deadStore = isDown(outages, 'destination');
+  try {
+    refuseKnownOutage(run, places);
+    if (deadSource) (seen.source as number[]).push(now);
+    if (deadSource) throw new SluiceError(deadSource.code);
+    if (deadStore) (seen.destination as number[]).push(now);
+    if (deadStore) throw new SluiceError(deadStore.code);
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+    const sourceWorked = !deadSource && !(error instanceof KnownOutage);
+    await recordFault(context, run, error, Math.random(), { places, sourceWorked });
+    return;
+  }
+  const put = { manifestKey: 'm', manifestEtag: `"${run.fence}"`, rows: 0 };
+  await recordManifest(context, run, put);
+  const over = causesAt(run, places).map(({ id }) => id);
+  if (over.length > 0) await endCauses(db, over);
+}
+
+/** The next time at which something can happen, at least five seconds later, as sweeps do. */
+async function nextTime(until: number): Promise<number> {
+  const [row] = await lane.db.query<{ at: number | null }>(
+    `select (extract(epoch from least((select min(next_tick_at) from batch_exports), (select min(available_at) from outbox),
+       (select min(next_probe_at) from causes where opened_at is not null),
+       (select min(not_before) from healing_intervals where cause_id is null))) * 1000)::float8 as at`,
+  );
+  return Math.min(until, Math.max(now + 5_000, Math.ceil(row?.at ?? until)));
+}
+
+async function play(outages: readonly Outage[], hours: number): Promise<Played> {
+  now = began;
+  await lane.sim.reset(now);
+  await createExports();
+  const seen: Played['requests'] = { destination: [], source: [] };
+  const until = began + hours * hourMs + 30 * minuteMs;
+  while (now < until) {
+    now = await nextTime(until);
+    const ours = isDown(outages, 'ours');
+    if (ours) now = began + ours.to * hourMs;
+    await lane.sim.setTime(now);
+    const onError = (error: unknown) => {
+      throw error;
+    };
+    await decideTicks(lane.context, { onError });
+    await heal(lane.context);
+    await markReady(lane.db);
+    const ready = await lane.db.query<{ runId: string }>(
+      `select run_id as "runId" from outbox where ready order by (backfill_id is not null), data_interval_start, run_id`,
+    );
+    for (const { runId } of ready) await attempt(runId, outages, seen);
+  }
+  return { requests: seen };
+}
+
+/** From the moment on at which the place is known not to work, probes are at least a minute apart. */
+function expectFewRequests(times: readonly number[], knownAfterMs: number): void {
+  const [first = 0] = times;
+  const probes = times.filter((at) => at > first + knownAfterMs);
+  for (const [index, at] of probes.entries()) {
+    const before = probes[index - 1];
+    if (before !== undefined) expect((at - before) / minuteMs).toBeGreaterThanOrEqual(1);
+  }
+  // At most as many as minutes, and no hour without one.
+  expect(probes.length).toBeGreaterThan(0);
+}
+
+async function expectHealed(hours: number): Promise<void> {
+  const rows = await lane.db.query<{ receipts: number; paused: boolean; holes: number }>(
+    `select (select count(*)::int from receipts c where c.export_id = e.id) as receipts, e.paused,
+            (select count(*)::int from holes h where h.export_id = e.id) as holes from batch_exports e`,
+  );
+  expect(rows).toHaveLength(exportCount);
+  for (const row of rows) expect(row).toEqual({ receipts: hours, paused: false, holes: 0 });
+  const [order] = await lane.db.query<{ wrong: number }>(
+    `select count(*)::int as wrong from runs a join runs b on b.export_id = a.export_id
+      where a.heals and b.heals and a.status = 'Completed' and b.status = 'Completed'
+        and a.data_interval_start < b.data_interval_start and a.finished_at > b.finished_at`,
+  );
+  expect(order?.wrong, 'oldest first').toBe(0);
+  expect(await lane.db.query('select from causes')).toEqual([]);
+}
+
+const store = (from: number, to: number, code: ErrorCode = 'destination.unavailable'): Outage => ({
+  ...{ place: 'destination', code, from, to },
+});
+const source = (from: number, to: number): Outage => ({
+  ...{ place: 'source', code: 'source.unavailable', from, to },
+});
+const ours = (from: number, to: number): Outage => ({
+  ...{ place: 'ours', code: 'internal.database_unavailable', from, to },
+});
+
+describe(`${exportCount} hourly exports heal without a hand`, () => {
+  test('after their store was down for 6 hours', async () => {
+    const { requests } = await play([store(1, 7)], 10);
+    expectFewRequests(requests.destination, 5 * minuteMs);
+    expect(requests.destination.length).toBeLessThan(exportCount * 3 + 6 * 60);
+    await expectHealed(10);
+  }, 600_000);
+
+  test('after their credentials were revoked and repaired a day later, although they were paused', async () => {
+    const { requests } = await play([store(1, 25, 'destination.invalid_credentials')], 28);
+    expectFewRequests(requests.destination, 5 * minuteMs);
+    await expectHealed(28);
+  }, 600_000);
+
+  test('after their source was down for 3 hours', async () => {
+    const { requests } = await play([source(1, 4)], 7);
+    expectFewRequests(requests.source, 5 * minuteMs);
+    await expectHealed(7);
+  }, 600_000);
+
+  test('after store and source were down, one longer than the other', async () => {
+    await play([store(1, 7), source(2, 5)], 10);
+    await expectHealed(10);
+    await play([store(2, 4), source(1, 7)], 10);
+    await expectHealed(10);
+  }, 600_000);
+
+  test('after the store, and our own database in the middle of that', async () => {
+    await play([store(1, 7), ours(3, 5)], 11);
+    await expectHealed(11);
+  }, 600_000);
+});
