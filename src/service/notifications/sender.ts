@@ -41,7 +41,7 @@ function bodyOf(
 ): string {
   switch (format) {
     case 'json':
-      return jsonBody(notification);
+      return jsonBody(notification, publicUrl);
     case 'slack':
       return slackBody(notification, publicUrl);
     case 'teams':

@@ -1,8 +1,5 @@
 import { disabledReasons, type ExportHealth } from '../../foundation/domain/batch-export.ts';
-import {
-  type ErrorCode,
-  errorCatalogue,
-} from '../../foundation/domain/errors.ts';
+import { type ErrorCode, errorCatalogue } from '../../foundation/domain/errors.ts';
 import { type Turn, turnOf } from '../../foundation/domain/causes.ts';
 import type { Timestamp } from '../../foundation/domain/time.ts';
 import type { Sql } from './database.ts';

@@ -45,8 +45,12 @@ test('status --all and causes show one row for three exports', async () => {
   expect([status.code, status.err]).toEqual([0, '']);
   expect(status.out).toMatch(/Exports {3}3 of all customers/);
   const listed = await operator('causes', '--turn', 'customer');
-  expect(listed.out).toMatch(/customer +destination\.bucket_not_found +Acme +3 exports +0 +\S+ .*S3 dead/);
-  expect((await operator('causes', 'list', '--customer', 'nobody')).out).toContain('Nothing is wrong');
+  expect(listed.out).toMatch(
+    /customer +destination\.bucket_not_found +Acme +3 exports +0 +\S+ .*S3 dead/,
+  );
+  expect((await operator('causes', 'list', '--customer', 'nobody')).out).toContain(
+    'Nothing is wrong',
+  );
   const [cause] = JSON.parse((await operator('causes', '--json')).out) as { id: string }[];
   const exports = await operator('causes', 'exports', cause?.id ?? '');
   expect(exports.out.match(/failing/g)).toHaveLength(3);
@@ -54,7 +58,10 @@ test('status --all and causes show one row for three exports', async () => {
   const checked = await operator('status', '--all', '--check');
   expect(checked.err).not.toContain('needs the operator');
   const refused = await owner(['causes']);
-  expect([refused.code, refused.err]).toEqual([4, expect.stringContaining("not an operator's key")]);
+  expect([refused.code, refused.err]).toEqual([
+    4,
+    expect.stringContaining("not an operator's key"),
+  ]);
 });
 
 test('pause, with a dry run and a question, tasks and cancel', async () => {

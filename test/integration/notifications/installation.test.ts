@@ -109,8 +109,11 @@ test('an export that failed and then works has an event for its holes, after an 
 
 test('an export without an objective has that of its project, of the installation, or two intervals', async () => {
   const late = async (id: string) =>
-    (await side.db.query('select from batch_exports where id = $1 and late_since is not null', [id]))
-      .length > 0;
+    (
+      await side.db.query('select from batch_exports where id = $1 and late_since is not null', [
+        id,
+      ])
+    ).length > 0;
   const { id } = await createExportOfThePast(side, {});
   const age = (minutes: number) =>
     side.db.query(

@@ -162,7 +162,10 @@ async function act(context: Context, asked: TaskExport): Promise<readonly string
   const { paused, pausedReason } = batchExport;
   const isDisabled = Object.values<string | null>(disabledReasons).includes(pausedReason);
   if (action === 'retry' && paused && pausedReason !== null && !isDisabled) {
-    const { backfillIds } = await unpauseExport(context, actor, exportId, { backfill: true, retryMissing: false });
+    const { backfillIds } = await unpauseExport(context, actor, exportId, {
+      backfill: true,
+      retryMissing: false,
+    });
     started.push(...backfillIds);
   }
   return started;
