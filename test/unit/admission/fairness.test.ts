@@ -53,6 +53,7 @@ describe('crowdedShare', () => {
     expect(shares).toEqual([1, 1, 1, 1, 2, 12]);
     // Runs that have a turn together cost little more than one.
     expect(crowdedShare(24, 4)).toBe(4);
+    expect(crowdedShare(4, 4)).toBe(3);
   });
 });
 
