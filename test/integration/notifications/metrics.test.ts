@@ -85,7 +85,7 @@ test('the gauges count one failing, late, paused or exhausted export among many,
   expect(seen.get('sluice_oldest_due_notification_seconds')).toBeGreaterThan(599);
   expect(seen.get('sluice_failing_notification_targets')).toBe(1);
   const labels = [...seen.keys()].filter((name) => name.includes('{'));
-  expect(labels.filter((name) => !/\{(kind|by|end|code|job|model|result)="/.test(name))).toEqual(
+  expect(labels.filter((name) => !/\{(kind|by|turn|end|code|job|model|result)="/.test(name))).toEqual(
     [],
   );
   await receiver.close();
