@@ -37,6 +37,7 @@ it('a worker with memory for one run executes them one after another, whatever i
       createS3Export(installation, { config: { file_format: 'Parquet', compression: 'zstd' } }),
     ),
   );
+  await expectLarge(exports);
   for (const id of exports) await backfill(installation, id, hour);
   await installation.startWorker({ WORKER_MEMORY_MB: '240', WORKER_CONCURRENCY: '4' });
   for (const id of exports) {
@@ -49,6 +50,12 @@ it('a worker with memory for one run executes them one after another, whatever i
   );
   expect(rows).toEqual([]);
 });
+
+/** Nothing is known of them: without this they would begin as small ones. */
+async function expectLarge(exportIds: readonly string[]): Promise<void> {
+  const sql = 'update batch_exports set outgrew_at = now() where id = any ($1)';
+  await installation.pool.query(sql, [exportIds]);
+}
 
 it('fifty small runs complete while four large ones wait for their store, and one that grew waits for them', async () => {
   await installation.stopWorkers();
@@ -75,6 +82,7 @@ it('fifty small runs complete while four large ones wait for their store, and on
   const large: string[] = [];
   for (let n = 0; n < 4; n += 1) {
     const id = await createS3Export(installation, { config: { endpoint_url: silent.endpoint } });
+    await expectLarge([id]);
     await backfill(installation, id);
     large.push(id);
   }

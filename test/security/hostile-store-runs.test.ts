@@ -28,7 +28,7 @@ beforeAll(async () => {
   installation = await startInstallation({
     workers: 0,
     // Long, so that nothing but the rules of this test ends a request.
-    env: { UPLOAD_STALL_SECONDS: '3600', WORKER_CONCURRENCY: '4' },
+    env: { UPLOAD_STALL_SECONDS: '3600', WORKER_CONCURRENCY: '4', WORKER_SMALL_RUNS: '4' },
   });
   await insertEvents(installation.pool, { team: installation.tenant.projectIds[0], rows: 20 });
   await installation.startWorker();

@@ -73,7 +73,7 @@ const collections: Readonly<Record<string, string>> = {
 const declared =
   /^(?: {2}(?:readonly )?|(?:export )?(?:const|let) )(#?\w+)(?:: [^=\n]+)? = new (?:Map|Set|BoundedMap)(?:<[^\n]*>)?\(\w*\);/gm;
 /** Pages, commands, and programs whose process is a tenant's own. */
-const elsewhere = /^(?:cli|console|quickstart)\/|^sandbox\/(?:child|realm|program)/;
+const elsewhere = /^clients\/(?:cli|console|quickstart)\/|^rows\/sandbox\/(?:child|realm|program)/;
 
 it('every collection that stays has a bound', () => {
   const found = readdirSync('src', { recursive: true, encoding: 'utf8' })

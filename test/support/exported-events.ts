@@ -98,7 +98,7 @@ export async function backfill(
   return String(answer.body.backfill_id);
 }
 
-export function projectPath({ tenant }: Installation): string {
+export function projectPath({ tenant }: Pick<Installation, 'tenant'>): string {
   return `/api/projects/${tenant.projectIds[0]}`;
 }
 

@@ -97,7 +97,7 @@ export function pickFair<Run extends QueuedRun>(
 /** The turn that a key has now. */
 interface Turn<Run> {
   readonly number: number;
-  /** What goes first in it; null: what has gone before. */
+  /** The run that goes first in it; null: the turn began with runs in flight. */
   readonly first: Run | null;
   readonly left: number;
 }

@@ -60,12 +60,12 @@ function prefixed(document: string): string {
   return document
     .replace(/<(\/?)([A-Za-z])/g, '<$1ns0:$2')
     .replace(/ xmlns=/g, ' xmlns:ns0=')
-    .replace(/>([^<]+)<\//g, (_, text: string) => `><![CDATA[${unescape(text)}]]></`);
+    .replace(/>([^<]+)<\//g, (_, text: string) => `><![CDATA[${unescaped(text)}]]></`);
 }
 
 const entities: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
-function unescape(text: string): string {
+function unescaped(text: string): string {
   return text.replace(/&(\w+);/g, (whole, name: string) => entities[name] ?? whole);
 }
 

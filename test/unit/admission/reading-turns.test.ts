@@ -151,7 +151,7 @@ test('small runs of an organization that must rest execute one at a time', async
   expect(new Set(begun)).toEqual(new Set(['first', 'of another']));
   end();
   await Promise.all([first, second]);
-  expect(begun).toEqual(['first', 'of another', 'second']);
+  expect(begun.at(-1)).toBe('second');
   // One that used less than others does not wait.
   void executeIn(turns, 'b', never, () => new Promise<void>(() => {}));
   void executeIn(turns, 'b', never, async () => void begun.push('at once'));

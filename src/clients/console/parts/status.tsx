@@ -25,6 +25,12 @@ export function RunStateText({ run }: { run: Run }) {
   return (
     <span>
       <span className={`badge is-${isRetrying ? 'paused' : run.status}`}>{label}</span>
+      {isRetrying && run.started_at !== null && (
+        <small className="muted">
+          {' '}
+          since <TimeText at={run.started_at} />,
+        </small>
+      )}
       {nextAt !== null && (
         <small className="muted">
           {' '}

@@ -44,11 +44,7 @@ export function toDestinationError(error: unknown, hidden: Hidden = nothingHidde
   if (facts === null) return new SluiceError('internal.unexpected', undefined, error);
   const verdict = judge(facts);
   const detail = withKey(verdict.code, describe(verdict, facts, hidden), hidden);
-  return new SluiceError(
-    verdict.code,
-    detail,
-    new StoreError(facts, clean(facts.message, hidden)),
-  );
+  return new SluiceError(verdict.code, detail, new StoreError(facts, clean(facts.message, hidden)));
 }
 
 /**

@@ -29,7 +29,7 @@ const cleanupMs = 5_000;
  * does not. An answer that says neither means that the trait is absent. What ends every request (an outage, wrong
  * credentials) is thrown.
  *
- * All writes have one key beside the folder, where they wake no reader of the files. Credentials may allow the folder alone.
+ * All writes have one key beside the folder: there they wake no reader of the files. Credentials may allow the folder alone.
  *
  * @param folder of the files; '' for the top of the bucket
  * @throws SluiceError `destination.invalid_config` if the address is not that of the bucket

@@ -117,7 +117,7 @@ const statuses: Readonly<Record<number, ErrorCode>> = {
 /** A row of the table: the first that is true of a refusal decides. */
 interface Rule {
   readonly when: (refusal: Refusal) => boolean;
-  readonly then: (refusal: Refusal) => Verdict;
+  readonly judge: (refusal: Refusal) => Verdict;
 }
 
 const isPartRequest = ({ operation }: Refusal) =>
@@ -130,7 +130,7 @@ const isAbout = (pattern: RegExp) => (refusal: Refusal) =>
 const rules: readonly Rule[] = [
   {
     when: isAbout(/second.?level.?domain.?forbidden|path.?style|virtual.?(?:host|style)/i),
-    then: () => ({
+    judge: () => ({
       code: 'destination.invalid_config',
       field: 'use_virtual_style_addressing',
       advice: 'Change use_virtual_style_addressing: the store takes the bucket in the host.',
@@ -140,15 +140,15 @@ const rules: readonly Rule[] = [
     when: (refusal) =>
       codes[refusal.name] === 'destination.wrong_region' ||
       [301, 302, 307, 308].includes(refusal.status ?? 0),
-    then: judgeAddress,
+    judge: judgeAddress,
   },
   {
     when: (refusal) => isPartRequest(refusal) && isAboutParts(refusal),
-    then: () => ({ code: 'destination.invalid_parts', field: 'max_file_size_mb' }),
+    judge: () => ({ code: 'destination.invalid_parts', field: 'max_file_size_mb' }),
   },
   {
     when: ({ name }) => name === 'EntityTooLarge',
-    then: () => ({
+    judge: () => ({
       code: 'destination.invalid_config',
       field: 'max_file_size_mb',
       advice: 'Set max_file_size_mb to a smaller number.',
@@ -156,7 +156,7 @@ const rules: readonly Rule[] = [
   },
   {
     when: isAbout(/quota|insufficientstorage/i),
-    then: () => ({
+    judge: () => ({
       code: 'destination.access_denied',
       advice: 'Raise the quota of the bucket or of the account, or delete objects.',
     }),
@@ -165,14 +165,14 @@ const rules: readonly Rule[] = [
     when: ({ name, message }) =>
       (name === 'AccessDenied' && /\bkms:/i.test(message)) ||
       (name.startsWith('KMS.') && !(name in codes)),
-    then: () => ({ code: 'destination.kms_denied', field: 'kms_key_id' }),
+    judge: () => ({ code: 'destination.kms_denied', field: 'kms_key_id' }),
   },
 ];
 
 /** The meaning of a refusal: by operation and answer. Null: neither code nor status is known. */
 export function judgeRefusal(refusal: Refusal): Verdict | null {
   const rule = rules.find(({ when }) => when(refusal));
-  if (rule) return rule.then(refusal);
+  if (rule) return rule.judge(refusal);
   const { name, status } = refusal;
   const code = codes[name] ?? (status === undefined ? undefined : codeOfStatus(status));
   if (code === undefined) return null;

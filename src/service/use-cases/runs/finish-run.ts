@@ -162,7 +162,7 @@ export async function releaseOutgrown(context: Context, run: ClaimedRun): Promis
   await context.db.transaction(async (tx) => {
     if (await handBackOutgrown(tx, run)) {
       const text =
-        'The interval has more rows than the previous ones, and the worker has too little free memory. The run starts again when enough memory is free.';
+        'The interval has more rows than a small run may read, and the worker has no slot or too little memory for it now. The run starts again when it has both.';
       await log(tx, run, 'INFO', text);
     }
   });
