@@ -40,6 +40,7 @@ export default defineConfig({
       'test/integration/store/growth.test.ts',
       'test/security/query-on-server.test.ts',
       'test/model/*.test.ts',
+      'test/sim/healing.test.ts',
       'test/sim/scheduler.test.ts',
     ],
     env: { SLUICE_TESTS: 'nightly', MODEL: 'deep' },

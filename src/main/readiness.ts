@@ -27,6 +27,7 @@ export function readinessOf(
         return null;
       },
       queueFault: () => findQueueFault(queues, producer),
+      queueRefusal: () => queues.findRefusal(),
       holdReason: () => findHold(db),
       sourceFault,
       ...(needsWorkers ? { workerFault: () => findWorkerFault(db) } : {}),

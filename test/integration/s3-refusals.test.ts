@@ -262,8 +262,17 @@ describe('a marker of the probe', () => {
     store = await openStore({}, {}, { prefix: 'team/events/{year}' });
     const effect = { status: 403, code: 'AccessDenied' };
     store.server.faults.add({ match: { key: /^team\/\.sluice-test-/ }, ...forever, effect });
-    expect(await store.destination.probe(soon())).toEqual(allTraits);
+    const notes = new Set<string>();
+    const kept = {
+      ...journal,
+      starting: async (key: string) => void notes.add(key),
+      ended: async (upload: { key: string; uploadId: string }) => {
+        if (upload.uploadId === '') notes.delete(upload.key);
+      },
+    };
+    expect(await store.destination.probe(soon(), kept)).toEqual(allTraits);
     expect(store.server.objects('exports')).toEqual([]);
+    expect([...notes]).toEqual([]);
   });
 });
 

@@ -62,7 +62,10 @@ it('runs at a store that never answers leave a slot to other tenants, and end wi
   const hostile = await Promise.all(Array.from({ length: 8 }, hostileExport));
   for (const id of hostile) await backfill(installation, id);
   const hanging = () => store.requests.filter((each) => each.includes('_manifest.json')).length;
-  await until(() => hanging() === 3, { timeoutMs: 30_000, message: () => 'three runs hang' });
+  await until(() => hanging() === 3, {
+    timeoutMs: 30_000,
+    message: () => `three runs hang, not ${hanging()}: ${store.requests.join(', ')}`,
+  });
   const other = await otherTenant();
   const exportId = await createS3Export(other);
   await backfill(other, exportId);

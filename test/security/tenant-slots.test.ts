@@ -196,6 +196,7 @@ it('every run asks to be admitted, and counts as its use of the worker', async (
       context: side.context,
       statements: new RunStatements(side.db, 60_000),
       workerId: 'one',
+      stopping: new AbortController().signal,
       connectors: {},
     },
   } as unknown as HandlerOptions);

@@ -70,7 +70,7 @@ const usual: FormatSettings = {
   csvDelimiter: 'comma',
   csvNull: 'empty',
   csvBom: false,
-  parquetEncodings: 'modern',
+  parquetEncodings: 'compatible',
   timeAs: 'micros',
   jsonNull: 'keep',
   replaceInvalidUnicode: false,

@@ -39,7 +39,7 @@ export const targetKinds = ['webhook', 'email'] as const;
 export type TargetKind = (typeof targetKinds)[number];
 
 /** The body of a webhook: our own JSON, or a message that Slack and its like show. */
-export const webhookFormats = ['json', 'slack'] as const;
+export const webhookFormats = ['json', 'slack', 'teams', 'discord', 'pagerduty'] as const;
 export type WebhookFormat = (typeof webhookFormats)[number];
 
 /** What happened, as it was recorded. `facts` has the shape that docs/notifications.md describes. */

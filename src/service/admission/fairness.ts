@@ -40,7 +40,10 @@ const crowdedPart = 8;
  * @param perTurn runs that have a turn together: fewer would only make each of them dearer
  */
 export function crowdedShare(capacity: number, perTurn = 1): number {
-  return Math.max(perTurn, Math.floor(capacity / crowdedPart));
+  return Math.min(
+    organizationShare(capacity),
+    Math.max(perTurn, Math.floor(capacity / crowdedPart)),
+  );
 }
 
 /**

@@ -135,7 +135,7 @@ interface Facts {
 }
 
 /** A notification for people. */
-function describe(notification: Notification, publicUrl: string | null): Description {
+export function describe(notification: Notification, publicUrl: string | null): Description {
   if (notification.type === 'digest') return describeDigest(notification, publicUrl);
   const facts: Facts = notification.facts;
   const name = facts.export ? `"${oneLine(facts.export.name)}"` : '';

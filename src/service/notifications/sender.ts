@@ -1,10 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type {
+  Notification,
   NotificationOrder,
   NotificationOutcome,
   NotificationSender,
+  WebhookFormat,
 } from '../../foundation/domain/notification.ts';
 import { allowsEndpoint, type OutboundAgents } from '../../foundation/security/outbound-filter.ts';
+import { discordBody, pagerDutyBody, takeRoutingKey, teamsBody } from './chat-bodies.ts';
 import { type MailServer, mailAnswerOf, openMailer, gotNoRecipient } from './mail.ts';
 import { confirmationText, emailText, jsonBody, slackBody } from './payload.ts';
 import { answerOf, post } from './post.ts';
@@ -24,6 +27,32 @@ export interface SenderOptions {
   readonly timeoutMs: number;
 }
 
+/** PagerDuty gets the key of its service in the body. */
+function urlOf({ url, format }: { readonly url: string; readonly format: WebhookFormat }) {
+  const given = new URL(url);
+  return format === 'pagerduty' ? takeRoutingKey(given) : { url: given, routingKey: null };
+}
+
+function bodyOf(
+  notification: Notification,
+  format: WebhookFormat,
+  publicUrl: string | null,
+  routingKey: string | null,
+): string {
+  switch (format) {
+    case 'json':
+      return jsonBody(notification, publicUrl);
+    case 'slack':
+      return slackBody(notification, publicUrl);
+    case 'teams':
+      return teamsBody(notification, publicUrl);
+    case 'discord':
+      return discordBody(notification, publicUrl);
+    case 'pagerduty':
+      return pagerDutyBody(notification, publicUrl, routingKey ?? '');
+  }
+}
+
 /** Sends webhooks through the filter for tenants' endpoints, and e-mail through the operator's server. */
 export function createSender(options: SenderOptions): NotificationSender {
   const { agents, allowedPrivateEndpoints, mailServer, publicUrl, emailsPerHour, timeoutMs } =
@@ -34,11 +63,10 @@ export function createSender(options: SenderOptions): NotificationSender {
   async function attempt({ notification, address, signedAt }: NotificationOrder) {
     const { eventId, organizationId } = notification;
     if (address.kind === 'webhook') {
-      const isSlack = address.format === 'slack';
-      const body = isSlack ? slackBody(notification, publicUrl) : jsonBody(notification, publicUrl);
+      const { url, routingKey } = urlOf(address);
+      const body = bodyOf(notification, address.format, publicUrl, routingKey);
       const signed = { id: eventId, timestamp: signedAt, body };
       const headers = signatureHeaders(signed, address.secrets);
-      const url = new URL(address.url);
       const status = await post(agents, { url, body, headers, tenant: organizationId }, timeoutMs);
       return { delivered: status >= 200 && status < 300, answer: `HTTP ${status}` };
     }

@@ -126,6 +126,8 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
   };
   const waiting = new Set<string>();
   const proceed = paced(async () => {
+    // Another worker goes on.
+    if (executor.stopping.aborted) return;
     const backfillIds = [...waiting];
     waiting.clear();
     const advanced = await Promise.allSettled(backfillIds.map(advance));
@@ -137,12 +139,16 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     if (backfillId !== null) waiting.add(backfillId);
     return proceed(canWait);
   };
+  /** The database may be closed before the last of them has ended. */
+  const unlessStopping = (error: unknown) => {
+    if (!executor.stopping.aborted) reports.runFailed(error);
+  };
   const executeSmall = ({ runs }: JobData['execute-small-runs']) =>
     admission.beginSmall(
       runs.map((data) => async () => {
         const run = await execute(data, true).catch(reports.runFailed);
         // The next one does not wait for it.
-        if (run) void continueAfter(run, admission.room().isFull).catch(reports.runFailed);
+        if (run) void continueAfter(run, admission.room().isFull).catch(unlessStopping);
       }),
     );
   return {

@@ -3,7 +3,14 @@ import type { Pool } from 'pg';
 import type { RedisAddress } from '../../foundation/domain/redis-address.ts';
 import type { QueueName } from './catalogue.ts';
 import { createBackendFactory, preparePostgres } from './postgres-backend.ts';
-import { inspectRedis, openRedis, prefixOf, type RedisUse } from './redis.ts';
+import {
+  findRefusal,
+  inspectRedis,
+  openRedis,
+  prefixOf,
+  RestingWorker,
+  type RedisUse,
+} from './redis.ts';
 
 /** Which service carries the queues. */
 export type QueueBackend =
@@ -26,6 +33,12 @@ export interface QueueConnection {
    * @throws if the backend is unreachable
    */
   inspect(): Promise<readonly string[]>;
+  /**
+   * Returns why no job can ever pass through the backend, for the operator; null if jobs can.
+   *
+   * @throws if the backend is unreachable
+   */
+  findRefusal(): Promise<string | null>;
   close(): Promise<void>;
 }
 
@@ -63,6 +76,7 @@ function connectPostgres(pool: Pool, onError: (error: Error) => void): QueueConn
       await pool.query('select 1');
       return [];
     },
+    findRefusal: async () => null,
     close: async () => {},
   };
 }
@@ -92,12 +106,13 @@ function connectRedis(address: RedisAddress, onError: (error: Error) => void): Q
     openQueue: (name) =>
       new Queue(name, { connection: producer(), prefix: prefixOf(address, name) }),
     openWorker: (name, processor, options) =>
-      new Worker(name, processor, {
+      new RestingWorker(name, processor, {
         ...options,
         connection: open('worker'),
         prefix: prefixOf(address, name),
       }),
     inspect: () => inspectRedis(producer(), address, lastError),
+    findRefusal: () => findRefusal(producer(), address),
     async close() {
       for (const redis of opened) redis.disconnect();
     },

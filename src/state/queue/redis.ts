@@ -1,6 +1,9 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { type Job, Worker } from 'bullmq';
 import { Cluster, Redis } from 'ioredis';
+import { oneLine } from '../../foundation/domain/one-line.ts';
 import type { RedisAddress } from '../../foundation/domain/redis-address.ts';
-import type { QueueName } from './catalogue.ts';
+import { type QueueName, queueNames } from './catalogue.ts';
 
 /** Requests of a producer fail at once if Redis is unreachable; those of a worker wait. */
 export type RedisUse = 'producer' | 'worker';
@@ -80,10 +83,62 @@ export async function inspectRedis(
   }
   try {
     const found = await Promise.all(masters.map((master) => inspectServer(master, address)));
-    return [...new Set(found.flat())];
+    const refusal = await findRefusal(redis, address);
+    return [...new Set([...(refusal === null ? [] : [refusal]), ...found.flat()])];
   } catch (error) {
     if (wrong !== null) return [wrong];
     throw error;
+  }
+}
+
+/** As the scripts of BullMQ: it also names a key that its caller does not declare. */
+const trialScript = `redis.call('set', KEYS[1], ARGV[1], 'PX', 10000)
+local kept = redis.call('get', KEYS[1])
+redis.call('exists', KEYS[1] .. ':other')
+redis.call('del', KEYS[1])
+return kept`;
+
+/** What a server says that will serve again soon, or elsewhere. */
+const passing =
+  /^(?:READONLY|LOADING|BUSY|MOVED|ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|UNBLOCKED|NOAUTH|WRONGPASS)/;
+
+/** Whether a server that answers will never serve as it is: it refused a command or a script. */
+function isRefusal(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'ReplyError' && !passing.test(error.message);
+}
+
+/**
+ * Tries what each job needs: a script that writes a key and finds it.
+ *
+ * @returns why no job can ever pass through this Redis, for the operator; null if jobs can
+ * @throws if Redis is unreachable
+ */
+export async function findRefusal(
+  redis: Redis | Cluster,
+  address: RedisAddress,
+): Promise<string | null> {
+  const key = `${prefixOf(address, queueNames.runs)}:sluice-trial:${Math.random()}`;
+  try {
+    const kept = await redis.eval(trialScript, 1, key, '1');
+    return kept === '1' ? null : 'Redis does not keep what is written. Use another server.';
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    return `Redis refuses the scripts of the queue (${oneLine(error.message, 120).trim()}). Allow scripts, or use Redis 6.2 or later. Dragonfly needs --default_lua_flags=allow-undeclared-keys.`;
+  }
+}
+
+/** BullMQ asks again at once after a refusal: thousands of times per second. */
+const restMs = 5_000;
+
+/** A worker that rests after each refusal of the server. */
+export class RestingWorker extends Worker {
+  protected override async moveToActive(token: string, name?: string): Promise<Job> {
+    try {
+      return await super.moveToActive(token, name);
+    } catch (error) {
+      if (isRefusal(error)) await wait(restMs, undefined, { ref: false });
+      throw error;
+    }
   }
 }
 

@@ -43,7 +43,9 @@ async function breakAtEach(steps: readonly FailpointName[], action: 'kill' | 'st
     steps.map((step) =>
       installation.startWorker({
         FAILPOINTS: `${step}=${action}@1`,
+        // One run each.
         WORKER_CONCURRENCY: '1',
+        WORKER_SMALL_RUNS: '0',
         LEASE_SECONDS: '300',
       }),
     ),

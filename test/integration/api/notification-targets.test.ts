@@ -87,6 +87,7 @@ describe('a notification target', () => {
     [{ url: 'ftp://example.com/' }, 'url', 'invalid_input'],
     [{ url: 'https://user:word@example.com/' }, 'url', 'invalid_input'],
     [{ url: 'https://example.com/#x' }, 'url', 'invalid_input'],
+    [{ format: 'pagerduty' }, 'url', 'invalid_input'],
     [{ events: [] }, 'events', 'invalid_input'],
     [{ events: ['export.unknown'] }, 'events__0', 'invalid_choice'],
     [{ format: 'xml' }, 'format', 'invalid_choice'],

@@ -40,7 +40,7 @@ interface Place {
   requests: number;
 }
 const placeOf = (error: SluiceError | null): Place => ({
-  name: `place ${(count += 1)}`,
+  name: `place ${++count}`,
   error,
   requests: 0,
 });

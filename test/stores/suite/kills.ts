@@ -44,6 +44,7 @@ async function killAt(step: FailpointName): Promise<void> {
   const worker = await installation.startWorker({
     FAILPOINTS: `${step}=kill`,
     WORKER_CONCURRENCY: '1',
+    WORKER_SMALL_RUNS: '0',
     LEASE_SECONDS: '300',
   });
   await startBackfill(installation, exports.get(step) ?? '');

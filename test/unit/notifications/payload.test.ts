@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest';
 import type { Notification } from '../../../src/foundation/domain/notification.ts';
 import { retryDelayMs, retryDelaysMs } from '../../../src/foundation/domain/notification.ts';
+import {
+  discordBody,
+  pagerDutyBody,
+  takeRoutingKey,
+  teamsBody,
+} from '../../../src/service/notifications/chat-bodies.ts';
 import { emailText, jsonBody, slackBody } from '../../../src/service/notifications/payload.ts';
 
 const failing: Notification = {
@@ -119,4 +125,53 @@ test('retries last about a day and then end', () => {
   expect(retryDelayMs(1, 0.999)).toBeLessThanOrEqual(5_500);
   expect(retryDelayMs(retryDelaysMs.length, 0)).not.toBeNull();
   expect(retryDelayMs(retryDelaysMs.length + 1, 0)).toBeNull();
+});
+
+test('a card for Teams has plain text only, and a link', () => {
+  const { attachments } = JSON.parse(teamsBody(failing, 'https://sluice.example.com/'));
+  const [{ contentType, content }] = attachments;
+  expect(contentType).toBe('application/vnd.microsoft.card.adaptive');
+  expect(content).toMatchObject({ type: 'AdaptiveCard', version: '1.4' });
+  expect(new Set(content.body.map(({ type }: { type: string }) => type))).toEqual(
+    new Set(['RichTextBlock']),
+  );
+  expect(JSON.stringify(content.body)).toContain('destination.access_denied: Refused.');
+  expect(content.actions[0].url).toMatch(/^https:\/\/sluice\.example\.com\//);
+  expect(JSON.parse(teamsBody(failing, null)).attachments[0].content.actions).toBeUndefined();
+});
+
+test('a message for Discord mentions no one, and keeps to its limits', () => {
+  const name = `**@everyone** ${'n'.repeat(400)}`;
+  const named = { ...failing, facts: { ...failing.facts, export: { id: 'x', name } } };
+  const { embeds, allowed_mentions: mentions } = JSON.parse(discordBody(named, null));
+  expect(mentions).toEqual({ parse: [] });
+  expect(embeds[0].title).toContain('\\*\\*@everyone\\*\\*');
+  expect(embeds[0].title.length).toBeLessThanOrEqual(256);
+});
+
+test('PagerDuty has one alert for each export and cause, which a recovery resolves', () => {
+  const event = (type: Notification['type']) =>
+    JSON.parse(pagerDutyBody({ ...failing, type }, null, 'key'));
+  const opened = event('export.failing');
+  expect(opened).toMatchObject({ routing_key: 'key', event_action: 'trigger' });
+  expect(opened.payload).toMatchObject({ severity: 'error', source: 'sluice' });
+  for (const type of ['export.retries_exhausted', 'export.paused'] as const) {
+    expect(event(type)).toMatchObject({ event_action: 'trigger', dedup_key: opened.dedup_key });
+  }
+  expect(event('export.recovered')).toMatchObject({
+    ...{ event_action: 'resolve', dedup_key: opened.dedup_key },
+  });
+  const late = event('export.late');
+  expect(late.dedup_key).not.toBe(opened.dedup_key);
+  expect(event('export.on_time')).toMatchObject({
+    ...{ event_action: 'resolve', dedup_key: late.dedup_key },
+  });
+  expect(event('test')).toMatchObject({ event_action: 'trigger', payload: { severity: 'info' } });
+});
+
+test('the key of PagerDuty leaves the URL', () => {
+  const { url, routingKey } = takeRoutingKey(
+    new URL('https://events.example.com/v2?routing_key=k&a=b'),
+  );
+  expect([url.href, routingKey]).toEqual(['https://events.example.com/v2?a=b', 'k']);
 });

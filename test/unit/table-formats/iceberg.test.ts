@@ -76,6 +76,18 @@ describe('a commit to an Iceberg table', () => {
     expect(newest().snapshots.at(-1)?.summary.operation).toBe('delete');
   });
 
+  it('makes the table with its columns if the first interval has no row, and once', async () => {
+    const none = filesOf(0, 1, { files: [], isSealed: false });
+    await commitInterval(commit(), none);
+    await commitInterval(commit(), none);
+    expect(versionText()).toBe('1');
+    expect(newest().schemas.at(-1)?.fields.length).toBeGreaterThan(0);
+    expect(newest().snapshots).toEqual([]);
+    expect(await pathsNow()).toEqual([]);
+    await commitInterval(commit(), filesOf(1));
+    expect(await pathsNow()).toEqual([pathOf(1)]);
+  });
+
   it('refuses an earlier generation than the table has', async () => {
     await commitInterval(commit(), filesOf(0, 3));
     expect(await codeOf(commitInterval(commit(), filesOf(0, 2)))).toBe('destination.conflict');

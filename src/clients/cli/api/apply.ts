@@ -48,11 +48,7 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
     exports: wanted,
     transformations,
     notifications,
-  } = await readExportsFile(
-    deps.terminal,
-    options.file,
-    fields,
-  );
+  } = await readExportsFile(deps.terminal, options.file, fields);
   const stored = await listExports(api);
   const steps = planSteps(wanted, stored, fields, options);
   const paint = paintFor(deps.terminal);

@@ -43,12 +43,21 @@ export async function probeStore(
   const trial = trialOf(connection, signal);
   const problem = await findWrongAddress(trial, folder, signal).catch(() => null);
   if (problem) throw new SluiceError('destination.invalid_config', problem);
+  const beside = markerKey(parentOf(folder));
   try {
-    return await probeAt(markerKey(parentOf(folder)), connection, trial, signal, journal);
+    return await probeAt(beside, connection, trial, signal, journal);
   } catch (error) {
-    if (folder === '' || codeOf(error) !== 'destination.access_denied') throw error;
+    if (folder === '' || !isDeniedPut(error)) throw error;
+    // Nothing was written there.
+    await journal?.ended({ key: beside, uploadId: '' });
     return await probeAt(markerKey(folder), connection, trial, signal, journal);
   }
+}
+
+function isDeniedPut(error: unknown): boolean {
+  if (codeOf(error) !== 'destination.access_denied') return false;
+  const { cause } = error as SluiceError;
+  return cause instanceof StoreError && cause.operation === 'PutObject';
 }
 
 async function probeAt(

@@ -90,7 +90,7 @@ const maxWaitMs = 2_000;
 
 /**
  * Makes the files those of the interval, in place of all others: one snapshot, or none if the table has them
- * already. Files that the table has stay as they are, so a supplement is an append. May be repeated.
+ * already. An interval without files makes a table that does not exist yet, without a snapshot. Files that the table has stay as they are, so a supplement is an append. May be repeated.
  *
  * @throws SluiceError `destination.table_conflict`, `destination.table_damaged`, `destination.key_taken`;
  *   `destination.conflict` if the table has a later generation of the interval, or too many writers; what
@@ -272,7 +272,11 @@ async function addSnapshot(
   const table = change.files.length > 0 ? withFields(before, change.fields) : before;
   const removed = without(found.own, wanted);
   const added = without(wanted, found.own);
-  if (removed.length + added.length === 0) return { table: before, isChanged: change.isSealed };
+  if (removed.length + added.length === 0) {
+    // Readers find a table with its columns, also if the first interval has no rows.
+    if (version === 1) return { table: withFields(before, change.fields), isChanged: true };
+    return { table: before, isChanged: change.isSealed };
+  }
   const snapshotId = newSnapshotId();
   const sequence = table['last-sequence-number'] + 1;
   const schema = schemaOf(table);

@@ -23,7 +23,8 @@ const Url = Type.String({
   examples: ['https://example.com/hooks/sluice'],
 });
 const Format = Type.Enum([...webhookFormats], {
-  description: 'json: the event as JSON. slack: a text, as incoming webhooks of Slack take it.',
+  description:
+    'json: the event as JSON. slack: a text, as incoming webhooks of Slack take it. teams: an adaptive card for a workflow of Microsoft Teams. discord: a message for a webhook of Discord. pagerduty: an event of PagerDuty (Events API v2), one alert for each export and cause, resolved when the export recovers; url is https://events.pagerduty.com/v2/enqueue?routing_key=….',
 });
 const Digests = Type.Boolean({
   description:

@@ -5,6 +5,8 @@ const patienceMs = 3_000;
 export interface ReadinessChecks {
   readonly databaseFault: () => Promise<string | null>;
   readonly queueFault: () => Promise<string | null>;
+  /** Why no job can ever pass through the queue as it is. Absent: this process does not check that. */
+  readonly queueRefusal?: () => Promise<string | null>;
   /** Why no run starts until an operator accepts the database. */
   readonly holdReason: () => Promise<string | null>;
   /** Why no run is executed. Absent: this process does not check the workers. */
@@ -14,7 +16,7 @@ export interface ReadinessChecks {
 }
 
 export interface Readiness {
-  /** Degraded: requests are accepted, and runs start later. */
+  /** Degraded: requests are accepted, and runs start later. Unavailable: also if the queue can carry no job at all. */
   readonly status: 'ok' | 'degraded' | 'unavailable';
   readonly checks: {
     readonly postgres: string;
@@ -27,17 +29,20 @@ export interface Readiness {
 
 /** Whether a process can do its work, and what is wrong if it cannot. Never throws. */
 export async function checkReadiness(checks: ReadinessChecks): Promise<Readiness> {
-  const [postgres, queue] = await Promise.all([
+  const [postgres, queueFault, refusal] = await Promise.all([
     faultOf(checks.databaseFault),
     faultOf(checks.queueFault),
+    // A queue that is unreachable is a fault, and serves again later.
+    checks.queueRefusal?.().catch(() => null) ?? null,
   ]);
+  const queue = refusal ?? queueFault;
   const { holdReason, workerFault } = checks;
   const era = postgres === null ? await faultOf(holdReason) : null;
   const workers = postgres === null && workerFault ? await faultOf(workerFault) : null;
   const source = checks.sourceFault?.() ?? null;
   const isWhole = queue === null && source === null && era === null && workers === null;
   return {
-    status: postgres !== null ? 'unavailable' : isWhole ? 'ok' : 'degraded',
+    status: postgres !== null || refusal !== null ? 'unavailable' : isWhole ? 'ok' : 'degraded',
     checks: {
       postgres: postgres ?? 'ok',
       queue: queue ?? 'ok',

@@ -38,12 +38,16 @@ export function checkTarget(
     const detail = 'Only for kind email. A webhook has a url.';
     problems.push({ attr: 'recipients', code: 'invalid_input', detail });
   }
-  if (input.url !== null) problems.push(...checkUrl(sender, input.url));
+  if (input.url !== null) problems.push(...checkUrl(sender, input.url, input.format));
   else if (!isStored) problems.push(empty('url', 'Enter the URL that requests are sent to.'));
   return problems;
 }
 
-function checkUrl(sender: NotificationSender, text: string): Problem[] {
+function checkUrl(
+  sender: NotificationSender,
+  text: string,
+  format: TargetInput['format'],
+): Problem[] {
   const problem = (detail: string): Problem[] => [{ attr: 'url', code: 'invalid_input', detail }];
   if (!URL.canParse(text)) return problem('Use a URL, such as https://example.com/hooks/sluice.');
   const url = new URL(text);
@@ -61,6 +65,11 @@ function checkUrl(sender: NotificationSender, text: string): Problem[] {
     );
   }
   if (url.hash !== '') return problem('Remove the fragment (what follows #).');
+  if (format === 'pagerduty' && !url.searchParams.get('routing_key')) {
+    return problem(
+      'Add the key of your service: https://events.pagerduty.com/v2/enqueue?routing_key=….',
+    );
+  }
   return [];
 }
 
