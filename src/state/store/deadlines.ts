@@ -1,6 +1,11 @@
 import type { Turn } from '../../foundation/domain/causes.ts';
 import type { Schedule } from '../../foundation/domain/schedule.ts';
-import { type DataInterval, type Instant, type Timestamp, toTimestamp } from '../../foundation/domain/time.ts';
+import {
+  type DataInterval,
+  type Instant,
+  type Timestamp,
+  toTimestamp,
+} from '../../foundation/domain/time.ts';
 import type { Sql } from './database.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, instantOf, intervalOf, isSameInterval } from './times.ts';

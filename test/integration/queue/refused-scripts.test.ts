@@ -8,43 +8,46 @@ import { openProducer } from '../../../src/state/queue/producer.ts';
 import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';
 import { until } from '../../support/until.ts';
 
-it.skipIf(!ownRedisAvailable())('a Redis that refuses scripts is reported, makes the process unready, and is asked with pauses', async () => {
-  const redis = await startOwnRedis([
-    ...['--user', 'default', 'on', 'nopass', '~*', '&*', '+@all', '-@scripting'],
-  ]);
-  const address = parseRedisAddress(redis.url);
-  const connection = connectQueues({ kind: 'redis', address }, () => {});
-  const faults = await until(() => connection.inspect());
-  expect(faults).toEqual([expect.stringMatching(/refuses the scripts of the queue.*NOPERM/)]);
-  const producer = openProducer(connection, () => {});
-  const foundation = { context: { db: { query: async () => [] } }, queues: connection, producer };
-  const check = readinessOf(
-    foundation as unknown as Parameters<typeof readinessOf>[0],
-    () => null,
-  );
-  expect(await check()).toMatchObject({
-    status: 'unavailable',
-    checks: { queue: expect.stringContaining('refuses the scripts') },
-  });
-  let errors = 0;
-  const worker = connection.openWorker(queueNames.runs, async () => {}, { runRetryDelay: 1 });
-  worker.on('error', () => {
-    errors += 1;
-  });
-  const observer = new Redis(redis.url);
-  const refused = async () =>
-    Number(
-      /cmdstat_evalsha:.*rejected_calls=(\d+)/.exec(await observer.info('commandstats'))?.[1] ??
-        0,
+it.skipIf(!ownRedisAvailable())(
+  'a Redis that refuses scripts is reported, makes the process unready, and is asked with pauses',
+  async () => {
+    const redis = await startOwnRedis([
+      ...['--user', 'default', 'on', 'nopass', '~*', '&*', '+@all', '-@scripting'],
+    ]);
+    const address = parseRedisAddress(redis.url);
+    const connection = connectQueues({ kind: 'redis', address }, () => {});
+    const faults = await until(() => connection.inspect());
+    expect(faults).toEqual([expect.stringMatching(/refuses the scripts of the queue.*NOPERM/)]);
+    const producer = openProducer(connection, () => {});
+    const foundation = { context: { db: { query: async () => [] } }, queues: connection, producer };
+    const check = readinessOf(
+      foundation as unknown as Parameters<typeof readinessOf>[0],
+      () => null,
     );
-  await until(async () => (await refused()) > 0);
-  const [before, since] = [await refused(), performance.now()];
-  await until(() => performance.now() - since > 1_500);
-  expect((await refused()) - before).toBeLessThan(10);
-  observer.disconnect();
-  await worker.close(true);
-  expect(errors).toBeLessThan(10);
-  await producer.close();
-  await connection.close();
-  await redis.stop();
-});
+    expect(await check()).toMatchObject({
+      status: 'unavailable',
+      checks: { queue: expect.stringContaining('refuses the scripts') },
+    });
+    let errors = 0;
+    const worker = connection.openWorker(queueNames.runs, async () => {}, { runRetryDelay: 1 });
+    worker.on('error', () => {
+      errors += 1;
+    });
+    const observer = new Redis(redis.url);
+    const refused = async () =>
+      Number(
+        /cmdstat_evalsha:.*rejected_calls=(\d+)/.exec(await observer.info('commandstats'))?.[1] ??
+          0,
+      );
+    await until(async () => (await refused()) > 0);
+    const [before, since] = [await refused(), performance.now()];
+    await until(() => performance.now() - since > 1_500);
+    expect((await refused()) - before).toBeLessThan(10);
+    observer.disconnect();
+    await worker.close(true);
+    expect(errors).toBeLessThan(10);
+    await producer.close();
+    await connection.close();
+    await redis.stop();
+  },
+);

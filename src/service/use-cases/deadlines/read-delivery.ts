@@ -3,12 +3,7 @@ import type { Turn } from '../../../foundation/domain/causes.ts';
 import type { DeliveryOutcome } from '../../../foundation/domain/delivery.ts';
 import { Refusal } from '../../../foundation/domain/problem.ts';
 import type { DataInterval, Instant } from '../../../foundation/domain/time.ts';
-import {
-  type Budget,
-  budgetOf,
-  dueBy,
-  outcomeOf,
-} from '../../scheduling/deadline.ts';
+import { type Budget, budgetOf, dueBy, outcomeOf } from '../../scheduling/deadline.ts';
 import { type DeliveryRow, listOwed } from '../../../state/store/deadlines.ts';
 import { readNow } from '../../../state/store/ticks.ts';
 import type { Context } from '../context.ts';

@@ -1,5 +1,9 @@
 import { describeError, isErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
-import { decideAttempt, type FailureHistory, type RetryDecision } from '../../../foundation/domain/retry-policy.ts';
+import {
+  decideAttempt,
+  type FailureHistory,
+  type RetryDecision,
+} from '../../../foundation/domain/retry-policy.ts';
 import { pause } from '../../scheduling/schedule.ts';
 import type { ClaimedRun } from '../../../state/store/claims.ts';
 import type { Sql } from '../../../state/store/database.ts';
