@@ -1,5 +1,13 @@
-/** For pm2: `npm run build`, then `pm2 start deploy/ecosystem.config.cjs`. Settings come from the environment. */
+/**
+ * For pm2: `npm run build`, then `pm2 start deploy/ecosystem.config.cjs`. Settings come from the environment, and from one
+ * file for the API and the workers: .env beside package.json, as compose and systemd have one.
+ */
+const { existsSync } = require('node:fs');
 const path = require('node:path');
+
+const settings = path.resolve(__dirname, '../.env');
+// What the environment has comes first.
+if (existsSync(settings)) process.loadEnvFile(settings);
 
 const both = {
   cwd: path.resolve(__dirname, '..'),

@@ -68,7 +68,7 @@ async function exportUntil(end: number) {
       chain,
       request: {
         model: model.name,
-        teamId,
+        tenantKey: String(teamId),
         interval: part,
         dslQuery: null,
         includeEvents: null,

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { buildApi } from '../service/api/build-api.ts';
 import { applyFilters } from '../rows/query/property-filters.ts';
 import { createDashboard } from '../state/queue/dashboard.ts';
+import { findTenantKey } from '../state/store/tenants.ts';
 import { checkQueryOf, checkSourceOf } from './checks.ts';
 import { destinationContextOf, registry } from './connectors.ts';
 import { describeQueryOf } from './describe-query.ts';
@@ -13,6 +14,7 @@ import { previewsOf } from './preview-rows.ts';
 import { readinessOf } from './readiness.ts';
 import { watchService } from './service-metrics.ts';
 import { watchSources } from './watch-sources.ts';
+import { watchWorkers } from './watch-workers.ts';
 import { serveWorkerHealth } from './worker-health.ts';
 
 export interface ApiProcess {
@@ -24,9 +26,11 @@ export interface ApiProcess {
 export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   const { config, context, databases, logger, metrics, producer } = foundation;
   const models = foundation.models.map(({ model }) => model);
-  watchService(metrics, context.db);
+  watchService(metrics, context.db, foundation.outages);
   const sources = watchSources(foundation);
+  const notifications = openNotifications(config);
   const readiness = readinessOf(foundation, sources.fault, true);
+  const tenantKeyOf = (teamId: number) => findTenantKey(context.db, teamId);
   const previews = previewsOf(config, foundation.models, databases.sourceUrl, context);
   const destinationContext = destinationContextOf(config);
   const api = await buildApi({
@@ -41,7 +45,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     previewRows: previews.previewRows,
     compareRows: previews.compareRows,
     sampleRows: previews.sampleRows,
-    describeQuery: describeQueryOf(previews.sourceOf),
+    describeQuery: describeQueryOf(previews.sourceOf, tenantKeyOf),
     findTable: findTableOf(registry, destinationContext, context),
     metrics: metrics.registry,
     logger,
@@ -51,8 +55,8 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     storedBytesPerDay: config.MAX_STORED_MIB_PER_DAY * 2 ** 20,
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
     readiness,
-    checkSource: checkSourceOf(foundation.sourceOf),
-    notifications: openNotifications(config),
+    checkSource: checkSourceOf(foundation.sourceOf, tenantKeyOf),
+    notifications,
     queueBoard: createDashboard(producer, '/admin/queues'),
     consoleDir: findConsole(),
   });
@@ -65,10 +69,12 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
           metrics: metrics.registry,
           readiness,
         });
+  const workers = watchWorkers(foundation, notifications);
   const address = await api.listen({ port: config.PORT, host: config.HOST });
   return {
     address,
     async close() {
+      await workers.close();
       await api.close();
       await metricsPort?.close();
       await sources.close();

@@ -24,14 +24,14 @@ export function listModels(config: Config) {
  * Checks every model against its database, one after another.
  *
  * @param findSource finds the address for models without their own database; called only if there are any
- * @param teamId the project of the plans
+ * @param tenantKeys of the projects
  * @param sharedFault what is wrong with the address of models without their own database; null if nothing is
  * @param isExported whether there is an export of a model; only asked if the table of the built-in one is missing
  */
 export async function checkModels(
   config: Config,
   findSource: () => Promise<string>,
-  teamId: number,
+  tenantKeys: readonly string[],
   isExported: (model: string) => Promise<boolean>,
   sharedFault: string | null = null,
 ): Promise<readonly CheckedModel[]> {
@@ -41,7 +41,7 @@ export async function checkModels(
     const fault = sourced.addressFault ?? (sourceName === undefined ? sharedFault : null);
     const report =
       fault === null
-        ? await checkModel(sourceUrl ?? (await findSource()), model, teamId, {
+        ? await checkModel(sourceUrl ?? (await findSource()), model, tenantKeys, {
             primaryUrl: primaryUrlOf(config, sourced),
             allowUnsettledStandby: config.ALLOW_UNSETTLED_STANDBY,
             ...addressNamesOf(sourced),

@@ -12,7 +12,10 @@ const patienceMs = 20_000;
 /**
  * Checks the source of a model as a step of a destination's test, in the words of `sluice models check` and of a run.
  */
-export function checkSourceOf(sourceOf: SourceOf): NonNullable<ApiOptions['checkSource']> {
+export function checkSourceOf(
+  sourceOf: SourceOf,
+  tenantKeyOf: (teamId: number) => Promise<string>,
+): NonNullable<ApiOptions['checkSource']> {
   return async (model, teamId, interval) => {
     try {
       const signal = AbortSignal.timeout(patienceMs);
@@ -20,8 +23,9 @@ export function checkSourceOf(sourceOf: SourceOf): NonNullable<ApiOptions['check
       const refused = findings.find(({ severity }) => severity === 'error');
       if (refused) return failed(new SluiceError('source.standby', refused.detail));
       const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
-      await sourceOf(model).describe({ model, teamId, interval, ...all }, signal);
-      const tried = await sourceOf(model).tryRow(model, teamId, false, signal);
+      const tenantKey = await tenantKeyOf(teamId);
+      await sourceOf(model).describe({ model, tenantKey, interval, ...all }, signal);
+      const tried = await sourceOf(model).tryRow(model, tenantKey, false, signal);
       const warnings = [...findings.map(({ detail }) => detail), ...tried];
       const warning = warnings.length > 0 ? warnings.join(' ') : null;
       return { step: 'source', passed: true, error: null, warning };

@@ -18,6 +18,7 @@ const silentMs = 5_000;
  */
 export function describeQueryOf(
   sourceOf: SourceOf,
+  tenantKeyOf: (teamId: number) => Promise<string>,
   patienceMs = 5_000,
   now = () => performance.now(),
 ): DescribeQuery {
@@ -26,7 +27,7 @@ export function describeQueryOf(
   );
   const silentSince = new Map<string, number>();
   return async (request, inSlot, signal) => {
-    const { teamId: _, ...rest } = request;
+    const { teamId, ...rest } = request;
     const key = JSON.stringify(rest);
     const found = known.get(key);
     if (found && now() - found.at < keptMs) return found.rows;
@@ -37,7 +38,8 @@ export function describeQueryOf(
     return inSlot(async () => {
       const patience = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
       try {
-        const { columns, warnings } = await sourceOf(model).describe(request, patience);
+        const asked = { ...rest, tenantKey: await tenantKeyOf(teamId) };
+        const { columns, warnings } = await sourceOf(model).describe(asked, patience);
         const rows = {
           columns: columns.map(({ name, sourceType }) => ({ name, sourceType })),
           warnings,

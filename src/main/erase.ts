@@ -16,6 +16,7 @@ import {
   type SearchedInterval,
 } from '../service/verify/find-value.ts';
 import type { Connectors } from '../service/worker/connectors.ts';
+import { findTenantKey } from '../state/store/tenants.ts';
 import {
   destinationContextOf,
   destinationOf,
@@ -113,7 +114,7 @@ async function countNow(
   try {
     const chain = await openChain({ db, secrets }, teamId, receipt?.recipe?.chain ?? []);
     const request = sourceRequestOf(
-      { model, teamId, ...files, dslQuery: asked.dslQuery },
+      { model, tenantKey: await findTenantKey(db, teamId), ...files, dslQuery: asked.dslQuery },
       interval,
     );
     const encoding = connectors.encodingOf(files);

@@ -1,5 +1,6 @@
 import type { Config } from '../foundation/config/config.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
+import { turnOfCode } from '../foundation/domain/causes.ts';
 import { describeError, toSluiceError } from '../foundation/domain/errors.ts';
 import { connectQueues, within } from '../state/queue/connection.ts';
 import { type Database, openDatabase, openQueuePool } from '../state/store/database.ts';
@@ -8,6 +9,7 @@ import { findRefusal } from '../state/store/unavailable.ts';
 import { listWorkSetAside } from '../state/store/guarded-work.ts';
 import { listVerifiedExports, type VerifiedExport } from '../state/store/verify-queries.ts';
 import { isModelExported } from '../state/store/exports.ts';
+import { listTenantKeys } from '../state/store/tenants.ts';
 import { checkModels } from './check-models.ts';
 import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
@@ -26,10 +28,15 @@ const testPatienceMs = 25_000;
 /** Places of destinations that are tried; each one is tried once. */
 const triedPlaces = 10;
 
-/** Examines the database, its schema, the queue, the clocks and the destinations. Never throws. */
+/**
+ * Examines the database, its schema, the queue, the clocks and the destinations. Never throws.
+ *
+ * @param onlyInstallation whether a fault that a customer must fix is a warning
+ */
 export async function examineInstallation(
   config: Config,
   url: string,
+  onlyInstallation: boolean,
 ): Promise<readonly Examined[]> {
   const db = openDatabase({
     connectionString: url,
@@ -50,7 +57,7 @@ export async function examineInstallation(
       ? [
           ...found,
           await examineSetAside(db),
-          ...(await examineDestinations(config, db)),
+          ...(await examineDestinations(config, db, onlyInstallation)),
           ...(await examineModels(config, db, url)),
           ...(await examineFirstDay(config, db)),
         ]
@@ -198,9 +205,6 @@ async function examineSetAside(db: Database): Promise<Examined> {
   }
 }
 
-/** Any project gives a plan. */
-const anyProject = 1;
-
 /** What `sluice models check` finds. A fault of a model that no export uses is a warning. */
 async function examineModels(
   config: Config,
@@ -210,7 +214,7 @@ async function examineModels(
   try {
     const isExported = (model: string) => isModelExported(db, model);
     const source = async () => config.SOURCE_DATABASE_URL ?? config.DATABASE_DIRECT_URL ?? url;
-    const checked = await checkModels(config, source, anyProject, isExported);
+    const checked = await checkModels(config, source, await listTenantKeys(db), isExported);
     return await Promise.all(
       checked.map(async ({ model, findings }): Promise<Examined> => {
         const check = `model ${model}`;
@@ -225,7 +229,11 @@ async function examineModels(
   }
 }
 
-async function examineDestinations(config: Config, db: Database): Promise<readonly Examined[]> {
+async function examineDestinations(
+  config: Config,
+  db: Database,
+  onlyInstallation: boolean,
+): Promise<readonly Examined[]> {
   const places = new Map<string, VerifiedExport>();
   for (const one of await listVerifiedExports(db, null)) {
     const { type, config: own } = one.destination;
@@ -234,6 +242,10 @@ async function examineDestinations(config: Config, db: Database): Promise<readon
   }
   if (places.size === 0) return [];
   const context = destinationContextOf(config);
+  const faulty = (check: string, detail: string, code: string): Examined =>
+    onlyInstallation && turnOfCode(code) === 'customer'
+      ? { check, result: 'warning', detail }
+      : failed(check, detail);
   try {
     const secrets = await openSecretBox(config);
     const noSource = () => {
@@ -251,9 +263,14 @@ async function examineDestinations(config: Config, db: Database): Promise<readon
           .test(AbortSignal.timeout(testPatienceMs))
           .finally(() => destination.close());
         const fault = steps.find(({ passed }) => !passed);
-        return fault ? failed(check, `${which}: ${fault.step}: ${fault.error}`) : ok(check, which);
+        // A step's error begins with its code.
+        const code = fault?.error?.split(':', 1)[0] ?? '';
+        return fault
+          ? faulty(check, `${which}: ${fault.step}: ${fault.error}`, code)
+          : ok(check, which);
       } catch (error) {
-        return failed(check, `${which}: ${describeError(toSluiceError(error))}`);
+        const found = toSluiceError(error);
+        return faulty(check, `${which}: ${describeError(found)}`, found.code);
       }
     });
     return await Promise.all(tried);

@@ -9,7 +9,9 @@ import { type Database, openDatabase, openQueuePool } from '../state/store/datab
 import { checkSchema } from '../state/store/migrate.ts';
 import { registerEncryptionKeys } from '../state/store/sealed-secrets.ts';
 import { isSameDatabase } from '../state/store/sessions.ts';
-import { createLogger, type Logger } from '../foundation/telemetry/logger.ts';
+import { createLogger, type Logger, screenLines } from '../foundation/telemetry/logger.ts';
+import { type Dependency, Outages } from '../foundation/telemetry/outages.ts';
+import { watchDependencies } from './service-metrics.ts';
 import { createMetrics, type Metrics } from '../foundation/telemetry/metrics.ts';
 import type { Context, Doorbell } from '../service/use-cases/context.ts';
 import { openSecretBox } from './encryption-keys.ts';
@@ -32,6 +34,7 @@ export interface Foundation {
   readonly queues: QueueConnection;
   readonly producer: Producer;
   readonly context: Context;
+  readonly outages: Outages;
   /** Closes all of it, the embedded database last. */
   close(): Promise<void>;
 }
@@ -56,7 +59,7 @@ export async function openFoundation(
   const waiting = { logger, signal, onWait: start.onWait ?? (() => {}) };
   const models = loadModels(config);
   const databases = await openDatabases(config, (message) => logger.info(message));
-  const onError = (error: Error) => logger.warn({ err: error }, 'a database connection failed');
+  const onError = (error: Error) => logger.warn({ err: error }, 'a connection failed');
   try {
     await waitForDatabase(() => checkDirectUrl(databases), waiting);
     if (config.REDIS_URL === null) {
@@ -100,6 +103,10 @@ export async function openFoundation(
       onError,
     );
     const producer = openProducer(queues, onError);
+    const outages = new Outages(logger, dependenciesOf(db, address === null ? null : queues));
+    screenLines(logger, outages);
+    const metrics = createMetrics();
+    watchDependencies(metrics, outages);
     const traces = await tracesOf(config, role, logger);
     const context: Context = {
       db,
@@ -111,7 +118,7 @@ export async function openFoundation(
     return {
       config,
       logger,
-      metrics: createMetrics(),
+      metrics,
       databases,
       models,
       sourceOf: joinSources(config, models, databases.sourceUrl),
@@ -119,7 +126,9 @@ export async function openFoundation(
       queues,
       producer,
       context,
+      outages,
       async close() {
+        outages.close();
         era.close();
         await traces?.close();
         await producer.close();
@@ -133,6 +142,26 @@ export async function openFoundation(
     await databases.stop();
     throw error;
   }
+}
+
+/** What this process needs. @param redis null: the queue is in PostgreSQL */
+function dependenciesOf(db: Database, redis: QueueConnection | null): readonly Dependency[] {
+  const postgres: Dependency = {
+    name: 'postgres',
+    setting: 'DATABASE_URL',
+    effect: 'Nothing is lost: requests are refused with 503, and runs go on when it is reachable.',
+    probe: () => db.query('select 1'),
+  };
+  if (redis === null) return [postgres];
+  return [
+    postgres,
+    {
+      name: 'redis',
+      setting: 'REDIS_URL',
+      effect: 'Nothing is lost: work is recorded in PostgreSQL and starts when it is reachable.',
+      probe: () => redis.inspect(),
+    },
+  ];
 }
 
 /** @throws StartError if the two addresses of our own tables lead to different databases */

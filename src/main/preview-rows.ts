@@ -13,6 +13,7 @@ import { compareRows } from '../service/use-cases/backfills/compare-rows.ts';
 import type { Context } from '../service/use-cases/context.ts';
 import { sourceRequestOf } from '../service/use-cases/runs/source-request.ts';
 import { openChain } from '../service/use-cases/transformations/open-chain.ts';
+import { findTenantKey } from '../state/store/tenants.ts';
 import { joinSources, type SourceOf } from './models.ts';
 
 /** Rows for people to look at: like a run reads them, with short limits. */
@@ -79,8 +80,9 @@ export function previewsOf(
     previewRows: ({ model, teamId, dslQuery, destination, transformations }, limit, signal) =>
       patiently(signal, async (patience) => {
         const settings = readFileSettings(destination.config);
+        const tenantKey = await findTenantKey(context.db, teamId);
         const { interval: _, ...request } = sourceRequestOf(
-          { model, teamId, dslQuery, ...settings },
+          { model, tenantKey, dslQuery, ...settings },
           { start: 0, end: 1 },
         );
         const pinned = transformations ? await findChain(context.db, teamId) : [];
@@ -97,7 +99,8 @@ export function previewsOf(
       }),
     compareRows: ({ model, teamId, dslQuery, destination }, intervals, signal) =>
       patiently(signal, async (patience) => {
-        const choice = { model, teamId, dslQuery, ...readFileSettings(destination.config) };
+        const tenantKey = await findTenantKey(context.db, teamId);
+        const choice = { model, tenantKey, dslQuery, ...readFileSettings(destination.config) };
         const compared = await compareRows(sourceOf(model), choice, intervals, patience);
         signal.throwIfAborted();
         return compared;
@@ -105,7 +108,7 @@ export function previewsOf(
     sampleRows: (model, teamId, limit, signal) =>
       patiently(signal, async (patience) => {
         const now = await readNow(context.db);
-        const request = { model, teamId };
+        const request = { model, tenantKey: await findTenantKey(context.db, teamId) };
         return sampleRows(sourceOf(model), request, openJsonLines, { limit, now }, patience);
       }),
   };

@@ -1,18 +1,47 @@
+import { faultOf, faults } from '../foundation/domain/errors.ts';
 import type { Sql } from '../state/store/database.ts';
-import { type ExportHealth, readExportHealth } from '../state/store/export-health.ts';
+import {
+  type ExportHealth,
+  readExportHealth,
+  type TroubledExports,
+} from '../state/store/export-health.ts';
 import { readServiceState } from '../state/store/service-state.ts';
 import type { Metrics } from '../foundation/telemetry/metrics.ts';
 import { turns } from '../foundation/domain/causes.ts';
+import type { Outages } from '../foundation/telemetry/outages.ts';
+
+/** Shows at each scrape which services this process reaches. */
+export function watchDependencies({ dependencyUp }: Metrics, outages: Pick<Outages, 'look'>): void {
+  const collect = async () => {
+    for (const [dependency, isUp] of await outages.look()) {
+      dependencyUp.set({ dependency }, isUp ? 1 : 0);
+    }
+  };
+  Object.assign(dependencyUp, { collect });
+}
+
+type AnyGauge = Metrics['service'][keyof Metrics['service']];
+
+/** The next scrapes have no value of the gauge. */
+function forget(gauge: AnyGauge): void {
+  gauge.reset();
+  gauge.remove();
+}
 
 /** Fills the gauges of the whole service from Postgres at each scrape. */
-export function watchService(metrics: Metrics, db: Sql): void {
+export function watchService(metrics: Metrics, db: Sql, outages: Pick<Outages, 'look'>): void {
   const { tickLagSeconds, waitingRuns, runningRuns, workerCapacity } = metrics.service;
   const { unsettledIntervals, oldestUnsettledSeconds, workSetAside } = metrics.service;
   let reading: Promise<void> | null = null;
   const read = async () => {
-    const state = await readServiceState(db).catch(() => null);
-    const health = await readExportHealth(db).catch(() => null);
-    if (!state || !health) return;
+    const isUp = (await outages.look()).get('postgres') ?? false;
+    const state = isUp ? await readServiceState(db).catch(() => null) : null;
+    const health = state && (await readExportHealth(db).catch(() => null));
+    if (!state || !health) {
+      // A value of before would say that all is as it was.
+      for (const gauge of Object.values(metrics.service)) forget(gauge);
+      return;
+    }
     showHealth(metrics.service, health);
     tickLagSeconds.set(state.tickLagSeconds);
     waitingRuns.set({ kind: 'live' }, state.waitingLive);
@@ -34,11 +63,33 @@ export function watchService(metrics: Metrics, db: Sql): void {
 }
 
 function showHealth(gauges: Metrics['service'], health: ExportHealth): void {
-  gauges.failingExports.set(health.failing);
-  gauges.exhaustedExports.set(health.exhausted);
-  gauges.lateExports.set(health.late);
-  gauges.pausedExports.set({ by: 'person' }, health.pausedByPerson);
-  gauges.pausedExports.set({ by: 'sluice' }, health.pausedBySluice);
+  for (const fault of faults) {
+    const those = health.troubled.filter(({ code }) => faultOf(code ?? '') === fault);
+    const sum = (count: (each: TroubledExports) => number) =>
+      those.reduce((total, each) => total + count(each), 0);
+    gauges.failingExports.set(
+      { fault },
+      sum(({ failing }) => failing),
+    );
+    gauges.exhaustedExports.set(
+      { fault },
+      sum(({ exhausted }) => exhausted),
+    );
+    gauges.lateExports.set(
+      { fault },
+      sum(({ late }) => late),
+    );
+    gauges.missingIntervals.set(
+      { fault },
+      sum(({ missingIntervals }) => missingIntervals),
+    );
+    gauges.pausedExports.set(
+      { by: 'sluice', fault },
+      sum(({ pausedBySluice }) => pausedBySluice),
+    );
+  }
+  gauges.pausedExports.set({ by: 'person', fault: '' }, health.pausedByPerson);
+  gauges.pausedExports.set({ by: 'operator', fault: '' }, health.pausedByOperator);
   gauges.worstLagSeconds.set(health.worstLagSeconds);
   gauges.longestLateSeconds.set(health.longestLateSeconds);
   gauges.waitingNotifications.set(health.waitingNotifications);

@@ -1,3 +1,4 @@
+import { faultOf } from '../foundation/domain/errors.ts';
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { hostname } from 'node:os';
@@ -228,7 +229,9 @@ function countAttempt(metrics: Metrics, attempt: AttemptReport, seconds: number)
   metrics.attempts.inc({ end });
   // Nothing was claimed, so there was no attempt to measure.
   if (end !== 'skipped') metrics.attemptSeconds.observe({ end }, seconds);
-  if (fault !== null) metrics.faults.inc({ code: fault });
+  if (fault !== null) {
+    metrics.faults.inc({ code: fault, fault: faultOf(fault) });
+  }
   metrics.rows.inc(rows);
   metrics.rowsRejected.inc(rejectedRows);
   metrics.bytes.inc(bytes);

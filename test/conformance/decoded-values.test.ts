@@ -187,7 +187,7 @@ async function readFields(): Promise<readonly (readonly (string | null)[])[]> {
   const snapshot = await source.open(
     {
       model: 'decoded',
-      teamId: 1,
+      tenantKey: '1',
       interval: { start, end: start + 60_000 },
       dslQuery: null,
       includeEvents: null,

@@ -242,7 +242,10 @@ describe.each(sourceServers)('%s', (_, start) => {
         const said = error?.detail ?? '';
         const checked = await shop.check(model);
         expect(checked).toContainEqual(expect.stringContaining(said));
-        const test = checkSourceOf(() => shop.source(model));
+        const test = checkSourceOf(
+          () => shop.source(model),
+          async (id) => String(id),
+        );
         const step = await test('rows', 1, caseRequest().interval);
         expect(step).toMatchObject({
           passed: false,

@@ -60,7 +60,7 @@ beforeAll(async () => {
   const snapshot = await createPostgresSource({ connectionString: database.url, plan }).open(
     {
       model: 'odd_values',
-      teamId: 1,
+      tenantKey: '1',
       interval: { start, end: start + 60_000 },
       dslQuery: null,
       includeEvents: null,

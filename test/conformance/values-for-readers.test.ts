@@ -98,7 +98,7 @@ describe('arrays and composites of a CSV as PostgreSQL prints them', () => {
     const snapshot = await createPostgresSource({ connectionString: database.url, plan }).open(
       {
         model: 'given',
-        teamId: 1,
+        tenantKey: '1',
         interval: { start, end: start + 60_000 },
         dslQuery: null,
         includeEvents: null,

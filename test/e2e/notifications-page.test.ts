@@ -52,6 +52,36 @@ describe.skipIf(!hasBrowser)('the page of notifications, over the whole service'
     expect(site.faults).toEqual([]);
   });
 
+  test('creates, edits, disables, rotates and deletes a target', async () => {
+    await button('New target').click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    await dialog.getByText('Enter the URL that requests are sent to.').first().waitFor();
+    await dialog.getByLabel('URL').fill(`http://127.0.0.1:${site.s3.port}/made`);
+    await dialog.getByLabel('Description').fill('Made here');
+    await dialog.getByLabel('export.on_time').uncheck();
+    await expectToBeAccessible(page);
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    await page.getByText(/Its secret, shown once: whsec_/).waitFor();
+    await button('Edit Made here').click();
+    await dialog.getByLabel('Description').fill('Changed here');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('heading', { name: 'Changed here' }).waitFor();
+    await button('Disable Changed here').click();
+    await button('Enable Changed here').click();
+    await button('New secret for Changed here').click();
+    await dialog.getByRole('button', { name: 'Make a new secret' }).click();
+    await page.getByText(/shown once: whsec_/).waitFor();
+    const { results } = (await client.get(targets)).body;
+    const made = results.find((each) => each.description === 'Changed here');
+    expect(made).toMatchObject({ enabled: true });
+    expect(made?.events).not.toContain('export.on_time');
+    await button('Delete Changed here').click();
+    await dialog.getByRole('button', { name: 'Delete the target' }).click();
+    await expect.poll(() => page.getByRole('heading', { name: 'Changed here' }).count()).toBe(0);
+    expect(site.faults).toEqual([]);
+  });
+
   test('offers a key that only reads neither test nor repetition', async () => {
     await button('Sign out').click();
     await signInTo(page, await site.issueKey('batch_export:read'));

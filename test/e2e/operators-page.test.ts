@@ -4,6 +4,7 @@ import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { failFirstTicks, failNextTick, insertFile, insertRetrying } from '../support/page-rows.ts';
 import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
 import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
+import { testCauses } from './operators-page/causes.ts';
 import { testKeysAndChanges } from './operators-page/keys-and-changes.ts';
 import { testLargeLists } from './operators-page/large-lists.ts';
 
@@ -201,7 +202,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
 
   test('switches between projects by name; the address and a new tab keep the project', async () => {
     await site.query(
-      `insert into projects (organization_id, name) select id, 'App' from organizations`,
+      `insert into projects (organization_id, name) select id, 'App' from organizations where name = 'Acme'`,
     );
     await page.goto(`${site.address}/console/#/`);
     await page.reload();
@@ -241,4 +242,5 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
 
   describe('with 5,000 exports and 10,000 runs', () => testLargeLists(() => site));
   describe('with keys that end', () => testKeysAndChanges(() => ({ site, id })));
+  describe('over all customers', () => testCauses(() => site));
 });

@@ -48,7 +48,7 @@ afterAll(async () => {
 });
 
 const check = (changes: Partial<Model>, url = database.url) =>
-  checkModel(url, { ...good, ...changes }, 1);
+  checkModel(url, { ...good, ...changes }, ['1']);
 
 it('finds nothing wrong with a good model, and says how its rows are found', async () => {
   expect(await check({})).toEqual({ findings: [], plan: ['Index Scan using things_team_at'] });
@@ -70,7 +70,11 @@ it.each<[string, Partial<Model>, RegExp]>([
   ],
   ['type by its name', { columns: [column('id', 'big int')] }, /^id: there is no type big int/],
   ['expression', { columns: [column('x', 'text', 'nothing + 1')] }, /column "nothing" does not/],
-  ['project', { tenantColumn: 'owner' }, /owner is uuid, which cannot contain a project's ID/],
+  [
+    'project',
+    { tenantColumn: 'owner' },
+    /owner is uuid, so the tenant_key of a project must be a UUID. These are not: "1"/,
+  ],
   ['interval', { intervalColumn: 'note' }, /note is text, not timestamp with time zone\. Name/],
 ])('an error names the %s that is not there or not right', async (_, changes, expected) => {
   const { findings } = await check(changes);
@@ -125,7 +129,7 @@ it('a wrong address of one model leaves the others checked', async () => {
     const checked = await checkModels(
       config,
       async () => database.url,
-      1,
+      ['1'],
       async () => false,
       'SOURCE_DATABASE_URL names several hosts',
     );
@@ -177,7 +181,7 @@ it('the built-in model without its table is a warning beside models of the insta
     checkModels(
       readConfig(env),
       async () => database.url,
-      1,
+      ['1'],
       async () => isExported,
     );
   const severities = (checked: Awaited<ReturnType<typeof check>>) =>

@@ -171,7 +171,7 @@ it('finds a late row of each kind among known ones, once its transaction has end
   const end = await timeOf(database.pool);
   const interval = { start: end - 3_600_000, end };
   const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
-  const request = { model: 'events', teamId: 1, interval, ...filters };
+  const request = { model: 'events', tenantKey: '1', interval, ...filters };
 
   const { settled, pending } = await source.settle(interval, signal);
   expect(settled).toBe(false);
@@ -203,7 +203,7 @@ it('takes rows that were removed since for no late ones', async () => {
   const end = await timeOf(database.pool);
   const interval = { start: end - 3_600_000, end };
   const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
-  const request = { model: 'events', teamId: 1, interval, ...filters };
+  const request = { model: 'events', tenantKey: '1', interval, ...filters };
   // Otherwise a row that was seen looks late, and the interval only runs once more.
   await untilWritersEnded(database.pool);
   const earlier = await see(source, request);

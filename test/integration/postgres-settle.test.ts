@@ -58,7 +58,10 @@ async function eventsBefore(end: number): Promise<string[]> {
   const source = sourceOf(1000);
   const interval = { start: end - 3_600_000, end };
   const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
-  const snapshot = await source.open({ model: 'events', teamId: 1, interval, ...filters }, never);
+  const snapshot = await source.open(
+    { model: 'events', tenantKey: '1', interval, ...filters },
+    never,
+  );
   const blocks = await readAll(snapshot, never);
   await snapshot.close();
   return columnBytes(blocks, 'event').map(String).sort();
@@ -268,7 +271,7 @@ describe('settling', () => {
     await foreign.query('BEGIN; SELECT 1');
     const interval = { start: 0, end: 3_600_000 };
     const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
-    const request = { model: 'events', teamId: 1, interval, ...filters };
+    const request = { model: 'events', tenantKey: '1', interval, ...filters };
     const running = await sourceOf(1000).open(request, never);
     expect(await sourceOf(2000).settle(hourTo(Date.now()), never)).toMatchObject({ settled: true });
     await running.close();

@@ -148,7 +148,7 @@ it('a settle_url that is no primary, or of another cluster, is refused', async (
 
 it('a check of the model says what a standby lacks', async () => {
   const check = (settling: object) =>
-    checkModel(replication.standbyUrl, eventsModel, 1, settling).then(({ findings }) =>
+    checkModel(replication.standbyUrl, eventsModel, ['1'], settling).then(({ findings }) =>
       findings.map(({ severity, detail }) => `${severity}: ${detail}`).join(),
     );
   expect(await check({})).toMatch(/error: The source is a standby, .*settle_url/);

@@ -112,7 +112,7 @@ const select = (text: string, teamId = 1): Selection => {
   return {
     model: eventsModel,
     query: result.ok,
-    teamId,
+    tenantKey: String(teamId),
     range: { start: '2024-03-01T00:00:00.000000Z', end: '2024-03-01T01:00:00.000000Z' },
     includeEvents: null,
     excludeEvents: null,
@@ -175,7 +175,7 @@ describe('the statements on the server', () => {
     const dear = select('SELECT event FROM events WHERE properties.n::int >= 0');
     expect(await countOf(dear)).toBe(60);
     expect((await copy(dear)).includes('secret')).toBe(false);
-    await expect(countOf({ ...dear, teamId: 2 })).rejects.toThrow('secret of team 2');
+    await expect(countOf({ ...dear, tenantKey: '2' })).rejects.toThrow('secret of team 2');
   });
 
   /** Each with the different values that it has in the rows of the interval. */

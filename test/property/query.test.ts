@@ -122,7 +122,7 @@ const copyOf = (parsed: ParsedQuery) =>
     {
       model: eventsModel,
       query: parsed,
-      teamId,
+      tenantKey: String(teamId),
       range: { start: '2024-03-01T00:00:00.000000Z', end: '2024-03-01T01:00:00.000000Z' },
       includeEvents: null,
       excludeEvents: ["'); DROP TABLE events; --"],

@@ -52,7 +52,7 @@ test.runIf(hasPromtool)(`promtool reads what API and worker answer${promtoolNote
       const answer = await fetch(`http://127.0.0.1:${port}/metrics`);
       expect(answer.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
       const text = await answer.text();
-      expect(text).toContain('sluice_failing_exports 0');
+      expect(text).toContain('sluice_failing_exports{fault="internal"} 0');
       expect(checkMetrics(text)).toEqual([]);
     }
     worker.kill();

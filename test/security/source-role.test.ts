@@ -60,7 +60,7 @@ afterAll(async () => {
 /** What a statement gives to the role in a transaction for project 1, or how it fails. */
 async function attack(statement: string): Promise<string> {
   await client.query(
-    `begin; set local sluice.team_id = '1'; set local statement_timeout = '500ms'`,
+    `begin; set local sluice.tenant_key = '1'; set local statement_timeout = '500ms'`,
   );
   try {
     return JSON.stringify(await client.query(statement));
@@ -177,7 +177,7 @@ describe('an export with the source role', () => {
   });
 
   test('still reads an interval by its index', async () => {
-    const { findings, plan } = await checkModel(roleUrl, eventsModel, 2, {});
+    const { findings, plan } = await checkModel(roleUrl, eventsModel, ['2'], {});
     expect(plan.length).toBeGreaterThan(0);
     expect(findings.map(({ detail }) => detail).filter((text) => text.includes('reads'))).toEqual(
       [],

@@ -335,8 +335,8 @@ async function look({ lane, source, exportIds, slow }: World): Promise<void> {
   const { context, teamIds, db } = lane;
   db.failNext('done');
   const errors: unknown[] = [];
-  const looked = lookingAt(source, ({ teamId, interval }) =>
-    keyOf(exportIds[teamIds.indexOf(teamId)] ?? '', interval),
+  const looked = lookingAt(source, ({ tenantKey, interval }) =>
+    keyOf(exportIds[teamIds.indexOf(Number(tenantKey))] ?? '', interval),
   );
   await lookBack(context, {
     slow,

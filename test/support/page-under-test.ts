@@ -46,6 +46,8 @@ export interface PageUnderTest {
   readonly faults: readonly string[];
   /** A key of the organization Acme, which has one project, made as an operator makes it. */
   issueKey(scopes: string): Promise<string>;
+  /** A key of an operator. */
+  issueOperatorKey(scopes: string): Promise<string>;
   /** Events of the project that arrived over some hours. */
   insertEvents(from: number, hours: number, rowsAnHour: number): Promise<void>;
   /** A statement in the database of the service. */
@@ -99,9 +101,12 @@ export async function startPage(program = 'main/all-in-one.js'): Promise<PageUnd
         organizationId,
         projectIds: null,
         name: 'page',
-        isAdmin: false,
         expiresAt: null,
       };
+      return (await issueKey(db, { ...wanted, scopes: scopes.split(',') })).key;
+    },
+    async issueOperatorKey(scopes) {
+      const wanted = { organizationId: null, projectIds: null, name: 'operator', expiresAt: null };
       return (await issueKey(db, { ...wanted, scopes: scopes.split(',') })).key;
     },
     insertEvents: (...given) => query(insertRows, given),

@@ -130,7 +130,7 @@ export async function openSourceCase(server: SourceServer): Promise<SourceCase> 
       }
     },
     async check(changes = {}) {
-      const { findings } = await checkModel(url, modelOf(changes), 1);
+      const { findings } = await checkModel(url, modelOf(changes), ['1']);
       return findings.map(({ severity, detail }) => `${severity}: ${detail}`);
     },
     async close() {

@@ -43,7 +43,7 @@ export function eventsRequest(
 ): SourceRequest {
   return {
     model: 'events',
-    teamId,
+    tenantKey: String(teamId),
     interval: { start: Date.parse(start), end: Date.parse(end) },
     dslQuery: null,
     includeEvents: null,

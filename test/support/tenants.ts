@@ -28,7 +28,6 @@ export async function createKey(
     projectIds: null,
     name: 'test',
     scopes: ['*'],
-    isAdmin: false,
     expiresAt: null,
     ...wanted,
     hash: hashApiKey(key),

@@ -5,6 +5,7 @@ import { type CliDeps, CliError } from './deps.ts';
 
 interface Options {
   readonly json?: boolean;
+  readonly installation?: boolean;
 }
 
 /** `sluice doctor`: what an operator checks first. */
@@ -14,13 +15,17 @@ export function registerDoctor(program: Command, deps: CliDeps): void {
     .description(
       'check the database, migrations, queue, clocks and destinations of this machine, and the API at SLUICE_URL; exits with 1 if a check fails',
     )
+    .option(
+      '--installation',
+      'only what the operator must fix fails: what a customer must fix at a destination is a warning',
+    )
     .option('--json', 'print JSON')
     .action((options: Options) => doctor(deps, options));
 }
 
-async function doctor(deps: CliDeps, { json }: Options): Promise<void> {
+async function doctor(deps: CliDeps, { json, installation = false }: Options): Promise<void> {
   const { paintFor, tableLines } = await import('./text.ts');
-  const all = [...(await examineHere(deps)), ...(await examineApi(deps))];
+  const all = [...(await examineHere(deps, installation)), ...(await examineApi(deps))];
   const isStep = ({ check }: Examined) => check === 'production';
   const [found, steps] = [all.filter((one) => !isStep(one)), all.filter(isStep)];
   if (json) deps.print(JSON.stringify(all));
@@ -40,14 +45,14 @@ async function doctor(deps: CliDeps, { json }: Options): Promise<void> {
   if (faults > 0) throw new CliError(`${faults} of ${found.length} checks failed.`);
 }
 
-async function examineHere(deps: CliDeps): Promise<readonly Examined[]> {
+async function examineHere(deps: CliDeps, onlyInstallation: boolean): Promise<readonly Examined[]> {
   const { readConfig } = await import('../../foundation/config/config.ts');
   const config = readConfig(deps.terminal.env);
   try {
     const url = await deps.findDatabase();
     const { examineInstallation } = await import('../../main/examine.ts');
     const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
-    return await examineInstallation(await allowQuickstartS3(config), url);
+    return await examineInstallation(await allowQuickstartS3(config), url, onlyInstallation);
   } catch (error) {
     // On a machine without a database there is the API to check.
     const { url } = readClientSettings(deps.terminal.env);

@@ -20,6 +20,7 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--json', 'print JSON')
     .action(async ({ project: teamId, rows, from, to, json }: Options) => {
       const { generateEvents } = await import('../../rows/sources/index.ts');
+      const { findTenantKey } = await import('../../state/store/tenants.ts');
       const { readConfig } = await import('../../foundation/config/config.ts');
       const config = readConfig(deps.terminal.env);
       const { writableSourceUrl } = await import('../../main/source-role.ts');
@@ -27,7 +28,10 @@ export function register(program: Command, deps: CliDeps): void {
         config.DATABASE_URL === null && config.SOURCE_DATABASE_URL !== null
           ? config.SOURCE_DATABASE_URL
           : writableSourceUrl(config, await deps.findDatabase());
-      await generateEvents(url, { teamId, rows, range: { start: from, end: to } });
+      const tenantKey = await deps
+        .withDatabase((db) => findTenantKey(db, teamId))
+        .catch(() => teamId);
+      await generateEvents(url, { teamId: tenantKey, rows, range: { start: from, end: to } });
       deps.print(json ? JSON.stringify({ rows }) : `${rows} events written`);
     });
 }

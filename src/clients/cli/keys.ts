@@ -4,41 +4,48 @@ import type { ApiKey } from '../../state/store/api-keys.ts';
 import type { IssuedKey } from '../../service/use-cases/tenants/issue-key.ts';
 import { printRecord, printRecords } from './answer.ts';
 import { collectProjectIds, readList, readSeconds, readTime, readUuid } from './arguments.ts';
-import { type CliDeps, CliError } from './deps.ts';
+import { type CliDeps, CliError, exitCodes } from './deps.ts';
 
 interface CreateOptions {
-  readonly organization: string;
+  readonly organization?: string;
+  readonly operator?: boolean;
   readonly project?: number[];
   readonly scopes: string[];
   readonly expiresAt?: Timestamp;
-  readonly admin?: boolean;
   readonly name: string;
   readonly json?: boolean;
 }
 
 /** `sluice keys …` */
 export function register(program: Command, deps: CliDeps): void {
-  const keys = program.command('keys').description('API keys of an organization');
+  const keys = program.command('keys').description('API keys of an organization, and of operators');
 
   keys
     .command('create')
     .description('issue a key; it is shown only once')
-    .requiredOption('--organization <id>', 'the organization that owns it', readUuid)
+    .option('--organization <id>', 'the organization that owns it', readUuid)
+    .option(
+      '--operator',
+      'a key of an operator: all organizations over /api/admin, metrics and queues; no rows of a customer',
+    )
     .option('--project <id>', 'allow only this project; may be repeated', collectProjectIds)
-    .requiredOption('--scopes <list>', 'such as batch_export:read,plugin:write, or *', readList)
+    .requiredOption(
+      '--scopes <list>',
+      'such as batch_export:read,plugin:write, of an operator operator:read,operator:write, or *',
+      readList,
+    )
     .option('--expires-at <time>', 'time of expiry, ISO 8601', readTime)
-    .option('--admin', 'also grants access to the queue dashboard')
     .requiredOption('--name <name>', 'name of the key')
     .option('--json', 'print JSON')
     .action(async (options: CreateOptions) => {
+      refuseBoth(options);
       const { issueKey } = await import('../../service/use-cases/tenants/issue-key.ts');
       const issued = await deps.withDatabase((db) =>
         issueKey(db, {
-          organizationId: options.organization,
+          organizationId: options.organization ?? null,
           projectIds: options.project ?? null,
           name: options.name,
           scopes: options.scopes,
-          isAdmin: options.admin ?? false,
           expiresAt: options.expiresAt ?? null,
         }),
       );
@@ -48,11 +55,14 @@ export function register(program: Command, deps: CliDeps): void {
   keys
     .command('list')
     .description('list the keys of an organization, oldest first')
-    .requiredOption('--organization <id>', 'the organization', readUuid)
+    .option('--organization <id>', 'the organization', readUuid)
+    .option('--operator', 'the keys of operators')
     .option('--json', 'print JSON')
-    .action(async ({ organization, json }: { organization: string; json?: boolean }) => {
+    .action(async (options: Pick<CreateOptions, 'organization' | 'operator' | 'json'>) => {
+      const { organization, json } = options;
+      refuseBoth(options);
       const { listApiKeys } = await import('../../state/store/api-keys.ts');
-      const listed = await deps.withDatabase((db) => listApiKeys(db, organization));
+      const listed = await deps.withDatabase((db) => listApiKeys(db, organization ?? null));
       printRecords(deps, json, listed.map(view));
     });
 
@@ -100,11 +110,20 @@ export function register(program: Command, deps: CliDeps): void {
     });
 }
 
+/** A key is of an organization or of an operator. */
+function refuseBoth({
+  organization,
+  operator = false,
+}: Pick<CreateOptions, 'organization' | 'operator'>): void {
+  if ((organization === undefined) === operator) return;
+  throw new CliError('Name either --organization or --operator.', exitCodes.misused);
+}
+
 function issuedView({ apiKey, key }: IssuedKey) {
   const { id, ...rest } = view(apiKey);
   return { id, key, ...rest };
 }
 
-function view({ id, name, isAdmin: admin, ...rest }: ApiKey) {
-  return { id, name, admin, ...rest };
+function view({ id, name, ...rest }: ApiKey) {
+  return { id, name, ...rest };
 }

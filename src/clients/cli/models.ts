@@ -4,9 +4,6 @@ import { printRecords } from './answer.ts';
 import { readProjectId } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
 
-/** Any project gives a plan. */
-const anyProject = 1;
-
 /** `sluice models`: what can be exported. */
 export function register(program: Command, deps: CliDeps): void {
   const models = program.command('models').description('models that can be exported (MODELS_FILE)');
@@ -24,9 +21,9 @@ export function register(program: Command, deps: CliDeps): void {
   models
     .command('check')
     .description('check every model against its database; exits with 1 if an export would fail')
-    .option('--project <id>', 'the project to plan queries for', readProjectId, anyProject)
+    .option('--project <id>', 'only for this project (default: all projects)', readProjectId)
     .option('--json', 'print JSON')
-    .action(async ({ project, json }: { project: number; json?: boolean }) => {
+    .action(async ({ project, json }: { project?: number; json?: boolean }) => {
       const { checkModels } = await import('../../main/check-models.ts');
       const { readConfig } = await import('../../foundation/config/config.ts');
       const addresses = new Map<string, string | null>([
@@ -36,11 +33,20 @@ export function register(program: Command, deps: CliDeps): void {
       const config = readConfig(deps.terminal.env, addresses);
       const sharedFault = [...addresses.values()].find((fault) => fault !== null) ?? null;
       const findSource = async () => config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
+      const { findTenantKey, listTenantKeys } = await import('../../state/store/tenants.ts');
       const { isModelExported } = await import('../../state/store/exports.ts');
       // Models can be checked from a machine that does not reach the service's database.
       const isExported = (model: string) =>
         deps.withDatabase((db) => isModelExported(db, model)).catch(() => false);
-      const checked = await checkModels(config, findSource, project, isExported, sharedFault);
+      const tenantKeys = await deps
+        .withDatabase((db) =>
+          project ? findTenantKey(db, project).then((key) => [key]) : listTenantKeys(db),
+        )
+        .catch((error: unknown) => {
+          if (project === undefined) return [];
+          throw error;
+        });
+      const checked = await checkModels(config, findSource, tenantKeys, isExported, sharedFault);
       if (json) deps.print(JSON.stringify(checked));
       else for (const line of checked.flatMap(reportLines)) deps.print(line);
       const failing = checked.filter(({ findings }) =>

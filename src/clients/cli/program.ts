@@ -1,5 +1,7 @@
 import { Command } from 'commander';
+import { registerCauses } from './api/causes.ts';
 import { registerExports } from './api/exports.ts';
+import { registerNotifications } from './api/notifications.ts';
 import { registerRecords } from './api/records.ts';
 import { registerRuns } from './api/runs.ts';
 import { registerTasks } from './api/tasks.ts';
@@ -36,7 +38,14 @@ export function createProgram(deps: CliDeps, version: string): Command {
       writeErr: (text) => deps.terminal.err(text),
     });
   program.commandsGroup(groups.api);
-  for (const register of [registerTasks, registerExports, registerRuns, registerRecords]) {
+  for (const register of [
+    registerTasks,
+    registerExports,
+    registerRuns,
+    registerRecords,
+    registerCauses,
+    registerNotifications,
+  ]) {
     register(program, deps);
   }
   program.commandsGroup(groups.here);

@@ -9,6 +9,11 @@ interface Options {
   readonly json?: boolean;
 }
 
+interface CreateOptions extends Options {
+  readonly name: string;
+  readonly tenantKey?: string;
+}
+
 /** `sluice projects …` */
 export function register(program: Command, deps: CliDeps): void {
   const projects = program.command('projects').description('Projects of an organization');
@@ -18,10 +23,14 @@ export function register(program: Command, deps: CliDeps): void {
     .description('create a project; its id is the team_id of all it owns')
     .requiredOption('--organization <id>', 'the organization that owns it', readUuid)
     .requiredOption('--name <name>', 'its name')
+    .option(
+      '--tenant-key <value>',
+      "what the tenant column of a model has for this project: text, a UUID or a number. It cannot change (default: the project's id)",
+    )
     .option('--json', 'print JSON')
-    .action(async ({ organization, name, json }: Options & { name: string }) => {
+    .action(async ({ organization, name, tenantKey, json }: CreateOptions) => {
       const { createProject } = await import('../../service/use-cases/tenants/create-project.ts');
-      const input = { organizationId: organization, name };
+      const input = { organizationId: organization, name, tenantKey: tenantKey ?? null };
       const created = await deps.withDatabase((db) => createProject(db, input));
       printRecord(deps, json, created);
     });

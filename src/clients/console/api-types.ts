@@ -40,6 +40,11 @@ export type CheckStep = Schemas['DestinationTest']['steps'][number];
 export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
 /** What the key of the session may do. */
 export type Me = Schemas['Me'];
+/** What keeps exports of all customers from their data. */
+export type Cause = Schemas['Cause'];
+export type OperatorExport = Schemas['OperatorExport'];
+export type OperatorTask = Schemas['OperatorTask'];
+export type OperatorTaskPreview = Schemas['OperatorTaskPreview'];
 /** What exports can use in this installation. */
 export type Capabilities = Schemas['Capabilities'];
 /** What one exported interval has, and how long its run took. */
@@ -73,6 +78,10 @@ type BodyOf<Operation> = Operation extends {
 }
   ? Body
   : never;
+type Targets = '/api/projects/{project_id}/notification_targets';
+/** What a request says of a target. */
+export type TargetBody = BodyOf<paths[Targets]['post']>;
+export type CreatedTarget = Schemas['CreatedNotificationTarget'];
 export type LabRequest = BodyOf<paths[`${Steps}/lab`]['post']>;
 export type NewStep = BodyOf<paths[Steps]['post']>;
 export type StepChange = BodyOf<paths[`${Steps}/{id}`]['patch']>;

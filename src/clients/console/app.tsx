@@ -4,6 +4,7 @@ import { createClient } from './client.ts';
 import { ConsoleContext } from './console-context.ts';
 import { readDescription } from './form/openapi.ts';
 import { forgetDrafts } from './kept-drafts.ts';
+import { OperatorApp } from './operator/operator-app.tsx';
 import { EditExportPage } from './pages/edit-export-page.tsx';
 import { ExportPage } from './pages/export-page.tsx';
 import { ExportsPage } from './pages/exports-page.tsx';
@@ -22,6 +23,7 @@ import { ClockSwitch } from './parts/time-text.tsx';
 import { hrefOf, type Route } from './route.ts';
 import {
   askForSession,
+  operatorProject,
   readSession,
   type Session,
   shareSession,
@@ -56,6 +58,9 @@ export function App() {
     [session, signOut],
   );
   if (isSignedOut) return <SignInPage notice={farewell} onSignedIn={change} />;
+  if (session.project === operatorProject) {
+    return <OperatorApp operatorKey={session.key} onSignOut={signOut} />;
+  }
   return <SignedIn session={session} onChange={change} onSignOut={signOut} />;
 }
 

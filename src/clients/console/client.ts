@@ -8,6 +8,7 @@ import type {
   CheckStep,
   Config,
   Coverage,
+  CreatedTarget,
   CursorPage,
   Delivery,
   DeliveryRecord,
@@ -33,6 +34,7 @@ import type {
   RunStatus,
   Step,
   StepChange,
+  TargetBody,
   Trial,
   UnpausePreview,
 } from './api-types.ts';
@@ -305,6 +307,12 @@ export function createClient(key: string, project: string, onRefused: () => void
     getMe: (signal: AbortSignal) => send<Me>('/api/me', { signal }),
     listTargets: (signal: AbortSignal) =>
       callTargets<OffsetPage<NotificationTarget>>('', { query: { limit: 100 }, signal }),
+    createTarget: (body: TargetBody) => callTargets<CreatedTarget>('', { method: 'POST', body }),
+    changeTarget: (id: string, body: TargetBody) =>
+      callTargets<NotificationTarget>(`/${id}`, { method: 'PATCH', body }),
+    rotateTargetSecret: (id: string) =>
+      callTargets<CreatedTarget>(`/${id}/rotate_secret`, { method: 'POST', body: {} }),
+    deleteTarget: (id: string) => callTargets<null>(`/${id}`, { method: 'DELETE' }),
     testTarget: (id: string) =>
       callTargets<NotificationTest>(`/${id}/test`, { method: 'POST', body: {} }),
     listDeliveries: (id: string, cursor: string | null, signal: AbortSignal) =>

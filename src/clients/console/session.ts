@@ -1,9 +1,12 @@
 /** The signed-in key. Only open tabs keep it. */
 export interface Session {
   readonly key: string;
-  /** The id of the project that was open last. */
+  /** The id of the project that was open last, or `operatorProject`. */
   readonly project: string;
 }
+
+/** In place of a project, for the key of an operator: it belongs to none. */
+export const operatorProject = 'operator';
 
 const item = 'sluice-session';
 

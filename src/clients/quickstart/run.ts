@@ -38,8 +38,9 @@ export async function runQuickstart(
   API            ${address}/api/projects/${tenant.projectId}/batch_exports/
   documentation  ${address}/api/docs
   page           ${address}/console/
-  queues         ${address}/admin/queues   (the key as password)
+  queues         ${address}/admin/queues   (the operator key as password)
   key            ${tenant.key}
+  operator key   ${tenant.operatorKey}
   S3             ${s3.endpoint}   (bucket ${s3.bucket}, access key ${s3.accessKeyId}, secret key ${s3.secretAccessKey})
 `);
     print(`ready ${address}`);

@@ -9,8 +9,10 @@ import { issueKey } from '../../service/use-cases/tenants/issue-key.ts';
 /** What the quickstart made, kept in the data directory for the next start. */
 export interface QuickstartTenant {
   readonly projectId: number;
-  /** An admin key with all scopes; readable only by its owner, like the database's password. */
+  /** A key with all scopes; readable only by its owner, like the database's password. */
   readonly key: string;
+  /** The same of an operator: metrics, queues and all organizations. */
+  readonly operatorKey: string;
 }
 
 /** The organization, project and key of the last start, or new ones. */
@@ -28,10 +30,16 @@ export async function ensureTenant(db: Database, dataDir: string): Promise<Quick
     projectIds: null,
     name: 'Quickstart',
     scopes: ['*'],
-    isAdmin: true,
     expiresAt: null,
   });
-  const tenant = { projectId: project.id, key: issued.key };
+  const operator = await issueKey(db, {
+    organizationId: null,
+    projectIds: null,
+    name: 'Quickstart operator',
+    scopes: ['*'],
+    expiresAt: null,
+  });
+  const tenant = { projectId: project.id, key: issued.key, operatorKey: operator.key };
   await writeFile(path, `${JSON.stringify(tenant)}\n`, { mode: 0o600 });
   return tenant;
 }

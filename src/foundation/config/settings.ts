@@ -58,7 +58,7 @@ export const settings = {
     true,
   ),
   METRICS_PORT: optionalText(
-    'A second port of the API process, for /livez, /readyz and /metrics. It needs no key, so keep it private. The main port serves /metrics only to admin keys.',
+    'A second port of the API process, for /livez, /readyz and /metrics. It needs no key, so keep it private. The main port serves /metrics only to the keys of operators.',
     { matches: /^\d{1,5}$/, mustBe: 'a port number' },
   ),
   PUBLIC_URL: optionalText(
@@ -234,6 +234,11 @@ export const settings = {
     'Maximum e-mails of one organization per hour. Each recipient of each attempt counts as one. Further notifications by e-mail wait.',
     200,
     [10, 10_000],
+  ),
+  FRESHNESS_MINUTES: wholeNumber(
+    'Maximum age of the data of an export that has no `freshness_minutes`, nor its project. Older data is late, which is an event and a metric. 0: two intervals and six minutes.',
+    0,
+    [0, 525_600],
   ),
   FILE_DESTINATION_ROOT: optionalText(
     'Folder to which File destinations write. Without it, the API refuses File destinations.',

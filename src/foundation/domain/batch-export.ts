@@ -52,6 +52,12 @@ export interface BatchExport {
   readonly lastSuccessAt: Timestamp | null;
 }
 
+/** Why an export is paused whose tenant is disabled. Only enabling the tenant ends such a pause. */
+export const disabledReasons = {
+  organization: 'An operator has disabled the organization.',
+  project: 'An operator has disabled the project.',
+} as const;
+
 /** How long intervals heal unless the export says otherwise: a week. */
 export const defaultHealForHours = 168;
 export const maxHealForHours = 720;

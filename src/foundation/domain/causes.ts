@@ -1,6 +1,6 @@
 /** What keeps intervals from their data, and whose turn it is to end that. */
 
-import { type ErrorCode, errorCatalogue } from './errors.ts';
+import { type ErrorCode, errorCatalogue, isErrorCode } from './errors.ts';
 
 /** `destination`: a place of files with its credentials. `source`: a database. `export`: the export alone. */
 export type CauseScope = 'destination' | 'source' | 'export';
@@ -66,6 +66,9 @@ export function turnOf(code: ErrorCode): Turn {
   if (code.startsWith('source.')) return turnsOfSourceErrors[code] ?? 'source';
   return errorCatalogue[code].fault === 'internal' ? 'ours' : 'customer';
 }
+
+/** The same of a stored code; one that this build does not know is ours. */
+export const turnOfCode = (code: string): Turn => (isErrorCode(code) ? turnOf(code) : 'ours');
 
 const minuteMs = 60_000;
 

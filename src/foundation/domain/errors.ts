@@ -6,7 +6,8 @@ import { cutText } from './one-line.ts';
  * says whether an error is transient; the retry policy reads it.
  */
 
-export type Fault = 'customer' | 'destination' | 'source' | 'internal';
+export const faults = ['internal', 'source', 'destination', 'customer'] as const;
+export type Fault = (typeof faults)[number];
 
 export interface ErrorSpec {
   readonly fault: Fault;
@@ -14,6 +15,11 @@ export interface ErrorSpec {
   readonly retryable: boolean;
   readonly means: string;
   readonly remedy: string;
+}
+
+/** Whose fault a stored code is; one that this build does not know is ours. */
+export function faultOf(code: string): Fault {
+  return isErrorCode(code) ? errorCatalogue[code].fault : 'internal';
 }
 
 const customer = (means: string, remedy: string): ErrorSpec => ({

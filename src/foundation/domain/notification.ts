@@ -9,6 +9,10 @@ export const notificationTypes = [
   'export.late',
   'export.on_time',
   'backfill.completed',
+  'export.incomplete',
+  'export.complete',
+  'installation.no_workers',
+  'installation.no_workers_over',
   'healing.started',
   'healing.ended',
   'interval.at_risk',
@@ -44,6 +48,7 @@ export interface Notification {
   readonly eventId: string;
   readonly type: NotificationType | SentType;
   readonly happenedAt: Timestamp;
+  /** Whose event it is; that of the installation itself is `installationId`. */
   readonly organizationId: string;
   /** Null: a test of a target of the whole organization. */
   readonly projectId: number | null;

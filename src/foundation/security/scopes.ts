@@ -6,13 +6,14 @@ export const scopes = [
   'plugin:write',
 ] as const;
 
-export type Scope = (typeof scopes)[number];
+/** The permissions of an operator's key. It belongs to no organization and has no other. */
+export const operatorScopes = ['operator:read', 'operator:write'] as const;
 
-export type GrantedScope = Scope | '*';
+export type OperatorScope = (typeof operatorScopes)[number];
+export type Scope = (typeof scopes)[number] | OperatorScope;
 
-export function isGrantableScope(text: string): text is GrantedScope {
-  return text === '*' || scopes.some((scope) => scope === text);
-}
+export const isOperatorScope = (scope: string): scope is OperatorScope =>
+  operatorScopes.some((known) => known === scope);
 
 /** Whether a key with the scopes `granted` may do what needs `needed`. */
 export function allows(granted: readonly string[], needed: Scope): boolean {

@@ -1,7 +1,17 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { SluiceError } from '../domain/errors.ts';
+import { isBrokenConnection, type Outages } from './outages.ts';
 
 export type { Logger } from 'pino';
+
+/** By the logger that `createLogger` made; its children write through it. */
+const filters = new WeakMap<Logger, { outages: Outages | null }>();
+
+/** From now on, lines about a broken connection go through `outages`. Null: they are written as they are. */
+export function screenLines(logger: Logger, outages: Outages | null): void {
+  const filter = filters.get(logger);
+  if (filter) filter.outages = outages;
+}
 
 /**
  * The process log: one JSON object per line on standard error, so that standard output has only what the
@@ -12,11 +22,22 @@ export function createLogger(
   bindings: Record<string, unknown> = {},
   stream: DestinationStream = pino.destination({ fd: 2, sync: true }),
 ): Logger {
-  return pino(
+  const filter: { outages: Outages | null } = { outages: null };
+  const logger = pino(
     {
       level,
       base: { pid: process.pid, ...bindings },
       timestamp: pino.stdTimeFunctions.isoTime,
+      hooks: {
+        logMethod(args, method) {
+          const { outages } = filter;
+          const write = () => method.apply(this, args);
+          const [first] = args as readonly unknown[];
+          const error = first instanceof Error ? first : (first as { err?: unknown } | null)?.err;
+          if (outages !== null && isBrokenConnection(error)) outages.take(write);
+          else write();
+        },
+      },
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: (error: unknown) => serializeError(error) },
       redact: {
@@ -34,6 +55,8 @@ export function createLogger(
     },
     stream,
   );
+  filters.set(logger, filter);
+  return logger;
 }
 
 /**

@@ -39,7 +39,18 @@ export function createMetrics() {
       'by',
     ),
     jobsFailed: counter('sluice_jobs_failed_total', 'Queue jobs that failed.', 'handler'),
-    faults: counter('sluice_faults_total', 'Attempts that failed, by error code.', 'code'),
+    faults: counter(
+      'sluice_faults_total',
+      'Attempts that failed, by error code and whose fault it is: internal (ours), source, destination or customer.',
+      'code',
+      'fault',
+    ),
+    /** Set at each scrape. */
+    dependencyUp: gauge(
+      'sluice_dependency_up',
+      'Whether this process reaches a service that it needs: postgres, and redis if REDIS_URL is set.',
+      'dependency',
+    ),
     notifications: counter(
       'sluice_notifications_total',
       'Attempts to deliver a notification, by kind of target and result.',
@@ -93,20 +104,29 @@ export function createMetrics() {
       ),
       failingExports: gauge(
         'sluice_failing_exports',
-        'Exports whose newest outcome is a run that ended without success.',
+        'Exports whose newest outcome is a run that ended without success, by whose fault it is.',
+        'fault',
       ),
       exhaustedExports: gauge(
         'sluice_retries_exhausted_exports',
-        'Failing exports with a run that used up its attempts.',
+        'Failing exports with a run that used up its attempts, by whose fault it is.',
+        'fault',
       ),
       lateExports: gauge(
         'sluice_late_exports',
-        'Exports whose data is older than their objective.',
+        'Exports whose data is older than their objective, by whose fault their newest failure is; internal if they do not fail.',
+        'fault',
+      ),
+      missingIntervals: gauge(
+        'sluice_missing_intervals',
+        'Intervals without data whose runs have ended without success, by whose fault the newest failure of their export is; internal if it does not fail.',
+        'fault',
       ),
       pausedExports: gauge(
         'sluice_paused_exports',
-        'Paused exports; by: person, or sluice after failures.',
+        'Paused exports; by: person, operator (their tenant is disabled), or sluice after failures, with whose fault these are.',
         'by',
+        'fault',
       ),
       worstLagSeconds: gauge(
         'sluice_worst_lag_seconds',

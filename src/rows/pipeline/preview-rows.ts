@@ -122,7 +122,7 @@ export interface RawSample {
  */
 export async function sampleRows(
   source: Source,
-  request: Pick<SourceRequest, 'model' | 'teamId'>,
+  request: Pick<SourceRequest, 'model' | 'tenantKey'>,
   openJsonLines: (columns: readonly Column[]) => FileEncoder,
   { limit, now }: Wanted,
   signal: AbortSignal,

@@ -23,7 +23,7 @@ export function elsewhereSql(
   columns: readonly SentColumn[],
   keys: readonly KeyTexts[],
 ): string {
-  const { model, teamId, range } = selection;
+  const { model, tenantKey, range } = selection;
   const at: Expression = { kind: 'column', name: model.intervalColumn };
   const hasKey = keys.map((texts) =>
     conjunction(
@@ -43,7 +43,7 @@ export function elsewhereSql(
   return checkWall(
     printSelect(model, null, keyTexts(model, null, columns), filter, null),
     model,
-    teamId,
+    tenantKey,
   );
 }
 

@@ -32,7 +32,7 @@ export interface Selection {
   readonly model: Model;
   /** Null: all columns of the model and every row. */
   readonly query: ParsedQuery | null;
-  readonly teamId: number;
+  readonly tenantKey: string;
   /** Half-open, by the interval column; exact to the microsecond. */
   readonly range: { readonly start: Timestamp; readonly end: Timestamp };
   /** Only rows with one of these events; null or empty: all. */
@@ -226,12 +226,12 @@ const checked = new BoundedMap<string, true>(keptCharacters);
  *
  * @returns `sql` itself
  */
-function checkStatement(sql: string, { model, teamId, range }: Selection): string {
+function checkStatement(sql: string, { model, tenantKey, range }: Selection): string {
   const shape = sql.replaceAll(range.start, '\0start').replaceAll(range.end, '\0end');
   const { schema, name } = model.relation;
-  const key = JSON.stringify([schema, name, model.tenantColumn, teamId, shape]);
+  const key = JSON.stringify([schema, name, model.tenantColumn, tenantKey, shape]);
   if (checked.get(key)) return sql;
-  checkWall(sql, model, teamId);
+  checkWall(sql, model, tenantKey);
   checked.set(key, true, key.length);
   return sql;
 }
@@ -336,10 +336,9 @@ function relationDialect(model: Model): Dialect {
 const never: Expression = { kind: 'keyword', keyword: 'FALSE' };
 
 /** Untyped, so that it takes the column's type. */
-export function ofTenant({ model, teamId }: Selection): Expression {
-  if (!Number.isSafeInteger(teamId)) throw new Error('A team id is a whole number.');
+export function ofTenant({ model, tenantKey }: Selection): Expression {
   const left: Expression = { kind: 'column', name: model.tenantColumn };
-  return { kind: 'binary', operator: '=', left, right: literal(String(teamId)) };
+  return { kind: 'binary', operator: '=', left, right: literal(tenantKey) };
 }
 
 /** Tenant, interval and events as a tree of literals: nothing is pasted into text. */

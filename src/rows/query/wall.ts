@@ -22,7 +22,7 @@ const otherReads: readonly string[] = [
  * @returns `sql` itself
  * @throws Error if the statement is anything else: a bug of this room, never the caller's fault
  */
-export function checkWall(sql: string, model: Model, teamId: number): string {
+export function checkWall(sql: string, model: Model, tenantKey: string): string {
   const statements = parseSync(sql).stmts ?? [];
   const reads = findAll(statements, 'RangeVar');
   const [relation] = reads;
@@ -37,7 +37,7 @@ export function checkWall(sql: string, model: Model, teamId: number): string {
     relation.relname === model.relation.name &&
     relation.catalogname === undefined &&
     selects.length === 1 &&
-    selects.every(({ whereClause }) => holdsTenant(whereClause, model, String(teamId)));
+    selects.every(({ whereClause }) => holdsTenant(whereClause, model, tenantKey));
   if (!holds) throw new Error(`A statement over ${model.name} is not limited to its tenant.`);
   return sql;
 }

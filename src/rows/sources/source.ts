@@ -5,7 +5,7 @@ import type { DataInterval, Moment } from '../../foundation/domain/time.ts';
 /** What a run asks of a source. */
 export interface SourceRequest {
   readonly model: string;
-  readonly teamId: number;
+  readonly tenantKey: string;
   /** Rows whose interval column is in this half-open interval. */
   readonly interval: DataInterval;
   readonly dslQuery: string | null;
@@ -274,7 +274,7 @@ export interface Source {
    */
   tryRow(
     model: string,
-    teamId: number,
+    tenantKey: string,
     ofOthers: boolean,
     signal: AbortSignal,
   ): Promise<readonly string[]>;

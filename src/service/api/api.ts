@@ -11,7 +11,7 @@ import type { BatchExport } from '../../foundation/domain/batch-export.ts';
 import type { Scope } from '../../foundation/security/scopes.ts';
 import type { PresentedKey } from '../../state/store/api-keys.ts';
 import type { NotificationTarget } from '../../state/store/notification-targets.ts';
-import type { Reach } from '../../state/store/tenants.ts';
+import { installationId, type Reach } from '../../state/store/tenants.ts';
 import type { Actor, Context } from '../use-cases/context.ts';
 
 /** The server, with request types from the schemas. */
@@ -58,7 +58,7 @@ export function callerOf(request: FastifyRequest): PresentedKey {
 /** Who acts by this request. */
 export function actorOf(request: FastifyRequest): Actor {
   const { id, organizationId } = callerOf(request);
-  return { keyId: id, organizationId };
+  return { keyId: id, organizationId: organizationId ?? installationId };
 }
 
 /** The project or organization of the path. Only on routes with a scope. */

@@ -3,6 +3,8 @@ import fastify, { type FastifyHttpOptions, LogController, type RawServerDefault 
 import { notFound } from '../../foundation/domain/problem.ts';
 import { findKnownHashes } from '../../state/store/api-keys.ts';
 import type { Context } from '../use-cases/context.ts';
+import { causeRoutes } from './admin/causes.ts';
+import { keyRoutes, tenantRoutes } from './admin/tenants.ts';
 import type { Api, Reply, Request } from './api.ts';
 import { backfillRoutes } from './backfills/routes.ts';
 import { destinationRules } from './batch-exports/destination-rules.ts';
@@ -39,7 +41,12 @@ import { logTailRoutes } from './logs/tail.ts';
 import { meRoutes } from './me/routes.ts';
 import { confirmationRoutes } from './notifications/confirm-page.ts';
 import { notificationRoutes } from './notifications/routes.ts';
-import { type Family, organizationFamily, projectFamily } from './operations.ts';
+import {
+  type Family,
+  installationFamily,
+  organizationFamily,
+  projectFamily,
+} from './operations.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { offboardingRoutes } from './offboardings/routes.ts';
 import { pluginRoutes } from './plugins/routes.ts';
@@ -117,6 +124,17 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     requireOperator(scope, operators);
     offboardingRoutes(scope);
   });
+  api.register(
+    async (scope: Api) => {
+      tenantRoutes(scope);
+      keyRoutes(scope);
+      causeRoutes(scope);
+      scope.register(async (inner: Api) => notificationRoutes(inner, installationFamily, deps), {
+        prefix: '/notification_targets',
+      });
+    },
+    { prefix: '/api/admin' },
+  );
   if (queueBoard) mountQueueBoard(api, operators, queueBoard);
   for (const family of [organizationFamily, projectFamily]) {
     const exports = `${family.prefix}/batch_exports`;

@@ -15,6 +15,8 @@ export interface Family {
   readonly params: TProperties;
   /** An operation id that is unique across both families. */
   operation(name: string): string;
+  /** Default: those of the resource. */
+  readonly scopes?: { readonly read: Scope; readonly write: Scope };
 }
 
 const current = '`@current` if the key has access to exactly one.';
@@ -31,6 +33,15 @@ export const projectFamily: Family = {
   tag: 'Batch exports of a project',
   params: { project_id: Type.String({ description: `The project's id; ${current}` }) },
   operation: (name) => name,
+};
+
+/** Notification targets of the whole installation, with the keys of operators. */
+export const installationFamily: Family = {
+  prefix: '/api/admin',
+  tag: 'Operators',
+  params: {},
+  operation: (name) => `${name}OfInstallation`,
+  scopes: { read: 'operator:read', write: 'operator:write' },
 };
 
 type Hook = (request: Request) => Promise<void>;
@@ -100,7 +111,7 @@ const notificationIds = {
 export function notificationOperations(family: Family, load: Hook) {
   return operationsOf<keyof typeof notificationIds>({
     tag: 'Notifications',
-    scopes: { read: 'batch_export:read', write: 'batch_export:write' },
+    scopes: family.scopes ?? { read: 'batch_export:read', write: 'batch_export:write' },
     operation: family.operation,
     params: (ids) => {
       const properties: TProperties = { ...family.params };

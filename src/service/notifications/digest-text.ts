@@ -31,6 +31,10 @@ const titles: Readonly<Record<NotificationType, (count: number) => string>> = {
   'export.late': (count) => `${count} exports are late`,
   'export.on_time': (count) => `${count} exports are on time again`,
   'backfill.completed': (count) => `Backfills of ${count} exports have ended`,
+  'export.incomplete': (count) => `${count} exports have intervals without data`,
+  'export.complete': (count) => `${count} exports are complete again`,
+  'installation.no_workers': () => 'No worker is alive',
+  'installation.no_workers_over': () => 'Workers are alive again',
   // Each is about all that has its cause already.
   'healing.started': (count) => `${count} causes hold up exports`,
   'healing.ended': (count) => `${count} causes are over`,
@@ -45,6 +49,7 @@ const healths: Partial<Record<NotificationType, string>> = {
   'export.retries_exhausted': 'failing',
   'export.paused': 'failing',
   'export.late': 'late',
+  'export.incomplete': 'incomplete',
 };
 
 /**

@@ -2,20 +2,25 @@ import type { Notification } from '../../foundation/domain/notification.ts';
 import type { Timestamp } from '../../foundation/domain/time.ts';
 import { describeDigest } from './digest-text.ts';
 import { oneLine } from '../../foundation/domain/one-line.ts';
+import { contextLines, contextOf } from './event-context.ts';
 import { turnOf } from '../../foundation/domain/causes.ts';
 import { errorCatalogue, isErrorCode } from '../../foundation/domain/errors.ts';
 import { describeGroup, type GroupType, isGroup } from './group-text.ts';
 import { exportLink } from './page-links.ts';
 
-/** The body of a webhook in the format `json`. */
-export function jsonBody(notification: Notification): string {
+/**
+ * The body of a webhook in the format `json`.
+ *
+ * @param publicUrl address of the page; null: unknown
+ */
+export function jsonBody(notification: Notification, publicUrl: string | null): string {
   return JSON.stringify({
     id: notification.eventId,
     type: notification.type,
     timestamp: notification.happenedAt,
     organization_id: notification.organizationId,
     project_id: notification.projectId,
-    data: withFault(notification.facts),
+    data: { ...withFault(notification.facts), ...contextOf(notification, publicUrl) },
   });
 }
 
@@ -115,9 +120,10 @@ interface Facts {
   readonly error?: { readonly code?: string | null; readonly detail: string | null };
   readonly cause?: { readonly code: string | null };
   readonly reason?: string;
+  readonly since?: Timestamp | null;
   readonly failing_since?: Timestamp;
   readonly missing_intervals?: number;
-  readonly freshness_minutes?: number;
+  readonly freshness_minutes?: number | null;
   readonly high_water_mark?: Timestamp | null;
   readonly late_since?: Timestamp;
   readonly backfill?: {
@@ -136,7 +142,7 @@ export function describe(notification: Notification, publicUrl: string | null): 
   const where = facts.export ? placeOf(facts.export.id, notification.projectId, publicUrl) : [];
   if (isGroup(notification.type)) return describeGroup(notification, publicUrl);
   const [title, lines] = words(notification.type, facts, name);
-  return { title, lines: [...lines, ...where] };
+  return { title, lines: [...contextLines(notification), ...lines, ...where] };
 }
 
 function placeOf(id: string, projectId: number | null, publicUrl: string | null): string[] {
@@ -180,7 +186,7 @@ function words(
       const mark = facts.high_water_mark ?? null;
       const state =
         mark === null ? 'It has no complete interval yet.' : `It is complete up to ${mark}.`;
-      const objective = `Objective: at most ${facts.freshness_minutes} minutes old. Late since ${facts.late_since}.`;
+      const objective = `Objective: ${facts.freshness_minutes === null ? 'two intervals' : `at most ${facts.freshness_minutes} minutes old`}. Late since ${facts.late_since}.`;
       return [`Export ${name} is late`, [objective, state]];
     }
     case 'export.on_time':
@@ -194,6 +200,20 @@ function words(
       const runs = `Runs: ${backfill?.total_runs}, of them failed: ${backfill?.failed_runs}`;
       return [`A backfill of export ${name} has ended`, [range, runs]];
     }
+    case 'export.incomplete':
+      return [
+        `Export ${name} has intervals without data`,
+        ['Its newest runs work, and the schedule does not run these intervals again. Retry them.'],
+      ];
+    case 'export.complete':
+      return [`Export ${name} is complete again`, []];
+    case 'installation.no_workers':
+      return [
+        'No worker is alive',
+        ['Runs are recorded and wait. Start a worker.', `Since ${facts.since}`],
+      ];
+    case 'installation.no_workers_over':
+      return ['Workers are alive again', [`None was since ${facts.since}.`]];
     case 'test':
       return ['A test of this notification target', ['Somebody pressed "Test". All is well.']];
   }

@@ -179,9 +179,9 @@ function named({ count, keys }: Rows): Rows {
 
 /** How the rows of an interval were selected. */
 export function requestOf(interval: VerifiedInterval, receipt: Receipt): SourceRequest {
-  const { model, teamId } = interval.batchExport;
+  const { model, tenantKey } = interval.batchExport;
   const { dslQuery, includeEvents, excludeEvents } = receipt.recipe;
-  return { model, teamId, interval: receipt.interval, dslQuery, includeEvents, excludeEvents };
+  return { model, tenantKey, interval: receipt.interval, dslQuery, includeEvents, excludeEvents };
 }
 
 async function readBoth(

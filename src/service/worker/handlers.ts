@@ -6,7 +6,7 @@ import type { Producer } from '../../state/queue/producer.ts';
 import { listRunningBackfills } from '../../state/store/backfills.ts';
 import type { ClaimedRun } from '../../state/store/claims.ts';
 import { currentEra } from '../../state/store/eras.ts';
-import { checkFreshness } from '../../state/store/freshness.ts';
+import { checkCompleteness, checkFreshness } from '../../state/store/freshness.ts';
 import { sweepExpiredLeases } from '../../state/store/leases.ts';
 import { expectLarge, removeEndedEntries } from '../../state/store/outbox.ts';
 import { findRunNeeds, type RunNeeds } from '../../state/store/run-needs.ts';
@@ -17,6 +17,7 @@ import { heal } from '../use-cases/healing/heal.ts';
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
+import { advanceTasks } from '../use-cases/operators/tasks.ts';
 import { lookBack } from '../use-cases/runs/look-back.ts';
 import { SlowExports } from '../use-cases/runs/slow-exports.ts';
 import type { WorkGuard } from '../use-cases/work-guard.ts';
@@ -94,6 +95,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       stopping: executor.stopping,
     }),
   );
+  let sweeps = 0;
   const sample = sampleJobs({
     ...{ context, guard, memory: admission.memory, sampleRows: options.sampleRows },
     onSampleError: reports.sampleFailed,
@@ -160,12 +162,17 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await dispatch();
     }),
     sweep: unlessHeld(async () => {
-      await checkFreshness(context.db);
+      // Exports without an objective of their own have no index: one look per minute.
+      const usual = { minutes: context.policy.freshnessMinutes };
+      await checkFreshness(context.db, sweeps % 12 === 0 ? usual : undefined);
+      if (sweeps % 12 === 0) await checkCompleteness(context.db);
+      sweeps += 1;
       await options.courier.collect();
       await sweepExpiredLeases(context.db);
       const ended = await removeEndedEntries(context.db);
       if (ended > 0) reports.runFailed(new Error(`the outbox held ${ended} runs that had ended`));
       await sweepWorkers(context.db);
+      await advanceTasks(context);
       await checkDeadlines(context);
       reports.runsMade('healing', await heal(context));
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);

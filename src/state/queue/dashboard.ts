@@ -7,7 +7,7 @@ import type { Producer } from './producer.ts';
 /**
  * The queue dashboard for operators. A run that fails is recorded in Postgres, and its job completes. A job is "failed" only if its
  * handler threw, and the next job does its work.
- * Register it under `basePath`, behind an admin key.
+ * Register it under `basePath`, behind an operator's key.
  */
 export function createDashboard(producer: Producer, basePath: string): FastifyPluginCallback {
   const serverAdapter = new FastifyAdapter();

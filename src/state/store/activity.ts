@@ -19,6 +19,8 @@ export interface NewActivity {
     | 'transformation_config'
     | 'plugin'
     | 'api_key'
+    | 'organization'
+    | 'project'
     | 'era'
     | 'notification_target';
   readonly subjectId: string;

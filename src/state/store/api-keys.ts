@@ -4,12 +4,12 @@ import { prepared } from './prepared.ts';
 
 export interface ApiKey {
   readonly id: string;
-  readonly organizationId: string;
+  /** Null: an operator's. */
+  readonly organizationId: string | null;
   /** Null: all projects of the organization. */
   readonly projectIds: readonly number[] | null;
   readonly name: string;
   readonly scopes: readonly string[];
-  readonly isAdmin: boolean;
   readonly createdAt: Timestamp;
   readonly expiresAt: Timestamp | null;
   readonly revokedAt: Timestamp | null;
@@ -17,32 +17,24 @@ export interface ApiKey {
 }
 
 export interface NewApiKey {
-  readonly organizationId: string;
+  /** Null: an operator's. */
+  readonly organizationId: string | null;
   readonly projectIds: readonly number[] | null;
   readonly name: string;
   readonly hash: Buffer;
   readonly scopes: readonly string[];
-  readonly isAdmin: boolean;
   readonly expiresAt: Timestamp | null;
 }
 
 const columns = `k.id, k.organization_id as "organizationId", k.project_ids as "projectIds", k.name, k.scopes,
-  k.is_admin as "isAdmin", k.created_at as "createdAt", k.expires_at as "expiresAt",
+  k.created_at as "createdAt", k.expires_at as "expiresAt",
   k.revoked_at as "revokedAt", k.last_used_at as "lastUsedAt"`;
 
 export async function insertApiKey(sql: Sql, key: NewApiKey): Promise<ApiKey> {
   const [row] = await sql.query<ApiKey>(
-    `insert into api_keys as k (organization_id, project_ids, name, hash, scopes, is_admin, expires_at)
-     values ($1, $2, $3, $4, $5, $6, $7) returning ${columns}`,
-    [
-      key.organizationId,
-      key.projectIds,
-      key.name,
-      key.hash,
-      key.scopes,
-      key.isAdmin,
-      key.expiresAt,
-    ],
+    `insert into api_keys as k (organization_id, project_ids, name, hash, scopes, expires_at)
+     values ($1, $2, $3, $4, $5, $6) returning ${columns}`,
+    [key.organizationId, key.projectIds, key.name, key.hash, key.scopes, key.expiresAt],
   );
   if (!row) throw new Error('an insert returned no row');
   return row;
@@ -55,8 +47,15 @@ export interface PresentedKey extends ApiKey {
   readonly ended: boolean;
   /** last_used_at is more than a minute old. */
   readonly useIsStale: boolean;
-  /** Whether the requested project belongs to the key's organization and is not being deleted. */
+  /** Whether an operator has disabled its organization. */
+  readonly isDisabled: boolean;
+  /** Whether the requested project belongs to the key's organization, and is neither disabled nor being deleted. */
   readonly ownsProject: boolean;
+}
+
+/** A key of an organization. */
+export interface TenantKey extends PresentedKey {
+  readonly organizationId: string;
 }
 
 /** In one round trip: the key, and whether its organization owns `projectId`. */
@@ -69,7 +68,8 @@ export async function findPresentedKey(
     prepared(`select ${columns}, k.hash,
             coalesce(k.revoked_at <= now(), false) or coalesce(k.expires_at <= now(), false) as ended,
             coalesce(k.last_used_at < now() - interval '1 minute', true) as "useIsStale",
-            exists (select from projects p where p.id = $2 and p.organization_id = k.organization_id and p.closed_at is null) as "ownsProject"
+            exists (select from organizations o where o.id = k.organization_id and o.disabled_at is not null) as "isDisabled",
+            exists (select from projects p where p.id = $2 and p.organization_id = k.organization_id and p.closed_at is null and p.disabled_at is null) as "ownsProject"
        from api_keys k where k.hash = $1`),
     [hash, projectId],
   );
@@ -104,10 +104,10 @@ export async function findApiKey(sql: Sql, id: string): Promise<ApiKey | null> {
   return row ?? null;
 }
 
-/** Oldest first. */
-export async function listApiKeys(sql: Sql, organizationId: string): Promise<ApiKey[]> {
+/** Oldest first. @param organizationId null: the keys of operators */
+export async function listApiKeys(sql: Sql, organizationId: string | null): Promise<ApiKey[]> {
   return sql.query<ApiKey>(
-    `select ${columns} from api_keys k where k.organization_id = $1 order by k.created_at, k.id`,
+    `select ${columns} from api_keys k where k.organization_id is not distinct from $1::uuid order by k.created_at, k.id`,
     [organizationId],
   );
 }

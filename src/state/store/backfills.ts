@@ -29,6 +29,8 @@ export interface Backfill {
   readonly totalRuns: number;
   readonly createdAt: Timestamp;
   readonly finishedAt: Timestamp | null;
+  /** Why Sluice stopped it; null if it did not. */
+  readonly stoppedReason: string | null;
   readonly lastUpdatedAt: Timestamp;
 }
 
@@ -36,7 +38,7 @@ export interface Backfill {
 export const backfillColumns = `b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
   ${rangeOf('b')} as range, b."order", b.reprocess, b.drops_missing as "dropsMissing", b.concurrency,
   ${instantOf('b.planned_to')} as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
-  b.finished_at as "finishedAt", b.last_updated_at as "lastUpdatedAt"`;
+  b.finished_at as "finishedAt", b.stopped_reason as "stoppedReason", b.last_updated_at as "lastUpdatedAt"`;
 
 export interface NewBackfill {
   readonly exportId: string;
@@ -104,6 +106,30 @@ export async function finishBackfill(
     `update backfills set status = $2, finished_at = now(), last_updated_at = now()
       where id = $1 and status = 'Running' returning id`,
     [id, status],
+  );
+  return rows.length === 1;
+}
+
+/**
+ * Stops a backfill whose newest `failures` runs that ended have all Failed. Only a failed run asks, so a backfill that works
+ * costs nothing more.
+ *
+ * @returns whether it has stopped now
+ */
+export async function stopFailingBackfill(
+  tx: Sql,
+  id: string,
+  failures: number,
+  reason: string,
+): Promise<boolean> {
+  const rows = await tx.query(
+    `update backfills set status = 'Cancelled', stopped_reason = left($3, 2000), finished_at = now(), last_updated_at = now()
+      where id = $1 and status = 'Running' and $2 <= (
+        select count(*) filter (where newest.status = 'Failed') from (
+          select r.status from runs r where r.backfill_id = $1 and r.finished_at is not null and r.status <> 'Cancelled'
+           order by r.finished_at desc limit $2) newest)
+     returning id`,
+    [id, failures, reason],
   );
   return rows.length === 1;
 }

@@ -17,6 +17,7 @@ import { anyNumber, prepared } from './prepared.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
 import { move, running } from './run-moves.ts';
 import { currentTraits } from './store-traits.ts';
+import { tenantKeyOf } from './tenants.ts';
 import { intervalOf, isSameInterval } from './times.ts';
 import { type LineageUpload, openUploadsOf } from './uploads.ts';
 
@@ -24,6 +25,8 @@ import { type LineageUpload, openUploadsOf } from './uploads.ts';
 export interface ClaimedRun extends Lease {
   readonly exportId: string;
   readonly teamId: number;
+  /** What the tenant column of a model has for its project. */
+  readonly tenantKey: string;
   readonly backfillId: string | null;
   readonly purpose: RunPurpose;
   /** The rows to erase, sealed; null unless that is its purpose. */
@@ -149,7 +152,7 @@ const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.expo
        e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
        e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery",
        (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
-       p.external_id as "externalId", ${currentTraits} as "storeTraits", ${eraFacts},
+       p.external_id as "externalId", ${tenantKeyOf('p')}, ${currentTraits} as "storeTraits", ${eraFacts},
        (select to_jsonb(found) from (select ${receiptColumns} from receipts where export_id = c.export_id
            and data_interval_start = c.data_interval_start and data_interval_end = c.data_interval_end) found) as receipt,
        ${openUploadsOf('c.id', 'e.destination_version')} as uploads,

@@ -11,8 +11,11 @@ const longest = `case e."interval" when 'hour' then interval '1 hour' when 'day'
 /** The time up to which the export `e` has data; before its first interval, the time from which it should have. */
 export const dataUntil = `coalesce(e.high_water_mark, greatest(e.created_at, e.start_at))`;
 
+/** Of an export without an objective: two intervals, and time for the run. */
+export const usualObjective = `(2 * (${longest}) + ${grace})`;
+
 const isLate = `(e.late_since is not null or (e.freshness_minutes is null
-  and ${dataUntil} + 2 * (${longest}) + ${grace} < least(now(), e.end_at)))`;
+  and ${dataUntil} + ${usualObjective} < least(now(), e.end_at)))`;
 
 /** As `missing` counts them: while a run of the interval is live, its data is on its way. */
 const hasHole = `exists (select from holes h where h.export_id = e.id and not exists (

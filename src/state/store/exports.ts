@@ -5,7 +5,7 @@ import { type Instant, toTimestamp } from '../../foundation/domain/time.ts';
 import { activityInsertion, activityValues, type NewActivity } from './activity.ts';
 import type { Sql, Transactor } from './database.ts';
 import { prepared } from './prepared.ts';
-import { byReach, type Reach, reaches, reachValue } from './tenants.ts';
+import { byReach, type Reach, reaches, reachValue, type TenantId } from './tenants.ts';
 import { instantOf } from './times.ts';
 
 /** All settings of an export that a request can change. */
@@ -336,4 +336,20 @@ export async function recordFailure(
     [exportId, pauseAfter, reason],
   );
   return row ?? { streak: 0, paused: false };
+}
+
+/** Exports of a tenant that are not paused, or that are paused for this reason. */
+export async function listPausableExports(
+  sql: Sql,
+  { organizationId, teamId }: TenantId,
+  reason: string | null,
+): Promise<readonly string[]> {
+  const rows = await sql.query<{ id: string }>(
+    `select e.id from batch_exports e join projects p on p.id = e.team_id
+      where p.organization_id = $1 and ($2::int is null or p.id = $2) and e.deleted_at is null
+        and case when $3::text is null then not e.paused else e.paused and e.paused_reason = $3 end
+      order by e.id`,
+    [organizationId, teamId, reason],
+  );
+  return rows.map(({ id }) => id);
 }

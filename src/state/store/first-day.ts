@@ -1,4 +1,5 @@
 import type { Sql } from './database.ts';
+import { installationId } from './tenants.ts';
 
 /** What an operator has made so far. */
 export interface InstallationState {
@@ -13,9 +14,9 @@ export interface InstallationState {
 
 export async function readInstallationState(sql: Sql): Promise<InstallationState> {
   const [row] = await sql.query<InstallationState>(
-    `select (select count(*) from organizations where closed_at is null)::int as organizations,
+    `select (select count(*) from organizations where closed_at is null and id <> '${installationId}')::int as organizations,
             (select count(*) from projects where closed_at is null)::int as projects,
-            (select count(*) from api_keys where is_admin and revoked_at is null
+            (select count(*) from api_keys where organization_id is null and revoked_at is null
                 and (expires_at is null or expires_at > now()))::int as "operatorKeys",
             (select count(*) from notification_targets where enabled)::int as "notificationTargets",
             (select count(*) from workers where heartbeat_at > now() - interval '1 minute')::int as workers`,

@@ -1,36 +1,79 @@
 import type { Sql } from './database.ts';
-import { dataUntil } from './export-states.ts';
+import { dataUntil, usualObjective } from './export-states.ts';
 import { prepared } from './prepared.ts';
+import { live } from './run-moves.ts';
 
 /** Exports that one check changes at most: short locks. The next check changes the rest. */
 const batch = 500;
 
-/** When the data becomes older than the objective. */
-const lateFrom = `${dataUntil} + e.freshness_minutes * interval '1 minute'`;
+/** Of an export without an objective: that of its project, else `$1` minutes; null: two intervals. */
+const ofProject = `(select p.freshness_minutes from projects p where p.id = e.team_id)`;
+const anyObjective = `coalesce(coalesce(e.freshness_minutes, ${ofProject}, $1::int) * interval '1 minute', ${usualObjective})`;
+const ownObjective = `e.freshness_minutes * interval '1 minute'`;
 
 /**
  * An export that a person paused has no objective meanwhile; one that Sluice paused has. After its end no data
  * is expected.
  */
-const isLate = `(e.freshness_minutes is not null and not (e.paused and e.paused_reason is null)
-  and ${lateFrom} < least(clock_timestamp(), e.end_at))`;
+const isLate = (objective: string): string =>
+  `(${objective} is not null and not (e.paused and e.paused_reason is null)
+  and ${dataUntil} + ${objective} < least(clock_timestamp(), e.end_at))`;
+
+const checking = (objective: string, wanted: string): string =>
+  prepared(`with changed as (
+       select e.id from batch_exports e
+        where e.deleted_at is null and ${wanted}
+          and (e.late_since is not null) <> ${isLate(objective)}
+        order by e.id limit ${batch} for no key update skip locked
+     )
+     update batch_exports e set late_since = case when ${isLate(objective)} then ${dataUntil} + ${objective} end
+       from changed where e.id = changed.id returning 1`);
+
+const checkOwn = checking(ownObjective, 'e.freshness_minutes is not null');
+const checkAll = checking(anyObjective, 'true');
 
 /**
  * Finds exports whose data is older than their objective, and those that are late no longer, by Postgres'
  * clock. Workers may check at the same time: each change is made once. An export that is locked at this moment
  * is left to the next check.
  *
+ * @param usual of exports without an objective: minutes, null: two intervals. Absent: only exports with one of their own are
+ *   looked at, by an index
  * @returns how many changed
  */
-export async function checkFreshness(sql: Sql): Promise<number> {
+export async function checkFreshness(
+  sql: Sql,
+  usual?: { readonly minutes: number | null },
+): Promise<number> {
+  const rows = usual ? await sql.query(checkAll, [usual.minutes]) : await sql.query(checkOwn);
+  return rows.length;
+}
+
+/** An interval without data that no run fills by itself is reported after so long. */
+const reportedAfter = `interval '1 hour'`;
+
+const isIncomplete = `(e.failing_since is null and not (e.paused and e.paused_reason is null) and exists (
+    select from holes h where h.export_id = e.id and h.noted_at < now() - ${reportedAfter} and not exists (
+      select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+         and r.data_interval_end = h.data_interval_end and r.status in ${live})))`;
+
+/**
+ * Finds exports that do not fail and have had intervals without data for an hour, and those that have them no more.
+ *
+ * @returns how many changed
+ */
+export async function checkCompleteness(sql: Sql): Promise<number> {
   const rows = await sql.query(
-    prepared(`with changed as (
+    prepared(`with candidates as (
+       select distinct export_id as id from holes where noted_at < now() - ${reportedAfter}
+       union select id from batch_exports where incomplete_since is not null
+     ), changed as (
        select e.id from batch_exports e
-        where e.deleted_at is null and (e.freshness_minutes is not null or e.late_since is not null)
-          and (e.late_since is not null) <> ${isLate}
-        order by e.id limit ${batch} for no key update skip locked
+        where e.id in (select id from candidates) and e.deleted_at is null and (e.incomplete_since is not null) <> ${isIncomplete}
+        order by e.id limit ${batch} for no key update of e skip locked
      )
-     update batch_exports e set late_since = case when ${isLate} then ${lateFrom} end
+     update batch_exports e set incomplete_since = case when ${isIncomplete} then
+              (select min(h.noted_at) from holes h where h.export_id = e.id) end
        from changed where e.id = changed.id returning 1`),
   );
   return rows.length;

@@ -1,3 +1,4 @@
+import { disabledReasons } from '../../foundation/domain/batch-export.ts';
 import { maxMissingCounted } from '../../foundation/domain/coverage.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 import type { Sql } from './database.ts';
@@ -182,11 +183,11 @@ export async function findHealedPauses(sql: Sql, limit: number): Promise<string[
   const rows = await sql.query<{ id: string }>(
     `select e.id from batch_exports e
       where e.paused and e.paused_reason is not null and e.deleted_at is null
-        and e.paused_reason not like 'run.unknown_history:%'
+        and e.paused_reason not like 'run.unknown_history:%' and e.paused_reason <> all ($2::text[])
         and e.last_success_at > e.last_paused_at
         and exists (select from runs r where r.export_id = e.id and r.heals and r.status = 'Completed' and r.finished_at > e.last_paused_at)
       limit $1`,
-    [limit],
+    [limit, Object.values(disabledReasons)],
   );
   return rows.map(({ id }) => id);
 }

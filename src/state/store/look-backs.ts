@@ -4,12 +4,14 @@ import type { Sql } from './database.ts';
 import { isSetAside } from './guarded-work.ts';
 import type { ReadSnapshot } from './receipts.ts';
 import { live } from './run-moves.ts';
+import { tenantKeyOf } from './tenants.ts';
 import { boundsOf, intervalOf } from './times.ts';
 
 /** A completed interval that may have got rows since. */
 export interface LookBack {
   readonly exportId: string;
   readonly teamId: number;
+  readonly tenantKey: string;
   readonly organizationId: string;
   readonly interval: DataInterval;
   /** What the source had when it was last looked at. */
@@ -112,7 +114,7 @@ export async function takeLookBacks(
      )
      update receipts c set pending_checked_at = now() from taken t, batch_exports e, projects p
       where c.ctid = t.place and e.id = c.export_id and p.id = e.team_id
-     returning c.export_id as "exportId", e.team_id as "teamId", p.organization_id as "organizationId",
+     returning c.export_id as "exportId", e.team_id as "teamId", ${tenantKeyOf('p')}, p.organization_id as "organizationId",
        ${intervalOf('c')} as interval,
        c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount", c.settled, c.pending_transactions as pending,
        t.due as "isDue", e.model, c.recipe, e.destination_type as "destinationType",

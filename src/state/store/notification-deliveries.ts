@@ -106,6 +106,8 @@ export interface ClaimedDelivery {
   /** Seconds since the epoch by Postgres' clock, as it was claimed. */
   readonly claimedAt: number;
   readonly notification: Notification;
+  /** The organization of the target: its e-mails are counted, and its addresses have confirmed. */
+  readonly ownerId: string;
   readonly format: WebhookFormat;
   readonly recipients: readonly string[];
   /** Sealed; null for e-mail. */
@@ -116,7 +118,7 @@ export interface ClaimedDelivery {
 
 type ClaimRow = Omit<ClaimedDelivery, 'notification'> & Notification;
 
-const claimColumns = `d.id, d.lease, d.target_id as "targetId", d.kind, d.attempts, extract(epoch from now())::bigint as "claimedAt",
+const claimColumns = `d.id, d.lease, d.organization_id as "ownerId", d.target_id as "targetId", d.kind, d.attempts, extract(epoch from now())::bigint as "claimedAt",
   e.id as "eventId", e.type, e.happened_at as "happenedAt", e.organization_id as "organizationId",
   e.team_id as "projectId", e.facts || ${digestFacts} as facts, t.format, t.recipients, t.secrets,
   coalesce(t.previous_secret_until > now(), false) as "usesPreviousSecret"`;

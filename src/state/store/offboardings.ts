@@ -20,7 +20,7 @@ export interface Offboarding extends OffboardedTenant {
   readonly id: string;
   /** As it was called. */
   readonly name: string;
-  /** The admin key; null: the command line. */
+  /** The operator's key; null: the command line. */
   readonly requestedBy: string | null;
   readonly requestedAt: Timestamp;
   readonly status: OffboardingStatus;

@@ -291,3 +291,11 @@ export async function expectLarge(sql: Sql, runId: string): Promise<void> {
     [runId],
   );
 }
+
+/** Runs that may start now and wait. */
+export async function countWaiting(sql: Sql): Promise<number> {
+  const [row] = await sql.query<{ n: number }>(
+    'select count(*)::int as n from outbox where available_at <= now()',
+  );
+  return row?.n ?? 0;
+}

@@ -4,6 +4,7 @@ import type { DataInterval, Timestamp } from '../../foundation/domain/time.ts';
 import type { Sql } from './database.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
 import { live } from './run-moves.ts';
+import { tenantKeyOf } from './tenants.ts';
 import { boundsOf } from './times.ts';
 
 /** The queries of `sluice verify`. */
@@ -12,6 +13,7 @@ export interface VerifiedExport {
   readonly id: string;
   readonly name: string;
   readonly teamId: number;
+  readonly tenantKey: string;
   readonly externalId: string;
   readonly model: string;
   readonly dslQuery: string | null;
@@ -32,7 +34,7 @@ export async function listVerifiedExports(
   organization: string | null = null,
 ): Promise<VerifiedExport[]> {
   const rows = await sql.query<Omit<VerifiedExport, 'destination'> & StoredDestination>(
-    `select e.id, e.name, e.team_id as "teamId", p.external_id as "externalId", e.model, e.dsl_query as "dslQuery",
+    `select e.id, e.name, e.team_id as "teamId", ${tenantKeyOf('p')}, p.external_id as "externalId", e.model, e.dsl_query as "dslQuery",
             e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets,
             e.destination_version as "destinationVersion", e.high_water_mark as "highWaterMark"
        from batch_exports e join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id

@@ -112,7 +112,6 @@ describe.each(queues)('on the queue in %s', (queue) => {
             projectIds: null,
             name: 'a key that ends',
             scopes: ['*'],
-            isAdmin: false,
             expiresAt: toTimestamp(now + hourMs),
           });
           await db.query(`update api_keys set expires_at = $2 where id = $1`, [

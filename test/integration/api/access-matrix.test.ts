@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { mintApiKey } from '../../../src/foundation/security/api-keys.ts';
-import { type Scope, scopes } from '../../../src/foundation/security/scopes.ts';
+import { isOperatorScope, scopes } from '../../../src/foundation/security/scopes.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
@@ -19,6 +19,8 @@ let foreign: Tenant;
 let guarded: readonly Operation[];
 /** Needs a key with a scope, for what the path names. */
 let scoped: readonly Operation[];
+/** Needs the key of an operator. */
+let operators: readonly Operation[];
 
 beforeAll(async () => {
   api = await startApiUnderTest();
@@ -27,7 +29,9 @@ beforeAll(async () => {
   const without = (given: readonly Operation[], names: readonly string[]) =>
     given.filter(({ method, path }) => !names.includes(`${method} ${path}`));
   guarded = without(document.operations, open);
-  scoped = without(guarded, anyKey);
+  const all = without(guarded, anyKey);
+  operators = all.filter(({ scope }) => isOperatorScope(scope ?? ''));
+  scoped = all.filter((operation) => !operators.includes(operation));
 });
 afterAll(() => api.stop());
 
@@ -67,8 +71,11 @@ const withKey = async (changes: Parameters<typeof createKey>[1]) =>
   api.client.withKey((await createKey(api.db, changes)).key);
 
 test('every operation but the probes needs a key of a scope', () => {
-  expect(scoped.filter(({ scope }) => !scopes.includes(scope as Scope))).toEqual([]);
-  expect(guarded.length).toBe(scoped.length + anyKey.length);
+  const known: readonly string[] = scopes;
+  expect(scoped.filter(({ scope }) => !known.includes(scope ?? ''))).toEqual([]);
+  expect(operators.every(({ path }) => path.startsWith('/api/admin/'))).toBe(true);
+  expect(operators.length).toBeGreaterThan(15);
+  expect(guarded.length).toBe(scoped.length + operators.length + anyKey.length);
   expect(guarded.length).toBeGreaterThan(40);
 });
 
@@ -115,6 +122,26 @@ test('a key without the scope: 403', async () => {
   });
 });
 
+test("an organization's key of any scope on an operator's path, and one that lacks the scope: 403", async () => {
+  const { organizationId } = api.tenant;
+  const forged = await withKey({
+    organizationId,
+    scopes: ['*', 'operator:read', 'operator:write'],
+  });
+  const reader = await withKey({ organizationId: null, scopes: ['operator:read'] });
+  const tenant = api.tenant;
+  for (const client of [api.client, forged]) {
+    await expectAll(403, 'permission_denied', () => client, tenant, operators);
+  }
+  const writing = operators.filter(({ scope }) => scope === 'operator:write');
+  await expectAll(403, 'permission_denied', () => reader, tenant, writing);
+});
+
+test("an operator's key on the path of a customer: 403", async () => {
+  const operator = await withKey({ organizationId: null });
+  await expectAll(403, 'permission_denied', () => operator);
+});
+
 test('the key of another organization: 403, whether the path exists or not', () =>
   expectAll(403, 'permission_denied', () => api.client.withKey(foreign.key)));
 
@@ -140,7 +167,7 @@ test('a key narrowed to another project: 403 there and on organization paths', a
 test('a key narrowed to the project is as good as any there', async () => {
   const { organizationId, projectIds } = api.tenant;
   const client = await withKey({ organizationId, projectIds: [projectIds[0]] });
-  for (const operation of guarded.filter(({ path }) => path.includes('{project_id}'))) {
+  for (const operation of scoped.filter(({ path }) => path.includes('{project_id}'))) {
     const { status } = await call(client, operation);
     expect([401, 403], operation.id).not.toContain(status);
   }
@@ -150,7 +177,7 @@ test('an object that is not there, or was deleted: 404, before the body is looke
   const exports = `${api.project}/batch_exports`;
   const { body } = await api.client.post(exports, exportBody());
   await api.client.delete(`${exports}/${body.id}`);
-  const named = guarded.filter(({ path }) => /\{(id|batch_export_id)\}/.test(path));
+  const named = scoped.filter(({ path }) => /\{(id|batch_export_id)\}/.test(path));
   expect(named.length).toBeGreaterThan(30);
   for (const operation of named) {
     const row = `${operation.method} ${operation.path}`;
@@ -216,7 +243,7 @@ test('an export of another organization: 404 by either path, and in no list', as
   const theirs = api.client.withKey(foreign.key);
   const path = `/api/projects/${foreign.projectIds[0]}/batch_exports`;
   const { body } = await theirs.post(path, exportBody());
-  const named = guarded.filter(({ path }) => /batch_exports\/\{(id|batch_export_id)\}/.test(path));
+  const named = scoped.filter(({ path }) => /batch_exports\/\{(id|batch_export_id)\}/.test(path));
   expect(named.some((operation) => operation.path.includes('{organization_id}'))).toBe(true);
   for (const operation of named) {
     const ids = { id: body.id, batch_export_id: body.id, run_id: crypto.randomUUID() };

@@ -172,7 +172,12 @@ describe('a dry run over delivered rows', () => {
     for (const [hour, count] of delivered.entries()) {
       const interval = { start: Date.parse(at(hour)), end: Date.parse(at(hour + 1)) };
       const request = {
-        ...{ model: 'events', teamId: api.tenant.projectIds[0], interval, dslQuery: null },
+        ...{
+          model: 'events',
+          tenantKey: String(api.tenant.projectIds[0]),
+          interval,
+          dslQuery: null,
+        },
         ...{ includeEvents: [event], excludeEvents: null },
       };
       const nothing = { snapshot: '', digest: null, count: -1 };

@@ -78,7 +78,7 @@ async function serve(sourceUrl: string, sourced: readonly SourcedModel[]) {
     described.push(model);
     return previews.sourceOf(model);
   };
-  const describeQuery: DescribeQuery = describeQueryOf(counted, 3_000);
+  const describeQuery: DescribeQuery = describeQueryOf(counted, async (id) => String(id), 3_000);
   const served = await buildApi({
     ...options,
     models,

@@ -29,9 +29,9 @@ afterAll(async () => {
   await side?.stop();
 });
 
-async function read(): Promise<ReadonlyMap<string, number>> {
+async function read(isUp = true): Promise<ReadonlyMap<string, number>> {
   const metrics = createMetrics();
-  watchService(metrics, side.db);
+  watchService(metrics, side.db, { look: async () => new Map([['postgres', isUp]]) });
   const text = await metrics.registry.metrics();
   const lines = text.split('\n').filter((line) => line.startsWith('sluice_'));
   return new Map(
@@ -49,13 +49,13 @@ test('the gauges count one failing, late, paused or exhausted export among many,
   }
   const quiet = await read();
   for (const name of ['failing', 'late', 'retries_exhausted']) {
-    expect(quiet.get(`sluice_${name}_exports`), name).toBe(0);
+    expect(quiet.get(`sluice_${name}_exports{fault="internal"}`), name).toBe(0);
   }
   const receiver = await startReceiver();
   await createWebhook(side, senderTo([receiver]), receiver);
   const { id, runIds } = await exportWithRuns(side, 1);
   await side.db.query(
-    `update runs set status = 'FailedRetryable', finished_at = now() where id = $1`,
+    `update runs set status = 'FailedRetryable', finished_at = now(), error_code = 'destination.unavailable' where id = $1`,
     [runIds[0]],
   );
   const late = await createExportOfThePast(side, { freshnessMinutes: 90 });
@@ -73,11 +73,14 @@ test('the gauges count one failing, late, paused or exhausted export among many,
   );
   await side.db.query('update notification_targets set failing_since = now()');
   const seen = await read();
-  expect(seen.get('sluice_failing_exports')).toBe(1);
-  expect(seen.get('sluice_retries_exhausted_exports')).toBe(1);
-  expect(seen.get('sluice_late_exports')).toBe(1);
-  expect(seen.get('sluice_paused_exports{by="sluice"}')).toBe(1);
-  expect(seen.get('sluice_paused_exports{by="person"}')).toBe(0);
+  expect(seen.get('sluice_failing_exports{fault="destination"}')).toBe(1);
+  expect(seen.get('sluice_retries_exhausted_exports{fault="destination"}')).toBe(1);
+  // One customer's store keeps no alert of the operator's red.
+  expect(seen.get('sluice_failing_exports{fault="internal"}')).toBe(0);
+  expect(seen.get('sluice_missing_intervals{fault="destination"}')).toBe(1);
+  expect(seen.get('sluice_late_exports{fault="internal"}')).toBe(1);
+  expect(seen.get('sluice_paused_exports{by="sluice",fault="internal"}')).toBe(1);
+  expect(seen.get('sluice_paused_exports{by="person",fault=""}')).toBe(0);
   expect(seen.get('sluice_worst_lag_seconds')).toBeGreaterThan(2 * 86_400 - 1);
   expect(seen.get('sluice_longest_late_seconds')).toBeGreaterThan(3.5 * 3_600 - 1);
   // It is exhausted, paused and late.
@@ -85,10 +88,13 @@ test('the gauges count one failing, late, paused or exhausted export among many,
   expect(seen.get('sluice_oldest_due_notification_seconds')).toBeGreaterThan(599);
   expect(seen.get('sluice_failing_notification_targets')).toBe(1);
   const labels = [...seen.keys()].filter((name) => name.includes('{'));
-  expect(labels.filter((name) => !/\{(kind|by|end|code|job|model|result)="/.test(name))).toEqual(
-    [],
-  );
+  expect(
+    labels.filter((name) => !/\{(kind|by|end|code|fault|dependency|job|model|result)="/.test(name)),
+  ).toEqual([]);
   await receiver.close();
+  // PostgreSQL is unreachable: no value of before.
+  const blind = [...(await read(false)).keys()];
+  expect(blind.filter((name) => /_exports|_runs|_capacity|_lag/.test(name))).toEqual([]);
 });
 
 test('what is old is deleted with its retention', async () => {
@@ -147,8 +153,7 @@ test('operators see the ten tenants that workers spend most on; others see nothi
     [second?.projectIds[0]],
   );
   await addWorkerSeconds(api.db, new Map([[2_000_000_000, 1]]));
-  const { organizationId } = api.tenant;
-  const { key } = await createKey(api.db, { organizationId, isAdmin: true });
+  const { key } = await createKey(api.db, { organizationId: null });
   const admin = api.client.withKey(key);
   const { results } = (await admin.get('/admin/tenants?hours=1')).body;
   expect(results).toHaveLength(10);

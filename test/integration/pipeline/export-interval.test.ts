@@ -56,7 +56,7 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
   it('writes a manifest without files for an interval without rows', async () => {
     const { destination } = opened;
     const { request } = firstJob();
-    const job = firstJob({ request: { ...request, teamId: team + 1 } });
+    const job = firstJob({ request: { ...request, tenantKey: String(team + 1) } });
     await attempt(bench, destination, job).exported;
     expect(await readManifest(destination)).toMatchObject({ files: [], total_rows: 0 });
     expect(await readableKeys(destination)).toEqual([manifestPath]);

@@ -86,7 +86,7 @@ test('hidden rows are an error, not an empty interval, until a policy shows some
   await expect(mayHaveLateRows(source, request, earlier, null, never)).rejects.toMatchObject(
     hidden,
   );
-  expect((await checkModel(url, model, 1)).findings).toContainEqual({
+  expect((await checkModel(url, model, ['1'])).findings).toContainEqual({
     severity: 'error',
     detail: expect.stringMatching(/row-level security hides every row/),
   });
@@ -106,19 +106,19 @@ test('hidden rows are an error, not an empty interval, until a policy shows some
 test.each([
   ['id = 7', 'narrows'],
   [`team = nullif(current_setting('app.current_tenant', true), '')::int`, 'narrows'],
-  [`current_setting('sluice.team_id')::int = 1`, 'narrows'],
-  [`team = current_setting('sluice.team_id')::int or id = 1`, 'narrows'],
+  [`current_setting('sluice.tenant_key')::int = 1`, 'narrows'],
+  [`team = current_setting('sluice.tenant_key')::int or id = 1`, 'narrows'],
   ['true', 'open'],
-  [`team = current_setting('sluice.team_id')::int`, 'open'],
-  [`team = nullif(current_setting('sluice.team_id', true), '')::int`, 'open'],
-  [`team::text = current_setting('sluice.team_id', true)`, 'open'],
+  [`team = current_setting('sluice.tenant_key')::int`, 'open'],
+  [`team = nullif(current_setting('sluice.tenant_key', true), '')::int`, 'open'],
+  [`team::text = current_setting('sluice.tenant_key', true)`, 'open'],
 ])('the policy %s %s', async (condition, effect) => {
   await database.pool.query(
     `alter table ${table} enable row level security; drop policy if exists "some" on ${table};
      drop policy if exists writes on ${table};
      create policy "some" on ${table} using (${condition})`,
   );
-  const findings = (await checkModel(url, model, 1)).findings.map(({ detail }) => detail);
+  const findings = (await checkModel(url, model, ['1'])).findings.map(({ detail }) => detail);
   if (effect === 'open') {
     expect(await countRows()).toBe(3);
     await source.describe(request, never);
@@ -205,7 +205,7 @@ test('rows that are hidden from the role that a view reads with are an error too
   const earlier = { snapshot: '1:1:', digest: null, count: 3 };
   const late = mayHaveLateRows(source, { ...request, model: 'owned' }, earlier, null, never);
   await expect(late).rejects.toMatchObject(hidden);
-  expect((await checkModel(url, viewModel('owned'), 1)).findings).toContainEqual({
+  expect((await checkModel(url, viewModel('owned'), ['1'])).findings).toContainEqual({
     severity: 'error',
     detail: expect.stringContaining(`from the role ${owner}, with whose rights`),
   });

@@ -57,7 +57,7 @@ beforeAll(async () => {
     grant pg_read_all_stats to ${role};
     grant select on all tables in schema public to ${role};
     alter table events enable row level security;
-    create policy own on events to ${role} using (team_id = current_setting('sluice.team_id')::int);
+    create policy own on events to ${role} using (team_id = current_setting('sluice.tenant_key')::int);
     analyze`);
   const url = new URL(database.url);
   [url.username, url.password] = [role, 'reader'];

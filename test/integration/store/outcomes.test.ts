@@ -53,6 +53,37 @@ async function levels(id: string): Promise<string[]> {
   return rows.map((row) => row.level);
 }
 
+describe('a failing backfill', () => {
+  it('stops itself after ten Failed runs in a row, and leaves the schedule alone', async () => {
+    const { id, runIds } = await exportWithRuns(12);
+    const [made] = await side.db.query<{ id: string }>(
+      `insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs, planned_to)
+       select id, team_id, now() - interval '20 hours', now(), 2, 20, now() - interval '9 hours' from batch_exports where id = $1 returning id`,
+      [id],
+    );
+    await side.db.query('update runs set backfill_id = $2 where export_id = $1', [id, made?.id]);
+    const backfill = async () =>
+      (
+        await side.db.query<{ status: string; reason: string | null }>(
+          'select status, stopped_reason as reason from backfills where id = $1',
+          [made?.id],
+        )
+      )[0];
+    for (const runId of runIds.slice(0, 1)) await failAttempt(side, side.context, runId, denied);
+    await completeRun(runIds[1]);
+    for (const runId of runIds.slice(2, 11)) await failAttempt(side, side.context, runId, denied);
+    // Nine after the success.
+    expect(await backfill()).toEqual({ status: 'Running', reason: null });
+    await failAttempt(side, side.context, runIds[11] ?? '', denied);
+    expect(await backfill()).toEqual({
+      status: 'Cancelled',
+      reason: expect.stringMatching(/^destination\.access_denied: /),
+    });
+    expect(await stateOf(id)).toMatchObject({ streak: 0, paused: false });
+    expect(await levels(id)).toEqual(['ERROR']);
+  });
+});
+
 describe('the streak of failures', () => {
   it('warns at five, pauses at ten with the reason, and closes the gate of the schedule', async () => {
     const { id, runIds } = await exportWithRuns(10);

@@ -278,7 +278,8 @@ describe('rows that come late', () => {
     );
     const stopping = new AbortController();
     const looked: number[] = [];
-    const lookAgain: Source['lookAgain'] = async ({ teamId }, _, __, signal) => {
+    const lookAgain: Source['lookAgain'] = async ({ tenantKey }, _, __, signal) => {
+      const teamId = Number(tenantKey);
       looked.push(teamId);
       if (teamId === side.teamId) await once(signal, 'abort');
       return { now: nothing, mayHaveLateRows: false };
@@ -324,7 +325,8 @@ describe('rows that come late', () => {
       [quick],
     );
     let looked: number[] = [];
-    const lookAgain: Source['lookAgain'] = async ({ teamId }, _, __, signal) => {
+    const lookAgain: Source['lookAgain'] = async ({ tenantKey }, _, __, signal) => {
+      const teamId = Number(tenantKey);
       looked.push(teamId);
       if (quick.includes(teamId) || looked.filter((each) => each === teamId).length > 1)
         return { now: nothing, mayHaveLateRows: false };

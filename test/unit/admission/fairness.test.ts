@@ -49,11 +49,25 @@ describe('organizationShare', () => {
 
 describe('crowdedShare', () => {
   test('is an eighth of all slots, and at least one', () => {
-    expect([1, 4, 8, 15, 16, 100].map(crowdedShare)).toEqual([1, 1, 1, 1, 2, 12]);
+    const shares = [1, 4, 8, 15, 16, 100].map((slots) => crowdedShare(slots));
+    expect(shares).toEqual([1, 1, 1, 1, 2, 12]);
+    // Runs that have a turn together cost little more than one.
+    expect(crowdedShare(24, 4)).toBe(4);
   });
 });
 
 describe('pickFair', () => {
+  test('lets small runs of a project have a turn together, but no backfill beside a live run', () => {
+    const together = { ...limits, perBackfill: () => 10, perTurn: 2 };
+    const waiting = [
+      ...[1, 2, 3].map((hour) => backfill(1, 'a', hour)),
+      ...[4, 5, 6].map((hour) => backfill(2, 'b', hour)),
+      live(2, 'c', 7),
+    ];
+    const order = ['c@7', 'a@1~', 'a@2~', 'a@3~', 'b@4~', 'b@5~', 'b@6~'];
+    expect(pickFair(waiting, [], together, 100).map(({ runId }) => runId)).toEqual(order);
+  });
+
   test('lets tenants take turns', () => {
     const waiting = [live(1, 'a', 1), live(1, 'b', 2), live(1, 'c', 3), live(2, 'd', 9)];
     expect(picked(waiting)).toEqual(['a@1', 'd@9', 'b@2', 'c@3']);

@@ -235,6 +235,16 @@ describe('small runs', () => {
     expect(small.outgrow(1, 30)).toBe(false);
   });
 
+  it('outgrow their place only if a slot is free', async () => {
+    const gate = new MemoryGate(1_000, 20, 1);
+    const small = enterSmall(gate, 2);
+    expect(await small.inside()).toBe(2);
+    expect(small.outgrow(0, 50)).toBe(true);
+    expect(small.outgrow(1, 50)).toBe(false);
+    small.leave(0);
+    expect(small.outgrow(1, 50)).toBe(true);
+  });
+
   it('do not keep large rows waiting for ever', async () => {
     const gate = new MemoryGate(100, 20);
     const large = enterAll(gate, [40]);

@@ -246,10 +246,14 @@ describe('the monitoring of a deployment', () => {
   test('fires for one export among any number', () => {
     const rules = alerts.groups.flatMap((group) => group.rules);
     const exprOf = (name: string) => rules.find(({ alert }) => alert === name)?.expr;
-    expect(exprOf('SluiceExportFailing')).toBe('max(sluice_failing_exports) > 0');
-    expect(exprOf('SluiceExportLate')).toBe('max(sluice_late_exports) > 0');
-    expect(exprOf('SluiceExportPaused')).toBe('max(sluice_paused_exports{by="sluice"}) > 0');
-    expect(exprOf('SluiceRetriesExhausted')).toBe('max(sluice_retries_exhausted_exports) > 0');
+    expect(exprOf('SluiceExportFailing')).toBe('max(sluice_failing_exports{fault="internal"}) > 0');
+    expect(exprOf('SluiceExportLate')).toBe('max(sluice_late_exports{fault="internal"}) > 0');
+    expect(exprOf('SluiceExportPaused')).toBe(
+      'max(sluice_paused_exports{by="sluice", fault="internal"}) > 0',
+    );
+    expect(exprOf('SluiceRetriesExhausted')).toBe(
+      'max(sluice_retries_exhausted_exports{fault="internal"}) > 0',
+    );
   });
 
   test('scrapes by the names that its expressions filter by', () => {

@@ -26,13 +26,18 @@ const failing: Notification = {
 };
 
 test('a JSON body names event, owner and facts', () => {
-  expect(JSON.parse(jsonBody(failing))).toEqual({
+  expect(JSON.parse(jsonBody(failing, null))).toEqual({
     id: failing.eventId,
     type: 'export.failing',
     timestamp: failing.happenedAt,
     organization_id: failing.organizationId,
     project_id: 7,
-    data: failing.facts,
+    data: {
+      ...failing.facts,
+      turn: 'customer',
+      remedy: expect.stringContaining('Grant what is named above'),
+      link: null,
+    },
   });
 });
 

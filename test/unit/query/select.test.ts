@@ -33,7 +33,7 @@ function select(text: string | null, more: Partial<Selection> = {}): Selection {
   return {
     model,
     query: result?.ok ?? null,
-    teamId: 42,
+    tenantKey: '42',
     range: { start: '2024-03-01T00:00:00.000001Z', end: '2024-03-01T01:00:00.000000Z' },
     includeEvents: null,
     excludeEvents: null,
@@ -188,7 +188,7 @@ describe('the second wall', () => {
   const good = `SELECT 1 FROM "public"."events" AS source WHERE (source."team_id" = '42') AND TRUE`;
 
   test('lets a statement pass that keeps to its tenant', () => {
-    expect(checkWall(good, eventsModel, 42)).toBe(good);
+    expect(checkWall(good, eventsModel, '42')).toBe(good);
   });
 
   test.each([
@@ -206,6 +206,6 @@ describe('the second wall', () => {
     ['another operator', good.replace("= '42'", "<> '42'")],
     ['the wrong column', good.replace('team_id', 'event')],
   ])('stops %s', (_, sql) => {
-    expect(() => checkWall(sql, eventsModel, 42)).toThrow('is not limited to its tenant');
+    expect(() => checkWall(sql, eventsModel, '42')).toThrow('is not limited to its tenant');
   });
 });

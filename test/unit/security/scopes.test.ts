@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest';
-import { allows, isGrantableScope, type Scope } from '../../../src/foundation/security/scopes.ts';
+import {
+  allows,
+  isOperatorScope,
+  operatorScopes,
+  type Scope,
+  scopes,
+} from '../../../src/foundation/security/scopes.ts';
 
 test.each<[string[], Scope, boolean]>([
   [['batch_export:read'], 'batch_export:read', true],
@@ -13,9 +19,9 @@ test.each<[string[], Scope, boolean]>([
   expect(allows(granted, needed)).toBe(allowed);
 });
 
-test('only known scopes and * can be granted', () => {
-  expect(isGrantableScope('plugin:write')).toBe(true);
-  expect(isGrantableScope('*')).toBe(true);
-  expect(isGrantableScope('plugin:*')).toBe(false);
-  expect(isGrantableScope('constructor')).toBe(false);
+test('the scopes of an operator are of no organization', () => {
+  expect(scopes.some(isOperatorScope)).toBe(false);
+  expect(operatorScopes.every(isOperatorScope)).toBe(true);
+  expect(allows(['operator:write'], 'operator:read')).toBe(true);
+  expect(allows(['operator:read'], 'operator:write')).toBe(false);
 });

@@ -156,7 +156,7 @@ describe('which values are decoded', () => {
       },
     ]);
     const interval = { start: 0, end: 60_000 };
-    const request = { model: 'prices', teamId: 1, interval, dslQuery: null };
+    const request = { model: 'prices', tenantKey: '1', interval, dslQuery: null };
     const { select } = plan({ ...request, includeEvents: null, excludeEvents: null });
     const numeric = { typeOid: oid.numeric, sourceType: 'numeric', isComposite: false };
     const { copySql } = select(

@@ -3,7 +3,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError, exitCodes } from '../deps.ts';
 import { plain } from '../text.ts';
 import { type Answer, explainAnswer, explainSilence } from './explain.ts';
-import type { AnswerOf, Me, Method, PathOf, Plugin, QueryOf, Readiness } from './types.ts';
+import type {
+  AdminAnswerOf,
+  AdminPathOf,
+  AdminQueryOf,
+  AnswerOf,
+  Me,
+  Method,
+  PathOf,
+  Plugin,
+  QueryOf,
+  Readiness,
+} from './types.ts';
 
 export interface CallOptions<M extends Method, Path extends PathOf<M>> {
   /** Values of the path's parameters, besides the project. */
@@ -28,6 +39,12 @@ export interface Api {
     path: Path,
     options?: CallOptions<M, Path>,
   ): Promise<AnswerOf<M, Path>>;
+  /** The same of `/api/admin`, with the key of an operator. */
+  callAdmin<M extends Method, Path extends AdminPathOf<M>>(
+    method: M,
+    path: Path,
+    options?: Omit<CallOptions<M, never>, 'query'> & { readonly query?: AdminQueryOf<M, Path> },
+  ): Promise<AdminAnswerOf<M, Path>>;
   /** What the key may do, and where. */
   readMe(): Promise<Me>;
   /** The plugins that steps of the key's organization can use. */
@@ -108,18 +125,12 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
     url: base,
     project,
     async call(method, path, options = {}) {
-      const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
-        encodeURIComponent(options.path?.[name] ?? ''),
-      );
-      const search = new URLSearchParams();
-      for (const [name, value] of Object.entries((options.query ?? {}) as object)) {
-        for (const one of [value].flat()) {
-          if (one !== undefined && one !== null) search.append(name, String(one));
-        }
-      }
-      const address = `/api/projects/${encodeURIComponent(project)}${filled}`;
-      const asked = search.size > 0 ? `${address}?${search}` : address;
-      return (await read(method.toUpperCase(), asked, options)) as never;
+      const address = addressOf(`/api/projects/${encodeURIComponent(project)}${path}`, options);
+      return (await read(method.toUpperCase(), address, options)) as never;
+    },
+    async callAdmin(method, path, options = {}) {
+      const address = addressOf(`/api/admin${path}`, options);
+      return (await read(method.toUpperCase(), address, options)) as never;
     },
     readReadiness: () =>
       read(
@@ -136,6 +147,23 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
     readDocument: () => read('GET', '/api/openapi.json'),
     serviceTime: () => serviceTime,
   };
+}
+
+/** The path with its parameters and its query. */
+function addressOf(
+  path: string,
+  options: { readonly path?: Readonly<Record<string, string>>; readonly query?: unknown },
+): string {
+  const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+    encodeURIComponent(options.path?.[name] ?? ''),
+  );
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries((options.query ?? {}) as object)) {
+    for (const one of [value].flat()) {
+      if (one !== undefined && one !== null) search.append(name, String(one));
+    }
+  }
+  return search.size > 0 ? `${filled}?${search}` : filled;
 }
 
 async function fetchAnswer(address: string, init: RequestInit): Promise<Answer> {

@@ -2,6 +2,7 @@ import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
 import { applyChain, summaryOfChain } from './apply-chain.ts';
+import { applyTargets, summaryOfTargets } from './apply-targets.ts';
 import { confirm } from './confirm.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
@@ -43,7 +44,11 @@ interface DoneStep extends Pick<Step, 'action' | 'name' | 'id'> {
 export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void> {
   const api = openApi(deps, options);
   const fields = await readFields(api);
-  const { exports: wanted, transformations } = await readExportsFile(
+  const {
+    exports: wanted,
+    transformations,
+    notifications,
+  } = await readExportsFile(
     deps.terminal,
     options.file,
     fields,
@@ -60,12 +65,18 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
   }
   // The chain comes first: an export that applies it must not send rows that a step masks.
   const chain = transformations && (await applyChain(deps, api, transformations, options));
+  const targets = notifications && (await applyTargets(deps, api, notifications, options));
   const done = options.dryRun
     ? steps.map(planned)
     : await perform(deps, api, steps, fields, options);
   const inChain = summaryOfChain(chain);
-  print(deps, options, chain ? { exports: done, transformations: chain } : done, () => [
+  const others = {
+    ...(chain ? { transformations: chain } : {}),
+    ...(targets ? { notifications: targets } : {}),
+  };
+  print(deps, options, chain || targets ? { exports: done, ...others } : done, () => [
     ...(inChain === null ? [] : [inChain]),
+    ...(targets ? [summaryOfTargets(targets)] : []),
     summaryOf(done, options.dryRun ?? false),
   ]);
   const failed = done.filter(({ error }) => error !== null);

@@ -17,10 +17,13 @@ export interface WantedState {
   readonly exports: readonly WantedExport[];
   /** The list of its steps, unread; null: the file does not speak of the chain. */
   readonly transformations: readonly unknown[] | null;
+  /** The list `notifications`; null: the file has none. */
+  readonly notifications: readonly unknown[] | null;
 }
 
 /**
- * Reads a file of `sluice apply`: `exports:` with a list, and perhaps `transformations:` with the chain of the project.
+ * Reads a file of `sluice apply`: `exports:` with a list, and perhaps `transformations:` with the chain of the project and
+ * `notifications:` with its targets.
  *
  * @throws CliError that lists every fault of the file
  */
@@ -35,8 +38,11 @@ export async function readExportsFile(
       `${file} must hold a list named exports. \`sluice export\` prints such a file.`,
     );
   }
-  const problems = unknownIn(read, ['exports', 'transformations'], '');
-  const { transformations = null } = read;
+  const problems = unknownIn(read, ['exports', 'transformations', 'notifications'], '');
+  const { transformations = null, notifications = null } = read;
+  if (notifications !== null && !Array.isArray(notifications)) {
+    problems.push('notifications must be a list of targets.');
+  }
   if (transformations !== null && !Array.isArray(transformations)) {
     problems.push('transformations must be a list of steps.');
   }
@@ -68,6 +74,7 @@ export async function readExportsFile(
   return {
     exports: wanted,
     transformations: Array.isArray(transformations) ? transformations : null,
+    notifications: Array.isArray(notifications) ? notifications : null,
   };
 }
 

@@ -9,6 +9,8 @@ import {
   shortTime,
   tableLines,
 } from '../text.ts';
+import type { Api } from './api.ts';
+import { causeLines } from './causes.ts';
 import { healthColours } from './export-text.ts';
 import { print } from './exports-actions.ts';
 import { listExports } from './find-export.ts';
@@ -35,15 +37,58 @@ export interface Status {
 }
 
 /** `sluice status`: one screen that says what needs a person. */
-export async function status(deps: CliDeps, options: ApiOptions & { check?: boolean }) {
+export async function status(
+  deps: CliDeps,
+  options: ApiOptions & { readonly check?: boolean; readonly all?: boolean },
+) {
   const api = openApi(deps, options);
   const service = await api.readReadiness();
+  if (options.all) {
+    await statusOfAll(deps, options, api, service);
+    return;
+  }
   const exports = await listExports(api);
   const found = summarize(api.url, service, exports);
   print(deps, options, found, () => statusLines(found, paintFor(deps.terminal)));
   const { failing, incomplete, late } = found.exports;
   const isWell = service.status === 'ok' && failing + incomplete + late === 0;
   if (options.check && !isWell) throw new CliError('Something needs attention.');
+}
+
+/** Causes on the screen. */
+const shownCauses = 20;
+
+/** The same over all customers: what is wrong is shown by its causes. */
+async function statusOfAll(
+  deps: CliDeps,
+  options: ApiOptions & { readonly check?: boolean },
+  api: Api,
+  service: Readiness,
+): Promise<void> {
+  const [causes, exports] = await Promise.all([
+    api.callAdmin('get', '/causes', { query: { limit: shownCauses } }),
+    api.callAdmin('get', '/exports', { query: { limit: 1 } }),
+  ]);
+  const found = { url: api.url, service, exports: exports.count, causes: causes.results };
+  print(deps, options, found, () => [
+    ...serviceLines(api.url, service, paintFor(deps.terminal)),
+    `Exports   ${exports.count} of all customers`,
+    ...causeLines(deps, causes.results, causes.count),
+  ]);
+  const isWell = service.status === 'ok' && causes.results.every(({ turn }) => turn === 'customer');
+  if (options.check && !isWell) throw new CliError('Something needs the operator.');
+}
+
+function serviceLines(url: string, service: Readiness, paint: Paint): string[] {
+  const colour: Colour =
+    service.status === 'ok' ? 'green' : service.status === 'degraded' ? 'yellow' : 'red';
+  const faults = Object.entries(service.checks).filter(([, text]) => text !== 'ok');
+  return [
+    `Sluice    ${plain(url)}: ${paint(service.status, colour)}`,
+    ...(Object.keys(service.checks).length > 0 && faults.length === 0
+      ? [`Checks    ${Object.keys(service.checks).join(', ')}: ok`]
+      : faults.map(([name, text]) => paint(`  ${name}: ${plain(text)}`, colour))),
+  ];
 }
 
 function summarize(url: string, service: Readiness, all: readonly BatchExport[]): Status {
@@ -77,9 +122,6 @@ function summarize(url: string, service: Readiness, all: readonly BatchExport[])
 }
 
 function statusLines({ url, service, exports, runs, attention }: Status, paint: Paint) {
-  const colour: Colour =
-    service.status === 'ok' ? 'green' : service.status === 'degraded' ? 'yellow' : 'red';
-  const faults = Object.entries(service.checks).filter(([, text]) => text !== 'ok');
   const counts = exportHealths
     .filter((state) => exports[state] > 0)
     .map((state) => paint(`${exports[state]} ${state}`, healthColours[state]));
@@ -97,10 +139,7 @@ function statusLines({ url, service, exports, runs, attention }: Status, paint: 
     return more > 0 ? [...shown, [`and ${more} more ${state}`]] : shown;
   });
   return [
-    `Sluice    ${plain(url)}: ${paint(service.status, colour)}`,
-    ...(Object.keys(service.checks).length > 0 && faults.length === 0
-      ? [`Checks    ${Object.keys(service.checks).join(', ')}: ok`]
-      : faults.map(([name, text]) => paint(`  ${name}: ${plain(text)}`, colour))),
+    ...serviceLines(url, service, paint),
     `Exports   ${counts.length > 0 ? counts.join(' · ') : 'none'}`,
     `Runs      ${runs.running} running · ${runs.waiting} waiting · ${runs.retrying} retrying`,
     ...(rows.length > 0

@@ -10,6 +10,7 @@ export function registerTasks(program: Command, deps: CliDeps): void {
   const which = 'name or id of the export';
 
   add('status', 'show what fails, what is late, the workers and the queue')
+    .option('--all', 'over all customers, with the key of an operator')
     .option('--check', 'exit with 1 if something needs attention')
     .action(async (options) => (await import('./status.ts')).status(deps, options));
 

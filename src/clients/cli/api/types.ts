@@ -38,6 +38,43 @@ export type AnswerOf<M extends Method, Path extends string> =
 export type QueryOf<M extends Method, Path extends string> =
   OperationOf<M, Path> extends { parameters: { query?: infer Query } } ? Query : never;
 
+type AdminPrefix = '/api/admin';
+
+/** A path of the operators' operations, without what is before it: `/causes`. */
+export type AdminPathOf<M extends Method> = {
+  [Path in keyof paths]: Path extends `${AdminPrefix}${infer Rest}`
+    ? paths[Path] extends Record<M, unknown>
+      ? Rest
+      : never
+    : never;
+}[keyof paths];
+
+type AdminOperationOf<
+  M extends Method,
+  Path extends string,
+> = `${AdminPrefix}${Path}` extends keyof paths
+  ? paths[`${AdminPrefix}${Path}`] extends Record<M, infer Operation>
+    ? Operation
+    : never
+  : never;
+
+/** The JSON of a successful answer. */
+export type AdminAnswerOf<M extends Method, Path extends string> =
+  AdminOperationOf<M, Path> extends { responses: infer Responses }
+    ? Responses[keyof Responses & (200 | 201)] extends {
+        content: { readonly 'application/json': infer Json };
+      }
+      ? Json
+      : null
+    : never;
+
+export type AdminQueryOf<M extends Method, Path extends string> =
+  AdminOperationOf<M, Path> extends { parameters: { query?: infer Query } } ? Query : never;
+
+export type NotificationTarget = Schemas['NotificationTarget'];
+export type Cause = Schemas['Cause'];
+export type OperatorTask = Schemas['OperatorTask'];
+export type OperatorExport = Schemas['OperatorExport'];
 export type BatchExport = Schemas['BatchExport'];
 /** What an export needs; each has one. The service decides it. */
 export type Health = BatchExport['health'];

@@ -3,8 +3,11 @@ import type { CursorPage, Delivery, NotificationTarget } from '../api-types.ts';
 import { cursorOf } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
+import { DialogButton } from '../parts/dialog.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
+import { TargetActions } from '../parts/target-actions.tsx';
+import { TargetDialog } from '../parts/target-form.tsx';
 import { TimeText } from '../parts/time-text.tsx';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
@@ -12,7 +15,7 @@ import { useTitle } from '../use-title.ts';
 
 /** Who is notified of the project's changes, and what was sent to them. */
 export function NotificationsPage() {
-  const { client } = useConsole();
+  const { client, may } = useConsole();
   const { data, failure, reload } = useResource({
     key: 'targets',
     load: (signal) => client.listTargets(signal),
@@ -24,14 +27,15 @@ export function NotificationsPage() {
       <div className="row heading">
         <h1>Notifications</h1>
         {data && data.count > 0 && <span className="muted">{plural(data.count, 'target')}</span>}
+        {may('batch_export:write') && <NewTarget onCreated={reload} />}
       </div>
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading />}
       {data?.results.length === 0 && (
         <Empty title="No notification targets yet">
           <p>
-            Create a webhook, a Slack message or an e-mail for this project with{' '}
-            <code>POST /api/projects/@current/notification_targets</code>.
+            A webhook, a Slack message or an e-mail says when an export fails, and when it works
+            again.
           </p>
         </Empty>
       )}
@@ -41,6 +45,42 @@ export function NotificationsPage() {
         ))}
       </ul>
     </>
+  );
+}
+
+/** The events that a target can ask for. */
+const events: readonly string[] = [
+  'export.failing',
+  'export.retries_exhausted',
+  'export.paused',
+  'export.recovered',
+  'export.late',
+  'export.on_time',
+  'export.incomplete',
+  'export.complete',
+  'backfill.completed',
+];
+
+function NewTarget({ onCreated }: { readonly onCreated: () => void }) {
+  const { client, say } = useConsole();
+  return (
+    <DialogButton
+      className="primary"
+      dialog={(onClose) => (
+        <TargetDialog
+          target={null}
+          events={events}
+          onClose={onClose}
+          save={async (body) => {
+            const { secret } = await client.createTarget(body);
+            say(secret === null ? 'The target is created.' : `Its secret, shown once: ${secret}`);
+            onCreated();
+          }}
+        />
+      )}
+    >
+      New target
+    </DialogButton>
   );
 }
 
@@ -91,6 +131,7 @@ function TargetItem({ target, onChanged }: TargetProps) {
       )}
       {target.disabled_reason !== null && <p className="bad-text">{target.disabled_reason}</p>}
       <Failure failure={test.failure} />
+      {may('batch_export:write') && <TargetActions {...{ target, name, events, onChanged }} />}
       <div>
         <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? 'Hide deliveries' : 'Show deliveries'}

@@ -1,12 +1,12 @@
 import { type FormEvent, useState } from 'react';
 import type { Me } from '../api-types.ts';
-import { callApi } from '../client.ts';
+import { ApiFailure, callApi } from '../client.ts';
 import { Choice } from '../form/choice.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { Logo } from '../parts/logo.tsx';
 import { Failure } from '../parts/notice.tsx';
 import { projectOf } from '../route.ts';
-import type { Session } from '../session.ts';
+import { operatorProject, type Session } from '../session.ts';
 import { useAction } from '../use-action.ts';
 
 interface Props {
@@ -24,7 +24,17 @@ export function SignInPage({ notice, onSignedIn }: Props) {
 
   const signIn = useAction(async () => {
     const trimmed = key.trim();
-    const { projects } = await callApi<Me>(trimmed, '/api/me');
+    const me = await callApi<Me>(trimmed, '/api/me').catch(async (error: unknown) => {
+      // The key of an operator belongs to no organization.
+      if (!(error instanceof ApiFailure) || error.status !== 403) throw error;
+      const query = { limit: 1 };
+      await callApi(trimmed, '/api/admin/causes', { query }).catch(() => {
+        throw error;
+      });
+      return null;
+    });
+    if (me === null) return onSignedIn({ key: trimmed, project: operatorProject });
+    const { projects } = me;
     const [first] = projects;
     const inAddress = projectOf(window.location.hash);
     const chosen = projects.find(({ id }) => String(id) === (inAddress ?? project));

@@ -41,11 +41,11 @@ export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
 /** A connection in a transaction with its own snapshot; `settled` as for `openSnapshot`. */
 export async function beginSnapshot(
   options: SnapshotOptions,
-  teamId: number,
+  tenantKey: string,
   signal: AbortSignal,
   settled: SettledAt = nowhere,
 ): Promise<pg.Client> {
-  return (await begin(options, teamId, settled, [], signal)).client;
+  return (await begin(options, tenantKey, settled, [], signal)).client;
 }
 
 /** The server at which an interval settled: its rows are read there, or at a standby that has them all. */
@@ -81,7 +81,7 @@ interface Begun {
  */
 export async function begin(
   options: SnapshotOptions,
-  teamId: number,
+  tenantKey: string,
   view: View,
   more: readonly BatchStatement[],
   signal: AbortSignal,
@@ -90,17 +90,30 @@ export async function begin(
   const { server } = view;
   if (kept) {
     const { connectTimeoutMs } = options;
-    const begun = await beginOn(kept, options, teamId, view, more, signal, connectTimeoutMs).catch(
-      (error) => {
-        if (toSourceError(error).code !== 'source.unavailable' || signal.aborted) throw error;
-        return null;
-      },
-    );
+    const begun = await beginOn(
+      kept,
+      options,
+      tenantKey,
+      view,
+      more,
+      signal,
+      connectTimeoutMs,
+    ).catch((error) => {
+      if (toSourceError(error).code !== 'source.unavailable' || signal.aborted) throw error;
+      return null;
+    });
     const last = server ?? options.settledAt?.() ?? null;
     if (begun && (last === null || begun.serverStart === last)) return begun;
     destroyConnection(kept);
   }
-  const begun = await beginOn(await connect(options, signal), options, teamId, view, more, signal);
+  const begun = await beginOn(
+    await connect(options, signal),
+    options,
+    tenantKey,
+    view,
+    more,
+    signal,
+  );
   if (server === null || begun.serverStart === server) return begun;
   destroyConnection(begun.client);
   throw new SluiceError('source.unavailable', 'another server answers than the one that settled');
@@ -109,7 +122,7 @@ export async function begin(
 async function beginOn(
   client: pg.Client,
   options: SnapshotOptions,
-  teamId: number,
+  tenantKey: string,
   view: View,
   more: readonly BatchStatement[],
   signal: AbortSignal,
@@ -137,7 +150,7 @@ async function beginOn(
     }
     const statements = [
       ...before,
-      { sql: setUpSql(options, teamId, serverVersionOf(client)) },
+      { sql: setUpSql(options, tenantKey, serverVersionOf(client)) },
       ...more,
     ];
     const answers = await runBatch(client, statements, signal, answerMs ?? silenceMs);

@@ -1,5 +1,4 @@
 import type pg from 'pg';
-import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { Model } from '../../../foundation/domain/model.ts';
 import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
 import { describeSql, explainSql } from '../../query/select.ts';
@@ -14,6 +13,7 @@ import { planModels, readRelationOf } from './plan.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
 import { describeTypeChange, describeTypeFault, findTypeChanges } from './schema-changes.ts';
+import { judgeTenantColumn } from './tenant-column.ts';
 
 export interface ModelFinding {
   /** `error`: exports of the model fail. `warning`: they are slow, or may miss rows. */
@@ -46,13 +46,13 @@ type Tell = (severity: ModelFinding['severity'], detail: string) => void;
  * Checks a model against its database: what is missing, what may not be read and what will be slow. Reads
  * the catalog and query plans, no rows.
  *
- * @param teamId the project whose last hour the plan is for
+ * @param tenantKeys of the projects; the plan is for the last hour of the first one that has rows of this type
  * @param settling how to wait for transactions if the database is a standby
  */
 export async function checkModel(
   connectionString: string,
   model: Model,
-  teamId: number,
+  tenantKeys: readonly string[],
   settling: Pick<
     PostgresSourceOptions,
     'primaryUrl' | 'allowUnsettledStandby' | 'addressName' | 'primaryName'
@@ -62,6 +62,7 @@ export async function checkModel(
   const tell: Tell = (severity, detail) => findings.push({ severity, detail });
   const signal = new AbortController().signal;
   let plan: readonly string[] = [];
+  let tenantKey = tenantKeys[0] ?? '1';
   try {
     const { addressName } = settling;
     const client = await connect({ ...options, connectionString, addressName }, signal);
@@ -75,7 +76,13 @@ export async function checkModel(
           `The relation ${schema}.${name} does not exist. Correct the model's relation.`,
         );
       } else {
-        await checkColumns(client, model, relation, teamId, tell);
+        checkColumns(model, relation, tell);
+        const tenant = relation.columns.get(model.tenantColumn);
+        if (tenant) {
+          const judged = judgeTenantColumn({ name: model.tenantColumn, ...tenant }, tenantKeys);
+          if (judged.finding) tell(judged.finding.severity, judged.finding.detail);
+          tenantKey = judged.planned ?? tenantKey;
+        }
         await checkIndexes(client, model, relation, tell);
       }
     } finally {
@@ -92,9 +99,9 @@ export async function checkModel(
       tell(severity, detail);
     }
     if (isReadable) {
-      plan = await checkStatement(connectionString, model, teamId, tell);
+      plan = await checkStatement(connectionString, model, tenantKey, tell);
     }
-    for (const warning of await source.tryRow(model.name, teamId, true, signal)) {
+    for (const warning of await source.tryRow(model.name, tenantKey, true, signal)) {
       if (!findings.some(({ detail }) => detail === warning)) tell('warning', warning);
     }
   } catch (error) {
@@ -106,13 +113,7 @@ export async function checkModel(
   return { findings, plan };
 }
 
-async function checkColumns(
-  client: pg.Client,
-  model: Model,
-  relation: Relation,
-  teamId: number,
-  tell: Tell,
-): Promise<void> {
+function checkColumns(model: Model, relation: Relation, tell: Tell): void {
   const plain = model.columns.filter(({ expression }) => expression === null);
   const used = [
     model.tenantColumn,
@@ -134,11 +135,6 @@ async function checkColumns(
       `The role may not read ${hidden.join(', ') || 'the relation'}. Grant it ${grant}.`,
     );
   }
-  const tenant = relation.columns.get(model.tenantColumn);
-  if (tenant && !(await accepts(client, tenant.typeName, teamId))) {
-    const what = `${model.tenantColumn} is ${tenant.typeName}, which cannot contain a project's ID`;
-    tell('error', `${what}. Name another column, or a view that has one.`);
-  }
   const interval = relation.columns.get(model.intervalColumn);
   if (interval && interval.baseType !== timestamptz) {
     const { typeName: sourceType, baseType } = interval;
@@ -154,18 +150,6 @@ async function checkColumns(
         `${name} may be null, and rows with null are never exported. Make it NOT NULL.`,
       );
     }
-  }
-}
-
-/** Whether the project's ID can be a value of the type. */
-async function accepts(client: pg.Client, typeName: string, teamId: number): Promise<boolean> {
-  try {
-    const signal = new AbortController().signal;
-    await query(client, `SELECT CAST('${Number(teamId)}' AS ${typeName})`, signal);
-    return true;
-  } catch (error) {
-    if (error instanceof SluiceError && error.code === 'query.invalid') return false;
-    throw error;
   }
 }
 
@@ -186,11 +170,11 @@ async function checkIndexes(
 async function checkStatement(
   connectionString: string,
   model: Model,
-  teamId: number,
+  tenantKey: string,
   tell: Tell,
 ): Promise<readonly string[]> {
   const signal = new AbortController().signal;
-  const client = await beginSnapshot({ ...options, connectionString }, teamId, signal);
+  const client = await beginSnapshot({ ...options, connectionString }, tenantKey, signal);
   try {
     const hidden = await findHidden(client, readRelationOf(model), signal);
     if (hidden) tell('error', `${hidden.detail}.`);
@@ -219,7 +203,7 @@ async function checkStatement(
     const selection = {
       model,
       query: null,
-      teamId,
+      tenantKey,
       range,
       includeEvents: null,
       excludeEvents: null,

@@ -52,7 +52,7 @@ export async function findCulprit(
   if (ofRows && serverErrorOf(ofRows)?.message === serverErrorOf(found)?.message) {
     return new SluiceError('source.model_invalid', withoutValue(found.detail ?? ''), error);
   }
-  const begin = () => beginSnapshot(search, request.teamId, signal);
+  const begin = () => beginSnapshot(search, request.tenantKey, signal);
   const sqlOf = (value: string) => plan(request).findRowSql(request.interval, value);
   return nameFailingRow(error, sqlOf, begin, signal);
 }
@@ -88,7 +88,7 @@ async function nameRight(
   signal: AbortSignal,
 ): Promise<SluiceError> {
   try {
-    const client = await beginSnapshot(searchOptions(options), request.teamId, signal);
+    const client = await beginSnapshot(searchOptions(options), request.tenantKey, signal);
     try {
       return await nameDeniedRight(error, client, plan(request).relation, signal);
     } finally {

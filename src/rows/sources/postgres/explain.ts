@@ -16,7 +16,7 @@ export async function explain(
   runs = false,
 ): Promise<Description> {
   const { model, describeSql, relation, used, select } = plan(request);
-  const client = await beginSnapshot(options, request.teamId, signal);
+  const client = await beginSnapshot(options, request.tenantKey, signal);
   try {
     const { describeSql: usedSql, columns } = used;
     // A query may fail because of the change of a type: the change is what to name.

@@ -15,7 +15,7 @@ export async function findElsewhere(
 ): Promise<readonly (readonly (string | null)[])[]> {
   if (keys.length === 0) return [];
   const { describeSql, select } = plan({ ...request, select: 'keys' });
-  const client = await beginSnapshot(options, request.teamId, signal);
+  const client = await beginSnapshot(options, request.tenantKey, signal);
   try {
     const described = await describeColumns(client, describeSql, signal);
     const { columns, elsewhereSql } = select(described, serverVersionOf(client));

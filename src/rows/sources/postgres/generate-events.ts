@@ -2,7 +2,8 @@ import { toTimestamp } from '../../../foundation/domain/time.ts';
 import { ensureEventsTable, withClient } from './events-table.ts';
 
 export interface EventsRequest {
-  readonly teamId: number;
+  /** The value of its team_id: a whole number. */
+  readonly teamId: number | string;
   readonly rows: number;
   /** The rows' arrival times are spread evenly over this half-open range. */
   readonly range: { readonly start: number; readonly end: number };

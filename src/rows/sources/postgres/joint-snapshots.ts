@@ -41,7 +41,7 @@ export class JointSnapshots {
   readonly #plan: PlanSelect;
   readonly #groups: KeyedGroups<Asked, Answer>;
   /** Until when the requests of a project are opened alone, by the monotonic clock. */
-  readonly #aloneUntil = new Map<number, number>();
+  readonly #aloneUntil = new Map<string, number>();
 
   constructor(options: SnapshotOptions, plan: PlanSelect) {
     const refuse = async () => {
@@ -64,37 +64,37 @@ export class JointSnapshots {
    */
   async open(asked: Asked): Promise<Answer> {
     const { request, signal, server } = asked;
-    const { teamId } = request;
-    if ((this.#aloneUntil.get(teamId) ?? 0) > performance.now()) return null;
-    return untilAborted(this.#groups.take(`${teamId} ${server}`, asked), signal);
+    const { tenantKey } = request;
+    if ((this.#aloneUntil.get(tenantKey) ?? 0) > performance.now()) return null;
+    return untilAborted(this.#groups.take(JSON.stringify([tenantKey, server]), asked), signal);
   }
 
   /** Opens the requests of one project, whose intervals settled at the same server. */
   async #openAll(all: readonly Asked[]): Promise<readonly Answer[]> {
     const [first] = all;
     if (!first) return [];
-    const { teamId } = first.request;
+    const { tenantKey } = first.request;
     const { signal, end } = joinSignals(all.map((asked) => asked.signal));
     try {
-      return await this.#read(all, teamId, first.server, signal);
+      return await this.#read(all, tenantKey, first.server, signal);
     } catch {
       // What is wrong is found by the one that is opened alone.
-      if (!signal.aborted) this.#standAlone(teamId);
+      if (!signal.aborted) this.#standAlone(tenantKey);
       return all.map(() => null);
     } finally {
       end();
     }
   }
 
-  #standAlone(teamId: number): void {
+  #standAlone(tenantKey: string): void {
     const now = performance.now();
     for (const [id, until] of this.#aloneUntil) if (until <= now) this.#aloneUntil.delete(id);
-    this.#aloneUntil.set(teamId, now + aloneForMs);
+    this.#aloneUntil.set(tenantKey, now + aloneForMs);
   }
 
   async #read(
     all: readonly Asked[],
-    teamId: number,
+    tenantKey: string,
     server: string | null,
     signal: AbortSignal,
   ): Promise<readonly Answer[]> {
@@ -112,7 +112,7 @@ export class JointSnapshots {
     });
     const begun = await begin(
       this.#options,
-      teamId,
+      tenantKey,
       { position: null, server },
       [
         ...shapes.map((sql) => ({ sql, describeOnly: true })),

@@ -73,7 +73,7 @@ async function withPlan<T>(
   work: (client: pg.Client, select: SelectPlan, snapshot: string) => Promise<T>,
 ): Promise<T> {
   const { relation, describeSql, select } = plan(request);
-  const begun = await begin(options, request.teamId, settled, [], signal);
+  const begun = await begin(options, request.tenantKey, settled, [], signal);
   const { client, snapshot, serverStart } = begun;
   try {
     const described = await describeColumns(client, describeSql, signal);

@@ -113,10 +113,10 @@ export function planModels(models: readonly Model[]): PlanSelect {
     const asked = request.dslQuery === null ? null : readQuery(request.dslQuery, model);
     const projection = request.select === 'columns' ? projectionOf(model, asked) : null;
     const query = projection && asked ? { ...asked, outputs: outputsOf(model, null) } : asked;
-    const { teamId, includeEvents, excludeEvents } = request;
+    const { tenantKey, includeEvents, excludeEvents } = request;
     const selectionOf = ({ start, end }: DataInterval): Selection => {
       const range = { start: toTimestamp(start), end: toTimestamp(end) };
-      return { model, query, teamId, range, includeEvents, excludeEvents };
+      return { model, query, tenantKey, range, includeEvents, excludeEvents };
     };
     const counts = {
       countSql: (range: DataInterval, limit: number | null) => countSql(selectionOf(range), limit),

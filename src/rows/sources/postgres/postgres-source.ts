@@ -201,9 +201,9 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       return opened ?? open(request, signal, position, server);
     },
     describe,
-    tryRow: (name, teamId, ofOthers, signal) => {
-      const { model } = options.plan({ ...anyRequest, model: name, teamId });
-      return tryRow({ describe, open }, reading, model, teamId, ofOthers, signal);
+    tryRow: (name, tenantKey, ofOthers, signal) => {
+      const { model } = options.plan({ ...anyRequest, model: name, tenantKey });
+      return tryRow({ describe, open }, reading, model, tenantKey, ofOthers, signal);
     },
     findExcessRights: (signal) =>
       connected(source, signal, (client) => findExcessRights(client, signal)),

@@ -1,3 +1,4 @@
+import { quoteText } from '../../query/print.ts';
 import { markOwnTransaction } from './live-transactions.ts';
 import { tenantSetting } from './source-role.ts';
 
@@ -12,16 +13,20 @@ interface Timeouts {
  *
  * @param serverVersion major; null if it is not known
  */
-export function setUpSql(options: Timeouts, teamId: number, serverVersion: number | null): string {
+export function setUpSql(
+  options: Timeouts,
+  tenantKey: string,
+  serverVersion: number | null,
+): string {
   const limits = Object.entries({
     statement_timeout: options.statementTimeoutMs,
     idle_in_transaction_session_timeout: options.idleTimeoutMs,
     // Row-level security shows the rows of this project only: source-role.ts.
-    [tenantSetting]: Number(teamId),
+    [tenantSetting]: tenantKey,
     ...((serverVersion ?? 0) >= 17 ? { transaction_timeout: 0 } : {}),
   });
   const settings = [...limits, ...Object.entries(pinnedSettings)].map(
-    ([name, value]) => `pg_catalog.set_config('${name}', '${value}', true)`,
+    ([name, value]) => `pg_catalog.set_config('${name}', ${quoteText(String(value))}, true)`,
   );
   return `SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text,
     pg_catalog.extract('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text,

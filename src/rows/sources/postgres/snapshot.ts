@@ -68,7 +68,7 @@ async function takeSnapshot(
   ];
   const { client, pid, snapshot, serverStart, answers } = await begin(
     options,
-    request.teamId,
+    request.tenantKey,
     settled,
     statements,
     signal,
@@ -300,7 +300,7 @@ export class PostgresSnapshot implements SourceSnapshot {
     if (exported === null) throw new Error('the only slice is read a second time');
     const { client, pid } = await begin(
       options,
-      this.#request.teamId,
+      this.#request.tenantKey,
       { snapshot: exported, server },
       [],
       signal,

@@ -2,7 +2,7 @@ import { Client } from 'pg';
 import type { Model } from '../../../foundation/domain/model.ts';
 
 /** The setting of a transaction that says whose rows it may see. */
-export const tenantSetting = 'sluice.team_id';
+export const tenantSetting = 'sluice.tenant_key';
 
 /** A role that reads rows for exports and has no other right. */
 export interface SourceRole {

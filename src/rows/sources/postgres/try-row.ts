@@ -1,5 +1,5 @@
 import type { Model } from '../../../foundation/domain/model.ts';
-import { quoteName } from '../../query/print.ts';
+import { quoteName, quoteText } from '../../query/print.ts';
 import { relationOf } from '../../query/select.ts';
 import { anyInterval, type Source } from '../source.ts';
 import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
@@ -7,7 +7,7 @@ import { closeConnection, query } from './connection.ts';
 import { toSourceError } from './errors.ts';
 
 interface FoundRow {
-  readonly teamId: number;
+  readonly tenantKey: string;
   /** Of its interval column, in milliseconds. */
   readonly at: number;
 }
@@ -26,17 +26,20 @@ export async function tryRow(
   source: Pick<Source, 'describe' | 'open'>,
   options: SnapshotOptions,
   model: Model,
-  teamId: number,
+  tenantKey: string,
   ofOthers: boolean,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const asked = { model: model.name, dslQuery: null, includeEvents: null, excludeEvents: null };
-  const { warnings } = await source.describe({ ...asked, teamId, interval: anyInterval }, signal);
-  const found = await findNewestRow(options, model, teamId, ofOthers, signal);
+  const { warnings } = await source.describe(
+    { ...asked, tenantKey, interval: anyInterval },
+    signal,
+  );
+  const found = await findNewestRow(options, model, tenantKey, ofOthers, signal);
   if (found === null) return warnings;
   if (typeof found === 'string') return [...warnings, found];
   const interval = { start: found.at, end: found.at + 1 };
-  const snapshot = await source.open({ ...asked, teamId: found.teamId, interval }, signal);
+  const snapshot = await source.open({ ...asked, tenantKey: found.tenantKey, interval }, signal);
   try {
     for (const slice of snapshot.slices) {
       for await (const _ of snapshot.read(slice, signal)) return warnings;
@@ -50,7 +53,7 @@ export async function tryRow(
 async function findNewestRow(
   options: SnapshotOptions,
   model: Model,
-  teamId: number,
+  tenantKey: string,
   ofOthers: boolean,
   signal: AbortSignal,
 ): Promise<FoundRow | string | null> {
@@ -61,14 +64,13 @@ async function findNewestRow(
   ) => `SELECT t.team, pg_catalog.floor(pg_catalog.date_part('epoch', t.at) OPERATOR(pg_catalog.*) 1000) AS at
     FROM (SELECT CAST(${column(model.tenantColumn)} AS pg_catalog.text) AS team, ${moment} AS at FROM ${relationOf(model)} AS source
            WHERE pg_catalog.isfinite(${moment}) ${rest}) AS t`;
-  const ofProject = `AND ${column(model.tenantColumn)} = '${Number(teamId)}' ORDER BY ${column(model.intervalColumn)} DESC LIMIT 1`;
+  const ofProject = `AND ${column(model.tenantColumn)} = ${quoteText(tenantKey)} ORDER BY ${column(model.intervalColumn)} DESC LIMIT 1`;
   const limited = { ...options, statementTimeoutMs: searchSeconds * 1_000 };
-  const client = await beginSnapshot(limited, teamId, signal);
+  const client = await beginSnapshot(limited, tenantKey, signal);
   try {
     for (const rest of ofOthers ? [ofProject, 'LIMIT 1'] : [ofProject]) {
       const [row] = await query<{ team: string; at: number }>(client, rowSql(rest), signal);
-      if (row && /^\d{1,15}$/.test(row.team))
-        return { teamId: Number(row.team), at: Number(row.at) };
+      if (row) return { tenantKey: row.team, at: Number(row.at) };
     }
     return null;
   } catch (error) {

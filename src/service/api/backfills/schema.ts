@@ -27,6 +27,12 @@ export const Backfill = named(
       eta: Nullable({ ...Time, description: 'Estimated end time; null if unknown.' }),
       created_at: Time,
       finished_at: Nullable(Time),
+      stopped_reason: Nullable(
+        Type.String({
+          description:
+            'Why Sluice stopped the backfill: ten runs in a row have failed, with the error of the last one. Its status is `Cancelled`, and the schedule goes on. Null if Sluice did not stop it.',
+        }),
+      ),
       last_updated_at: Time,
     },
     {
@@ -52,6 +58,7 @@ export const Backfill = named(
           eta: '2024-03-01T01:05:00.000000Z',
           created_at: '2024-03-01T00:50:00.000000Z',
           finished_at: null,
+          stopped_reason: null,
           last_updated_at: '2024-03-01T00:53:45.000000Z',
         },
       ],

@@ -30,6 +30,7 @@ export function backfillView(backfill: BackfillWithProgress): Backfill {
     eta: etaOf(backfill),
     created_at: backfill.createdAt,
     finished_at: backfill.finishedAt,
+    stopped_reason: backfill.stoppedReason,
     last_updated_at: backfill.lastUpdatedAt,
   };
 }

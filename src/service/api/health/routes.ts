@@ -35,7 +35,7 @@ const malformedOnly = only(400);
 
 /**
  * For probes, scrapers and operators. Probes need no key, so they must not show anything of a tenant. Metrics need an
- * admin key here; METRICS_PORT serves them without one.
+ * operator's key here; METRICS_PORT serves them without one.
  */
 export function healthRoutes(
   api: Api,

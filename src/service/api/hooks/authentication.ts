@@ -1,9 +1,14 @@
 import { hashApiKey, isWellFormedApiKey, sameHash } from '../../../foundation/security/api-keys.ts';
-import { allows } from '../../../foundation/security/scopes.ts';
-import { findPresentedKey, type PresentedKey, touchApiKey } from '../../../state/store/api-keys.ts';
+import { allows, isOperatorScope } from '../../../foundation/security/scopes.ts';
+import {
+  findPresentedKey,
+  type PresentedKey,
+  type TenantKey,
+  touchApiKey,
+} from '../../../state/store/api-keys.ts';
 import type { Sql } from '../../../state/store/database.ts';
 import type { Reach } from '../../../state/store/tenants.ts';
-import { listProjects } from '../../../state/store/tenants.ts';
+import { installationId, listProjects } from '../../../state/store/tenants.ts';
 import type { Api, Request } from '../api.ts';
 import { authenticationFailed, notAuthenticated, permissionDenied } from '../api-error.ts';
 import type { FailedKeys } from './failed-keys.ts';
@@ -37,12 +42,37 @@ export function requireAccess(api: Api, db: Sql): void {
     const { scope } = request.routeOptions.config;
     const { caller } = request;
     if (scope === undefined || scope === 'any' || caller === undefined) return;
+    if (isOperatorScope(scope) && caller.organizationId !== null) throw onlyOperators();
+    if (!isOperatorScope(scope)) tenantOf(caller);
     if (!allows(caller.scopes, scope)) {
       throw permissionDenied(`The API key lacks the scope ${scope}.`);
     }
-    request.reach = await decideReach(db, caller, request.params as PathOwner);
+    if (isOperatorScope(scope)) {
+      request.reach = { organizationId: installationId, teamId: null };
+    } else {
+      request.reach = await decideReach(db, tenantOf(caller), request.params as PathOwner);
+    }
   });
 }
+
+/** @throws ApiError 403 if the key is an operator's, or its organization is disabled */
+export function tenantOf(caller: PresentedKey): TenantKey {
+  const { organizationId } = caller;
+  if (organizationId === null) {
+    throw permissionDenied(
+      'This is the key of an operator, which belongs to no organization. Use it for /api/admin, or use a key of the organization.',
+    );
+  }
+  if (caller.isDisabled) {
+    throw permissionDenied('An operator has disabled this organization. Ask your operator.');
+  }
+  return { ...caller, organizationId };
+}
+
+export const onlyOperators = () =>
+  permissionDenied(
+    "This is not an operator's key. `sluice keys create --operator` issues one on the machine of the service.",
+  );
 
 interface PathOwner {
   readonly project_id?: string;
@@ -85,7 +115,7 @@ function projectIdOf(text: string | undefined): number | null {
   return id > 0 && id <= 2_147_483_647 ? id : null;
 }
 
-async function decideReach(db: Sql, caller: PresentedKey, path: PathOwner): Promise<Reach> {
+async function decideReach(db: Sql, caller: TenantKey, path: PathOwner): Promise<Reach> {
   const { organizationId, projectIds } = caller;
   if (path.organization_id !== undefined) {
     const asked = path.organization_id.toLowerCase();
@@ -115,7 +145,7 @@ const namedProjects = 10;
  *
  * @throws Refusal (403) that names the projects if there is not exactly one
  */
-async function currentProject(db: Sql, { organizationId, projectIds }: PresentedKey) {
+async function currentProject(db: Sql, { organizationId, projectIds }: TenantKey) {
   if (projectIds?.length === 1 && projectIds[0] !== undefined) return projectIds[0];
   const all = await listProjects(db, organizationId);
   const own = all.filter(({ id }) => projectIds === null || projectIds.includes(id));

@@ -1,4 +1,6 @@
 import swagger from '@fastify/swagger';
+import { Cause, OperatorExport, Task, TaskPreview } from '../admin/causes.ts';
+import { ApiKey, IssuedApiKey, Organization, Project } from '../admin/schema.ts';
 import { Me } from '../me/routes.ts';
 import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../backfills/schema.ts';
@@ -60,6 +62,14 @@ const components = [
   CreatedNotificationTarget,
   NotificationDelivery,
   NotificationTest,
+  Organization,
+  Project,
+  ApiKey,
+  IssuedApiKey,
+  Cause,
+  OperatorExport,
+  Task,
+  TaskPreview,
 ];
 
 /** For the document alone: the hook reads the header by itself. */

@@ -1,7 +1,8 @@
+import { allows } from '../../../foundation/security/scopes.ts';
 import type { Sql } from '../../../state/store/database.ts';
 import type { Api, Reply, Request } from '../api.ts';
 import { ApiError, permissionDenied } from '../api-error.ts';
-import { authenticate } from './authentication.ts';
+import { authenticate, onlyOperators } from './authentication.ts';
 import { refusalOf, sendError } from './errors.ts';
 import type { FailedKeys } from './failed-keys.ts';
 import type { TakeRequest } from './rate-limit.ts';
@@ -14,7 +15,7 @@ export interface OperatorAccess {
 }
 
 /**
- * Lets only operators in: an admin key, as Bearer or, for browsers and scrapers, as the password of HTTP
+ * Lets only operators in: an operator's key, as Bearer or, for browsers and scrapers, as the password of HTTP
  * Basic. It answers refusals itself: the error handler of a mounted plugin would make 500 of them.
  */
 export function requireOperator(scope: Api, access: OperatorAccess): void {
@@ -32,10 +33,16 @@ async function admit(request: Request, reply: Reply, access: OperatorAccess): Pr
   if (key === null) throw challenge;
   const caller = await authenticate(access, request, key, null);
   await access.takeRequest(caller.id, reply);
-  if (!caller.isAdmin) throw permissionDenied('The API key is not an admin key.');
+  if (caller.organizationId !== null) throw onlyOperators();
+  const needed = changes(request) ? 'operator:write' : 'operator:read';
+  if (!allows(caller.scopes, needed)) {
+    throw permissionDenied(`The API key lacks the scope ${needed}.`);
+  }
   refuseForeignPages(request, isBasic, access.publicUrl);
   request.caller = caller;
 }
+
+const changes = ({ method }: Request): boolean => method !== 'GET' && method !== 'HEAD';
 
 function credentialsOf(request: Request): { key: string | null; isBasic: boolean } {
   const { authorization = '' } = request.headers;
@@ -50,7 +57,7 @@ function credentialsOf(request: Request): { key: string | null; isBasic: boolean
  * browser says where a change comes from, in Origin or in Sec-Fetch-Site.
  */
 function refuseForeignPages(request: Request, isBasic: boolean, publicUrl: string | null): void {
-  if (request.method === 'GET' || request.method === 'HEAD') return;
+  if (!changes(request)) return;
   const { origin, 'sec-fetch-site': site } = request.headers;
   if (origin === undefined && site === undefined && isBasic) {
     const remedy = 'Send the header Origin, or the key as Bearer.';
@@ -74,7 +81,7 @@ const challenge = new ApiError(
   [
     {
       code: 'not_authenticated',
-      detail: 'Send an admin API key, as the password of HTTP Basic or as Bearer.',
+      detail: 'Send the API key of an operator, as the password of HTTP Basic or as Bearer.',
       attr: null,
     },
   ],

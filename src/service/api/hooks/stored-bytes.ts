@@ -64,6 +64,7 @@ export function limitStoredBytes(api: Api, db: Sql, perDay: number): void {
   api.addHook('preHandler', async (request) => {
     if (!stores(request)) return;
     const { organizationId } = callerOf(request);
+    if (organizationId === null) return;
     const bytes = Math.min(bytesPerChange + request.bodyBytes, perDay);
     await take(organizationId, bytes);
     taken.set(request, bytes);
@@ -74,7 +75,7 @@ export function limitStoredBytes(api: Api, db: Sql, perDay: number): void {
   api.addHook('onResponse', async (request, reply) => {
     const bytes = taken.get(request);
     if (bytes === undefined) return;
-    const budget = budgets.get(callerOf(request).organizationId);
+    const budget = budgets.get(callerOf(request).organizationId ?? '');
     if (!budget) return;
     // If it was refused, it has stored nothing. What it stored beyond the estimate, the next change has to make up for.
     const isRefused = reply.statusCode >= 400;

@@ -3,6 +3,7 @@ import { allows, scopes } from '../../../foundation/security/scopes.ts';
 import { findOrganization, listProjects } from '../../../state/store/tenants.ts';
 import { type Api, callerOf } from '../api.ts';
 import { describeOperation } from '../descriptions.ts';
+import { tenantOf } from '../hooks/authentication.ts';
 import { errors } from '../schemas/error.ts';
 import { named, Ref } from '../schemas/shapes.ts';
 
@@ -69,7 +70,7 @@ export function meRoutes(api: Api): void {
       },
     },
     async (request) => {
-      const { name, organizationId, projectIds, scopes: granted } = callerOf(request);
+      const { name, organizationId, projectIds, scopes: granted } = tenantOf(callerOf(request));
       const { db } = request.context;
       const [organization, all] = await Promise.all([
         findOrganization(db, organizationId),

@@ -1,4 +1,4 @@
-import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
+import { notFound } from '../../../foundation/domain/problem.ts';
 import {
   findOffboarding,
   listOffboardings,
@@ -21,10 +21,6 @@ export function offboardingRoutes(api: Api): void {
       const caller = callerOf(request);
       const organizationId = organization_id.toLowerCase();
       const teamId = project_id ?? null;
-      const onlyOfProject = caller.projectIds?.every((id) => id === project_id) ?? false;
-      if (caller.organizationId === organizationId && (teamId === null || onlyOfProject)) {
-        throw endsItself();
-      }
       const input = { organizationId, teamId, confirmName: confirm_name };
       const offboarding = await offboardTenant(request.context.db, input, caller.id);
       reply.code(202);
@@ -51,11 +47,3 @@ export function offboardingRoutes(api: Api): void {
     },
   );
 }
-
-const endsItself = () =>
-  new Refusal({
-    code: 'conflict',
-    detail:
-      'The API key of this request would be deleted too. Use an admin key of another organization, or `sluice organizations delete`.',
-    attr: null,
-  });

@@ -6,11 +6,12 @@ import { lockExportNow } from '../../../state/store/exports.ts';
 import type { Actor, Context } from '../context.ts';
 import { changeExport } from './activity.ts';
 
-/** Pauses an export; live runs finish. A paused export does not change, not even last_paused_at. */
+/** Pauses an export; live runs finish. A paused export does not change, not even last_paused_at. @param reason null: a person's */
 export async function pauseExport(
   context: Context,
   actor: Actor,
   id: string,
+  reason: string | null = null,
 ): Promise<BatchExport> {
   return context.db.transaction(async (tx) => {
     const locked = await lockExportNow(tx, id);
@@ -21,7 +22,7 @@ export async function pauseExport(
       ...before,
       paused: true,
       lastPausedAt: toTimestamp(now),
-      pausedReason: null,
+      pausedReason: reason,
       schedule: pause(before.schedule, now),
     };
     return changeExport(tx, actor, 'paused', before, after);

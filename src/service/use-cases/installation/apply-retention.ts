@@ -11,6 +11,7 @@ import {
   deleteOldPluginSources,
   deleteOldRuns,
   deleteOldStepVersions,
+  deleteOldTasks,
   deleteOldTicks,
   deleteOldWorkerSeconds,
 } from '../../../state/store/retention.ts';
@@ -24,6 +25,7 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
     [deleteOldNotifications, logRetentionDays],
     [deleteOldWorkerSeconds, logRetentionDays],
     [deleteOldGuardedWork, logRetentionDays],
+    [deleteOldTasks, logRetentionDays],
     [deleteOldActivity, retentionDays],
     [deleteOldTicks, retentionDays],
     [deleteForgottenReceipts, retentionDays],

@@ -68,8 +68,8 @@ async function withoutUnconfirmed(
   claimed: ClaimedDelivery,
 ): Promise<ClaimedDelivery> {
   if (claimed.kind !== 'email') return claimed;
-  const { notification, recipients: all } = claimed;
-  const recipients = await confirmedRecipients(db, sender, notification.organizationId, all);
+  const { ownerId, recipients: all } = claimed;
+  const recipients = await confirmedRecipients(db, sender, ownerId, all);
   return { ...claimed, recipients };
 }
 
@@ -80,10 +80,9 @@ async function reserve(
   claimed: ClaimedDelivery,
   waits: boolean,
 ): Promise<EmailReservation> {
-  const { recipients, notification } = claimed;
+  const { recipients, ownerId } = claimed;
   if (recipients.length === 0) return { granted: true, waitMs: 0 };
-  const { organizationId } = notification;
-  return reserveEmails(db, organizationId, recipients.length, sender.emailsPerHour, waits);
+  return reserveEmails(db, ownerId, recipients.length, sender.emailsPerHour, waits);
 }
 
 async function attempt(
@@ -105,7 +104,7 @@ async function attempt(
         latencyMs: 0,
       };
   if (claimed.kind === 'email' && outcome.gotNoRecipient) {
-    await returnEmails(db, notification.organizationId, claimed.recipients.length);
+    await returnEmails(db, claimed.ownerId, claimed.recipients.length);
   }
   const retryMs = notification.type === 'test' ? null : retryDelayMs(attempts, random);
   const ended = await recordAttempt(db, claimed, { ...outcome, retryMs }, disableAfterDays);
@@ -145,7 +144,7 @@ export async function testTarget(
   const claimed = await context.db.transaction(async (tx) => {
     const test = await insertTest(tx, id, deliveryLeaseMs);
     if (test === null || kind !== 'email') return test;
-    await askRecipients(tx, sender, test.notification.organizationId, test.recipients);
+    await askRecipients(tx, sender, test.ownerId, test.recipients);
     const inserted = await withoutUnconfirmed(tx, sender, test);
     const { granted, waitMs } = await reserve(tx, sender, inserted, false);
     if (!granted) throw tooManyEmails(sender.emailsPerHour, waitMs);

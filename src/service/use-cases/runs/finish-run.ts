@@ -7,6 +7,7 @@ import {
 import { pause } from '../../scheduling/schedule.ts';
 import type { ClaimedRun } from '../../../state/store/claims.ts';
 import type { Sql } from '../../../state/store/database.ts';
+import { stopFailingBackfill } from '../../../state/store/backfills.ts';
 import { lockExport, recordFailure } from '../../../state/store/exports.ts';
 import { appendLogEntries, type LogLevel } from '../../../state/store/log-entries.ts';
 import { noteLateRowsWait } from '../../../state/store/look-backs.ts';
@@ -172,6 +173,7 @@ export async function releaseOutgrown(context: Context, run: ClaimedRun): Promis
   });
 }
 
+/** Of a run of the schedule: too many in a row pause it. Of a backfill: they stop the backfill, and the schedule goes on. */
 async function countFailure(
   tx: Sql,
   context: Context,
@@ -179,6 +181,13 @@ async function countFailure(
   reason: string,
   pauseAfter = context.policy.pauseAfterFailures,
 ): Promise<void> {
+  if (run.backfillId !== null) {
+    if (!(await stopFailingBackfill(tx, run.backfillId, pauseAfter, reason))) return;
+    const streak = plural(pauseAfter);
+    const text = `Backfill ${run.backfillId} has stopped after ${streak}. The schedule goes on. Fix the cause, then start a backfill of what is missing. ${reason}`;
+    await logForExport(tx, run, 'ERROR', text);
+    return;
+  }
   const row = await lockExport(tx, run.exportId);
   const failure = await recordFailure(tx, run.exportId, pauseAfter, reason);
   if (failure.paused && row) {

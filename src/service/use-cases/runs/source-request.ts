@@ -5,12 +5,12 @@ import type { SourceRequest } from '../../../rows/sources/source.ts';
 /** The parts of an export that decide which rows of an interval are exported. */
 export interface RowChoice extends EventFilters {
   readonly model: string;
-  readonly teamId: number;
+  readonly tenantKey: string;
   readonly dslQuery: string | null;
 }
 
 /** The request of a run to its source. */
 export function sourceRequestOf(choice: RowChoice, interval: DataInterval): SourceRequest {
-  const { model, teamId, dslQuery, includeEvents, excludeEvents } = choice;
-  return { model, teamId, interval, dslQuery, includeEvents, excludeEvents };
+  const { model, tenantKey, dslQuery, includeEvents, excludeEvents } = choice;
+  return { model, tenantKey, interval, dslQuery, includeEvents, excludeEvents };
 }

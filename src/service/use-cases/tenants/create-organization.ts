@@ -1,9 +1,27 @@
 import { refuseIfAny } from '../../../foundation/domain/problem.ts';
-import type { Database } from '../../../state/store/database.ts';
+import { recordActivity } from '../../../state/store/activity.ts';
+import type { Transactor } from '../../../state/store/database.ts';
 import { insertOrganization, type Organization } from '../../../state/store/tenants.ts';
 import { checkName } from './issue-key.ts';
 
-export async function createOrganization(db: Database, name: string): Promise<Organization> {
+/** @param keyId the operator's key that asks; null: the command line */
+export async function createOrganization(
+  db: Transactor,
+  name: string,
+  keyId: string | null = null,
+): Promise<Organization> {
   refuseIfAny(checkName(name));
-  return insertOrganization(db, name);
+  return db.transaction(async (tx) => {
+    const created = await insertOrganization(tx, name);
+    await recordActivity(tx, {
+      organizationId: created.id,
+      teamId: null,
+      subjectType: 'organization',
+      subjectId: created.id,
+      action: 'created',
+      keyId,
+      changes: [],
+    });
+    return created;
+  });
 }

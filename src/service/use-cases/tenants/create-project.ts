@@ -1,16 +1,37 @@
 import { Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
-import type { Database } from '../../../state/store/database.ts';
-import { findOrganization, insertProject, type Project } from '../../../state/store/tenants.ts';
+import { recordActivity } from '../../../state/store/activity.ts';
+import type { Transactor } from '../../../state/store/database.ts';
+import { checkTenantKey } from '../../../foundation/domain/tenant-key.ts';
+import {
+  findOrganization,
+  insertProject,
+  type NewProject,
+  type Project,
+} from '../../../state/store/tenants.ts';
 import { checkName } from './issue-key.ts';
 
 export async function createProject(
-  db: Database,
-  input: { readonly organizationId: string; readonly name: string },
+  db: Transactor,
+  input: NewProject,
+  keyId: string | null = null,
 ): Promise<Project> {
-  refuseIfAny(checkName(input.name));
+  const { tenantKey = null } = input;
+  refuseIfAny([...checkName(input.name), ...(tenantKey === null ? [] : checkTenantKey(tenantKey))]);
   if (!(await findOrganization(db, input.organizationId))) {
     const detail = `There is no organization ${input.organizationId}.`;
     throw new Refusal({ code: 'does_not_exist', detail, attr: 'organization' });
   }
-  return insertProject(db, input);
+  return db.transaction(async (tx) => {
+    const created = await insertProject(tx, input);
+    await recordActivity(tx, {
+      organizationId: created.organizationId,
+      teamId: created.id,
+      subjectType: 'project',
+      subjectId: String(created.id),
+      action: 'created',
+      keyId,
+      changes: [],
+    });
+    return created;
+  });
 }

@@ -1,24 +1,20 @@
 import { type Problem, refuseIfAny } from '../../../foundation/domain/problem.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import { hashApiKey, mintApiKey } from '../../../foundation/security/api-keys.ts';
-import {
-  type GrantedScope,
-  isGrantableScope,
-  scopes,
-} from '../../../foundation/security/scopes.ts';
+import { operatorScopes, scopes } from '../../../foundation/security/scopes.ts';
 import { recordActivity } from '../../../state/store/activity.ts';
 import { type ApiKey, insertApiKey } from '../../../state/store/api-keys.ts';
-import type { Database, Sql } from '../../../state/store/database.ts';
+import type { Sql, Transactor } from '../../../state/store/database.ts';
 import { findOrganization, listProjects } from '../../../state/store/tenants.ts';
 import { readNow } from '../../../state/store/ticks.ts';
 
 export interface IssueKeyInput {
-  readonly organizationId: string;
+  /** Null: an operator's key. */
+  readonly organizationId: string | null;
   /** Null: all projects of the organization. */
   readonly projectIds: readonly number[] | null;
   readonly name: string;
   readonly scopes: readonly string[];
-  readonly isAdmin: boolean;
   readonly expiresAt: Timestamp | null;
 }
 
@@ -29,12 +25,25 @@ export interface IssuedKey {
   readonly key: string;
 }
 
-/** Issues a key of an organization. */
-export async function issueKey(db: Database, input: IssueKeyInput): Promise<IssuedKey> {
-  const problems = [...checkName(input.name), ...checkScopes(input.scopes)];
-  const organization = await findOrganization(db, input.organizationId);
-  if (!organization) {
-    problems.push(missing('organization', `There is no organization ${input.organizationId}.`));
+/**
+ * Issues a key of an organization, or of an operator.
+ *
+ * @param keyId the operator's key that asks; null: the command line
+ */
+export async function issueKey(
+  db: Transactor,
+  input: IssueKeyInput,
+  keyId: string | null = null,
+): Promise<IssuedKey> {
+  const { organizationId } = input;
+  const known = organizationId === null ? operatorScopes : scopes;
+  const problems = [...checkName(input.name), ...checkScopes(input.scopes, known)];
+  const organization = organizationId && (await findOrganization(db, organizationId));
+  if (organizationId === null) {
+    if (input.projectIds !== null)
+      problems.push(missing('project', 'The key of an operator has no projects.'));
+  } else if (!organization) {
+    problems.push(missing('organization', `There is no organization ${organizationId}.`));
   } else {
     const own = (await listProjects(db, organization.id)).map(({ id }) => id);
     for (const id of input.projectIds ?? []) {
@@ -47,7 +56,7 @@ export async function issueKey(db: Database, input: IssueKeyInput): Promise<Issu
     problems.push({ code: 'invalid_input', detail, attr: 'expires_at' });
   }
   refuseIfAny(problems);
-  return db.transaction((tx) => storeNewKey(tx, input, 'created'));
+  return db.transaction((tx) => storeNewKey(tx, input, 'created', keyId));
 }
 
 /** Mints and stores a key within a transaction. */
@@ -55,6 +64,7 @@ export async function storeNewKey(
   tx: Sql,
   input: IssueKeyInput,
   action: string,
+  keyId: string | null = null,
 ): Promise<IssuedKey> {
   const key = mintApiKey();
   const apiKey = await insertApiKey(tx, { ...input, hash: hashApiKey(key) });
@@ -64,7 +74,7 @@ export async function storeNewKey(
     subjectType: 'api_key',
     subjectId: apiKey.id,
     action,
-    keyId: null,
+    keyId,
     changes: [{ field: 'scopes', before: null, after: apiKey.scopes }],
   });
   return { apiKey, key };
@@ -83,14 +93,14 @@ export function checkName(name: string): Problem[] {
   return [];
 }
 
-function checkScopes(asked: readonly string[]): Problem[] {
-  const known: readonly GrantedScope[] = [...scopes, '*'];
+function checkScopes(asked: readonly string[], scopesOfKind: readonly string[]): Problem[] {
+  const known = [...scopesOfKind, '*'];
   if (asked.length === 0) {
     const detail = `Name at least one scope. The scopes are ${known.join(', ')}.`;
     return [{ code: 'required', detail, attr: 'scopes' }];
   }
   return asked
-    .filter((scope) => !isGrantableScope(scope))
+    .filter((scope) => !known.includes(scope))
     .map((scope) => ({
       code: 'invalid_choice',
       detail: `Unknown scope "${scope}". The scopes are ${known.join(', ')}.`,

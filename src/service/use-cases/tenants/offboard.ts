@@ -20,7 +20,7 @@ export interface OffboardInput {
  * Begins the deletion of an organization or a project with everything of it. From now on its keys are refused, also if the
  * rest takes hours; a worker does it.
  *
- * @param keyId the admin key that asks; null: the command line
+ * @param keyId the operator's key that asks; null: the command line
  * @returns the offboarding, also if it was in progress already
  * @throws Refusal if there is no such tenant, or its name is another one
  */

@@ -1,15 +1,19 @@
 import { notFound } from '../../../foundation/domain/problem.ts';
 import { recordActivity } from '../../../state/store/activity.ts';
 import { type ApiKey, findApiKey, revokeApiKey } from '../../../state/store/api-keys.ts';
-import type { Database, Sql } from '../../../state/store/database.ts';
+import type { Sql, Transactor } from '../../../state/store/database.ts';
 import { type IssuedKey, storeNewKey } from './issue-key.ts';
 
 /** Revokes a key immediately; a revoked key does not change. */
-export async function revokeKey(db: Database, id: string): Promise<ApiKey> {
+export async function revokeKey(
+  db: Transactor,
+  id: string,
+  keyId: string | null = null,
+): Promise<ApiKey> {
   return db.transaction(async (tx) => {
     const revoked = await revokeApiKey(tx, id, 0);
     if (!revoked) throw notFound();
-    await recordEnd(tx, revoked, 'revoked');
+    await recordEnd(tx, revoked, 'revoked', keyId);
     return revoked;
   });
 }
@@ -19,28 +23,34 @@ export async function revokeKey(db: Database, id: string): Promise<ApiKey> {
  * cannot be rotated.
  */
 export async function rotateKey(
-  db: Database,
+  db: Transactor,
   id: string,
   overlapSeconds: number,
+  keyId: string | null = null,
 ): Promise<IssuedKey> {
   return db.transaction(async (tx) => {
     const old = await findApiKey(tx, id);
     if (!old || old.revokedAt !== null) throw notFound();
     const ended = await revokeApiKey(tx, id, overlapSeconds);
     if (!ended) throw notFound();
-    await recordEnd(tx, ended, 'rotated');
-    return storeNewKey(tx, old, 'created');
+    await recordEnd(tx, ended, 'rotated', keyId);
+    return storeNewKey(tx, old, 'created', keyId);
   });
 }
 
-async function recordEnd(tx: Sql, key: ApiKey, action: string): Promise<void> {
+async function recordEnd(
+  tx: Sql,
+  key: ApiKey,
+  action: string,
+  keyId: string | null,
+): Promise<void> {
   await recordActivity(tx, {
     organizationId: key.organizationId,
     teamId: null,
     subjectType: 'api_key',
     subjectId: key.id,
     action,
-    keyId: null,
+    keyId,
     changes: [{ field: 'revoked_at', before: null, after: key.revokedAt }],
   });
 }

@@ -1,0 +1,132 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type CliDeps, CliError } from '../deps.ts';
+import { paintFor, plain } from '../text.ts';
+import type { Api } from './api.ts';
+import { unknownIn } from './export-fields.ts';
+import { expandVariables } from './export-spec.ts';
+import { isRecord, type Json } from './json.ts';
+import { targetCalls } from './notifications.ts';
+import type { NotificationTarget } from './types.ts';
+
+interface TargetOptions {
+  readonly dryRun?: boolean;
+  readonly prune?: boolean;
+  readonly secrets?: boolean;
+  readonly json?: boolean;
+}
+
+/** What happens to one target. */
+interface Change {
+  readonly action: 'create' | 'update' | 'delete' | 'unchanged';
+  /** Its description, by which it is found. */
+  readonly name: string;
+  readonly id: string | null;
+  readonly fields: readonly string[];
+  readonly body: Json;
+}
+
+const compared = ['format', 'recipients', 'events', 'enabled', 'digests'] as const;
+const known = ['description', 'kind', 'url', ...compared];
+
+/**
+ * Makes the notification targets of the project those of a file. They are found by their descriptions. The URL of a webhook is a
+ * secret: a file has a variable, and it is sent if the target is new or `--secrets` asks for it.
+ *
+ * @throws CliError that lists every fault
+ */
+export async function applyTargets(
+  deps: CliDeps,
+  api: Api,
+  listed: readonly unknown[],
+  options: TargetOptions,
+): Promise<readonly Change[]> {
+  const calls = targetCalls(api, false);
+  const stored = await calls.list();
+  const problems: string[] = [];
+  const names = new Set<string>();
+  const changes = listed.flatMap((entry, n): Change[] => {
+    const place = `notifications[${n}]`;
+    if (!isRecord(entry) || typeof entry.description !== 'string' || entry.description === '') {
+      problems.push(`${place}: a target needs a description, by which it is found again.`);
+      return [];
+    }
+    problems.push(...unknownIn(entry, known, `${place}.`));
+    const name = entry.description;
+    if (names.has(name)) problems.push(`${place}.description: two targets have the same one.`);
+    names.add(name);
+    const { url } = entry;
+    if (typeof url === 'string' && !/^\$\{[A-Za-z_]\w*\}$/.test(url)) {
+      problems.push(
+        `${place}.url can be a password of the receiver. Write \${VARIABLE} and set that environment variable.`,
+      );
+    }
+    const found = stored.filter(({ description }) => description === name);
+    if (found.length > 1) problems.push(`${place}: ${found.length} targets have this description.`);
+    const missing: string[] = [];
+    const spec = expandVariables(entry, deps.terminal.env, (field, variable) =>
+      missing.push(`${place}.${field}: the environment variable ${variable} is not set.`),
+    ) as Json;
+    const change = changeOf(name, spec, found[0], options.secrets ?? false);
+    if ('url' in change.body) problems.push(...missing);
+    return [change];
+  });
+  if (problems.length > 0) throw new CliError(problems.join('\n'));
+  const left = options.prune ? stored.filter(({ description }) => !names.has(description)) : [];
+  const all = [...changes, ...left.map(deletionOf)];
+  if (!options.json) for (const change of all) deps.print(lineOf(deps, change));
+  if (options.dryRun) return all;
+  for (const { action, id, body } of all) {
+    if (action === 'create') await calls.create(body);
+    if (action === 'update' && id !== null) await calls.change(id, body);
+    if (action === 'delete' && id !== null) await calls.remove(id);
+  }
+  return all;
+}
+
+function changeOf(
+  name: string,
+  spec: Json,
+  stored: NotificationTarget | undefined,
+  resendsSecrets: boolean,
+): Change {
+  if (!stored) return { action: 'create', name, id: null, fields: [], body: spec };
+  const differing = compared.filter(
+    (field) => spec[field] !== undefined && !isSame(spec[field], stored[field]),
+  );
+  const sends = resendsSecrets && spec.url !== undefined ? ['url'] : [];
+  const fields = [...differing, ...sends];
+  const body = Object.fromEntries(fields.map((field) => [field, spec[field]]));
+  const action = fields.length === 0 ? 'unchanged' : 'update';
+  return { action, name, id: stored.id, fields, body };
+}
+
+/** The order of a list does not matter. */
+const isSame = (wanted: unknown, stored: unknown): boolean =>
+  Array.isArray(wanted) && Array.isArray(stored)
+    ? isDeepStrictEqual(wanted.map(String).toSorted(), stored.map(String).toSorted())
+    : wanted === stored;
+
+const deletionOf = ({ id, description }: NotificationTarget): Change => ({
+  action: 'delete',
+  name: description,
+  id,
+  fields: [],
+  body: {},
+});
+
+const marks = { create: '+', update: '~', delete: '-', unchanged: '=' } as const;
+const colours = { create: 'green', update: 'yellow', delete: 'red', unchanged: 'dim' } as const;
+
+function lineOf({ terminal }: CliDeps, { action, name, id, fields }: Change): string {
+  const which = id === null ? '' : ` (${id})`;
+  const what = fields.length === 0 ? '' : `: ${fields.join(', ')}`;
+  const line = `${marks[action]} ${action.padEnd(9)}  target ${plain(name)}${which}${what}`;
+  return paintFor(terminal)(line, colours[action]);
+}
+
+/** `Targets: 1 to create, …`. */
+export function summaryOfTargets(changes: readonly Change[]): string {
+  const number = (action: Change['action']) =>
+    changes.filter((change) => change.action === action).length;
+  return `Notification targets: ${number('create')} to create, ${number('update')} to update, ${number('delete')} to delete, ${number('unchanged')} unchanged.`;
+}

@@ -1,0 +1,58 @@
+import type {
+  Cause,
+  OperatorExport,
+  OperatorTask,
+  OperatorTaskPreview,
+  OffsetPage,
+} from '../api-types.ts';
+import { ApiFailure, callApi } from '../client.ts';
+
+export const causesPageSize = 50;
+export const causeExportsPageSize = 50;
+
+export interface CauseFilter {
+  readonly search: string;
+  readonly turn: Cause['turn'] | null;
+  readonly offset: number;
+}
+
+export type TaskAction = OperatorTask['action'];
+
+/**
+ * The API of operators, with an operator's key. All methods throw ApiFailure.
+ *
+ * @param onRefused called if the key is no longer accepted
+ */
+export function createOperatorClient(key: string, onRefused: () => void) {
+  const send = async <T>(path: string, options?: Parameters<typeof callApi>[2]): Promise<T> => {
+    try {
+      return await callApi<T>(key, `/api/admin${path}`, options);
+    } catch (error) {
+      if (error instanceof ApiFailure && error.status === 401) onRefused();
+      throw error;
+    }
+  };
+  const begin = <T>(causeId: string, body: object) =>
+    send<T>(`/causes/${causeId}/tasks`, { method: 'POST', body });
+  return {
+    listCauses: ({ search, turn, offset }: CauseFilter, signal: AbortSignal) =>
+      send<OffsetPage<Cause>>('/causes', {
+        query: { search, turn, limit: causesPageSize, offset },
+        signal,
+      }),
+    listExports: (causeId: string, offset: number, signal: AbortSignal) =>
+      send<OffsetPage<OperatorExport>>('/exports', {
+        query: { cause_id: causeId, limit: causeExportsPageSize, offset },
+        signal,
+      }),
+    previewTask: (causeId: string, action: TaskAction) =>
+      begin<OperatorTaskPreview>(causeId, { action, dry_run: true }),
+    startTask: (causeId: string, action: TaskAction) => begin<OperatorTask>(causeId, { action }),
+    listTasks: (signal: AbortSignal) =>
+      send<OffsetPage<OperatorTask>>('/tasks', { query: { limit: 10 }, signal }),
+    cancelTask: (id: string) =>
+      send<OperatorTask>(`/tasks/${id}/cancel`, { method: 'POST', body: {} }),
+  };
+}
+
+export type OperatorClient = ReturnType<typeof createOperatorClient>;

@@ -1,0 +1,195 @@
+import type { Logger } from 'pino';
+
+/** A service that this process needs. */
+export interface Dependency {
+  /** As `sluice_dependency_up` names it. */
+  readonly name: 'postgres' | 'redis';
+  /** Its setting: `REDIS_URL`. */
+  readonly setting: string;
+  /** What happens meanwhile, as a sentence. */
+  readonly effect: string;
+  /** Rejects if it is unreachable. */
+  readonly probe: () => Promise<unknown>;
+}
+
+interface State {
+  /** Since when it is unreachable, on the steady clock; null: it is reachable. */
+  downSince: number | null;
+  saidAt: number;
+  /** Errors since the last line. */
+  errors: number;
+}
+
+type Line = () => void;
+
+const sayEveryMs = 30_000;
+const probeEveryMs = 1_000;
+const probePatienceMs = 3_000;
+/** Lines that wait for the first probe, which takes milliseconds. More are counted only. */
+const heldLines = 1_000;
+
+/**
+ * Turns the errors of a dependency that is unreachable into one line per 30 seconds, and one when it is reachable again. Every
+ * log line with an error of a broken connection comes here first. The first one starts probes: a line goes out as it is unless
+ * a dependency is unreachable. Without errors nothing is probed.
+ */
+export class Outages {
+  readonly #dependencies: readonly Dependency[];
+  readonly #logger: Logger;
+  readonly #now: () => number;
+  readonly #states = new Map<Dependency, State>();
+  #held: Line[] = [];
+  #dropped = 0;
+  #probing: Promise<void> | null = null;
+  #closed = false;
+
+  constructor(
+    logger: Logger,
+    dependencies: readonly Dependency[],
+    now: () => number = () => performance.now(),
+  ) {
+    this.#logger = logger;
+    this.#dependencies = dependencies;
+    this.#now = now;
+    for (const each of dependencies) {
+      this.#states.set(each, { downSince: null, saidAt: 0, errors: 0 });
+    }
+  }
+
+  /** Takes a line with an error of a broken connection; it is written if no dependency is the reason. */
+  take(write: Line): void {
+    if (this.#closed) return write();
+    const down = [...this.#states.values()].filter(({ downSince }) => downSince !== null);
+    for (const state of down) state.errors += 1;
+    if (down.length > 0) return;
+    if (this.#held.length < heldLines) this.#held.push(write);
+    else this.#dropped += 1;
+    this.#probing ??= this.#probe().finally(() => {
+      this.#probing = null;
+    });
+  }
+
+  /** Whether each dependency answers now. It logs what changed. */
+  async look(): Promise<ReadonlyMap<Dependency['name'], boolean>> {
+    const found = await Promise.all(
+      this.#dependencies.map(async (each) => [each.name, await this.#check(each)] as const),
+    );
+    if (found.some(([, isUp]) => !isUp)) {
+      this.#probing ??= this.#probe().finally(() => {
+        this.#probing = null;
+      });
+    }
+    return new Map(found);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#release(true);
+  }
+
+  async #probe(): Promise<void> {
+    while (!this.#closed) {
+      const found = await Promise.all(this.#dependencies.map((each) => this.#check(each)));
+      const isUp = found.every((up) => up);
+      this.#release(isUp);
+      if (isUp) return;
+      await new Promise((resolve) => setTimeout(resolve, probeEveryMs).unref());
+    }
+  }
+
+  /** Lines of before it was known that a dependency is unreachable are about that. */
+  #release(isUp: boolean): void {
+    const held = this.#held;
+    const dropped = this.#dropped;
+    this.#held = [];
+    this.#dropped = 0;
+    if (!isUp) {
+      for (const state of this.#states.values()) state.errors += held.length + dropped;
+      return;
+    }
+    for (const write of held) write();
+    if (dropped > 0) this.#logger.warn(`${dropped} more lines about broken connections`);
+  }
+
+  async #check(dependency: Dependency): Promise<boolean> {
+    const error = await failureOf(dependency.probe);
+    const state = this.#states.get(dependency);
+    if (!state || this.#closed) return error === null;
+    const { name, setting, effect } = dependency;
+    const now = this.#now();
+    if (error !== null) {
+      state.downSince ??= now;
+      if (state.saidAt === 0 || now - state.saidAt >= sayEveryMs) {
+        const seconds = Math.round((now - state.downSince) / 1_000);
+        const { errors } = state;
+        const since = seconds > 0 ? ` for ${seconds} s` : '';
+        this.#logger.error(
+          { dependency: name, errors },
+          `${setting}: ${titles[name]} is unreachable${since} (${error}). ${effect}`,
+        );
+        state.saidAt = Math.max(now, 1);
+        state.errors = 0;
+      }
+    } else if (state.downSince !== null) {
+      const seconds = Math.round((now - state.downSince) / 1_000);
+      this.#logger.info(
+        { dependency: name, errors: state.errors },
+        `${setting}: ${titles[name]} is reachable again after ${seconds} s.`,
+      );
+      Object.assign(state, { downSince: null, saidAt: 0, errors: 0 });
+    }
+    return error === null;
+  }
+}
+
+const titles = { postgres: 'PostgreSQL', redis: 'Redis' } as const;
+
+/** Null if it answers in time; else the code of its error, which names no host. */
+async function failureOf(probe: () => Promise<unknown>): Promise<string | null> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<string>((resolve) => {
+    timer = setTimeout(resolve, probePatienceMs, `no answer within ${probePatienceMs} ms`);
+  });
+  const answered = Promise.resolve()
+    .then(probe)
+    .then(
+      () => null,
+      (error: unknown) => codeOf(error),
+    );
+  return Promise.race([answered, late]).finally(() => clearTimeout(timer));
+}
+
+function codeOf(error: unknown): string {
+  const [first] = error instanceof AggregateError ? error.errors : [error];
+  if (!(first instanceof Error)) return 'no answer';
+  return 'code' in first ? String(first.code) : 'connection lost';
+}
+
+const codes = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EPIPE',
+  'ETIMEDOUT',
+  // PostgreSQL: it stops, starts, or broke the connection.
+  '57P01',
+  '57P02',
+  '57P03',
+  '08006',
+  '08003',
+  '08001',
+]);
+/** Errors of pg and ioredis without a code. */
+const messages =
+  /^(Connection terminated|Connection is closed|timeout exceeded when trying to connect|Stream isn't writeable|Client has encountered a connection error|All sentinels are unreachable|Failed to refresh slots cache|Reached the max retries per request|Command timed out|None of startup nodes is available)/;
+
+/** Whether an error says that a connection could not be made or is broken. Errors of our catalogue say more: they are of a place. */
+export function isBrokenConnection(error: unknown): boolean {
+  if (!(error instanceof Error) || error.name === 'SluiceError') return false;
+  if (error instanceof AggregateError && error.errors.some(isBrokenConnection)) return true;
+  const code = 'code' in error ? String(error.code) : '';
+  return codes.has(code) || messages.test(error.message) || isBrokenConnection(error.cause);
+}

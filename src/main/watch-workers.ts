@@ -1,0 +1,69 @@
+import type { NotificationSender } from '../foundation/domain/notification.ts';
+import { NotificationCourier } from '../service/worker/notification-courier.ts';
+import { countWaiting } from '../state/store/outbox.ts';
+import { endAlarm, raiseAlarm } from '../state/store/installation-alarms.ts';
+import { sumCapacity } from '../state/store/workers.ts';
+import type { Foundation } from './foundation.ts';
+
+interface Timing {
+  readonly everyMs: number;
+  /** Workers may start after the API. */
+  readonly graceMs: number;
+  /** Between two lines of the log. */
+  readonly sayEveryMs: number;
+}
+
+const usualTiming: Timing = { everyMs: 15_000, graceMs: 60_000, sayEveryMs: 300_000 };
+
+/**
+ * The API says so if no worker is alive: dead workers cannot. It logs it, raises an alarm, and sends the notifications that wait,
+ * because no worker does.
+ */
+export function watchWorkers(
+  { context, logger, metrics }: Pick<Foundation, 'context' | 'logger' | 'metrics'>,
+  sender: NotificationSender,
+  { everyMs, graceMs, sayEveryMs }: Timing = usualTiming,
+): { close(): Promise<void> } {
+  const courier = new NotificationCourier({
+    context,
+    sender,
+    onSent: (kind, { delivered }) =>
+      metrics.notifications.inc({ kind, result: delivered ? 'delivered' : 'failed' }),
+    onError: (error) => logger.error({ err: error }, 'a notification could not be handled'),
+  });
+  const startedAt = performance.now();
+  let saidAt: number | null = null;
+  let looking = Promise.resolve();
+
+  const look = async () => {
+    if ((await sumCapacity(context.db)) > 0) {
+      if (await endAlarm(context.db, 'no_workers')) logger.info('workers are alive again');
+      saidAt = null;
+      return;
+    }
+    const now = performance.now();
+    if (now - startedAt < graceMs) return;
+    await raiseAlarm(context.db, 'no_workers');
+    if (saidAt === null || now - saidAt >= sayEveryMs) {
+      const waiting = await countWaiting(context.db);
+      logger.error(
+        { waiting },
+        `No worker has reported for 30 s, so no run is executed. Runs that wait: ${waiting}. Start a worker.`,
+      );
+      saidAt = now;
+    }
+    await courier.collect();
+  };
+  const timer = setInterval(() => {
+    // Without PostgreSQL nothing is known of the workers; the log says that it is unreachable.
+    looking = look().catch((error: unknown) => logger.warn({ err: error }, 'workers are unknown'));
+  }, everyMs);
+  timer.unref();
+  return {
+    async close() {
+      clearInterval(timer);
+      await looking;
+      await courier.close();
+    },
+  };
+}

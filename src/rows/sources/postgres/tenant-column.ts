@@ -1,0 +1,66 @@
+import type { ModelFinding } from './check-model.ts';
+
+interface TenantType {
+  /** What its values are, for people. */
+  readonly values: string;
+  /** A value of it, for a plan without a project. */
+  readonly example: string;
+  accepts(tenantKey: string): boolean;
+}
+
+const integer = (values: string, bits: number): TenantType => ({
+  values,
+  example: '1',
+  accepts: (key) => /^[+-]?\d+$/.test(key) && BigInt.asIntN(bits, BigInt(key)) === BigInt(key),
+});
+const text: TenantType = { values: 'text', example: '1', accepts: () => true };
+
+/** By the id of the type. Equal values have the same `tenantIdentityOf`, which other types do not promise. */
+const tenantTypes: ReadonlyMap<number, TenantType> = new Map([
+  [21, integer('a whole number', 16)],
+  [23, integer('a whole number', 32)],
+  [20, integer('a whole number', 64)],
+  [25, text],
+  [1042, text],
+  [1043, text],
+  [
+    2950,
+    {
+      values: 'a UUID',
+      example: '00000000-0000-0000-0000-000000000000',
+      accepts: (key) => /^\{?[0-9a-f]{4}(?:-?[0-9a-f]{4}){7}\}?$/i.test(key),
+    },
+  ],
+]);
+
+/** Tenant keys that a finding names. */
+const namedKeys = 5;
+
+/**
+ * Whether the tenant column can have the tenant keys of the projects.
+ *
+ * @param column its name, its type, and the id of the type below its domains
+ * @param tenantKeys of projects
+ * @returns a tenant key that a statement can be planned for; null: exports of the model would fail
+ */
+export function judgeTenantColumn(
+  column: { readonly name: string; readonly typeName: string; readonly baseType: number },
+  tenantKeys: readonly string[],
+): { readonly planned: string | null; readonly finding: ModelFinding | null } {
+  const { name, typeName } = column;
+  const type = tenantTypes.get(column.baseType);
+  if (!type) {
+    const detail = `${name} is ${typeName}. A tenant column must be text, uuid or an integer type. Name another column, or a view that has one.`;
+    return { planned: null, finding: { severity: 'error', detail } };
+  }
+  const planned = tenantKeys.find((key) => type.accepts(key));
+  const refused = tenantKeys.filter((key) => !type.accepts(key));
+  if (refused.length === 0) return { planned: planned ?? type.example, finding: null };
+  const named = refused.slice(0, namedKeys).map((key) => JSON.stringify(key));
+  const more = refused.length > named.length ? ` and ${refused.length - named.length} more` : '';
+  const detail = `${name} is ${typeName}, so the tenant_key of a project must be ${type.values}. These are not: ${named.join(', ')}${more}. Exports of this model fail in these projects. Create each with the tenant_key that ${name} has for it.`;
+  return {
+    planned: planned ?? type.example,
+    finding: { severity: planned === undefined ? 'error' : 'warning', detail },
+  };
+}

@@ -1,0 +1,146 @@
+import { Type } from 'typebox';
+import { operatorScopes, scopes } from '../../../foundation/security/scopes.ts';
+import { Nullable, named, Time } from '../schemas/shapes.ts';
+
+const Name = Type.String({ description: 'A name of 1 to 400 characters.' });
+const DisabledAt = Nullable({
+  ...Time,
+  description: 'Since when an operator has disabled it; null: it is enabled.',
+});
+
+export const Organization = named(
+  'Organization',
+  Type.Object({
+    id: Type.String({ format: 'uuid' }),
+    name: Name,
+    created_at: Time,
+    disabled_at: DisabledAt,
+  }),
+);
+
+export const Project = named(
+  'Project',
+  Type.Object({
+    id: Type.Integer({ description: 'The project in paths; the team_id of all that it owns.' }),
+    organization_id: Type.String({ format: 'uuid' }),
+    name: Name,
+    tenant_key: Type.String({
+      description: 'What the tenant column of a model has for the rows of this project.',
+    }),
+    external_id: Type.String({
+      description: 'The external ID that Sluice sends when it assumes a role for this project.',
+    }),
+    freshness_minutes: Nullable(
+      Type.Integer({
+        description:
+          'Maximum age of the data of its exports that have no freshness_minutes; null: that of the installation.',
+      }),
+    ),
+    created_at: Time,
+    disabled_at: DisabledAt,
+  }),
+);
+
+const keyFields = {
+  id: Type.String({ format: 'uuid' }),
+  organization_id: Nullable(
+    Type.String({ format: 'uuid', description: 'Null: the key of an operator.' }),
+  ),
+  project_ids: Nullable(
+    Type.Array(Type.Integer(), { description: 'Null: all projects of the organization.' }),
+  ),
+  name: Name,
+  scopes: Type.Array(Type.String()),
+  created_at: Time,
+  expires_at: Nullable(Time),
+  revoked_at: Nullable(Time),
+  last_used_at: Nullable({ ...Time, description: 'Written at most once per minute.' }),
+};
+export const ApiKey = named('ApiKey', Type.Object(keyFields));
+export const IssuedApiKey = named(
+  'IssuedApiKey',
+  Type.Object({
+    ...keyFields,
+    key: Nullable(
+      Type.String({
+        description:
+          'The key. It is shown once: null in the answer to a repeated request with the same Idempotency-Key.',
+      }),
+    ),
+  }),
+);
+
+const disabling =
+  'true: its keys are refused and its exports are paused; live runs finish. false: the exports that this has paused continue with the next interval.';
+
+const strict = { additionalProperties: false };
+
+export const CreateOrganization = Type.Object({ name: Name }, strict);
+
+export const CreateProject = Type.Object(
+  {
+    name: Name,
+    tenant_key: Type.Optional(
+      Nullable(
+        Type.String({
+          description:
+            "What the tenant column of a model has for this project: text, a UUID or a number. No other project may have it, and it cannot change. Default: the project's id.",
+        }),
+      ),
+    ),
+  },
+  strict,
+);
+
+const freshness = {
+  minimum: 1,
+  maximum: 525_600,
+  description:
+    'Maximum age of the data of its exports that have no freshness_minutes, in minutes; null: that of the installation.',
+};
+
+export const ChangeProject = Type.Object(
+  {
+    disabled: Type.Optional(Type.Boolean({ description: disabling })),
+    freshness_minutes: Type.Optional(Nullable(Type.Integer(freshness))),
+  },
+  strict,
+);
+
+export const ChangeTenant = Type.Object(
+  {
+    disabled: Type.Boolean({ description: disabling }),
+  },
+  strict,
+);
+
+const newKey = {
+  name: Name,
+  expires_at: Type.Optional(Nullable({ ...Time, description: 'Null: it does not expire.' })),
+};
+export const CreateKey = Type.Object(
+  {
+    ...newKey,
+    scopes: Type.Array(Type.Enum([...scopes, '*']), { minItems: 1 }),
+    project_ids: Type.Optional(
+      Nullable(Type.Array(Type.Integer({ minimum: 1, maximum: 2_147_483_647 }), { minItems: 1 })),
+    ),
+  },
+  strict,
+);
+export const CreateOperatorKey = Type.Object(
+  { ...newKey, scopes: Type.Array(Type.Enum([...operatorScopes, '*']), { minItems: 1 }) },
+  strict,
+);
+export const RotateKey = Type.Object(
+  {
+    overlap_seconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 31_536_000,
+        description: 'How long both keys are valid. Default 3600.',
+      }),
+    ),
+  },
+  strict,
+);

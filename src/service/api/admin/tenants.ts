@@ -1,0 +1,315 @@
+import { type TSchema, Type } from 'typebox';
+import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
+import { parseTime } from '../../../foundation/domain/parse-time.ts';
+import type { Scope } from '../../../foundation/security/scopes.ts';
+import {
+  type ApiKey as StoredKey,
+  findApiKey,
+  listApiKeys,
+} from '../../../state/store/api-keys.ts';
+import {
+  findOrganization,
+  findProject,
+  listProjects,
+  type Organization as StoredOrganization,
+  pageOrganizations,
+  type Project as StoredProject,
+  setProjectFreshness,
+} from '../../../state/store/tenants.ts';
+import { createOrganization } from '../../use-cases/tenants/create-organization.ts';
+import { createProject } from '../../use-cases/tenants/create-project.ts';
+import { disableTenant } from '../../use-cases/tenants/disable-tenant.ts';
+import { type IssuedKey, issueKey } from '../../use-cases/tenants/issue-key.ts';
+import { revokeKey, rotateKey } from '../../use-cases/tenants/revoke-key.ts';
+import { type Api, callerOf, type Request } from '../api.ts';
+import { offsetEnvelope, pageOf } from '../lists/paging.ts';
+import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
+import { Ref } from '../schemas/shapes.ts';
+import {
+  ApiKey,
+  ChangeProject,
+  ChangeTenant,
+  CreateKey,
+  CreateOperatorKey,
+  CreateOrganization,
+  CreateProject,
+  IssuedApiKey,
+  Organization,
+  Project,
+  RotateKey,
+} from './schema.ts';
+
+const OfOrganization = Type.Object({ organization_id: Type.String({ format: 'uuid' }) });
+const OfProject = Type.Object({ project_id: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) });
+const OfKey = Type.Object({ key_id: Type.String({ format: 'uuid' }) });
+
+/** The options of an operator's route. */
+export function operation<Parts extends object>(
+  scope: Scope,
+  operationId: string,
+  summary: string,
+  parts: Parts,
+) {
+  return { config: { scope }, schema: { tags: ['Operators'], operationId, summary, ...parts } };
+}
+const read = <P extends object>(name: string, summary: string, parts: P) =>
+  operation('operator:read', name, summary, parts);
+const write = <P extends object>(name: string, summary: string, parts: P) =>
+  operation('operator:write', name, summary, parts);
+const all = <T extends TSchema>(item: T) => Type.Object({ results: Type.Array(item) });
+
+/** Organizations and projects, for operators. */
+export function tenantRoutes(api: Api): void {
+  const organizations = '/organizations';
+  const one = `${organizations}/:organization_id`;
+
+  api.get(
+    organizations,
+    read('listOrganizations', 'List the organizations by name', {
+      querystring: Type.Object({
+        ...PageQuery,
+        search: Type.Optional(
+          Type.String({ maxLength: 400, description: 'Part of the name, or the id.' }),
+        ),
+      }),
+      response: { 200: OffsetPageOf(Organization), ...errors() },
+    }),
+    async (request) => {
+      const page = pageOf(request.query);
+      const { search } = request.query;
+      const found = await pageOrganizations(request.context.db, search || null, page);
+      return offsetEnvelope(request, page, found, organizationView);
+    },
+  );
+
+  api.post(
+    organizations,
+    write('createOrganization', 'Create an organization', {
+      body: CreateOrganization,
+      response: { 201: Ref(Organization), ...postErrors() },
+    }),
+    async (request, reply) => {
+      const { db } = request.context;
+      const created = await createOrganization(db, request.body.name, callerOf(request).id);
+      return reply.code(201).send(organizationView(created));
+    },
+  );
+
+  api.patch(
+    one,
+    write('changeOrganization', 'Disable or enable an organization', {
+      params: OfOrganization,
+      body: ChangeTenant,
+      response: { 200: Ref(Organization), ...bodyErrors() },
+    }),
+    async (request) => {
+      const organizationId = await organizationOf(request, request.params.organization_id);
+      const { disabled } = request.body;
+      const tenant = { organizationId, teamId: null };
+      await disableTenant(request.context, tenant, disabled, callerOf(request).id);
+      const changed = await findOrganization(request.context.db, organizationId);
+      if (!changed) throw notFound();
+      return organizationView(changed);
+    },
+  );
+
+  api.get(
+    `${one}/projects`,
+    read('listProjectsOfOrganization', 'List the projects of an organization', {
+      params: OfOrganization,
+      response: { 200: all(Ref(Project)), ...errors() },
+    }),
+    async (request) => {
+      const id = await organizationOf(request, request.params.organization_id);
+      return { results: (await listProjects(request.context.db, id)).map(projectView) };
+    },
+  );
+
+  api.post(
+    `${one}/projects`,
+    write('createProject', 'Create a project', {
+      params: OfOrganization,
+      body: CreateProject,
+      response: { 201: Ref(Project), ...postErrors() },
+    }),
+    async (request, reply) => {
+      const organizationId = await organizationOf(request, request.params.organization_id);
+      const { name, tenant_key: tenantKey = null } = request.body;
+      const input = { organizationId, name, tenantKey };
+      const created = await createProject(request.context.db, input, callerOf(request).id);
+      return reply.code(201).send(projectView(created));
+    },
+  );
+
+  api.patch(
+    '/projects/:project_id',
+    write('changeProject', 'Disable or enable a project, or set the objective of its exports', {
+      params: OfProject,
+      body: ChangeProject,
+      response: { 200: Ref(Project), ...errors(409, 413, 415) },
+    }),
+    async (request) => {
+      const teamId = request.params.project_id;
+      const { db } = request.context;
+      const found = await findProject(db, teamId);
+      if (!found) throw notFound();
+      const tenant = { organizationId: found.organizationId, teamId };
+      const { disabled, freshness_minutes: minutes } = request.body;
+      if (minutes !== undefined) await setProjectFreshness(db, teamId, minutes);
+      if (disabled !== undefined) {
+        await disableTenant(request.context, tenant, disabled, callerOf(request).id);
+      }
+      const changed = await findProject(db, teamId);
+      if (!changed) throw notFound();
+      return projectView(changed);
+    },
+  );
+}
+
+/** Keys of organizations and of operators. */
+export function keyRoutes(api: Api): void {
+  const ofOrganization = '/organizations/:organization_id/keys';
+  const issued = { config: { scope: 'operator:write', shownOnce: 'key' } } as const;
+
+  api.get(
+    ofOrganization,
+    read('listKeys', 'List the keys of an organization, oldest first', {
+      params: OfOrganization,
+      response: { 200: all(Ref(ApiKey)), ...errors() },
+    }),
+    async (request) => {
+      const id = await organizationOf(request, request.params.organization_id);
+      return { results: (await listApiKeys(request.context.db, id)).map(keyView) };
+    },
+  );
+  api.post(
+    ofOrganization,
+    {
+      ...write('createKey', 'Issue a key of an organization', {
+        description: 'The answer shows the key, once.',
+        params: OfOrganization,
+        body: CreateKey,
+        response: { 201: Ref(IssuedApiKey), ...postErrors() },
+      }),
+      ...issued,
+    },
+    async (request, reply) => {
+      const organizationId = await organizationOf(request, request.params.organization_id);
+      const { name, scopes, project_ids: projectIds = null, expires_at: end } = request.body;
+      const input = { organizationId, projectIds, name, scopes, expiresAt: readExpiry(end) };
+      const key = await issueKey(request.context.db, input, callerOf(request).id);
+      return reply.code(201).send(issuedView(key));
+    },
+  );
+
+  api.get(
+    '/keys',
+    read('listOperatorKeys', 'List the keys of operators, oldest first', {
+      response: { 200: all(Ref(ApiKey)), ...errors() },
+    }),
+    async ({ context }) => ({ results: (await listApiKeys(context.db, null)).map(keyView) }),
+  );
+  api.post(
+    '/keys',
+    {
+      ...write('createOperatorKey', 'Issue a key of an operator', {
+        description:
+          'It belongs to no organization. It may do what its scopes say over /api/admin, and it reads no rows of a customer. The answer shows the key, once.',
+        body: CreateOperatorKey,
+        response: { 201: Ref(IssuedApiKey), ...postErrors() },
+      }),
+      ...issued,
+    },
+    async (request, reply) => {
+      const { name, scopes, expires_at: end } = request.body;
+      const input = {
+        organizationId: null,
+        projectIds: null,
+        name,
+        scopes,
+        expiresAt: readExpiry(end),
+      };
+      const key = await issueKey(request.context.db, input, callerOf(request).id);
+      return reply.code(201).send(issuedView(key));
+    },
+  );
+
+  api.post(
+    '/keys/:key_id/revoke',
+    write('revokeKey', 'Revoke a key immediately', {
+      params: OfKey,
+      response: { 200: Ref(ApiKey), ...postErrors() },
+    }),
+    async (request) => {
+      const { db } = request.context;
+      return keyView(await revokeKey(db, request.params.key_id, callerOf(request).id));
+    },
+  );
+  api.post(
+    '/keys/:key_id/rotate',
+    {
+      ...write('rotateKey', 'Issue a key with the rights of another one', {
+        description: 'The other key ends after the overlap. The answer shows the new key, once.',
+        params: OfKey,
+        body: RotateKey,
+        response: { 201: Ref(IssuedApiKey), ...postErrors() },
+      }),
+      ...issued,
+    },
+    async (request, reply) => {
+      const { db } = request.context;
+      const { overlap_seconds: overlap = 3_600 } = request.body;
+      if (!(await findApiKey(db, request.params.key_id))) throw notFound();
+      const key = await rotateKey(db, request.params.key_id, overlap, callerOf(request).id);
+      return reply.code(201).send(issuedView(key));
+    },
+  );
+}
+
+/** @throws Refusal 404 if there is no such organization */
+async function organizationOf({ context }: Request, id: string): Promise<string> {
+  const found = await findOrganization(context.db, id.toLowerCase());
+  if (!found) throw notFound();
+  return found.id;
+}
+
+function readExpiry(text: string | null | undefined) {
+  if (text === null || text === undefined) return null;
+  const parsed = parseTime(text);
+  if (parsed) return parsed.timestamp;
+  const detail = 'expires_at must be a time in ISO 8601.';
+  throw new Refusal({ code: 'invalid_input', detail, attr: 'expires_at' });
+}
+
+const organizationView = ({ id, name, createdAt, disabledAt }: StoredOrganization) => ({
+  id,
+  name,
+  created_at: createdAt,
+  disabled_at: disabledAt,
+});
+
+const projectView = (project: StoredProject) => ({
+  id: project.id,
+  organization_id: project.organizationId,
+  name: project.name,
+  tenant_key: project.tenantKey,
+  external_id: project.externalId,
+  freshness_minutes: project.freshnessMinutes,
+  created_at: project.createdAt,
+  disabled_at: project.disabledAt,
+});
+
+const keyView = (key: StoredKey) => ({
+  id: key.id,
+  organization_id: key.organizationId,
+  project_ids: key.projectIds === null ? null : [...key.projectIds],
+  name: key.name,
+  scopes: [...key.scopes],
+  created_at: key.createdAt,
+  expires_at: key.expiresAt,
+  revoked_at: key.revokedAt,
+  last_used_at: key.lastUsedAt,
+});
+
+const issuedView = ({ apiKey, key }: IssuedKey) => ({ ...keyView(apiKey), key });

@@ -1,0 +1,58 @@
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, test } from 'vitest';
+import { expectToBeAccessible, signInTo } from '../../support/page-checks.ts';
+import type { PageUnderTest } from '../../support/page-under-test.ts';
+
+/** Tests of the page over all customers, with the key of an operator. There is no worker, so tasks wait. */
+export function testCauses(open: () => PageUnderTest): void {
+  let site: PageUnderTest;
+  let page: Page;
+  const button = (name: string | RegExp) => page.getByRole('button', { name });
+
+  beforeAll(async () => {
+    site = open();
+    ({ page } = site);
+    await site.query(
+      `insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at,
+              failing_since, failing_code, failing_error)
+       select e.team_id, 'To the dead bucket ' || n, 'S3', '{"bucket_name": "dead-bucket"}', e."interval", e.schedule, now() + interval '1 day',
+              now(), 'destination.bucket_not_found', 'destination.bucket_not_found: The bucket does not exist.'
+         from (select * from batch_exports order by created_at limit 1) e, generate_series(1, 37) n`,
+    );
+    await button(/^Sign out$/).click();
+    await signInTo(page, await site.issueOperatorKey('*'));
+  });
+
+  test('shows one row for 37 exports of one dead bucket, with whose turn it is', async () => {
+    const row = page.getByRole('listitem').filter({ hasText: 'S3 dead-bucket' });
+    await row.getByText('37 exports').waitFor();
+    await row.getByText('the customer', { exact: true }).waitFor();
+    await row.getByRole('button', { name: 'Exports' }).click();
+    await page.getByText('To the dead bucket 37', { exact: true }).waitFor();
+    await expectToBeAccessible(page);
+  });
+
+  test('searches by customer, and filters by whose turn it is', async () => {
+    await page.getByLabel('Customer').fill('nobody at all');
+    await page.getByText('Nothing is wrong').waitFor();
+    await page.getByLabel('Customer').fill('acme');
+    await page.getByText('S3 dead-bucket').first().waitFor();
+    await page.getByLabel('Whose turn').selectOption({ label: 'The source’s owner' });
+    await expect.poll(() => page.getByText('S3 dead-bucket').count()).toBe(0);
+    await page.getByLabel('Whose turn').selectOption({ label: 'The customer' });
+    await page.getByText('S3 dead-bucket').first().waitFor();
+  });
+
+  test('retries all after a dry run; the task is shown, and can be cancelled', async () => {
+    await button(/^Retry all: .*dead-bucket/).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('37 exports of 1 customer').waitFor();
+    await dialog.getByRole('button', { name: 'Retry all' }).click();
+    const tasks = page.getByRole('list', { name: '1 task' });
+    await tasks.getByText('0 of 37 exports').waitFor();
+    await expectToBeAccessible(page);
+    await tasks.getByRole('button', { name: 'Cancel' }).click();
+    await tasks.getByText('Cancelled').waitFor();
+    expect(site.faults).toEqual([]);
+  });
+}

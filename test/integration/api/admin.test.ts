@@ -1,0 +1,269 @@
+/** What an operator does over HTTP: organizations, projects, keys. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { disabledReasons } from '../../../src/foundation/domain/batch-export.ts';
+import type { Context } from '../../../src/service/use-cases/context.ts';
+import type { ApiClient } from '../../support/api-client.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { storeExport } from '../../support/store-export.ts';
+import { exportOfThePast } from '../../support/run-side.ts';
+import { createKey } from '../../support/tenants.ts';
+import { advanceTasks } from '../../../src/service/use-cases/operators/tasks.ts';
+
+let api: ApiUnderTest;
+let operator: ApiClient;
+let reader: ApiClient;
+let context: Context;
+
+beforeAll(async () => {
+  api = await startApiUnderTest({}, (options) => {
+    context = options.context;
+  });
+  const all = await createKey(api.db, { organizationId: null });
+  const read = await createKey(api.db, { organizationId: null, scopes: ['operator:read'] });
+  operator = api.client.withKey(all.key);
+  reader = api.client.withKey(read.key);
+});
+afterAll(() => api?.stop());
+
+describe("an operator's key", () => {
+  test('creates an organization, its project and its key, which works', async () => {
+    const organization = await operator.post('/api/admin/organizations', { name: 'New & Co' });
+    expect(organization.status).toBe(201);
+    const at = `/api/admin/organizations/${organization.body.id}`;
+    const project = await operator.post(`${at}/projects`, { name: 'Web', tenant_key: 'cust-7' });
+    expect(project.body).toMatchObject({ name: 'Web', tenant_key: 'cust-7', disabled_at: null });
+    const taken = await operator.post(`${at}/projects`, { name: 'Other', tenant_key: 'cust-7' });
+    expect([taken.status, taken.body.attr]).toEqual([409, 'tenant_key']);
+    const key = await operator.post(`${at}/keys`, {
+      name: 'their key',
+      scopes: ['batch_export:write'],
+      project_ids: [project.body.id],
+    });
+    expect(key.status).toBe(201);
+    const theirs = api.client.withKey(String(key.body.key));
+    expect((await theirs.get(`/api/projects/${project.body.id}/batch_exports`)).status).toBe(200);
+    const listed = await reader.get(`${at}/keys`);
+    expect(listed.body.results).toMatchObject([{ id: key.body.id, name: 'their key' }]);
+    expect(JSON.stringify(listed.body)).not.toContain(String(key.body.key));
+    const rotated = await operator.post(`/api/admin/keys/${key.body.id}/rotate`, {
+      overlap_seconds: 0,
+    });
+    expect(rotated.status).toBe(201);
+    expect((await theirs.get('/api/me')).status).toBe(401);
+    await operator.post(`/api/admin/keys/${rotated.body.id}/revoke`);
+    const found = await reader.get('/api/admin/organizations?search=new%20%26');
+    expect(found.body).toMatchObject({ count: 1, results: [{ id: organization.body.id }] });
+    const acts = await api.db.query<{ action: string; by: string | null }>(
+      `select action, key_id as by from activity where organization_id = $1 order by id`,
+      [organization.body.id],
+    );
+    expect(acts.map(({ action }) => action)).toEqual([
+      'created',
+      'created',
+      'created',
+      'rotated',
+      'created',
+      'revoked',
+    ]);
+    expect(acts.every(({ by }) => by !== null)).toBe(true);
+  });
+
+  test('is a kind of its own: it reads no rows of a customer, and a customer has no part of it', async () => {
+    for (const path of [api.project, `/api/organizations/${api.tenant.organizationId}`]) {
+      const refused = await operator.get(`${path}/batch_exports`);
+      expect([refused.status, refused.body.detail]).toEqual([
+        403,
+        expect.stringContaining('belongs to no organization'),
+      ]);
+    }
+    expect((await operator.get('/api/me')).status).toBe(403);
+    // A tenant's key of all scopes.
+    for (const path of ['/api/admin/organizations', '/api/admin/keys', '/metrics']) {
+      expect((await api.client.get(path)).status).toBe(403);
+      expect((await api.client.withKey(null).get(path)).status).toBe(401);
+    }
+    const scoped = await createKey(api.db, {
+      organizationId: api.tenant.organizationId,
+      scopes: ['operator:write', 'operator:read'],
+    });
+    const forged = api.client.withKey(scoped.key);
+    expect((await forged.get('/api/admin/organizations')).status).toBe(403);
+  });
+
+  test('has scopes: one that reads changes nothing', async () => {
+    expect((await reader.get('/api/admin/organizations')).status).toBe(200);
+    for (const [path, body] of [
+      ['/api/admin/organizations', { name: 'X' }],
+      ['/api/admin/keys', { name: 'X', scopes: ['*'] }],
+      [`/api/admin/keys/${api.tenant.keyId}/revoke`, undefined],
+    ] as const) {
+      const refused = await reader.post(path, body);
+      expect([refused.status, refused.body.detail]).toEqual([
+        403,
+        'The API key lacks the scope operator:write.',
+      ]);
+    }
+    const other = await operator.post('/api/admin/keys', { name: 'X', scopes: ['plugin:read'] });
+    expect(other.status).toBe(400);
+  });
+});
+
+test('a disabled organization: its keys are refused, its exports pause, and what was paused stays paused', async () => {
+  const side = { db: api.db, teamId: api.tenant.projectIds[0] };
+  const running = await storeExport(api.db, await exportOfThePast(side));
+  const paused = await storeExport(api.db, await exportOfThePast(side, { paused: true }));
+  const at = `/api/admin/organizations/${api.tenant.organizationId}`;
+  const stateOf = async (id: string | undefined) =>
+    (
+      await api.db.query<{ paused: boolean; reason: string | null }>(
+        'select paused, paused_reason as reason from batch_exports where id = $1',
+        [id],
+      )
+    )[0];
+  const disabled = await operator.patch(at, { disabled: true });
+  expect(disabled.body.disabled_at).toEqual(expect.any(String));
+  expect((await api.client.get(`${api.project}/batch_exports`)).status).toBe(403);
+  expect(await stateOf(running?.id)).toEqual({
+    paused: true,
+    reason: disabledReasons.organization,
+  });
+  const project = `/api/admin/projects/${api.tenant.projectIds[0]}`;
+  expect((await operator.patch(project, { disabled: false })).status).toBe(409);
+  expect((await operator.patch(at, { disabled: false })).body.disabled_at).toBeNull();
+  expect((await api.client.get(`${api.project}/batch_exports`)).status).toBe(200);
+  expect(await stateOf(running?.id)).toEqual({ paused: false, reason: null });
+  expect(await stateOf(paused?.id)).toEqual({ paused: true, reason: null });
+  await operator.patch(project, { disabled: true });
+  expect((await api.client.get(`${api.project}/batch_exports`)).status).toBe(403);
+  await operator.patch(project, { disabled: false });
+  expect(await stateOf(running?.id)).toEqual({ paused: false, reason: null });
+});
+
+describe('causes', () => {
+  let buckets: readonly string[] = [];
+  beforeAll(async () => {
+    const side = { db: api.db, teamId: api.tenant.projectIds[0] };
+    const made: string[] = [];
+    for (const bucket of ['dead', 'dead', 'dead', 'other']) {
+      const config = { bucket_name: bucket, region: 'eu-west-1' };
+      const destination = { type: 'S3', config, secrets: null };
+      const stored = await storeExport(api.db, await exportOfThePast(side, { destination }));
+      if (!stored) throw new Error('the project is full');
+      made.push(stored.id);
+    }
+    buckets = made;
+    await api.db.query(
+      `update batch_exports set failing_since = now() - interval '1 hour', failing_code = 'destination.bucket_not_found',
+              failing_error = 'destination.bucket_not_found: no bucket' where id = any ($1::uuid[])`,
+      [made],
+    );
+    await api.db.query(
+      `insert into holes select id, date_trunc('hour', now()) - n * interval '1 hour', date_trunc('hour', now()) - (n - 1) * interval '1 hour'
+         from batch_exports, generate_series(2, 4) n where id = any ($1::uuid[])`,
+      [made],
+    );
+  });
+
+  test('are the rows: exports of one dead bucket are one, with whose turn it is and what is missing', async () => {
+    const { body } = await reader.get('/api/admin/causes?turn=customer');
+    expect(body.results).toMatchObject([
+      {
+        turn: 'customer',
+        code: 'destination.bucket_not_found',
+        place: 'S3 dead',
+        organization_id: api.tenant.organizationId,
+        organizations: 1,
+        exports: 3,
+        missing_intervals: 9,
+        latest_error: 'destination.bucket_not_found: no bucket',
+        remedy: expect.stringContaining('bucket_name'),
+      },
+      { place: 'S3 other', exports: 1 },
+    ]);
+    expect((await reader.get('/api/admin/causes?search=nobody')).body.count).toBe(0);
+    expect((await reader.get('/api/admin/causes?search=acme&turn=customer')).body.count).toBe(2);
+    expect((await reader.get('/api/admin/causes?turn=ours')).body.count).toBe(0);
+    const cause = body.results[0]?.id;
+    const exports = await reader.get(`/api/admin/exports?cause_id=${cause}`);
+    expect(exports.body.count).toBe(3);
+    expect(exports.body.results[0]).toMatchObject({ health: 'failing', turn: 'customer' });
+    const all = await reader.get('/api/admin/exports?limit=1000');
+    expect(all.body.results.some((one: { code: unknown }) => one.code === null)).toBe(true);
+  });
+
+  test('retry all: a dry run, a task that can be watched, and its cancellation', async () => {
+    const { body } = await reader.get('/api/admin/causes?turn=customer');
+    const at = `/api/admin/causes/${body.results[0]?.id}/tasks`;
+    expect((await reader.post(at, { action: 'retry', dry_run: true })).status).toBe(403);
+    const dry = await operator.post(at, { action: 'retry', dry_run: true });
+    expect([dry.status, dry.body]).toMatchObject([
+      200,
+      { exports: 3, organizations: 1, missing_intervals: 9 },
+    ]);
+    expect((await reader.get('/api/admin/tasks')).body.count).toBe(0);
+    const started = await operator.post(at, { action: 'retry' });
+    expect([started.status, started.body]).toMatchObject([201, { status: 'Running', exports: 3 }]);
+    await Promise.all([advanceTasks(context), advanceTasks(context)]);
+    const taskAt = `/api/admin/tasks/${started.body.id}`;
+    const running = await api.db.query<{ n: number }>(
+      `select count(*)::int as n from backfills where status = 'Running' and reprocess = 'failed' and total_runs = 3`,
+    );
+    expect(running[0]?.n).toBe(3);
+    expect((await reader.get(taskAt)).body).toMatchObject({ status: 'Running', done_exports: 3 });
+    const cancelled = await operator.post(`${taskAt}/cancel`);
+    expect(cancelled.body).toMatchObject({ status: 'Cancelled' });
+    expect((await operator.post(`${taskAt}/cancel`)).status).toBe(400);
+    const left = await api.db.query(`select from backfills where status = 'Running'`);
+    expect(left).toEqual([]);
+  });
+
+  test('pause all pauses each, and probe exports one interval of one export', async () => {
+    const { body } = await reader.get('/api/admin/causes?turn=customer');
+    const at = `/api/admin/causes/${body.results[0]?.id}/tasks`;
+    await operator.post(at, { action: 'probe' });
+    await advanceTasks(context);
+    const probes = await api.db.query(
+      `select from backfills where status = 'Running' and total_runs = 1`,
+    );
+    expect(probes).toHaveLength(1);
+    const paused = await operator.post(at, { action: 'pause' });
+    await advanceTasks(context);
+    expect((await reader.get(`/api/admin/tasks/${paused.body.id}`)).body).toMatchObject({
+      status: 'Completed',
+      done_exports: 3,
+    });
+    const rows = await api.db.query<{ paused: boolean }>(
+      'select paused from batch_exports where id = any ($1::uuid[])',
+      [buckets.slice(0, 3)],
+    );
+    expect(rows.every((row) => row.paused)).toBe(true);
+    // What a person has paused is nobody's turn.
+    expect((await reader.get('/api/admin/causes?turn=customer')).body.count).toBe(1);
+  });
+
+  test('5,000 exports and 500 causes answer in 200 ms', async () => {
+    const [copied] = buckets.slice(3);
+    await api.db.query(
+      `insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at,
+              failing_since, failing_code, failing_error)
+       select team_id, 'Many ' || n, 'S3', jsonb_build_object('bucket_name', 'b' || n % 500), "interval", schedule, now() + interval '1 day',
+              now(), 'destination.access_denied', 'destination.access_denied: no'
+         from batch_exports, generate_series(1, 5000) n where id = $1`,
+      [copied],
+    );
+    await api.db.query('analyze batch_exports');
+    const fastest = async (path: string) => {
+      let best = Number.POSITIVE_INFINITY;
+      for (let n = 0; n < 5; n += 1) {
+        const start = performance.now();
+        expect((await reader.get(path)).status).toBe(200);
+        best = Math.min(best, performance.now() - start);
+      }
+      return best;
+    };
+    expect((await reader.get('/api/admin/causes')).body.count).toBeGreaterThan(500);
+    expect(await fastest('/api/admin/causes')).toBeLessThan(200);
+    expect(await fastest('/api/admin/exports?turn=customer')).toBeLessThan(200);
+  });
+});

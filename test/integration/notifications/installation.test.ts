@@ -1,0 +1,163 @@
+/** What an operator hears of: all customers, intervals without data, data that are late, and workers that are gone. */
+
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
+import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
+import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
+import { watchWorkers } from '../../../src/main/watch-workers.ts';
+import { checkCompleteness, checkFreshness } from '../../../src/state/store/freshness.ts';
+import { installationId, setProjectFreshness } from '../../../src/state/store/tenants.ts';
+import { reportWorker } from '../../../src/state/store/workers.ts';
+import {
+  createWebhook,
+  deliveriesOf,
+  exportWithRuns,
+  forgetNotifications,
+  openCouriers,
+  senderTo,
+} from '../../support/notified.ts';
+import { type Receiver, startReceiver } from '../../support/receiver.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  failAttempt,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+import { createTenant } from '../../support/tenants.ts';
+import { until } from '../../support/until.ts';
+
+let side: RunSide;
+let receiver: Receiver;
+let sender: NotificationSender;
+
+beforeAll(async () => {
+  side = await openRunSide({ secondOpinionMs: 0 });
+  receiver = await startReceiver();
+  sender = senderTo([receiver], { env: { PUBLIC_URL: 'https://sluice.example.com' } });
+});
+afterAll(async () => {
+  await receiver?.close();
+  await side?.stop();
+});
+afterEach(async () => {
+  await side.db.query('update batch_exports set deleted_at = now()');
+  await forgetNotifications(side.db);
+});
+
+const ofInstallation = () =>
+  createWebhook(side, sender, receiver, { organizationId: installationId });
+const types = async () => (await deliveriesOf(side.db)).map(({ type }) => type);
+
+test('a target of the installation hears of every organization, with all that a person needs', async () => {
+  await ofInstallation();
+  const other = await createTenant(side.db);
+  const denied = new SluiceError('destination.access_denied');
+  for (const teamId of [side.teamId, other.projectIds[0]]) {
+    const { runIds } = await exportWithRuns(side, 1, teamId);
+    await failAttempt(side, side.context, runIds[0] ?? '', denied);
+  }
+  expect(await types()).toEqual(['export.failing', 'export.failing']);
+  const couriers = openCouriers(side);
+  await couriers.add(sender).collect();
+  await until(() => receiver.received.length === 2);
+  await couriers.closeAll();
+  const bodies = receiver.received.map(({ body }) => JSON.parse(body));
+  expect(bodies.map((body) => body.organization_id).toSorted()).toEqual(
+    [side.tenant.organizationId, other.organizationId].toSorted(),
+  );
+  expect(bodies[0].data).toMatchObject({
+    organization: { name: 'Acme' },
+    project: { name: 'Website', tenant_key: expect.any(String) },
+    export: { name: 'An export' },
+    turn: 'customer',
+    since: expect.stringMatching(/Z$/),
+    missing_intervals: 1,
+    remedy: expect.stringContaining('Grant what is named above'),
+    link: expect.stringMatching(/^https:\/\/sluice\.example\.com\/console\/#\/\d+\/exports\//),
+  });
+});
+
+test('a target of an organization hears of no other one', async () => {
+  await createWebhook(side, sender, receiver);
+  const other = await createTenant(side.db);
+  const { runIds } = await exportWithRuns(side, 1, other.projectIds[0]);
+  await failAttempt(side, side.context, runIds[0] ?? '', new SluiceError('query.invalid'));
+  expect(await types()).toEqual([]);
+});
+
+test('an export that failed and then works has an event for its holes, after an hour and once', async () => {
+  await createWebhook(side, sender, receiver, {
+    events: ['export.incomplete', 'export.complete'],
+  });
+  const { id, runIds } = await exportWithRuns(side, 3);
+  const denied = new SluiceError('destination.access_denied');
+  for (const runId of runIds.slice(0, 2)) await failAttempt(side, side.context, runId, denied);
+  await complete(side.context, await claim(side, runIds[2] ?? ''));
+  expect(await checkCompleteness(side.db)).toBe(0);
+  await side.db.query(`update holes set noted_at = noted_at - interval '61 minutes'`);
+  expect(await Promise.all([checkCompleteness(side.db), checkCompleteness(side.db)])).toContain(1);
+  expect(await checkCompleteness(side.db)).toBe(0);
+  const [event] = await deliveriesOf(side.db);
+  expect(event).toMatchObject({ type: 'export.incomplete', facts: { missing_intervals: 2 } });
+  await side.db.query('delete from holes where export_id = $1', [id]);
+  await checkCompleteness(side.db);
+  expect(await types()).toEqual(['export.incomplete', 'export.complete']);
+});
+
+test('an export without an objective has that of its project, of the installation, or two intervals', async () => {
+  const late = async (id: string) =>
+    (await side.db.query('select from batch_exports where id = $1 and late_since is not null', [id]))
+      .length > 0;
+  const { id } = await createExportOfThePast(side, {});
+  const age = (minutes: number) =>
+    side.db.query(
+      `update batch_exports set created_at = now() - $2 * interval '1 minute' where id = $1`,
+      [id, minutes],
+    );
+  // An hourly one: two hours and six minutes.
+  await age(120);
+  await checkFreshness(side.db, { minutes: null });
+  expect(await late(id)).toBe(false);
+  await age(130);
+  await checkFreshness(side.db, { minutes: null });
+  expect(await late(id)).toBe(true);
+  await checkFreshness(side.db, { minutes: 200 });
+  expect(await late(id)).toBe(false);
+  await setProjectFreshness(side.db, side.teamId, 100);
+  await checkFreshness(side.db, { minutes: 200 });
+  expect(await late(id)).toBe(true);
+  await side.db.query('update batch_exports set freshness_minutes = 500 where id = $1', [id]);
+  await checkFreshness(side.db);
+  expect(await late(id)).toBe(false);
+  await setProjectFreshness(side.db, side.teamId, null);
+});
+
+test('if no worker is alive, the API process logs it, and sends the event and what else waits', async () => {
+  await ofInstallation();
+  const before = receiver.received.length;
+  const lines: { level: string; msg: string }[] = [];
+  const logger = createLogger('info', {}, { write: (text) => void lines.push(JSON.parse(text)) });
+  const foundation = { context: side.context, logger, metrics: createMetrics() };
+  const timing = { everyMs: 50, graceMs: 0, sayEveryMs: 60_000 };
+  const [one, two] = [1, 2].map(() => watchWorkers(foundation, sender, timing));
+  try {
+    await until(() => receiver.received.length > before);
+    expect(JSON.parse(receiver.received[before]?.body ?? '')).toMatchObject({
+      type: 'installation.no_workers',
+      organization_id: installationId,
+    });
+    const dead = lines.filter(({ msg }) => msg.startsWith('No worker has reported'));
+    // One line of each process, not one of each look.
+    expect(dead.length).toBeLessThanOrEqual(2);
+    expect(dead[0]?.level).toBe('error');
+    await reportWorker(side.db, 'w', 1);
+    await until(async () => (await types()).includes('installation.no_workers_over'));
+    expect(await types()).toEqual(['installation.no_workers', 'installation.no_workers_over']);
+  } finally {
+    await one?.close();
+    await two?.close();
+  }
+});

@@ -1,0 +1,153 @@
+/** Projects are known to the source by their tenant keys, of any type. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Model } from '../../../src/foundation/domain/model.ts';
+import { tenantIdentityOf } from '../../../src/foundation/domain/tenant-key.ts';
+import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
+import { listVerifiedExports } from '../../../src/state/store/verify-queries.ts';
+import { createProject } from '../../../src/service/use-cases/tenants/create-project.ts';
+import {
+  claim,
+  createExportOfThePast,
+  decide,
+  firstRun,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+import { readAll } from '../../support/source-tables.ts';
+
+const never = new AbortController().signal;
+const customers = {
+  uuid: ['6f1d2c3b-0000-4000-8000-00000000000a', '6f1d2c3b-0000-4000-8000-00000000000b'],
+  text: [`O'Neil \\ "Söhne"`, '007'],
+  bigint: ['9007199254740993', '-5'],
+} as const;
+
+const modelOf = (name: string): Model => ({
+  name,
+  relation: { schema: 'public', name },
+  tenantColumn: 'customer',
+  intervalColumn: 'at',
+  keyColumns: ['id'],
+  eventColumn: null,
+  columns: [{ name: 'id', expression: null, sourceType: 'bigint', json: false }],
+});
+const types = Object.keys(customers) as (keyof typeof customers)[];
+const models = types.map((type) => modelOf(`rows_${type}`));
+
+let side: RunSide;
+
+beforeAll(async () => {
+  side = await openRunSide();
+  for (const type of types) {
+    await side.db.query(
+      `create table rows_${type} (id bigint primary key, customer ${type} not null, at timestamptz not null)`,
+    );
+    for (const [n, customer] of customers[type].entries()) {
+      await side.db.query(
+        `insert into rows_${type} select $1::int + i, $2, '2024-03-01T00:00:00Z' from generate_series(1, $1::int / 10 + 1) i`,
+        [n * 10, customer],
+      );
+    }
+  }
+});
+afterAll(() => side?.stop());
+
+test.each(types)('a project whose tenant key is %s reads its own rows only', async (type) => {
+  const source = createPostgresSource({
+    connectionString: side.url,
+    applicationName: 'tenant keys',
+    connectTimeoutMs: 5_000,
+    statementTimeoutMs: 30_000,
+    idleTimeoutMs: 30_000,
+    sliceMs: 600_000,
+    blockBytes: 1 << 20,
+    maxRowBytes: 1 << 20,
+    plan: planModels(models),
+  });
+  for (const [n, tenantKey] of customers[type].entries()) {
+    const start = Date.parse('2024-03-01T00:00:00Z');
+    const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
+    const snapshot = await source.open(
+      { model: `rows_${type}`, tenantKey, interval: { start, end: start + 1 }, ...filters },
+      never,
+    );
+    const blocks = await readAll(snapshot, never).finally(() => snapshot.close());
+    expect(blocks.reduce((sum, block) => sum + block.rowCount, 0)).toBe(n + 1);
+  }
+});
+
+test('runs, look-backs and verify read by the tenant key, and without one by the id', async () => {
+  const { organizationId } = side.tenant;
+  const tenantKey = customers.uuid[0];
+  const { id: teamId } = await createProject(side.db, { organizationId, name: 'Own', tenantKey });
+  const own = await createExportOfThePast(side, { teamId });
+  const other = await createExportOfThePast(side);
+  await decide(side.context);
+  const claimed = await claim(side, (await firstRun(side.db, own.id)).id);
+  expect(claimed.tenantKey).toBe(tenantKey);
+  expect((await claim(side, (await firstRun(side.db, other.id)).id)).tenantKey).toBe(
+    String(side.teamId),
+  );
+  const [verified] = await listVerifiedExports(side.db, own.id);
+  expect(verified?.tenantKey).toBe(tenantKey);
+});
+
+test('no two projects have keys that a tenant column takes for the same value', async () => {
+  const { organizationId } = side.tenant;
+  const create = (tenantKey: string) =>
+    createProject(side.db, { organizationId, name: 'One', tenantKey });
+  await create('4711');
+  const uuid = customers.uuid[1];
+  await create(uuid);
+  for (const same of ['04711', '+4711', '0x1267', '4_711', uuid.toUpperCase(), `{${uuid}}`]) {
+    await expect(create(same)).rejects.toMatchObject({
+      problems: [{ code: 'conflict', attr: 'tenant_key' }],
+    });
+  }
+  // The ids of projects are keys too.
+  await expect(create(String(side.teamId))).rejects.toThrow('Another project has this tenant_key');
+  for (const refused of ['', ' x', 'x ', 'a\nb', 'x'.repeat(201)]) {
+    await expect(create(refused)).rejects.toMatchObject({ problems: [{ attr: 'tenant_key' }] });
+  }
+  expect([tenantIdentityOf('-007'), tenantIdentityOf('0x_'), tenantIdentityOf('Acme')]).toEqual([
+    '-7',
+    '0x_',
+    'Acme',
+  ]);
+});
+
+test('a new project does not take the key of another one by its id', async () => {
+  const { organizationId } = side.tenant;
+  const next = await side.db.query<{ id: number }>('select max(id) + 1 as id from projects');
+  await side.db.query(`select setval(pg_get_serial_sequence('projects', 'id'), $1, false)`, [
+    next[0]?.id,
+  ]);
+  // It takes an id, and the next project would have the id after it.
+  const taken = String(Number(next[0]?.id) + 1);
+  await createProject(side.db, { organizationId, name: 'First', tenantKey: taken });
+  await expect(createProject(side.db, { organizationId, name: 'Next' })).rejects.toThrow(
+    'Another project has the id of the new project as its tenant_key',
+  );
+});
+
+test('models check says which type the column wants, and which projects have another', async () => {
+  const check = async (name: string, keys: readonly string[]) =>
+    (await checkModel(side.url, modelOf(name), keys)).findings.map(
+      ({ severity, detail }) => `${severity}: ${detail}`,
+    );
+  const wanted =
+    /customer is uuid, so the tenant_key of a project must be a UUID. These are not: "7"/;
+  expect(await check('rows_uuid', [customers.uuid[0], '7'])).toContainEqual(
+    expect.stringMatching(new RegExp(`warning: ${wanted.source}`)),
+  );
+  expect(await check('rows_uuid', ['7'])).toContainEqual(
+    expect.stringMatching(new RegExp(`error: ${wanted.source}`)),
+  );
+  expect((await check('rows_bigint', ['9223372036854775808'])).join()).toContain('a whole number');
+  expect((await check('rows_text', ['7', 'Acme'])).join()).not.toContain('tenant_key');
+  await side.db.query(
+    'create table rows_real (id bigint, customer float8 not null, at timestamptz)',
+  );
+  expect((await check('rows_real', ['7'])).join()).toContain('must be text, uuid or an integer');
+});
