@@ -49,7 +49,7 @@ function escapeMarkdown(text: string): string {
   return text.replace(/[\\*_~`|<>[\]#]/g, '\\$&');
 }
 
-type Cause = 'failing' | 'late';
+type Cause = 'failing' | 'late' | 'incomplete' | 'deadline' | 'no_workers';
 
 /** What each type says of an export: a cause begins or ends. The others open an alert of their own. */
 const causes: Partial<Record<Notification['type'], readonly [Cause, 'trigger' | 'resolve']>> = {
@@ -59,6 +59,13 @@ const causes: Partial<Record<Notification['type'], readonly [Cause, 'trigger' | 
   'export.recovered': ['failing', 'resolve'],
   'export.late': ['late', 'trigger'],
   'export.on_time': ['late', 'resolve'],
+  'export.incomplete': ['incomplete', 'trigger'],
+  'export.complete': ['incomplete', 'resolve'],
+  'interval.at_risk': ['deadline', 'trigger'],
+  'interval.missed': ['deadline', 'trigger'],
+  'interval.delivered_late': ['deadline', 'resolve'],
+  'installation.no_workers': ['no_workers', 'trigger'],
+  'installation.no_workers_over': ['no_workers', 'resolve'],
 };
 
 /** PagerDuty cuts a summary. */
@@ -78,12 +85,13 @@ export function pagerDutyBody(
   const { title, lines } = describe(notification, publicUrl);
   const exportId = (facts as { readonly export?: { readonly id: string } }).export?.id;
   const [cause, action] = causes[type] ?? [];
-  const isAlert = cause !== undefined && exportId !== undefined;
+  const subject = exportId ?? (cause === 'no_workers' ? 'installation' : undefined);
+  const isAlert = cause !== undefined && subject !== undefined;
   const link = lines.find((line) => line.startsWith('http'));
   return JSON.stringify({
     routing_key: routingKey,
     event_action: isAlert ? action : 'trigger',
-    dedup_key: isAlert ? `sluice:${exportId}:${cause}` : `sluice:event:${eventId}`,
+    dedup_key: isAlert ? `sluice:${subject}:${cause}` : `sluice:event:${eventId}`,
     payload: {
       summary: cutText(title, maxSummary),
       source: 'sluice',

@@ -166,6 +166,12 @@ test('PagerDuty has one alert for each export and cause, which a recovery resolv
   expect(event('export.on_time')).toMatchObject({
     ...{ event_action: 'resolve', dedup_key: late.dedup_key },
   });
+  const alone = (type: Notification['type']) =>
+    JSON.parse(pagerDutyBody({ ...failing, type, facts: {} }, null, 'key'));
+  const stopped = alone('installation.no_workers');
+  expect(alone('installation.no_workers_over')).toMatchObject({
+    ...{ event_action: 'resolve', dedup_key: stopped.dedup_key },
+  });
   expect(event('test')).toMatchObject({ event_action: 'trigger', payload: { severity: 'info' } });
 });
 
