@@ -188,7 +188,7 @@ export async function setProjectFreshness(
 }
 
 /** A page of the organizations that are not being deleted, by name. @param search part of a name, or an id */
-export async function pageOrganizations(
+export async function listOrganizationPage(
   sql: Sql,
   search: string | null,
   { limit, offset }: PageRequest,

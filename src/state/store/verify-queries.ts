@@ -7,8 +7,6 @@ import { live } from './run-moves.ts';
 import { tenantKeyOf } from './tenants.ts';
 import { boundsOf } from './times.ts';
 
-/** The queries of `sluice verify`. */
-
 export interface VerifiedExport {
   readonly id: string;
   readonly name: string;

@@ -35,7 +35,7 @@ export function registerNotifications(program: Command, deps: CliDeps): void {
     );
   const withSettings = (command: Command) =>
     command
-      .option('--webhook <url>', 'where a webhook posts to; it is stored encrypted')
+      .option('--webhook <url>', 'address that a webhook posts to; it is stored encrypted')
       .option('--format <format>', 'of the body of a webhook, such as json or slack')
       .option('--recipients <list>', 'e-mail addresses, separated by commas', readList)
       .option('--events <list>', `such as ${notificationTypes.slice(0, 2).join(',')}`, readList)

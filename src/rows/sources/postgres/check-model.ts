@@ -11,16 +11,10 @@ import { findHidden } from './hidden-rows.ts';
 import { describeIntervalColumn } from './interval-column.ts';
 import { planModels, readRelationOf } from './plan.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
+import type { ModelFinding } from './model-finding.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
 import { describeTypeChange, describeTypeFault, findTypeChanges } from './schema-changes.ts';
 import { judgeTenantColumn } from './tenant-column.ts';
-
-export interface ModelFinding {
-  /** `error`: exports of the model fail. `warning`: they are slow, or may miss rows. */
-  readonly severity: 'error' | 'warning';
-  /** What is wrong and what to do. */
-  readonly detail: string;
-}
 
 export interface ModelReport {
   readonly findings: readonly ModelFinding[];

@@ -1,4 +1,4 @@
-import type { ModelFinding } from './check-model.ts';
+import type { ModelFinding } from './model-finding.ts';
 
 interface TenantType {
   /** What its values are, for people. */

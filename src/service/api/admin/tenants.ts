@@ -12,7 +12,7 @@ import {
   findProject,
   listProjects,
   type Organization as StoredOrganization,
-  pageOrganizations,
+  listOrganizationPage,
   type Project as StoredProject,
   setProjectFreshness,
 } from '../../../state/store/tenants.ts';
@@ -78,7 +78,7 @@ export function tenantRoutes(api: Api): void {
     async (request) => {
       const page = pageOf(request.query);
       const { search } = request.query;
-      const found = await pageOrganizations(request.context.db, search || null, page);
+      const found = await listOrganizationPage(request.context.db, search || null, page);
       return offsetEnvelope(request, page, found, organizationView);
     },
   );
