@@ -22,7 +22,10 @@ const columns = `h.export_id as "exportId", e.team_id as "teamId", ${intervalOf(
 export const isHealing = `h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp()`;
 
 /** SQL: whether runs of the export `e` may be made to heal. A person's pause is a decision. */
-const mayRun = `e.deleted_at is null and not (e.paused and e.paused_reason is null)`;
+const isDisabled = `e.paused_reason in (${Object.values(disabledReasons)
+  .map((reason) => `'${reason}'`)
+  .join(', ')})`;
+const mayRun = `e.deleted_at is null and not (e.paused and (e.paused_reason is null or ${isDisabled}))`;
 
 const hasLiveRun = `exists (select from runs r where ${isSameInterval('r', 'h')} and r.status in ${live})`;
 
@@ -183,11 +186,11 @@ export async function findHealedPauses(sql: Sql, limit: number): Promise<string[
   const rows = await sql.query<{ id: string }>(
     `select e.id from batch_exports e
       where e.paused and e.paused_reason is not null and e.deleted_at is null
-        and e.paused_reason not like 'run.unknown_history:%' and e.paused_reason <> all ($2::text[])
+        and e.paused_reason not like 'run.unknown_history:%' and not ${isDisabled}
         and e.last_success_at > e.last_paused_at
         and exists (select from runs r where r.export_id = e.id and r.heals and r.status = 'Completed' and r.finished_at > e.last_paused_at)
       limit $1`,
-    [limit, Object.values(disabledReasons)],
+    [limit],
   );
   return rows.map(({ id }) => id);
 }
