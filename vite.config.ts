@@ -7,7 +7,7 @@ export default defineConfig({
   base: '/console/',
   plugins: [react()],
   build: {
-    outDir: '../../dist/console',
+    outDir: '../../../dist/console',
     emptyOutDir: true,
     target: 'es2023',
     // The page's content policy allows no data: addresses and no inline script.

@@ -78,7 +78,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
 
 /** The built page, beside this file's folder in dist; null if it was not built. */
 function findConsole(): string | null {
-  const folder = fileURLToPath(new URL('../clients/console', import.meta.url));
+  const folder = fileURLToPath(new URL('../console', import.meta.url));
   // The page's source, at the same place beside src/main, has no assets.
   return existsSync(`${folder}/assets`) ? folder : null;
 }
