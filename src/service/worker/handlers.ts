@@ -208,13 +208,16 @@ async function admitAndExecute(
     await expectLarge(context.db, runId);
     return null;
   }
+  // The dispatcher enqueues it again, here or at another worker.
+  const leave = isAlone ? executor.program.turns.enter() : () => {};
+  if (leave === null) return null;
   const begin = async () => {
     const readiness = await parking.settle(runId, needs);
     if (readiness === 'parked') return null;
     const place = await (small ? enterSmall(options, needs) : enterLarge(options, needs, isAlone));
     return place && executeIn(options, runId, needs, readiness, place);
   };
-  if (!small) return begin();
+  if (!small) return begin().finally(leave);
   return turns.execute(organizationId, executor.stopping, begin).catch((error: unknown) => {
     // It waited for its turn: nothing was begun.
     if (error === executor.stopping.reason) return null;
