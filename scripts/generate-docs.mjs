@@ -67,7 +67,7 @@ ${table(['For', 'MiB'], memory)}
 
 A run that adds late rows, erases rows, or makes an interval again reads delivered files through \`TMPDIR\`. It needs room for the largest of them, and for 48 bytes per row of the interval.
 
-If two workers crash on a run, the next attempt executes in a separate process. This process may use as much memory as \`WORKER_MEMORY_MB\` in addition, but at least 512 MiB.
+If two workers crash on a run, the next attempt executes in a separate process. A worker has one such process at a time; another run that needs one waits, or executes at another worker. The process may use as much memory as \`WORKER_MEMORY_MB\` in addition, but at least 512 MiB.
 
 ### Small runs
 

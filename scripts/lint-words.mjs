@@ -292,11 +292,11 @@ function* offendersIn(file) {
   }
 }
 
-/** `src/service/api`, `test/unit`, `docs`, `(root)`. */
+/** `src/service/api`, `src/main`, `test/unit`, `docs`, `(root)`. */
 function roomOf(file) {
   const folders = file.split('/').slice(0, -1);
   if (folders.length === 0) return '(root)';
-  return folders.slice(0, ['src', 'test'].includes(folders[0]) ? 2 : 1).join('/');
+  return folders.slice(0, { src: 3, test: 2 }[folders[0]] ?? 1).join('/');
 }
 
 const print = (line) => process.stdout.write(`${line}\n`);

@@ -188,16 +188,20 @@ export async function settle(world: World): Promise<void> {
   throw new Error(`look-backs make runs again and again: ${JSON.stringify(runs)}`);
 }
 
-/** @returns whether all have ended */
+/** @returns whether all have ended; false if for 60 rounds none has */
 async function endRuns(world: World): Promise<boolean> {
   const { db, context } = world.lane;
+  let ended = 0;
   for (let round = 0; round < 60; round += 1) {
     for (const id of await listRunningBackfills(db)) await advanceBackfill(context, id);
-    const [left] = await db.query<{ n: number }>(
+    const [now] = await db.query<{ left: number; ended: number }>(
       `select ((select count(*) from runs where finished_at is null)
-             + (select count(*) from backfills where status = 'Running'))::int as n`,
+             + (select count(*) from backfills where status = 'Running'))::int as left,
+              (select count(*) from runs where finished_at is not null)::int as ended`,
     );
-    if (left?.n === 0) return true;
+    if (now?.left === 0) return true;
+    // Days of short intervals take more rounds.
+    if (now && now.ended > ended) [ended, round] = [now.ended, 0];
     await act(world, { kind: 'sweep', outcome: 'done' });
     await act(world, { kind: 'ring', slots: 16, outcome: 'done' });
     while (world.queue.length > 0) {

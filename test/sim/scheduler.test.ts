@@ -30,6 +30,7 @@ describe(`simulation with --seed ${seed} --runs ${runs}`, () => {
       if (details.failed) {
         throw new Error(
           `replay: npm run test:sim -- --seed ${seed} --runs ${runs}\n${fc.defaultReportMessage(details)}`,
+          { cause: details.errorInstance },
         );
       }
       // A simulator that does nothing finds nothing.

@@ -1,36 +1,16 @@
 /**
- * Lets runs with a process of their own go one after the other. Each may use as much memory as the worker, and many processes
- * that start at once would take the time in which the worker renews its leases.
+ * Lets one run at a time have a process of its own. The process may use as much memory as the worker, and many that start at once
+ * would take the time in which the worker renews its leases. A run that finds it taken is not claimed: it would hold a slot.
  */
 export class AloneTurns {
-  #last: Promise<void> = Promise.resolve();
+  #isTaken = false;
 
-  /** @returns null if the signal was aborted before its turn */
-  async do<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T | null> {
-    const before = this.#last;
-    let end = () => {};
-    const ended = new Promise<void>((resolve) => {
-      end = resolve;
-    });
-    // Who gives up does not let the next one pass those before.
-    this.#last = before.then(() => ended);
-    try {
-      await untilAborted(before, signal);
-      return signal.aborted ? null : await work();
-    } finally {
-      end();
-    }
+  /** @returns a function to call when the process has ended; null if another run has one */
+  enter(): (() => void) | null {
+    if (this.#isTaken) return null;
+    this.#isTaken = true;
+    return () => {
+      this.#isTaken = false;
+    };
   }
-}
-
-function untilAborted(before: Promise<void>, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    const leave = () => resolve();
-    signal.addEventListener('abort', leave, { once: true });
-    void before.then(() => {
-      signal.removeEventListener('abort', leave);
-      resolve();
-    });
-  });
 }

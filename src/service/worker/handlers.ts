@@ -1,4 +1,4 @@
-import type { Admission } from '../admission/admission.ts';
+import type { Admission, ComingRun } from '../admission/admission.ts';
 import { dispatchRuns, dispatchWaiting, type QueueEntry } from '../admission/dispatch-runs.ts';
 import { Grouped } from '../../foundation/domain/grouped.ts';
 import type { JobData, JobHandlers } from '../../state/queue/catalogue.ts';
@@ -201,11 +201,12 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
  * @param small whether it came as a run that is expected to be small
  */
 async function admitAndExecute(
-  { executor, admission, parking, reports }: HandlerOptions,
+  options: HandlerOptions,
   needsOf: Grouped<string, RunNeeds | null>,
   runId: string,
   small: boolean,
 ): Promise<AttemptReport | null> {
+  const { executor } = options;
   const { db, policy } = executor.context;
   const needs = await retryUntilRecorded(
     () => needsOf.take(runId),
@@ -218,12 +219,27 @@ async function admitAndExecute(
     await expectLarge(db, runId);
     return null;
   }
+  // The dispatcher enqueues it again, here or at another worker.
+  const endTurn = isAlone ? executor.program.turns.enter() : () => {};
+  if (!endTurn) return null;
+  try {
+    return await admitAndRead(options, runId, { ...needs, small, isAlone });
+  } finally {
+    endTurn();
+  }
+}
+
+async function admitAndRead(
+  { executor, admission, parking, reports }: HandlerOptions,
+  runId: string,
+  run: RunNeeds & ComingRun,
+): Promise<AttemptReport | null> {
   // The attempt of a run whose source is known not to work makes no request either.
-  const readiness = isKnownDead(executor, needs)
+  const readiness = isKnownDead(executor, run)
     ? { settlement: null }
-    : await parking.settle(runId, needs);
+    : await parking.settle(runId, run);
   if (readiness === 'parked') return null;
-  const ticket = await admission.enter({ ...needs, small, isAlone });
+  const ticket = await admission.enter(run);
   if (!ticket) return null;
   try {
     const startedAt = performance.now();

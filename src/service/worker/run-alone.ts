@@ -39,7 +39,7 @@ export async function runAlone(
   run: ClaimedRun,
   signal: AbortSignal,
 ): Promise<AttemptReport> {
-  const end = await program.turns.do(signal, () => execute(context, program, run, signal));
+  const end = signal.aborted ? null : await execute(context, program, run, signal);
   if (end && 'report' in end) return { ...end.report, run };
   const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   if (signal.aborted) {

@@ -248,6 +248,49 @@ test('an answer of a store that ends the process of each sweep ends three, and t
   }
 }, 300_000);
 
+test('of runs that need a process of their own, a worker executes one at a time and claims no other', async () => {
+  const { pool } = installation;
+  const exports = [await createS3Export(installation), await createS3Export(installation)];
+  for (const id of exports) await backfill(installation, id, quiet);
+  // A worker makes the runs, and dies when it claims one.
+  const doomed = await installation.startWorker({ FAILPOINTS: 'claim=hold' });
+  await until(async () => {
+    const { rowCount } = await pool.query('select from runs where export_id = any ($1)', [exports]);
+    return rowCount === 2 && doomed.output().includes('failpoint claim');
+  });
+  doomed.kill('SIGKILL');
+  await doomed.waitForExit();
+  await pool.query(
+    `update runs set crashes = case when lease_holder is null then 2 else 1 end,
+            lease_expires_at = case when lease_holder is not null then now() end
+      where export_id = any ($1)`,
+    [exports],
+  );
+  const worker = await installation.startWorker({ FAILPOINTS: 'before_open=hold' });
+  await until(() => worker.output().includes('failpoint before_open'), { timeoutMs: 30_000 });
+  // It was enqueued more than once, and not claimed.
+  const enqueued = new Set<string>();
+  await until(
+    async () => {
+      const { rows: waiting } = await pool.query<{ at: string | null }>(
+        'select dispatched_at::text as at from outbox where export_id = any ($1)',
+        [exports],
+      );
+      for (const { at } of waiting) if (at !== null) enqueued.add(at);
+      return enqueued.size > 2;
+    },
+    { timeoutMs: 60_000, everyMs: 200, message: 'the other run is enqueued again' },
+  );
+  const held = 'select from runs where export_id = any ($1) and lease_expires_at > now()';
+  expect((await pool.query(held, [exports])).rowCount).toBe(1);
+  await installation.stopWorkers();
+  await pool.query('update runs set crashes = 0 where export_id = any ($1)', [exports]);
+  await installation.startWorker();
+  for (const id of exports) {
+    expect(await untilEnded(installation, id)).toMatchObject([{ status: 'Completed', rows: 50 }]);
+  }
+});
+
 test('a worker that ends while the process of a run starts: the process ends too', async () => {
   const child = fork(`${projectRoot}/dist/main/child-run.js`, { stdio: 'ignore' });
   const { pid = 0 } = child;
