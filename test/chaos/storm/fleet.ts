@@ -84,13 +84,15 @@ export class Fleet {
     for (const member of this.#up) if (member.frozen) this.#thaw(member);
   }
 
-  /** From here on nothing is armed, frozen or killed; the workers are new ones. */
+  /** From here on nothing is armed, frozen or killed; the workers and the API are new ones. */
   async calmDown(): Promise<void> {
     this.#calm = true;
     await this.killAll();
     await Promise.all(this.#starting);
     await this.#apiStarting;
-    this.#world.counts.kills -= workers;
+    await this.#killApi();
+    await this.#apiStarting;
+    this.#world.counts.kills -= workers + 1;
   }
 
   #look(member: Member): void {
