@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import {
   backfill,
@@ -48,6 +48,8 @@ async function otherTenant(): Promise<Installation> {
 const hostileExport = () =>
   createS3Export(installation, { config: { endpoint_url: store.endpoint } });
 
+const isList = ({ url = '' }: IncomingMessage) => url.includes('list-type');
+
 function refuse(response: ServerResponse, status: number, code: string): void {
   const text = `<?xml version="1.0"?><Error><Code>${code}</Code><Message>No.</Message></Error>`;
   response.writeHead(status, { 'content-type': 'application/xml' }).end(text);
@@ -56,7 +58,7 @@ function refuse(response: ServerResponse, status: number, code: string): void {
 it('runs at a store that never answers leave a slot to other tenants, and end with their exports', async () => {
   answer = (request, response) => {
     // The store cannot be probed, so the run goes on and asks for the manifest.
-    if (request.method === 'PUT') refuse(response, 403, 'AccessDenied');
+    if (isList(request) || request.method === 'PUT') refuse(response, 403, 'AccessDenied');
     if (request.method === 'DELETE') response.writeHead(204).end();
   };
   const hostile = await Promise.all(Array.from({ length: 8 }, hostileExport));
@@ -103,6 +105,7 @@ it('runs at a store that drips end with their exports, whatever it drips', async
     if (kind === 'an upload id' && method === 'POST') return slowly(200, '<A><UploadId>a');
     if (kind === 'a manifest' && method === 'GET') return slowly(200, '{"files": [');
     if (method === 'DELETE') return void response.writeHead(204).end();
+    if (isList(request)) return refuse(response, 403, 'AccessDenied');
     if (method === 'GET') return refuse(response, 404, 'NoSuchKey');
     if (headers['if-none-match'] !== undefined) return refuse(response, 412, 'PreconditionFailed');
     refuse(response, 403, 'AccessDenied');
@@ -143,6 +146,7 @@ it('a run whose parts are listed without an end fails, and its upload is given u
       const part = `<Part><PartNumber>${parts}</PartNumber><ETag>"t"</ETag><Size>1</Size></Part>`;
       return sendXml(response, 'ListPartsResult', `<IsTruncated>true</IsTruncated>${next}${part}`);
     }
+    if (isList(request)) return refuse(response, 403, 'AccessDenied');
     if (method === 'GET') return refuse(response, 404, 'NoSuchKey');
     refuse(response, 403, 'AccessDenied');
   };

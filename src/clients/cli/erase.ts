@@ -95,6 +95,7 @@ async function find(
   const lacking: SearchedInterval[] = [];
   const files = new Set<string>();
   let searchedIntervals = 0;
+  let hasColumn = false;
   // No interval ends at or before its start.
   const last = after === undefined ? null : { start: after, end: after };
   for await (const searched of search.find(wanted, last, only)) {
@@ -103,7 +104,8 @@ async function find(
     if (searched.rows > 0) found.push(searched);
     // Of a whole export these may be millions.
     if (only !== null) for (const key of searched.files) files.add(key);
-    if (searched.lacksColumn) {
+    if (searched.hasColumn === true) hasColumn = true;
+    if (searched.hasColumn === false) {
       lacking.push(searched);
       continue;
     }
@@ -111,8 +113,7 @@ async function find(
     if (searched.rows === 0 && searched.doubt === null) continue;
     deps.print(json ? JSON.stringify(viewOf(searched)) : lineOf(searched));
   }
-  // The query can have changed: a column that other intervals have is in none of their rows.
-  const hasColumn = lacking.length < searchedIntervals;
+  // The query can have changed: a column that other intervals have is in none of their rows. Otherwise its name is a typing error.
   if (hasColumn && lacking.length > 0 && only === null) {
     const [first] = lacking;
     const where = first ? `, such as ${describeInterval(first.interval)}` : '';

@@ -25,8 +25,8 @@ export interface SearchedInterval {
   readonly files: readonly string[];
   /** Why the answer is not sure; null if it is. */
   readonly doubt: string | null;
-  /** Its files have no such column: a name that is right for other intervals is in none of its rows. */
-  readonly lacksColumn: boolean;
+  /** Whether its rows have the column; null if it has no rows, or they could not be read. */
+  readonly hasColumn: boolean | null;
 }
 
 /** Receipts per read. */
@@ -91,7 +91,7 @@ async function searchInterval(
   const files = [...receipt.files, ...receipt.rejectedFiles].map(({ key }) => key);
   if (receipt.destinationVersion !== batchExport.destinationVersion) {
     const doubt = 'its files are at a place that the export has left, and are not read';
-    return { interval, rows: 0, files, doubt, lacksColumn: false };
+    return { interval, rows: 0, files, doubt, hasColumn: null };
   }
   const same = joinKeys([value]);
   let rows = 0;
@@ -107,7 +107,9 @@ async function searchInterval(
       return [error instanceof Error ? error.message : String(error)];
     },
   );
-  return fault === undefined
-    ? { interval, rows, files, doubt: null, lacksColumn: false }
-    : { interval, rows: 0, files, doubt: fault, lacksColumn: columnIsMissing.test(fault) };
+  if (fault !== undefined) {
+    const hasColumn = columnIsMissing.test(fault) ? false : null;
+    return { interval, rows: 0, files, doubt: fault, hasColumn };
+  }
+  return { interval, rows, files, doubt: null, hasColumn: receipt.rows > 0 ? true : null };
 }

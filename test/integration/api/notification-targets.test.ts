@@ -53,7 +53,7 @@ describe('a notification target', () => {
       disabled_reason: null,
       failing_since: null,
     });
-    expect(created.events).toHaveLength(7);
+    expect(created.events).toHaveLength(12);
     expect(created.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     for (const path of [targets, `${targets}/${created.id}`]) {
       const { text } = await api.client.get(path);
