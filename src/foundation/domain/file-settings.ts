@@ -1,3 +1,4 @@
+import { usualFileName } from './file-name.ts';
 import { type FormatSettings, readFormatSettings } from './format-settings.ts';
 
 /** The config of a destination, as in the API and in the database. */
@@ -15,6 +16,8 @@ export interface FileSettings extends EventFilters, FormatSettings {
   readonly compression: string | null;
   /** Template of the prefix of every key. */
   readonly prefix: string;
+  /** Template of the names of the data files. */
+  readonly fileName: string;
   /** A file ends once it has this many bytes; null: one file per interval. */
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
@@ -33,10 +36,12 @@ export type OnRejected = (typeof rejectedChoices)[number];
 /** Reads the file settings of a config. A property that is absent or of a wrong type gets its default. */
 export function readFileSettings(config: DestinationConfig): FileSettings {
   const { file_format: format, compression, prefix, max_file_size_mb: mebibytes } = config;
+  const { file_name: fileName } = config;
   return {
     format: typeof format === 'string' ? format : 'JSONLines',
     compression: typeof compression === 'string' ? compression : null,
     prefix: typeof prefix === 'string' ? prefix : '',
+    fileName: typeof fileName === 'string' ? fileName : usualFileName,
     maxFileBytes: typeof mebibytes === 'number' && mebibytes > 0 ? mebibytes * 1024 ** 2 : null,
     writesManifest: config.manifest !== false,
     onRejected: config.on_rejected === 'fail' ? 'fail' : 'warn',

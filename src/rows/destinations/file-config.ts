@@ -1,5 +1,6 @@
 import { type TSchema, Type } from 'typebox';
 import { checkDecimalEntries } from '../../foundation/domain/decimal-columns.ts';
+import { checkFileName, fileNameVariables } from '../../foundation/domain/file-name.ts';
 import {
   type FileSettings,
   readFileSettings,
@@ -67,6 +68,16 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       examples: ['exports/{table}/{year}/{month}/{day}'],
     }),
   ),
+  file_name: Type.Optional(
+    Type.String({
+      description:
+        'Name of each data file, without its extension. Sluice replaces these variables: ' +
+        `${fileNameVariables.map((name) => `{${name}}`).join(' ')}. {start} and {end} are the bounds of the interval, such as 20240301T000000Z, and both are required. {data_interval_start} and {data_interval_end} write them with colons. {generation} is v2 after the first change of an interval, v3 after the second. {part} is 00001 and so on, and is required with max_file_size_mb. Sluice leaves out {generation} of the first files and {part} of a single file, with the character before them. The name of the manifest begins with the same bounds. A change affects only new files.`,
+      default: defaults.fileName,
+      maxLength: 200,
+      examples: ['events_{start}_{end}_{generation}_{part}'],
+    }),
+  ),
   file_format: Type.Optional(
     Type.Enum(
       formats.map(({ format }) => format),
@@ -125,6 +136,13 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       description:
         'Begin each file with a byte order mark, so that Excel reads UTF-8. Only for CSV. PostgreSQL and other readers take the mark for a part of the first column name.',
       default: defaults.csvBom,
+    }),
+  ),
+  csv_header: Type.Optional(
+    Type.Boolean({
+      description:
+        'Begin each file with a line of the column names. Only for CSV. Without it, the manifest has the names in the order of the cells.',
+      default: defaults.csvHeader,
     }),
   ),
   parquet_encodings: Type.Optional(
@@ -228,6 +246,7 @@ function formatOwn(settings: FileSettings) {
     of('csv_delimiter', 'CSV', 'csvDelimiter'),
     of('csv_null', 'CSV', 'csvNull'),
     of('csv_bom', 'CSV', 'csvBom'),
+    of('csv_header', 'CSV', 'csvHeader'),
     of('parquet_encodings', 'Parquet', 'parquetEncodings'),
     of('time_as', 'Parquet', 'timeAs'),
   ];
@@ -237,7 +256,7 @@ function checkFileSettings(
   settings: FileSettings,
   formats: readonly FormatChoice[],
 ): readonly Problem[] {
-  const { format, compression, prefix } = settings;
+  const { format, compression, prefix, fileName, maxFileBytes } = settings;
   const problems: Problem[] = [];
   const choice = formats.find((each) => each.format === format);
   if (choice && compression !== null && choice.compressions[compression] === undefined) {
@@ -251,6 +270,9 @@ function checkFileSettings(
   }
   for (const detail of checkKeyTemplate(prefix)) {
     problems.push({ attr: 'prefix', code: 'invalid_input', detail });
+  }
+  for (const detail of checkFileName(fileName, maxFileBytes !== null)) {
+    problems.push({ attr: 'file_name', code: 'invalid_input', detail });
   }
   return problems;
 }

@@ -36,7 +36,7 @@ export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalR
   if (!haveSameBytes(manifest.rejected_files, intent.rejectedFiles)) return null;
   return {
     ...intent,
-    manifestKey: manifestKey(job.prefix, job.interval),
+    manifestKey: manifestKey(job.names),
     manifestEtag: found.etag,
   };
 }
@@ -293,7 +293,7 @@ async function checkUnnamed(
   key: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const at = manifestKey(job.prefix, job.interval);
+  const at = manifestKey(job.names);
   const found = await readManifestAt(destination, at, signal);
   if (found === null || found === 'denied' || found.manifest === null) return;
   const { files, rejected_files: rejected, batch_export_id: owner } = found.manifest;

@@ -76,7 +76,7 @@ export async function exportInterval(
  * @throws SluiceError `destination.key_taken` or `destination.table_damaged` if the bucket names one that none can follow
  */
 async function chooseGeneration(
-  { purpose, writesManifest, current, generation, prefix, interval }: IntervalJob,
+  { purpose, writesManifest, current, generation, names }: IntervalJob,
   { manifest }: FoundManifest,
   table: TableState | null,
   ports: RunPorts,
@@ -86,7 +86,7 @@ async function chooseGeneration(
   if (isInPlace && purpose !== 'supplement') return current.generation;
   const inManifest = manifest === null ? 0 : manifest.generation;
   if (!mayFollow(inManifest)) {
-    const detail = `${manifestKey(prefix, interval)} has generation ${inManifest}`;
+    const detail = `${manifestKey(names)} has generation ${inManifest}`;
     throw new SluiceError('destination.key_taken', detail);
   }
   const inTable = table?.generation ?? 0;
@@ -150,7 +150,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       files: written.made,
       rejectedFiles: written.rejectedFiles,
       madeFiles: written.made.length,
-      manifestKey: job.writesManifest ? manifestKey(job.prefix, job.interval) : null,
+      manifestKey: job.writesManifest ? manifestKey(job.names) : null,
       recipe: recipeOf(job, columns),
       snapshot: snapshot.snapshot,
       settled,
@@ -208,7 +208,7 @@ function recipeOf(
     dslQuery,
     includeEvents,
     excludeEvents,
-    ...(!writesManifest && { schema: schemaOf(columns) }),
+    ...((!writesManifest || !settings.csvHeader) && { schema: schemaOf(columns) }),
     ...(chain && { chain: chain.recipe, maxFileBytes }),
   };
 }

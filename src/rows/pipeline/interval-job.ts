@@ -1,4 +1,5 @@
 import type { PutLease, UploadJournal, UploadProgress } from '../destinations/destination.ts';
+import type { KeyNames } from '../../foundation/domain/file-name.ts';
 import type { OnRejected } from '../../foundation/domain/file-settings.ts';
 import type { FormatSettings } from '../../foundation/domain/format-settings.ts';
 import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
@@ -54,8 +55,8 @@ export interface IntervalJob {
   readonly request: SourceRequest;
   /** The transformation chain that the run pinned; null if it has no step. */
   readonly chain: PinnedChain | null;
-  /** The rendered prefix of the object keys; `''`: no prefix. */
-  readonly prefix: string;
+  /** What the keys of the interval's objects are made of. */
+  readonly names: KeyNames;
   readonly encoding: Encoding;
   /** Reads delivered files. */
   readonly readRows: ReadRows;

@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
+import { stemOf } from '../../foundation/domain/object-keys.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 import { knowsFile } from './found-manifest.ts';
 import type { IntervalJob, IntervalResult, LeftoverFile, RunPorts } from './interval-job.ts';
@@ -223,9 +224,4 @@ async function entomb(
       if (!conflict || tried === entombTries) throw error;
     }
   }
-}
-
-/** What the keys of a manifest's interval start with. */
-export function stemOf(manifestKey: string): string {
-  return manifestKey.slice(0, -'_manifest.json'.length);
 }

@@ -85,7 +85,7 @@ function findDelivered({ job, found }: SettledAttempt): CurrentReceipt {
   const { current } = job;
   if (current === null) wait('the export has another destination now than these files');
   const { manifest, etag } = found;
-  const key = job.writesManifest ? manifestKey(job.prefix, job.interval) : null;
+  const key = job.writesManifest ? manifestKey(job.names) : null;
   if (current.manifestKey !== key) wait(`the manifest is at ${current.manifestKey}, not at ${key}`);
   const isRecorded = key === null || etag === null || etag === current.manifestEtag;
   if (!isRecorded) {

@@ -1,7 +1,8 @@
+import { type KeyNames, keyNames, tailOf } from '../../foundation/domain/file-name.ts';
 import { type FileSettings, readFileSettings } from '../../foundation/domain/file-settings.ts';
 import { settingsOfRecipe } from '../../foundation/domain/format-settings.ts';
 import { renderKeyTemplate } from '../../foundation/domain/key-template.ts';
-import { prefixOfManifest } from '../../foundation/domain/object-keys.ts';
+import { stemOf } from '../../foundation/domain/object-keys.ts';
 import type { CommitIntent, Encoding, IntervalJob } from '../../rows/pipeline/interval-job.ts';
 import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
 import type { ClaimedRun } from '../../state/store/claims.ts';
@@ -56,7 +57,7 @@ export async function makeJob(
       ),
       ...(files.csvArrays === 'postgres' && { nested: 'text' as const }),
     },
-    prefix: prefixOf(run, files),
+    names: namesOf(run, files),
     encoding: options.connectors.encodingOf(files),
     readRows: options.connectors.readRows,
     withoutRows: options.connectors.withoutRows,
@@ -78,13 +79,15 @@ export async function makeJob(
   };
 }
 
-/** An erasure keeps the prefix of the files, even if the export has another one now. */
-function prefixOf(
+/** An erasure keeps the manifest's key, even if the export has another prefix or file_name now. */
+function namesOf(
   { purpose, receipt, interval, model, exportId }: ClaimedRun,
-  { prefix }: FileSettings,
-) {
+  { prefix, fileName }: FileSettings,
+): KeyNames {
   const manifest = receipt?.manifestKey ?? null;
-  return purpose === 'erase' && manifest !== null
-    ? prefixOfManifest(manifest, interval)
-    : renderKeyTemplate(prefix, { interval, table: model, batchExportId: exportId });
+  if (purpose === 'erase' && manifest !== null) {
+    return { stem: stemOf(manifest), tail: tailOf(fileName) };
+  }
+  const values = { interval, table: model, batchExportId: exportId };
+  return keyNames(renderKeyTemplate(prefix, values), fileName, interval);
 }

@@ -108,16 +108,20 @@ export async function listLeftDestinations(sql: Sql, exportId: string): Promise<
   });
 }
 
-/** Prefixes that an export had, as far as its activity goes back. */
-export async function listFormerPrefixes(sql: Sql, exportId: string): Promise<readonly string[]> {
-  const rows = await sql.query<{ prefix: string }>(
-    `select distinct coalesce(c -> 'before' -> 'config' ->> 'prefix', '') as prefix
+/** Prefixes and templates of names that an export had, as far as its activity goes back. @param usual if none was said */
+export async function listFormerNames(
+  sql: Sql,
+  exportId: string,
+  usual: string,
+): Promise<readonly { readonly prefix: string; readonly fileName: string }[]> {
+  return sql.query<{ prefix: string; fileName: string }>(
+    `select distinct coalesce(c -> 'before' -> 'config' ->> 'prefix', '') as prefix,
+            coalesce(c -> 'before' -> 'config' ->> 'file_name', $2) as "fileName"
        from activity a, jsonb_array_elements(a.changes) c
       where a.subject_type = 'batch_export' and a.subject_id = $1 and c ->> 'field' = 'destination'
         and jsonb_typeof(c -> 'before') = 'object' limit 20`,
-    [exportId],
+    [exportId, usual],
   );
-  return rows.map(({ prefix }) => prefix);
 }
 
 /** The receipt of an interval as it is now, and whether a run of the interval is live. */

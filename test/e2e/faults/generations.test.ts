@@ -18,7 +18,7 @@ import { until } from '../../support/until.ts';
 /** Whatever freezes, dies or comes late: a key that a current manifest names is never written or deleted. */
 
 const rows = 50;
-const stem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';
+const stem = '20240301T000000Z-20240301T010000Z';
 
 let installation: Installation;
 beforeAll(async () => {
