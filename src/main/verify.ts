@@ -4,11 +4,8 @@ import { formerFileName, usualFileName } from '../foundation/domain/file-name.ts
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import { renderInterval } from '../rows/pipeline/render-interval.ts';
 import type { Database } from '../state/store/database.ts';
-import {
-  listFormerNames,
-  listLeftDestinations,
-  type VerifiedExport,
-} from '../state/store/verify-queries.ts';
+import { listFormerNames } from '../state/store/former-destinations.ts';
+import { listLeftDestinations, type VerifiedExport } from '../state/store/verify-queries.ts';
 import { openChain } from '../service/use-cases/transformations/open-chain.ts';
 import type { StrayPlace } from '../service/verify/find-strays.ts';
 import { folderOf, type Places } from '../service/verify/places.ts';

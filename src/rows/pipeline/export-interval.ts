@@ -8,7 +8,7 @@ import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
 import { refusePartOfDay } from '../sources/source.ts';
 import type { TableState } from '../table-formats/iceberg/held-files.ts';
-import { commitFiles, findAdoptable, findUnchanged, withManifestDigest } from './commit.ts';
+import { commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
 import { eraseRows } from './erase-rows.ts';
 import { findManifest } from './found-manifest.ts';
@@ -25,11 +25,13 @@ import type {
   LeftoverFile,
   RunPorts,
 } from './interval-job.ts';
+import { checkLatest, raiseLatest } from './latest-manifest.ts';
 import { KeySpool } from './key-spool.ts';
 import { replacedBy } from './leftovers.ts';
 import { type FoundManifest, schemaOf } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
 import { cleanAfterRefusal } from './refused-commit.ts';
+import { putSuccess } from './side-files.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
 import { findTableState, isInTable } from './table.ts';
@@ -58,15 +60,23 @@ export async function exportInterval(
 ): Promise<ExportedInterval> {
   const found = await findManifest(destination, given, ports, signal);
   const adopted = findAdoptable(given, found);
-  if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, found) };
+  if (adopted) return finish(given, adopted);
   if (given.isDeleted) throw new SluiceError('run.cancelled', 'the export was deleted');
+  await checkLatest(destination, given, signal);
   const table = await findTableState(destination, given, signal);
   const generation = await chooseGeneration(given, found, table, ports);
   const job = { ...given, generation };
   const attempt = { job, source, destination, ports, found: { ...found, table }, signal };
   const { erased } = job;
   const result = await (erased ? eraseRows(attempt, erased) : copyInterval(attempt));
-  return { result, replaced: replacedBy(job, result, found) };
+  return finish(job, result);
+
+  /** What follows the manifest: an attempt that finds it without a record does this too. */
+  async function finish(of: IntervalJob, current: IntervalResult): Promise<ExportedInterval> {
+    const result = await putSuccess({ destination, job: of, ports, signal }, current);
+    await raiseLatest(destination, of, result.manifestKey, ports, signal);
+    return { result, replaced: replacedBy(of, result, found) };
+  }
 }
 
 /**
@@ -175,11 +185,18 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       for (const files of delivered) await checkMissing({ ...check, delivered: files });
     }
     return await ports.step('commit', async () => {
-      const confirmed = withManifestDigest(job, intent, columns);
+      const confirmed = prepareCommit(job, intent, columns);
       await ports.confirmCommit(confirmed);
-      return commitFiles({ destination, job, files, intent, columns, found, ports, signal }).catch(
-        (error) => cleanAfterRefusal(destination, job, intent, error, ports, signal),
-      );
+      return commitFiles({
+        destination,
+        job,
+        files,
+        intent: confirmed,
+        columns,
+        found,
+        ports,
+        signal,
+      }).catch((error) => cleanAfterRefusal(destination, job, confirmed, error, ports, signal));
     });
   };
   try {

@@ -67,6 +67,12 @@ export interface IntervalJob {
   /** A file ends once it has this many bytes; null: one file. */
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
+  /** Whether each file gets an object with its SHA-256. */
+  readonly checksumFiles: boolean;
+  /** Whether an empty object says that the interval is complete. */
+  readonly successFile: boolean;
+  /** Where the newest interval's manifest is named; null: nowhere. */
+  readonly latestKey: string | null;
   /** The table that the files belong to; null or missing: none. */
   readonly table?: IntervalTable | null;
   /** What rejected rows do to the run. */
@@ -126,6 +132,8 @@ export interface CurrentReceipt {
   readonly manifestEtag: string | null;
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
+  /** Objects beside them that the manifest does not list; missing: none. */
+  readonly sideFiles?: readonly CommittedFile[];
   /** How the files were made. */
   readonly recipe: Recipe;
   /** Of the keys in the files, rejected rows included; null if it is not known. */
@@ -235,6 +243,8 @@ export interface CommitIntent {
   /** All files of the interval. */
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
+  /** Objects beside them that the manifest does not list; missing: none. */
+  readonly sideFiles?: readonly CommittedFile[];
   /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly recipe: Recipe;

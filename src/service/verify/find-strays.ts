@@ -1,7 +1,12 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { keysOfTemplates, readKey } from '../../foundation/domain/file-name.ts';
-import { manifestKey as keyOfManifest } from '../../foundation/domain/object-keys.ts';
+import {
+  checksumKey,
+  manifestKey as keyOfManifest,
+  stemOf,
+  successKey,
+} from '../../foundation/domain/object-keys.ts';
 import { readManifestAt } from '../../rows/pipeline/manifest.ts';
 import type { Sql } from '../../state/store/database.ts';
 import {
@@ -246,7 +251,8 @@ class ManifestNames {
           'that was lost when the database was restored, or of another installation',
       );
     }
-    return new Set([manifestKey, ...files.map((file) => file.key)]);
+    const keys = files.flatMap((file) => [file.key, checksumKey(file.key)]);
+    return new Set([manifestKey, successKey(stemOf(manifestKey)), ...keys]);
   }
 
   async #isOurs(run: Parameters<typeof isOfOurHistory>[1], start: string): Promise<boolean> {

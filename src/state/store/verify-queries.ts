@@ -108,22 +108,6 @@ export async function listLeftDestinations(sql: Sql, exportId: string): Promise<
   });
 }
 
-/** Prefixes and templates of names that an export had, as far as its activity goes back. @param usual if none was said */
-export async function listFormerNames(
-  sql: Sql,
-  exportId: string,
-  usual: string,
-): Promise<readonly { readonly prefix: string; readonly fileName: string }[]> {
-  return sql.query<{ prefix: string; fileName: string }>(
-    `select distinct coalesce(c -> 'before' -> 'config' ->> 'prefix', '') as prefix,
-            coalesce(c -> 'before' -> 'config' ->> 'file_name', $2) as "fileName"
-       from activity a, jsonb_array_elements(a.changes) c
-      where a.subject_type = 'batch_export' and a.subject_id = $1 and c ->> 'field' = 'destination'
-        and jsonb_typeof(c -> 'before') = 'object' limit 20`,
-    [exportId, usual],
-  );
-}
-
 /** The receipt of an interval as it is now, and whether a run of the interval is live. */
 export async function readReceiptNow(
   sql: Sql,
@@ -328,7 +312,7 @@ export async function findKnownKeys(
        from owner o cross join interval i
        join receipts c on c.export_id = o.export_id and c.data_interval_start = i.start and c.destination_version = o.version
        cross join lateral (select c.manifest_key as key union all
-                           select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f) k
+                           select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f) k
       where k.key = any ($3::text[])
      union all
      select 'leftover', l.key from owner o join leftover_files l

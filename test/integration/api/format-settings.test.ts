@@ -80,6 +80,22 @@ test('names of files are refused if two intervals or two parts could have one', 
   expect([again.status, again.body.attr]).toEqual([400, 'destination__config__file_name']);
 });
 
+test('what is beside the files needs a manifest', async () => {
+  const names = ['checksum_files', 'success_file', 'latest_manifest'];
+  const { id } = await create({ manifest: false });
+  for (const name of names) {
+    const { status, body } = await change(id, { [name]: true });
+    expect([status, body.attr]).toEqual([400, `destination__config__${name}`]);
+    expect(body.detail).toBe(`Needs a manifest. Set manifest to true, or ${name} to false.`);
+  }
+  const all = Object.fromEntries(names.map((name) => [name, true]));
+  const changed = await change(id, { ...all, manifest: true });
+  expect([changed.status, changed.body.destination.config]).toEqual([
+    200,
+    expect.objectContaining(all),
+  ]);
+});
+
 test('a CSV without a header is a setting of CSV alone', async () => {
   const { id } = await create({ file_format: 'CSV', csv_header: false });
   const other = await change(id, { file_format: 'Parquet' });

@@ -15,6 +15,9 @@ const groups: Readonly<Record<string, Group>> = {
   compression: 'files',
   max_file_size_mb: 'files',
   manifest: 'files',
+  checksum_files: 'files',
+  success_file: 'files',
+  latest_manifest: 'files',
   decimal_columns: 'values',
   infinity: 'values',
   json_null: 'values',
@@ -47,12 +50,16 @@ const conditions: Readonly<Record<string, (values: FieldValues) => boolean>> = {
   parquet_encodings: ({ file_format: format }) => format === 'Parquet',
   time_as: ({ file_format: format }) => format === 'Parquet',
   csv_formula_guard: ({ file_format: format }) => format === 'CSV',
+  checksum_files: ({ manifest }) => manifest !== false,
+  success_file: ({ manifest }) => manifest !== false,
+  latest_manifest: ({ manifest }) => manifest !== false,
   kms_key_id: ({ encryption }) => encryption === 'aws:kms',
 };
 
 /** Settings that the API refuses if they do not apply; others are without effect then. */
 const refused = new Set([
   ...['csv_arrays', 'csv_formula_guard', 'csv_delimiter', 'csv_null', 'csv_bom', 'csv_header'],
+  ...['checksum_files', 'success_file', 'latest_manifest'],
   ...['parquet_encodings', 'time_as', 'decimal_columns', 'kms_key_id'],
 ]);
 
