@@ -243,8 +243,8 @@ describe('strays', () => {
               lease_expires_at = case $3 when 'Starting' then now() + interval '1 hour' end
        where id = (select id from runs where export_id = $1 and data_interval_start = $2 order by generation desc limit 1)`;
     await pool.query(makeLive, [there, nextHour.start, 'Starting']);
-    const [known] = (await s3.objects(other)).filter(({ key }) => key.endsWith('01:00:00Z.jsonl'));
-    expect(known?.key).toMatch(/^second\/2024-03-01T00/);
+    const [known] = (await s3.objects(other)).filter(({ key }) => key.endsWith('010000Z.jsonl'));
+    expect(known?.key).toMatch(/^second\/20240301T00/);
     const keys = [strayOf('first'), strayOf('second')];
     for (const key of keys) await put(key);
     await put('second/notes.txt');

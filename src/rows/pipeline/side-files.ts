@@ -10,7 +10,7 @@ import { mayStat } from './may-stat.ts';
 /**
  * Objects beside the data files and the manifest, for readers that know no manifest: a checksum file for each data file, and
  * an empty one that says that the interval is complete. The manifest does not list them; the receipt does, so that they are
- * verified and removed like data files. Their bytes depend on their key alone, so whoever puts them puts the same.
+ * verified and removed like data files. Their bytes depend on their key alone, so all attempts put the same.
  */
 
 const checksumType = 'text/plain; charset=utf-8';
@@ -64,7 +64,7 @@ export async function putChecksums(
   return tags;
 }
 
-/** Puts the file that says that the interval is complete: after the manifest, and again by whoever finds a manifest without a record. */
+/** Puts the file that says that the interval is complete: after the manifest, and again by an attempt that finds its manifest without a record. */
 export async function putSuccess<T extends Commit & Pick<CommitIntent, 'sideFiles'>>(
   putting: Putting,
   commit: T,

@@ -128,13 +128,14 @@ test('names, checksums and the file of success follow the files, through a death
     team(),
   ]);
   expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed', rows });
-  const second = [`${own}_v2.jsonl`, `${own}_v2.jsonl.sha256`, `${own}_SUCCESS`];
+  // The attempt after the death has used a generation up.
+  const second = [`${own}_v3.jsonl`, `${own}_v3.jsonl.sha256`, `${own}_SUCCESS`];
   await until(async () => (await keysOf(exportId)).length === 5);
   expect(await keysOf(exportId)).toEqual([...second, `${own}_manifest.json`, latest].sort());
 
   await change(exportId, { file_name: '{start}-{end}.{generation}-{part}' });
   expect(await runAgain(exportId, 2)).toMatchObject({ status: 'Completed', rows });
-  const moved = [`${stem}.v3.jsonl`, `${stem}.v3.jsonl.sha256`, `${stem}_SUCCESS`];
+  const moved = [`${stem}.v4.jsonl`, `${stem}.v4.jsonl.sha256`, `${stem}_SUCCESS`];
   const named = [`${stem}_manifest.json`, `${own}_manifest.json`, latest];
   await until(async () => (await keysOf(exportId)).length === 6);
   expect(await keysOf(exportId)).toEqual([...moved, ...named].sort());
@@ -147,7 +148,7 @@ test('names, checksums and the file of success follow the files, through a death
   await change(exportId, { checksum_files: false, success_file: false });
   expect(await runAgain(exportId, 3)).toMatchObject({ status: 'Completed', rows });
   await until(async () => (await keysOf(exportId)).length === 4);
-  expect(await keysOf(exportId)).toEqual([`${stem}.v4.jsonl`, ...named].sort());
+  expect(await keysOf(exportId)).toEqual([`${stem}.v5.jsonl`, ...named].sort());
   expect(await expectInvariants(installation)).toMatchObject({ rows });
 });
 
