@@ -26,7 +26,7 @@ export interface ApiProcess {
 export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   const { config, context, databases, logger, metrics, producer } = foundation;
   const models = foundation.models.map(({ model }) => model);
-  watchService(metrics, context.db, foundation.outages);
+  watchService(metrics, context.db, foundation.outages, config.VERIFY_SCHEDULE !== null);
   const sources = watchSources(foundation);
   const notifications = openNotifications(config);
   const readiness = readinessOf(foundation, sources.fault, true);
