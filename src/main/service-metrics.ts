@@ -26,7 +26,8 @@ type AnyGauge = Metrics['service'][keyof Metrics['service']];
 /** The next scrapes have no value of the gauge. */
 function forget(gauge: AnyGauge): void {
   gauge.reset();
-  gauge.remove();
+  // A gauge without labels still has its zero.
+  gauge.remove({});
 }
 
 /** Fills the gauges of the whole service from Postgres at each scrape. @param verifies whether VERIFY_SCHEDULE is set */
