@@ -85,7 +85,13 @@ export interface HealthFacts {
 export function reasonOf(
   batchExport: Pick<
     BatchExport,
-    'pausedReason' | 'freshnessMinutes' | 'deadlineMinutes' | 'deadlineAt' | 'lateSince' | 'highWaterMark' | 'createdAt'
+    | 'pausedReason'
+    | 'freshnessMinutes'
+    | 'deadlineMinutes'
+    | 'deadlineAt'
+    | 'lateSince'
+    | 'highWaterMark'
+    | 'createdAt'
   >,
   { health, failure, missing }: HealthFacts,
 ): string | null {

@@ -35,7 +35,9 @@ const missedDeadline = `(select min(l.due_by) from late_intervals l
  * objective, or an interval has missed its deadline and has not arrived. While a person pauses the export, it is not late. After
  * its end no data is expected. `checkFreshness` writes this to `late_since`, which everything else shows.
  */
-export const lateSince = (usual: string): string => `case when not (e.paused and e.paused_reason is null) then least(
+export const lateSince = (
+  usual: string,
+): string => `case when not (e.paused and e.paused_reason is null) then least(
   case when ${dataUntil} + ${objective(usual)} < least(clock_timestamp(), e.end_at) then ${dataUntil} + ${objective(usual)} end, ${missedDeadline}) end`;
 
 /** As `missing` counts them: while a run of the interval is live, its data is on its way. */

@@ -61,7 +61,7 @@ const placeOf = ['endpoint_url', 'bucket_name', 'container', 'account', 'host', 
   .join(', ');
 
 /**
- * Every export with what is wrong with it: code null if nothing is. An export that several causes hold up has a row for each.
+ * Every export with what is wrong with it: code null if nothing is. The search comes after the join, whose plan it would spoil. An export that several causes hold up has a row for each.
  * $1, $2: codes whose turn is the source's, ours. $3: reasons of disabled tenants. $6: codes that never heal.
  */
 const judged = `held as materialized (
@@ -78,7 +78,7 @@ const judged = `held as materialized (
   select e.id, null, null, null, null, null, null, null from batch_exports e
    where e.failing_since is not null and e.failing_code = any ($6::text[]) or not exists (select from held where held.export_id = e.id)
 ), judged as materialized (
-  select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.organization_id, o.name as organization,
+  select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
          coalesce(h.n, 0)::int as missing, k.id as known_id, k.scope, k.place as known_place, k.next_probe_at,
          coalesce(k.latest_error, e.failing_error) as error,
          coalesce(k.began_at, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
@@ -95,13 +95,13 @@ const judged = `held as materialized (
     join problems k on k.export_id = e.id
     left join (select export_id, count(*) as n, min(data_interval_end) as since from holes group by 1) h on h.export_id = e.id
    where e.deleted_at is null
-     and ($4::text is null or o.name ilike '%' || $4 || '%' or p.name ilike '%' || $4 || '%' or o.id::text = lower($5)
-          or p.id::text = $5 or coalesce(p.tenant_key, p.id::text) = $5)
 ), placed as (
   select j.*, case when j.code = any ($1::text[]) then 'source' when j.code = any ($2::text[]) then 'ours' else 'customer' end as turn,
          case when j.scope = 'source' then j.known_place when j.code = any ($1::text[]) then j.model
               when j.scope = 'destination' or j.code like 'destination.%' then j.destination else '' end as place
     from judged j
+   where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
+      or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
 ), named as (
   select t.*, case when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
            else md5(concat_ws(chr(31), t.code, t.place, case

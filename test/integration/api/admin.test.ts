@@ -340,6 +340,7 @@ describe('causes', () => {
     };
     expect((await reader.get('/api/admin/causes')).body.count).toBeGreaterThan(500);
     expect(await fastest('/api/admin/causes')).toBeLessThan(200);
+    expect(await fastest('/api/admin/causes?search=acme')).toBeLessThan(200);
     expect(await fastest('/api/admin/exports?turn=customer')).toBeLessThan(200);
   });
 });

@@ -105,7 +105,17 @@ export function causeLines(
     shortTime(cause.next_probe_at),
     cause.place,
   ]);
-  const head = ['CAUSE', 'TURN', 'CODE', 'CUSTOMER', 'EXPORTS', 'MISSING', 'SINCE', 'PROBE', 'PLACE'];
+  const head = [
+    'CAUSE',
+    'TURN',
+    'CODE',
+    'CUSTOMER',
+    'EXPORTS',
+    'MISSING',
+    'SINCE',
+    'PROBE',
+    'PLACE',
+  ];
   const more = count > causes.length ? [`and ${count - causes.length} more`] : [];
   return [...tableLines(head, rows, paintFor(deps.terminal)), ...more];
 }
