@@ -20,7 +20,8 @@ const patientMs = 150_000;
 
 let installation: Installation;
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 1 });
+  // The job of a small run ends when the run begins.
+  installation = await startInstallation({ workers: 1, env: { WORKER_SMALL_RUNS: '0' } });
 });
 afterAll(() => installation?.close());
 

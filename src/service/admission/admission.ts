@@ -13,6 +13,7 @@ import {
   readBackBytes,
   smallPlaces,
   smallRunBytes,
+  usualRunBytes,
 } from './memory-budget.ts';
 import { MemoryGate } from './memory-gate.ts';
 import { ReadingTurns } from './reading-turns.ts';
@@ -91,7 +92,12 @@ export class Admission {
     this.#options = options;
     this.#pressure = pressure;
     this.#smallRuns = smallPlaces(memoryBytes, smallRuns);
-    this.memory = new MemoryGate(memoryBytes, this.#smallRuns * smallRunBytes, slots);
+    this.memory = new MemoryGate(
+      memoryBytes,
+      this.#smallRuns * smallRunBytes,
+      slots,
+      usualRunBytes,
+    );
     // The share of small runs is what large ones leave; without those there may be memory for more.
     this.#places = new RunPlaces(smallRuns);
     this.crowd = new Crowd(
@@ -184,13 +190,14 @@ export class Admission {
     const needed = this.#memoryOf(run, run.ownSteps);
     // A run that never fits fails at its start, so it need not wait until all other runs have ended.
     const bytes = needed <= this.#options.memoryBytes ? needed : this.#memoryOf(run, 0);
-    const leave = await this.memory.enter(bytes + (run.isAlone ? idleWorkerBytes : 0));
+    const all = bytes + (run.isAlone ? idleWorkerBytes : 0);
+    const leave = await this.memory.enter(all, run.organizationId);
     return leave && { leave, small: null };
   }
 
   async #enterSmall(run: ComingRun): Promise<Memory | null> {
     const full = this.#memoryOf(run, 0);
-    const place = await this.memory.enterSmall(Math.min(smallRunBytes, full));
+    const place = await this.memory.enterSmall(Math.min(smallRunBytes, full), run.organizationId);
     return place && { leave: () => place.leave(), small: new SmallRun(place, full) };
   }
 

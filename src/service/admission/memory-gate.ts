@@ -1,10 +1,12 @@
 interface Waiting {
   readonly bytes: number;
+  readonly organizationId: string;
   readonly admit: (leave: (() => void) | null) => void;
 }
 
 interface WaitingSmall {
   readonly bytes: number;
+  readonly organizationId: string;
   readonly admit: (place: SmallPlace | null) => void;
 }
 
@@ -29,12 +31,17 @@ type Holder = 'large' | 'small' | 'growth';
  * waits forever. A run that needs more than the limit runs alone. Small runs do not wait for large ones: a share of the
  * memory is theirs, and they use what else is free while no large run waits for it. A run inside that
  * meets a large row waits for more memory; it comes before the runs that wait outside.
+ *
+ * Large runs of one organization leave memory for a run of another, except the first: a store can make them last for hours.
  */
 export class MemoryGate {
   readonly #totalBytes: number;
   readonly #smallShareBytes: number;
   readonly #slots: number;
-  readonly #waiting: Waiting[] = [];
+  readonly #reserveBytes: number;
+  /** What large runs of each organization have. */
+  readonly #held = new Map<string, number>();
+  #waiting: Waiting[] = [];
   readonly #waitingSmall: WaitingSmall[] = [];
   #growing: Growing[] = [];
   readonly #runs = { large: 0, small: 0 };
@@ -44,9 +51,16 @@ export class MemoryGate {
   /**
    * @param smallShareBytes of the total, what only small runs may use; but a run that needs it too gets it
    * @param slots with so many large runs inside, no small one becomes large
+   * @param reserveBytes what several large runs of one organization leave to others
    */
-  constructor(totalBytes: number, smallShareBytes = 0, slots = Number.POSITIVE_INFINITY) {
+  constructor(
+    totalBytes: number,
+    smallShareBytes = 0,
+    slots = Number.POSITIVE_INFINITY,
+    reserveBytes = 0,
+  ) {
     this.#totalBytes = totalBytes;
+    this.#reserveBytes = reserveBytes;
     this.#smallShareBytes = smallShareBytes;
     this.#slots = slots;
   }
@@ -66,17 +80,17 @@ export class MemoryGate {
   }
 
   /** @returns a function to call when the run has ended; null if the gate was closed meanwhile */
-  enter(bytes: number): Promise<(() => void) | null> {
+  enter(bytes: number, organizationId: string): Promise<(() => void) | null> {
     return new Promise((admit) => {
-      this.#waiting.push({ bytes, admit });
+      this.#waiting.push({ bytes, organizationId, admit });
       this.#admit();
     });
   }
 
   /** The same for a run that is expected to be small. */
-  enterSmall(bytes: number): Promise<SmallPlace | null> {
+  enterSmall(bytes: number, organizationId: string): Promise<SmallPlace | null> {
     return new Promise((admit) => {
-      this.#waitingSmall.push({ bytes, admit });
+      this.#waitingSmall.push({ bytes, organizationId, admit });
       this.#admit();
     });
   }
@@ -121,16 +135,35 @@ export class MemoryGate {
       next.admit(this.#take(next.bytes, 'growth'));
       if (!fits) break;
     }
-    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+    for (let next = this.#next(); next !== undefined; next = this.#next()) {
       if (!this.#closed && !this.#hasRoom(next.bytes)) break;
-      this.#waiting.shift();
-      next.admit(this.#closed ? null : this.#take(next.bytes, 'large'));
+      const admitted = next;
+      this.#waiting = this.#waiting.filter((other) => other !== admitted);
+      next.admit(this.#closed ? null : this.#takeLarge(next));
     }
     for (let next = this.#waitingSmall[0]; next !== undefined; next = this.#waitingSmall[0]) {
       if (!this.#closed && !this.#hasRoomForSmall(next.bytes)) break;
       this.#waitingSmall.shift();
-      next.admit(this.#closed ? null : this.#placeOf(next.bytes));
+      next.admit(this.#closed ? null : this.#placeOf(next));
     }
+  }
+
+  /** The large run that waits for longest. If it has to wait for others of its organization, the next organization's. */
+  #next(): Waiting | undefined {
+    const blocked = new Set<string>();
+    for (const run of this.#waiting) {
+      if (this.#closed) return run;
+      if (blocked.has(run.organizationId)) continue;
+      if (this.#leavesReserve(run)) return run;
+      blocked.add(run.organizationId);
+    }
+    return undefined;
+  }
+
+  #leavesReserve({ bytes, organizationId }: Omit<Waiting, 'admit'>): boolean {
+    const held = this.#held.get(organizationId) ?? 0;
+    const ordinary = this.#totalBytes - this.#smallShareBytes;
+    return held === 0 || held + bytes + this.#reserveBytes <= ordinary;
   }
 
   /** Whether a large run may enter now. */
@@ -145,8 +178,8 @@ export class MemoryGate {
   /** What waits must not wait forever while small runs come and go: then they keep to their share. */
   #hasRoomForSmall(bytes: number): boolean {
     const free = this.#totalBytes - this.usedBytes - bytes;
-    if (free < 0) return this.usedBytes === 0 && this.#waiting.length === 0;
-    const needed = this.#growing[0]?.bytes ?? this.#waiting[0]?.bytes ?? 0;
+    if (free < 0) return this.usedBytes === 0 && this.#next() === undefined;
+    const needed = this.#growing[0]?.bytes ?? this.#next()?.bytes ?? 0;
     if (needed <= free) return true;
     // The large runs inside that do not wait will leave.
     const isNext = this.#growing.length >= this.#runs.large;
@@ -155,7 +188,7 @@ export class MemoryGate {
     return this.#used.small + bytes <= share;
   }
 
-  #placeOf(bytes: number): SmallPlace {
+  #placeOf({ bytes, organizationId }: WaitingSmall): SmallPlace {
     let leave = this.#take(bytes, 'small');
     let isSmall = true;
     return {
@@ -164,15 +197,31 @@ export class MemoryGate {
         if (!isSmall) return true;
         this.#used.small -= bytes;
         const hasSlot = this.#runs.large < this.#slots && this.#waiting.length === 0;
-        const fits = !this.#closed && hasSlot && this.#hasRoom(more);
+        const run = { bytes: more, organizationId };
+        const fits = !this.#closed && hasSlot && this.#hasRoom(more) && this.#leavesReserve(run);
         this.#used.small += bytes;
         if (!fits) return false;
         isSmall = false;
-        const large = this.#take(more, 'large');
+        const large = this.#takeLarge(run);
         leave();
         leave = large;
         return true;
       },
+    };
+  }
+
+  #takeLarge({ bytes, organizationId }: Omit<Waiting, 'admit'>): () => void {
+    const held = this.#held.get(organizationId) ?? 0;
+    this.#held.set(organizationId, held + bytes);
+    const leave = this.#take(bytes, 'large');
+    let inside = true;
+    return () => {
+      if (!inside) return;
+      inside = false;
+      const left = (this.#held.get(organizationId) ?? 0) - bytes;
+      if (left > 0) this.#held.set(organizationId, left);
+      else this.#held.delete(organizationId);
+      leave();
     };
   }
 

@@ -116,7 +116,10 @@ async function runJob(options: SampleOptions, job: TakenJob): Promise<void> {
   await deleteTransformationJob(db, job.id);
 }
 
-async function runSample(options: SampleOptions, { configId, teamId }: TakenJob): Promise<void> {
+async function runSample(
+  options: SampleOptions,
+  { configId, teamId, organizationId }: TakenJob,
+): Promise<void> {
   const { context, guard, memory } = options;
   const pinned = await findChainUpTo(context.db, teamId, configId);
   const opened = await openChain(context, teamId, pinned);
@@ -126,7 +129,7 @@ async function runSample(options: SampleOptions, { configId, teamId }: TakenJob)
     const detail = 'the plugins of the chain need more memory than WORKER_MEMORY_MB allows';
     throw new StepFault('transformation.invalid', configId, detail);
   }
-  const leave = bytes === 0 ? () => {} : await memory.enter(bytes);
+  const leave = bytes === 0 ? () => {} : await memory.enter(bytes, organizationId);
   // The worker ends. Another one takes the job again.
   if (!leave) throw new SluiceError('run.released');
   try {

@@ -170,17 +170,20 @@ export async function pruneRows(world: World, signal: AbortSignal): Promise<void
     signal,
     () => random.between(500, 2_000),
     async () => {
-      const { rows } = await installation.pool.query<{ uuid: string }>(
-        `delete from events where uuid in (select v.uuid from events v
-           where v.team_id = $1 and v.event not like 'live%'
-             and (select count(distinct c.export_id) from receipts c where c.export_id = any ($2)
-                    and v.inserted_at >= c.data_interval_start and v.inserted_at < c.data_interval_end) = cardinality($2::uuid[])
-           order by v.uuid limit 3) returning uuid`,
+      const { rows } = await installation.pool.query<{ uuid: string; ids: readonly string[] }>(
+        `delete from events v using (
+           select e.uuid, array_agg(distinct c.export_id)::text[] as ids
+             from events e join receipts c
+               on e.inserted_at >= c.data_interval_start and e.inserted_at < c.data_interval_end
+            where e.team_id = $1 and e.event not like 'live%' and c.export_id = any ($2)
+            group by e.uuid order by e.uuid limit 3) old
+          where v.uuid = old.uuid returning v.uuid, old.ids`,
         [installation.tenant.projectIds[0], watched.map(({ id }) => id)],
       );
-      for (const { uuid } of rows) {
+      for (const { uuid, ids } of rows) {
         world.deleted.add(uuid);
-        for (const { name } of watched) world.pruned.add(`${name}: ${uuid}`);
+        const delivered = watched.filter(({ id }) => ids.includes(id));
+        for (const { name } of delivered) world.pruned.add(`${name}: ${uuid}`);
       }
     },
   );

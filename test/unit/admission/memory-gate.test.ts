@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { MemoryGate, type SmallPlace } from '../../../src/service/admission/memory-gate.ts';
 
 /** Enters runs of these sizes; says which are inside. */
-function enterAll(gate: MemoryGate, sizes: readonly number[]) {
+function enterAll(gate: MemoryGate, sizes: readonly number[], organization = 'own') {
   const leave: ((() => void) | null | undefined)[] = sizes.map(() => undefined);
   for (const [index, bytes] of sizes.entries()) {
-    void gate.enter(bytes).then((admitted) => {
+    void gate.enter(bytes, organization).then((admitted) => {
       leave[index] = admitted;
     });
   }
@@ -50,6 +50,23 @@ describe('the gate of a worker', () => {
     expect(await runs.inside()).toEqual([0, 1, 2]);
   });
 
+  it('leaves memory for another organization, however long the runs of one last', async () => {
+    const gate = new MemoryGate(100, 0, 4, 30);
+    const own = enterAll(gate, [30, 30, 30, 30]);
+    expect(await own.inside()).toEqual([0, 1]);
+    const other = enterAll(gate, [30], 'other');
+    expect(await other.inside()).toEqual([0]);
+    own.leave(0);
+    expect(await own.inside()).toEqual([0, 1, 2]);
+  });
+
+  it('lets the only run of an organization in, whatever it needs', async () => {
+    const own = enterAll(new MemoryGate(100, 0, 4, 30), [90, 5]);
+    expect(await own.inside()).toEqual([0]);
+    own.leave(0);
+    expect(await own.inside()).toEqual([0, 1]);
+  });
+
   it('gives memory back once if a run leaves twice', async () => {
     const gate = new MemoryGate(100);
     const runs = enterAll(gate, [60, 30]);
@@ -65,7 +82,7 @@ describe('the gate of a worker', () => {
     expect(await runs.inside()).toEqual([0]);
     gate.close();
     expect(await runs.turnedAway()).toEqual([1]);
-    expect(await gate.enter(1)).toBeNull();
+    expect(await gate.enter(1, 'own')).toBeNull();
   });
 });
 
@@ -153,7 +170,7 @@ describe('small runs', () => {
   function enterSmall(gate: MemoryGate, count: number) {
     const places: SmallPlace[] = [];
     for (let n = 0; n < count; n += 1) {
-      void gate.enterSmall(5).then((place) => {
+      void gate.enterSmall(5, 'own').then((place) => {
         if (place) places.push(place);
       });
     }
@@ -268,6 +285,6 @@ describe('small runs', () => {
   it('are refused once the gate is closed', async () => {
     const gate = new MemoryGate(100, 20);
     gate.close();
-    expect(await gate.enterSmall(5)).toBeNull();
+    expect(await gate.enterSmall(5, 'own')).toBeNull();
   });
 });

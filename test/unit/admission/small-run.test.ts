@@ -26,7 +26,7 @@ function storeOf(bytes: number) {
 /** A small run in a worker with so much memory. */
 async function enter(memory: number) {
   const gate = new MemoryGate(memory);
-  const place = await gate.enterSmall(2 * mebibyte);
+  const place = await gate.enterSmall(2 * mebibyte, 'own');
   if (!place) throw new Error('the gate is closed');
   return { gate, run: new SmallRun(place, 48 * mebibyte) };
 }
@@ -57,7 +57,7 @@ it('unpacks a large manifest of a table only with the memory of a large run', as
   expect(gate.usedBytes).toBe(48 * mebibyte);
 
   const { gate: full, run: other } = await enter(60 * mebibyte);
-  await full.enter(30 * mebibyte);
+  await full.enter(30 * mebibyte, 'other');
   const place = other.at(storeOf(0));
   const { holds: refuses } = place;
   expect(() => new ReadingBudget(64 * mebibyte, 100_000, refuses).take(4 * mebibyte, 0)).toThrow(
@@ -68,7 +68,7 @@ it('unpacks a large manifest of a table only with the memory of a large run', as
 
 it('ends if there is no memory for it, and has read no more', async () => {
   const { gate, run } = await enter(60 * mebibyte);
-  await gate.enter(30 * mebibyte);
+  await gate.enter(30 * mebibyte, 'other');
   const store = storeOf(16_000_000);
   await expect(readAll(run, store)).rejects.toMatchObject({ code: 'run.released' });
   expect(store.taken).toBeLessThanOrEqual(mebibyte / 2 + 1_000);

@@ -4,7 +4,7 @@ import { taskActions } from '../../../foundation/domain/operator-task.ts';
 import { type CliDeps, CliError } from '../deps.ts';
 import { paintFor, plural, shortTime, tableLines } from '../text.ts';
 import { confirm } from './confirm.ts';
-import { print } from './exports-actions.ts';
+import { print } from './print.ts';
 import { type ApiOptions, openApi, withApi } from './open-api.ts';
 import type { Cause, OperatorExport, OperatorTask } from './types.ts';
 

@@ -80,6 +80,11 @@ function RunFacts({ run }: { run: Run }) {
           </span>
         </Fact>
       )}
+      {run.waiting_for !== null && (
+        <Fact name="Waits for">
+          {run.waiting_for.join(', ') || 'transactions of the source that can still add rows'}
+        </Fact>
+      )}
       <Fact name="Size">
         {formatBytes(run.bytes_exported)}{' '}
         <small className="muted">in {plural(run.files, 'file')}</small>
