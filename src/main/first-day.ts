@@ -50,7 +50,7 @@ export async function findOpenSteps(config: Config, db: Sql): Promise<readonly O
     ],
     [
       config.VERIFY_SCHEDULE === null,
-      'Nightly verification',
+      'A nightly proof',
       'VERIFY_SCHEDULE is not set: nothing proves the files unless you run `sluice verify`. Set it to a quiet time, such as 03:00.',
     ],
   ];

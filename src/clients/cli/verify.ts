@@ -86,8 +86,11 @@ async function printLast(deps: CliDeps, { json, problems }: Options): Promise<vo
   );
   if (json) deps.print(JSON.stringify(results));
   else {
-    for (const { exportId: id, name, result, verifiedAt, detail } of results)
-      deps.print(`${labels[result]}  ${name} (${id}), ${verifiedAt}: ${detail}`);
+    for (const { exportId: id, name, result, verifiedAt, detail } of results) {
+      const [first = '', ...lines] = detail.split('\n');
+      deps.print(`${labels[result]}  ${name} (${id}), ${verifiedAt}: ${first}`);
+      for (const line of lines) deps.print(line);
+    }
     if (count > results.length) deps.print(`and ${count - results.length} more`);
     if (count === 0) deps.print('VERIFY_SCHEDULE has verified no such export yet.');
   }

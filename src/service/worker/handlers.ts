@@ -175,7 +175,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       const usual = { minutes: context.policy.freshnessMinutes };
       await checkFreshness(context.db, sweeps % 12 === 0 ? usual : undefined);
       if (sweeps % 12 === 0) await checkCompleteness(context.db);
-      if (sweeps % 12 === 0) void verify();
+      void verify();
       sweeps += 1;
       await options.courier.collect();
       await sweepExpiredLeases(context.db);
