@@ -29,7 +29,7 @@ interface CellStyle extends Quoting {
 }
 
 type CsvOptions = Partial<
-  Pick<FormatSettings, 'csvFormulaGuard' | 'csvDelimiter' | 'csvNull' | 'csvBom'>
+  Pick<FormatSettings, 'csvFormulaGuard' | 'csvDelimiter' | 'csvNull' | 'csvBom' | 'csvHeader'>
 >;
 
 export const delimiterOf: Readonly<Record<CsvDelimiter, string>> = {
@@ -69,6 +69,7 @@ export function formatCsv(columns: readonly Column[], options: CsvOptions = {}):
   return {
     writeHeader(out) {
       if (options.csvBom) for (const byte of byteOrderMark) out.put(byte);
+      if (options.csvHeader === false) return;
       columns.forEach(({ name }, index) => {
         if (index > 0) out.put(delimiter);
         const bytes = Buffer.from(name);
