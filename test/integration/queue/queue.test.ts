@@ -28,6 +28,8 @@ function gate(): { readonly opened: Promise<void>; open(): void } {
   return { opened, open: () => open() };
 }
 
+const entry = (id: string) => ({ runId: id, deduplicationId: id });
+
 for (const lane of queueBackends) {
   describe.skipIf(!lane.available())(`the queue in ${lane.name}`, () => {
     let backend: TestQueueBackend;
@@ -126,7 +128,7 @@ for (const lane of queueBackends) {
       expect(await runs?.getWaitingCount()).toBe(1);
       open();
       await until(() => deliveries.length === 2);
-      await producer.addRuns([{ runId: 'last', deduplicationId: 'last' }]);
+      await producer.addRuns([entry('last')]);
       await until(() => deliveries.length === 3);
       expect(deliveries.at(-1)?.data).toEqual({ runId: 'last' });
     });
@@ -181,10 +183,7 @@ for (const lane of queueBackends) {
       const deliveries: Delivery[] = [];
       const { opened, open } = gate();
       consume(deliveries, ({ name }) => (name === 'execute-run' ? opened : Promise.resolve()), 1);
-      await producer.addRuns([
-        { runId: 'r1', deduplicationId: 'r1' },
-        { runId: 'r2', deduplicationId: 'r2' },
-      ]);
+      await producer.addRuns([entry('r1'), entry('r2')]);
       await until(() => deliveries.length === 1);
       await producer.add('dispatch-runs', {});
       await until(() => countOf(deliveries, 'dispatch-runs') === 1);
@@ -199,7 +198,7 @@ for (const lane of queueBackends) {
       consume(deliveries, async () => Promise.reject(new Error('broken')), 4, failed);
       await producer.add('dispatch-runs', {});
       await until(() => failed.length === 1);
-      await producer.addRuns([{ runId: 'r', deduplicationId: 'r' }]);
+      await producer.addRuns([entry('r')]);
       await until(() => failed.length === 2);
       expect(failed).toEqual(['dispatch-runs', 'execute-run']);
     });
@@ -219,10 +218,7 @@ for (const lane of queueBackends) {
       const deliveries: Delivery[] = [];
       const { opened, open } = gate();
       const consumer = consume(deliveries, () => opened, 1);
-      await producer.addRuns([
-        { runId: 'r1', deduplicationId: 'r1' },
-        { runId: 'r2', deduplicationId: 'r2' },
-      ]);
+      await producer.addRuns([entry('r1'), entry('r2')]);
       await until(() => deliveries.length === 1);
       let closed = false;
       const closing = consumer.close().then(() => {
@@ -284,10 +280,10 @@ describe.skipIf(!ownRedisAvailable())('an unreachable Redis', () => {
     await redis.kill();
     // Redis comes back only after these: they do not wait for it.
     await expect(producer.add('dispatch-runs', {})).rejects.toThrow();
-    await expect(producer.addRuns([{ runId: 'r', deduplicationId: 'r' }])).rejects.toThrow();
+    await expect(producer.addRuns([entry('r')])).rejects.toThrow();
     await expect(connection.inspect()).rejects.toThrow();
     await redis.restart();
-    await until(() => producer.addRuns([{ runId: 'r', deduplicationId: 'r' }]).then(() => true));
+    await until(() => producer.addRuns([entry('r')]).then(() => true));
     await producer.close();
     await connection.close();
     await redis.stop();
