@@ -1,13 +1,11 @@
 import type { Config } from '../foundation/config/config.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
+import { formerFileName, usualFileName } from '../foundation/domain/file-name.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import { renderInterval } from '../rows/pipeline/render-interval.ts';
 import type { Database } from '../state/store/database.ts';
-import {
-  listFormerPrefixes,
-  listLeftDestinations,
-  type VerifiedExport,
-} from '../state/store/verify-queries.ts';
+import { listFormerNames } from '../state/store/former-destinations.ts';
+import { listLeftDestinations, type VerifiedExport } from '../state/store/verify-queries.ts';
 import { openChain } from '../service/use-cases/transformations/open-chain.ts';
 import type { StrayPlace } from '../service/verify/find-strays.ts';
 import { folderOf, type Places } from '../service/verify/places.ts';
@@ -113,7 +111,9 @@ async function openPlaces(
 ): Promise<OpenedPlaces> {
   const { id, model, externalId, destinationVersion } = batchExport;
   const { type, config } = batchExport.destination;
-  const prefixes = [readFileSettings(config).prefix, ...(await listFormerPrefixes(db, id))];
+  const named = [readFileSettings(config), ...(await listFormerNames(db, id, formerFileName))];
+  const standard = [usualFileName, formerFileName];
+  const fileNames = [...new Set([...named.map(({ fileName }) => fileName), ...standard])];
   const destination = connectors.openDestination({ ...batchExport, exportId: id });
   const present = places.ownersAt(id, type, config);
   // The export is not back at these places.
@@ -129,7 +129,8 @@ async function openPlaces(
   const strayPlaces: StrayPlace[] = [
     {
       destination,
-      folders: topFolders(prefixes.map((prefix) => folderOf(prefix, id, model))),
+      folders: topFolders(named.map(({ prefix }) => folderOf(prefix, id, model))),
+      fileNames,
       ...maybeHere,
     },
   ];
@@ -144,7 +145,12 @@ async function openPlaces(
     formerPlaces.set(version, { destination: former });
     const { prefix } = readFileSettings(stored.config);
     const folders = [folderOf(prefix, id, model)];
-    strayPlaces.push({ destination: former, folders, ...(isOther ? owners : maybeHere) });
+    strayPlaces.push({
+      destination: former,
+      folders,
+      fileNames,
+      ...(isOther ? owners : maybeHere),
+    });
   }
   return {
     destination,

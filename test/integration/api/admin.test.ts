@@ -246,7 +246,7 @@ describe('causes', () => {
       [buckets.slice(0, 3)],
     );
     expect(rows.every((row) => row.paused)).toBe(true);
-    // What a person has paused is nobody's turn.
+    // What a person has paused counts for no turn.
     expect((await reader.get('/api/admin/causes?turn=customer')).body.count).toBe(1);
   });
 
