@@ -32,18 +32,24 @@ import { joinSources, loadModels, type SourceOf } from './models.ts';
 /** How long the rows of one export may be looked up in its source. */
 const lookUpMs = 60_000;
 
-type Choice = Pick<
-  VerifyAll,
-  'batchExport' | 'organization' | 'onResult' | 'onProgress' | 'patience'
->;
+type Choice = Omit<VerifyAll, 'sql' | 'open' | 'placeOf'>;
 
-/** Joins sources, encoders and destinations for `sluice verify`. */
-export async function verifyInstallation(
+/** Verifies all exports, or some, with the connectors of this installation. */
+export const verifyInstallation = (
   config: Config,
   db: Database,
   sourceUrl: string,
   choice: Choice = {},
-): Promise<VerifyReport> {
+): Promise<VerifyReport> =>
+  withConnectors(config, db, sourceUrl, (joined) => verifyExports({ ...choice, ...joined }));
+
+/** Joins sources, encoders and destinations for a verification. */
+export async function withConnectors<Result>(
+  config: Config,
+  db: Database,
+  sourceUrl: string,
+  verify: (joined: Pick<VerifyAll, 'sql' | 'open' | 'placeOf'>) => Promise<Result>,
+): Promise<Result> {
   const context = destinationContextOf(config);
   const sourceOf = joinSources(config, loadModels(config), sourceUrl);
   const secrets = await openSecretBox(config);
@@ -68,8 +74,7 @@ export async function verifyInstallation(
     retentionDays: config.RETENTION_DAYS,
   };
   try {
-    return await verifyExports({
-      ...choice,
+    return await verify({
       sql: db,
       placeOf: (type, place) => destinationOf(registry, type).place(place),
       open: async (batchExport, places, signal) => ({

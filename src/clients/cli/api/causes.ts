@@ -102,9 +102,20 @@ export function causeLines(
     plural(cause.exports, 'export'),
     String(cause.missing_intervals),
     shortTime(cause.since),
+    shortTime(cause.next_probe_at),
     cause.place,
   ]);
-  const head = ['CAUSE', 'TURN', 'CODE', 'CUSTOMER', 'EXPORTS', 'MISSING', 'SINCE', 'PLACE'];
+  const head = [
+    'CAUSE',
+    'TURN',
+    'CODE',
+    'CUSTOMER',
+    'EXPORTS',
+    'MISSING',
+    'SINCE',
+    'PROBE',
+    'PLACE',
+  ];
   const more = count > causes.length ? [`and ${count - causes.length} more`] : [];
   return [...tableLines(head, rows, paintFor(deps.terminal)), ...more];
 }
