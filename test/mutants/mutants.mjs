@@ -106,8 +106,8 @@ export const mutants = [
   {
     name: 'small files: one is put over what is at its key',
     file: 'src/rows/destinations/s3/put-file.ts',
-    find: "putObject(connection, object, { IfNoneMatch: '*' }, time)",
-    replace: 'putObject(connection, object, null, time)',
+    find: "putObject(connection, object, { IfNoneMatch: '*' }, {",
+    replace: 'putObject(connection, object, null, {',
     test: 'test/integration/s3-put-file.test.ts',
   },
   {
