@@ -33,7 +33,7 @@ export interface FileSetOptions {
   readonly encoding: Encoding;
   readonly columns: readonly Column[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
-  readonly keyPlaces: readonly number[];
+  readonly keyIndices: readonly number[];
   readonly names: KeyNames;
   readonly interval: DataInterval;
   readonly generation: number;
@@ -83,11 +83,11 @@ export class FileSet {
 
   constructor(options: FileSetOptions) {
     this.#options = options;
-    const { columns, keyPlaces, encoding } = options;
-    this.#rejections = new RejectionTally(columns, keyPlaces, encoding.toJson);
-    this.#infinite = new InfiniteValues(columns, keyPlaces, encoding.settings.infinity);
+    const { columns, keyIndices, encoding } = options;
+    this.#rejections = new RejectionTally(columns, keyIndices, encoding.toJson);
+    this.#infinite = new InfiniteValues(columns, keyIndices, encoding.settings.infinity);
     this.#json = new JsonValues(columns, encoding.settings);
-    this.#rowKeys = options.keys ? new RowKeys(columns, keyPlaces, encoding.toJson) : null;
+    this.#rowKeys = options.keys ? new RowKeys(columns, keyIndices, encoding.toJson) : null;
     this.#uploads = new Map(options.uploads.map((upload) => [upload.key, upload]));
   }
 
@@ -261,14 +261,14 @@ export class FileSet {
   }
 
   async #begin(): Promise<OpenFile> {
-    const { exportId, encoding, columns, keyPlaces } = this.#options;
+    const { exportId, encoding, columns, keyIndices } = this.#options;
     const { names, interval, generation, maxFileBytes } = this.#options;
     const part = maxFileBytes === null ? null : this.#ended.length + 1;
     const key = fileKey(names, generation, part, encoding.extension);
     const file = await this.#create(key, encoding.contentType);
     const encoder = encoding.open(columns, {
       maxBytes: maxFileBytes,
-      origin: { exportId, interval, keyPlaces },
+      origin: { exportId, interval, keyIndices },
     });
     return { file, encoder, rejected: null };
   }

@@ -27,12 +27,12 @@ export class InfiniteValues {
   readonly #choice: InfinityChoice;
   readonly #fields: readonly { readonly place: number; readonly bytes: 4 | 8 }[];
 
-  /** @param keyPlaces indices of columns that stay as they are: the key decides which row it is */
-  constructor(columns: readonly Column[], keyPlaces: readonly number[], choice: InfinityChoice) {
+  /** @param keyIndices indices of columns that stay as they are: the key decides which row it is */
+  constructor(columns: readonly Column[], keyIndices: readonly number[], choice: InfinityChoice) {
     this.#choice = choice;
     const places = columns.map(({ type }, place) => ({ place, bytes: bytesOf(type) }));
     this.#fields = places.flatMap(({ place, bytes }) =>
-      choice === 'reject' || bytes === null || keyPlaces.includes(place) ? [] : [{ place, bytes }],
+      choice === 'reject' || bytes === null || keyIndices.includes(place) ? [] : [{ place, bytes }],
     );
   }
 

@@ -55,8 +55,8 @@ export function openRowTransformer(
 }
 
 /** The indices of the keys among the columns of the files, for those that they have. */
-export function keyPlacesOf({ projection, keyPlaces }: SourceSnapshot): readonly number[] {
-  if (!projection) return keyPlaces;
+export function keyIndicesOf({ projection, keyIndices }: SourceSnapshot): readonly number[] {
+  if (!projection) return keyIndices;
   const { outputs, keyColumns } = projection;
   const places = keyColumns.map((key) =>
     outputs.findIndex(({ column, path }) => column === key && path.length === 0),
@@ -65,8 +65,8 @@ export function keyPlacesOf({ projection, keyPlaces }: SourceSnapshot): readonly
 }
 
 /** The same; null if the files do not have all keys. */
-export function allKeyPlacesOf(snapshot: SourceSnapshot): readonly number[] | null {
-  const places = keyPlacesOf(snapshot);
+export function allKeyIndicesOf(snapshot: SourceSnapshot): readonly number[] | null {
+  const places = keyIndicesOf(snapshot);
   const { projection, showsKeys } = snapshot;
   const isWhole = showsKeys && (!projection || places.length === projection.keyColumns.length);
   return isWhole ? places : null;

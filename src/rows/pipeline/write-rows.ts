@@ -13,7 +13,7 @@ import type { KeySpool } from './key-spool.ts';
 import type { ManifestFile } from './manifest.ts';
 import { describeRejections } from './rejection-tally.ts';
 import { checkColumns } from './table.ts';
-import { describeSteps, keyPlacesOf, openTransformer } from './transform-blocks.ts';
+import { describeSteps, keyIndicesOf, openTransformer } from './transform-blocks.ts';
 
 /** What an attempt writes. */
 export interface Writing {
@@ -64,7 +64,7 @@ export async function writeRows<T>(
     destination,
     journal: ports.journal,
     columns,
-    keyPlaces: keyPlacesOf(snapshot),
+    keyIndices: keyIndicesOf(snapshot),
     keys,
     signal,
     confirm: () => ports.confirmLease(),

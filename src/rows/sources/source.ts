@@ -85,7 +85,7 @@ export interface SourceSnapshot {
   /** Columns whose type is not that of the model, in words for the run's log; exports of the model allow it. */
   readonly typeChanges: readonly string[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
-  readonly keyPlaces: readonly number[];
+  readonly keyIndices: readonly number[];
   /** Whether these are all keys of the model. */
   readonly showsKeys: boolean;
   /**

@@ -13,7 +13,7 @@ export function readThrough(
     snapshot: snapshot.snapshot,
     slices: snapshot.slices,
     projection: snapshot.projection,
-    keyPlaces: snapshot.keyPlaces,
+    keyIndices: snapshot.keyIndices,
     typeChanges: snapshot.typeChanges,
     hasDays: snapshot.hasDays,
     showsKeys: snapshot.showsKeys,
