@@ -24,7 +24,7 @@ export const failNextTick = failFirstTicks.replace(
   'generate_series(3, 3)',
 );
 
-/** The hours from five to three hours before this one were due and have no data: their destination is away, and they heal. */
+/** The hours from five to three hours before this one were due and have no data: their destination is unreachable, and they heal. */
 export const insertHealing = `with due as (
     insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
     select $1::uuid, at + interval '1 hour', at, at + interval '1 hour', 'ran'
@@ -37,7 +37,7 @@ export const insertHealing = `with due as (
       from due d join batch_exports e on e.id = d.export_id),
   cause as (
     insert into causes (scope, organization_id, place, code, latest_error, began_at, opened_at, next_probe_at)
-    select 'destination', p.organization_id, 'p', 'destination.unavailable', 'destination.unavailable: It is away.', now() - interval '3 hours',
+    select 'destination', p.organization_id, 'p', 'destination.unavailable', 'destination.unavailable: It is unreachable.', now() - interval '3 hours',
            now(), now() + interval '9 minutes' from batch_exports e join projects p on p.id = e.team_id where e.id = $1
     returning id),
   hollow as (

@@ -147,7 +147,7 @@ export async function listVerifications(
   return { count: rows[0]?.count ?? 0, results: rows.map(({ count: _, ...rest }) => rest) };
 }
 
-/** How the verifications of the schedule stand. */
+/** What the gauges show of scheduled verifications. */
 export interface VerifyState {
   /** Exports whose newest verification has not proven them. */
   readonly failed: number;

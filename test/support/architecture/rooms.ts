@@ -211,6 +211,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'embedded-postgres',
       'sources/index.ts',
       'verify/finding.ts',
+      'verify/describe-result.ts',
     ],
     types: ['verify/sums.ts', 'verify/verified-interval.ts', 'verify/verify-exports.ts'],
     packages: ['commander', 'yaml', 'node:*'],

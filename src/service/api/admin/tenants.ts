@@ -14,14 +14,15 @@ import {
   type Organization as StoredOrganization,
   listOrganizationPage,
   type Project as StoredProject,
-  setProjectFreshness,
 } from '../../../state/store/tenants.ts';
 import { createOrganization } from '../../use-cases/tenants/create-organization.ts';
 import { createProject } from '../../use-cases/tenants/create-project.ts';
 import { disableTenant } from '../../use-cases/tenants/disable-tenant.ts';
+import { setFreshness } from '../../use-cases/tenants/set-freshness.ts';
 import { type IssuedKey, issueKey } from '../../use-cases/tenants/issue-key.ts';
 import { revokeKey, rotateKey } from '../../use-cases/tenants/revoke-key.ts';
 import { type Api, callerOf, type Request } from '../api.ts';
+import { describeOperation } from '../descriptions.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
@@ -51,7 +52,13 @@ export function operation<Parts extends object>(
   summary: string,
   parts: Parts,
 ) {
-  return { config: { scope }, schema: { tags: ['Operators'], operationId, summary, ...parts } };
+  const documented = {
+    tags: ['Operators'],
+    operationId,
+    summary,
+    ...describeOperation(operationId),
+  };
+  return { config: { scope }, schema: { ...documented, ...parts } };
 }
 const read = <P extends object>(name: string, summary: string, parts: P) =>
   operation('operator:read', name, summary, parts);
@@ -158,7 +165,9 @@ export function tenantRoutes(api: Api): void {
       if (!found) throw notFound();
       const tenant = { organizationId: found.organizationId, teamId };
       const { disabled, freshness_minutes: minutes } = request.body;
-      if (minutes !== undefined) await setProjectFreshness(db, teamId, minutes);
+      if (minutes !== undefined) {
+        await setFreshness(request.context.db, found, minutes, callerOf(request).id);
+      }
       if (disabled !== undefined) {
         await disableTenant(request.context, tenant, disabled, callerOf(request).id);
       }
