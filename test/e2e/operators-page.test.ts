@@ -5,6 +5,7 @@ import { failFirstTicks, failNextTick, insertFile, insertRetrying } from '../sup
 import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
 import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
 import { testCauses } from './operators-page/causes.ts';
+import { testHealing } from './operators-page/healing.ts';
 import { testKeysAndChanges } from './operators-page/keys-and-changes.ts';
 import { testLargeLists } from './operators-page/large-lists.ts';
 
@@ -240,6 +241,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     expect(new URL(page.url()).hash).toBe('#/2/');
   });
 
+  describe('with an export that heals', () => testHealing(() => site));
   describe('with 5,000 exports and 10,000 runs', () => testLargeLists(() => site));
   describe('with keys that end', () => testKeysAndChanges(() => ({ site, id })));
   describe('over all customers', () => testCauses(() => site));

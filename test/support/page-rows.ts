@@ -24,6 +24,32 @@ export const failNextTick = failFirstTicks.replace(
   'generate_series(3, 3)',
 );
 
+/** The hours from five to three hours before this one were due and have no data: their destination is unreachable, and they heal. */
+export const insertHealing = `with due as (
+    insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
+    select $1::uuid, at + interval '1 hour', at, at + interval '1 hour', 'ran'
+      from generate_series(4, 5) n, lateral (select date_trunc('hour', now()) - n * interval '1 hour' as at) h
+    returning *),
+  made as (
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at, error_code, latest_error)
+    select d.export_id, e.team_id, 'FailedRetryable', d.data_interval_start, d.data_interval_end, now(), 'destination.unavailable',
+           'destination.unavailable: The destination is unavailable.'
+      from due d join batch_exports e on e.id = d.export_id),
+  cause as (
+    insert into causes (scope, organization_id, place, code, latest_error, began_at, opened_at, next_probe_at)
+    select 'destination', p.organization_id, 'p', 'destination.unavailable', 'destination.unavailable: It is unreachable.', now() - interval '3 hours',
+           now(), now() + interval '9 minutes' from batch_exports e join projects p on p.id = e.team_id where e.id = $1
+    returning id),
+  hollow as (
+    insert into holes (export_id, data_interval_start, data_interval_end) select export_id, data_interval_start, data_interval_end from due
+    on conflict do nothing),
+  late as (
+    insert into late_intervals (export_id, data_interval_start, data_interval_end, due_by, missed_at, code, turn)
+    select export_id, data_interval_start, data_interval_end, tick_at + interval '10 minutes', tick_at + interval '10 minutes',
+           'destination.unavailable', 'customer' from due)
+  insert into healing_intervals (export_id, data_interval_start, data_interval_end, cause_id)
+  select export_id, data_interval_start, data_interval_end, cause.id from due, cause`;
+
 /** A completed run of long ago, with one file. */
 export const insertFile = `with run as (
     insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at, files)

@@ -11,7 +11,7 @@ export const statusLabels: Readonly<Record<Run['status'], string>> = {
   Cancelled: 'Cancelled',
 };
 
-/** What a list of runs can be narrowed to: their statuses, and live runs of which an attempt has failed. */
+/** What a list of runs can be narrowed to: their statuses, and live runs that have failed an attempt. */
 export const runFilters = [...(Object.keys(statusLabels) as Run['status'][]), 'Retrying'] as const;
 export type RunFilter = (typeof runFilters)[number];
 

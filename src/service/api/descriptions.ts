@@ -94,6 +94,22 @@ const descriptions: Readonly<Record<string, string>> = {
     'Sluice first checks and compiles the source in a sandbox. A plugin has no access to files or the network.',
   retrievePlugin:
     'Returns the plugin with its settings. For your own plugins, it includes the source.',
+  listOrganizations: 'Organizations that are being deleted are left out. Follow `next` for more.',
+  createOrganization:
+    'It has no project and no key yet. Send an Idempotency-Key: if the answer is lost, you can repeat the request.',
+  changeOrganization:
+    'Disabling refuses its keys and pauses its exports; live runs finish. Enabling ends that: exports that a person paused stay paused.',
+  listProjectsOfOrganization: 'Returns each project with its tenant key and its objective.',
+  createProject:
+    'The id of the project is the `team_id` of all that it owns. `tenant_key` is its value in the tenant column of the models; it cannot change.',
+  changeProject:
+    'Disabling refuses keys for the project and pauses its exports; live runs finish. `freshness_minutes` applies to exports without an objective of their own.',
+  listKeys: 'Returns revoked and expired keys too. No answer shows a key again.',
+  listOperatorKeys:
+    "Returns the keys that belong to no organization. A customer's key never opens these paths.",
+  revokeKey: 'From the next request on, the key is refused. It cannot be undone.',
+  listTasks: 'Returns each task with how many of its exports and runs are done.',
+  retrieveTask: 'Poll every few seconds until `status` is no longer `Running`.',
   updatePlugin:
     'A new source makes a new version of each step that uses it. Runs that have already started keep their version.',
   listOrganizations:

@@ -12,7 +12,7 @@ const list = (statuses: readonly RunStatus[]): string =>
 /** SQL of the statuses of runs that have not ended. */
 export const live = list(liveStatuses);
 
-/** SQL that is true for a run of which an attempt has failed, or has died with its worker. */
+/** SQL that is true for a run that has failed an attempt, or whose worker died during one. */
 export const hasFailedAttempt = (run: string): string =>
   `(${run}.error_code is not null or ${run}.crashes > 0)`;
 

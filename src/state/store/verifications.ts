@@ -147,7 +147,7 @@ export async function listVerifications(
   return { count: rows[0]?.count ?? 0, results: rows.map(({ count: _, ...rest }) => rest) };
 }
 
-/** The state of the verifications of the schedule. */
+/** What the gauges show of scheduled verifications. */
 export interface VerifyState {
   /** Exports whose newest verification has not proven them. */
   readonly failed: number;

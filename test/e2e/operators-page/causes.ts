@@ -32,6 +32,12 @@ export function testCauses(open: () => PageUnderTest): void {
     await expectToBeAccessible(page);
   });
 
+  test('says of what heals since when, and when Sluice tries it next by itself', async () => {
+    const row = page.getByRole('listitem').filter({ hasText: 'destination.unavailable' });
+    await row.getByText(/Sluice probes it at .*Z\. Once it works, what lacks data runs/).waitFor();
+    await row.getByText(/1 export · \d intervals without data · since/).waitFor();
+  });
+
   test('searches by customer, and filters by whose turn it is', async () => {
     await page.getByLabel('Customer').fill('nobody at all');
     await page.getByText('Nothing is wrong').waitFor();

@@ -138,7 +138,7 @@ export function testKeysAndChanges(open: () => Opened): void {
       places.push(`exports/${id}/${tab}`);
     }
     const changing =
-      /pause|delete|edit|new |create|save|retry|again|cancel\b|start|accept|test|add/i;
+      /pause|delete|edit|new |create|save|retry\b|again|cancel\b|start|accept|test|add/i;
     const findButtons = async () => {
       const found = new Map<string, string[]>();
       for (const place of places) {

@@ -37,7 +37,7 @@ function Record({ batchExport: { id, name } }: { readonly batchExport: BatchExpo
   return (
     <section aria-label="Deadlines of the last 30 days">
       <div className="row">
-        <h3>Deadlines of the last 30 days</h3>
+        <h2>Deadlines of the last 30 days</h2>
         <button type="button" className="last" onClick={() => void save.run()} disabled={save.busy}>
           Save as CSV
         </button>

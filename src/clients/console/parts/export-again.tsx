@@ -27,6 +27,8 @@ interface Props {
  */
 export function ExportAgainButton({ exportId, again, className, onStarted }: Props) {
   const { client, say, may } = useConsole();
+  // They have never run.
+  const isNew = !('run' in again) && again.reprocess === 'none';
   const begin = useAction(async () => {
     if ('run' in again) {
       const { id } = await client.retryRun(exportId, again.run.id);
@@ -48,15 +50,13 @@ export function ExportAgainButton({ exportId, again, className, onStarted }: Pro
       if (runs === 0) say('There is nothing to export: these intervals have data or a live run.');
       else
         say(
-          `${runs === 1 ? '1 interval is' : `${plural(runs, 'interval')} are`} exported again.`,
+          `${runs === 1 ? '1 interval is' : `${plural(runs, 'interval')} are`} exported${isNew ? '' : ' again'}.`,
           cancel,
         );
     }
     onStarted();
   });
   if (!may('batch_export:write')) return null;
-  // They have never run.
-  const isNew = !('run' in again) && again.reprocess === 'none';
   const many =
     'run' in again || again.intervals === 1 ? '' : `${plural(again.intervals, 'interval')} `;
   return (

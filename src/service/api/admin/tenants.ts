@@ -15,10 +15,10 @@ import {
   listOrganizationPage,
   type Project as StoredProject,
 } from '../../../state/store/tenants.ts';
-import { changeFreshness } from '../../use-cases/tenants/change-freshness.ts';
 import { createOrganization } from '../../use-cases/tenants/create-organization.ts';
 import { createProject } from '../../use-cases/tenants/create-project.ts';
 import { disableTenant } from '../../use-cases/tenants/disable-tenant.ts';
+import { setFreshness } from '../../use-cases/tenants/set-freshness.ts';
 import { type IssuedKey, issueKey } from '../../use-cases/tenants/issue-key.ts';
 import { revokeKey, rotateKey } from '../../use-cases/tenants/revoke-key.ts';
 import { type Api, callerOf, type Request } from '../api.ts';
@@ -52,11 +52,13 @@ export function operation<Parts extends object>(
   summary: string,
   parts: Parts,
 ) {
-  const text = describeOperation(operationId);
-  return {
-    config: { scope },
-    schema: { tags: ['Operators'], operationId, summary, ...text, ...parts },
+  const documented = {
+    tags: ['Operators'],
+    operationId,
+    summary,
+    ...describeOperation(operationId),
   };
+  return { config: { scope }, schema: { ...documented, ...parts } };
 }
 const read = <P extends object>(name: string, summary: string, parts: P) =>
   operation('operator:read', name, summary, parts);
@@ -163,7 +165,9 @@ export function tenantRoutes(api: Api): void {
       if (!found) throw notFound();
       const tenant = { organizationId: found.organizationId, teamId };
       const { disabled, freshness_minutes: minutes } = request.body;
-      if (minutes !== undefined) await changeFreshness(db, found, minutes, callerOf(request).id);
+      if (minutes !== undefined) {
+        await setFreshness(request.context.db, found, minutes, callerOf(request).id);
+      }
       if (disabled !== undefined) {
         await disableTenant(request.context, tenant, disabled, callerOf(request).id);
       }

@@ -1,0 +1,91 @@
+import { readFile } from 'node:fs/promises';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, test } from 'vitest';
+import { createApiClient } from '../../support/api-client.ts';
+import { expectToBeAccessible, signInTo } from '../../support/page-checks.ts';
+import { failNextTick, insertHealing, insertRetrying } from '../../support/page-rows.ts';
+import type { PageUnderTest } from '../../support/page-under-test.ts';
+
+/** Tests of an export that heals and has missed deadlines. It ends signed in. */
+export function testHealing(open: () => PageUnderTest): void {
+  let site: PageUnderTest;
+  let page: Page;
+  let id: string;
+  const button = (name: string) => page.getByRole('button', { name, exact: true });
+  const show = async (tab: string) => {
+    await page.goto(`${site.address}/console/#/1/exports/${id}/${tab}`);
+    await page.reload();
+  };
+
+  beforeAll(async () => {
+    site = open();
+    ({ page } = site);
+    const key = await site.issueKey('batch_export:write');
+    const made = await createApiClient(site.address, key).post('/api/projects/1/batch_exports', {
+      name: 'Heals',
+      interval: 'hour',
+      destination: { type: 'NoOp', config: {} },
+      deadline_minutes: 10,
+    });
+    id = String(made.body.id);
+    await site.query(insertHealing, [id]);
+    await button('Sign out').click();
+    await signInTo(page, key);
+  });
+
+  test('says in the list that it heals, when it is probed next, and whose turn it is', async () => {
+    await page.goto(`${site.address}/console/#/1/`);
+    const row = page.getByRole('listitem').filter({ hasText: 'Heals' });
+    await row
+      .getByText(/healing 2 intervals, next probe .* \(the owner of the destination can end this\)/)
+      .waitFor();
+    await expectToBeAccessible(page);
+  });
+
+  test('shows the intervals that heal, and the record of deadlines, which is saved as CSV', async () => {
+    await show('coverage');
+    const healing = page.getByRole('gridcell', { name: /: healing$/ });
+    await healing.first().waitFor();
+    expect(await healing.count()).toBe(2);
+    const record = page.getByRole('region', { name: 'Deadlines of the last 30 days' });
+    await record.getByText('Met: 0.00%').waitFor();
+    const late = record.getByRole('row', {
+      name: /destination\.unavailable the owner of the export/,
+    });
+    expect(await late.count()).toBe(2);
+    await expectToBeAccessible(page);
+    const saving = page.waitForEvent('download');
+    await record.getByRole('button', { name: 'Save as CSV' }).click();
+    const saved = await saving;
+    expect(saved.suggestedFilename()).toBe('delivery of Heals.csv');
+    const csv = await readFile(await saved.path(), 'utf8');
+    expect(csv.match(/,missed,destination\.unavailable,customer\r\n/g)).toHaveLength(2);
+  });
+
+  test('offers the seam between what was asked for, which was never asked for itself', async () => {
+    await site.query(failNextTick.replace('(3, 3)', '(2, 2)'), [id]);
+    await show('coverage');
+    const seam = page.getByText(
+      '1 interval between others that neither the schedule nor a backfill',
+    );
+    await seam.waitFor();
+    await button('Export it').click();
+    await page.getByText('1 interval is exported.').waitFor();
+    await expect.poll(() => seam.count()).toBe(0);
+  });
+
+  test('shows only the runs that retry, if that is asked for', async () => {
+    await site.query(insertRetrying, [id]);
+    await show('runs');
+    await page.getByRole('row', { name: /Retrying \(5\/10\)/ }).waitFor();
+    await page
+      .getByRole('row', { name: /Retries exhausted/ })
+      .first()
+      .waitFor();
+    await button('Retrying').click();
+    await expect.poll(() => page.getByRole('row', { name: /Retries exhausted/ }).count()).toBe(0);
+    await page.getByRole('row', { name: /Retrying \(5\/10\)/ }).waitFor();
+    expect(page.url()).toContain('status=Retrying');
+    await site.query('delete from outbox where export_id = $1', [id]);
+  });
+}
