@@ -89,7 +89,9 @@ test('the gauges count one failing, late, paused or exhausted export among many,
   expect(seen.get('sluice_failing_notification_targets')).toBe(1);
   const labels = [...seen.keys()].filter((name) => name.includes('{'));
   expect(
-    labels.filter((name) => !/\{(kind|by|turn|end|code|fault|dependency|job|model|result)="/.test(name)),
+    labels.filter(
+      (name) => !/\{(kind|by|turn|end|code|fault|dependency|job|model|result)="/.test(name),
+    ),
   ).toEqual([]);
   await receiver.close();
   // PostgreSQL is unreachable: no value of before.
