@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { readConfig } from '../../src/foundation/config/config.ts';
+import { keyNames, usualFileName } from '../../src/foundation/domain/file-name.ts';
 import { readFileSettings } from '../../src/foundation/domain/file-settings.ts';
 import { destinationContextOf, joinConnectors } from '../../src/main/connectors.ts';
 import { joinSources } from '../../src/main/models.ts';
@@ -74,10 +75,13 @@ async function exportUntil(end: number) {
         includeEvents: null,
         excludeEvents: null,
       },
-      prefix: end === interval.end ? 'events' : 'warm-up',
+      names: keyNames(end === interval.end ? 'events' : 'warm-up', usualFileName, part),
       encoding: connectors.encodingOf(readFileSettings(encoding)),
       maxFileBytes: null,
       writesManifest: true,
+      checksumFiles: false,
+      successFile: false,
+      latestKey: null,
       onRejected: 'warn',
       generation: 1,
       era: 'bench',

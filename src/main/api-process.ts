@@ -12,6 +12,7 @@ import type { Foundation } from './foundation.ts';
 import { openNotifications } from './notifications.ts';
 import { previewsOf } from './preview-rows.ts';
 import { readinessOf } from './readiness.ts';
+import { findRunsOfJobs } from './runs-of-jobs.ts';
 import { watchService } from './service-metrics.ts';
 import { watchSources } from './watch-sources.ts';
 import { watchWorkers } from './watch-workers.ts';
@@ -26,7 +27,7 @@ export interface ApiProcess {
 export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   const { config, context, databases, logger, metrics, producer } = foundation;
   const models = foundation.models.map(({ model }) => model);
-  watchService(metrics, context.db, foundation.outages);
+  watchService(metrics, context.db, foundation.outages, config.VERIFY_SCHEDULE !== null);
   const sources = watchSources(foundation);
   const notifications = openNotifications(config);
   const readiness = readinessOf(foundation, sources.fault, true);
@@ -57,7 +58,9 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     readiness,
     checkSource: checkSourceOf(foundation.sourceOf, tenantKeyOf),
     notifications,
-    queueBoard: createDashboard(producer, '/admin/queues'),
+    queueBoard: createDashboard(producer, '/admin/queues', (runIds) =>
+      findRunsOfJobs(foundation, runIds),
+    ),
     consoleDir: findConsole(),
   });
   const metricsPort =

@@ -3,12 +3,10 @@ import { fileURLToPath } from 'node:url';
 import type { Config } from '../foundation/config/config.ts';
 import { AloneTurns } from '../service/worker/alone-turns.ts';
 import type { ChildProgram } from '../service/worker/run-alone.ts';
+import type { JobProgram } from '../service/worker/watch-child.ts';
 import type { Foundation } from './foundation.ts';
 
-/**
- * What the process of a run needs to open its connections and connectors; its parent has prepared all of
- * it.
- */
+/** What a process for one job needs to open its connections and connectors. Its parent has prepared all of it. */
 export interface ChildSetup {
   readonly config: Config;
   readonly url: string;
@@ -22,13 +20,23 @@ export interface ChildSetup {
 const minMemoryMib = 512;
 
 /** The program of runs with a process of their own: `child-run`, beside this file. */
-export function childProgramOf({ config, databases }: Foundation): ChildProgram {
-  const setup: ChildSetup = { config, url: databases.url, sourceUrl: databases.sourceUrl };
-  const file = fileURLToPath(import.meta.url);
+export function childProgramOf(foundation: Foundation): ChildProgram {
   return {
-    entry: fileURLToPath(new URL(`./child-run${extname(file)}`, import.meta.url)),
-    setup,
-    memoryMib: Math.max(config.WORKER_MEMORY_MB, minMemoryMib),
+    ...programOf('child-run', foundation),
+    memoryMib: Math.max(foundation.config.WORKER_MEMORY_MB, minMemoryMib),
     turns: new AloneTurns(),
   };
+}
+
+/** The program of scheduled verifications. Files are read through a folder, so it needs no more for large ones. */
+export const verifyProgramOf = (foundation: Foundation): JobProgram => ({
+  ...programOf('child-verify', foundation),
+  memoryMib: minMemoryMib,
+});
+
+function programOf(name: string, { config, databases }: Foundation) {
+  const setup: ChildSetup = { config, url: databases.url, sourceUrl: databases.sourceUrl };
+  const file = fileURLToPath(import.meta.url);
+  const entry = fileURLToPath(new URL(`./${name}${extname(file)}`, import.meta.url));
+  return { entry, setup };
 }

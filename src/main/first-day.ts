@@ -48,6 +48,11 @@ export async function findOpenSteps(config: Config, db: Sql): Promise<readonly O
       'A notification target',
       'No enabled notification target exists. Create one and test it.',
     ],
+    [
+      config.VERIFY_SCHEDULE === null,
+      'A nightly proof',
+      'VERIFY_SCHEDULE is not set: nothing proves the files unless you run `sluice verify`. Set it to a quiet time, such as 03:00.',
+    ],
   ];
   return isOpen.flatMap(([open, step, remedy]) => (open ? [{ step, remedy }] : []));
 }

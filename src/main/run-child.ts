@@ -5,7 +5,7 @@ import { RunStatements } from '../state/store/run-statements.ts';
 import { createLogger } from '../foundation/telemetry/logger.ts';
 import { Attempt } from '../service/worker/attempt.ts';
 import type { AttemptReport } from '../service/worker/attempt-report.ts';
-import { serveRun } from '../service/worker/child-run.ts';
+import { serveJob } from '../service/worker/child-run.ts';
 import type { ChildSetup } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
@@ -16,10 +16,11 @@ import { growYoungGeneration } from '../service/admission/tune-garbage-collectio
 /** One run needs few: its writes and its log. Its worker sends the heartbeat. */
 const maxConnections = 4;
 
-serveRun(
+serveJob(async (setup, run, signal) => {
   // The parent is the same build.
-  (setup, run, signal) => execute(setup as ChildSetup, run, signal),
-);
+  const { run: _, ...report } = await execute(setup as ChildSetup, run as ClaimedRun, signal);
+  return report;
+});
 
 async function execute(
   { config, url, sourceUrl }: ChildSetup,

@@ -10,7 +10,7 @@ const port = config.WORKER_PORT === null ? null : Number(config.WORKER_PORT);
 await runProcess('worker', config, port, async (foundation, keep) => {
   const { context, metrics } = foundation;
   if (port !== null) {
-    watchService(metrics, context.db, foundation.outages);
+    watchService(metrics, context.db, foundation.outages, config.VERIFY_SCHEDULE !== null);
     const sources = keep(watchSources(foundation));
     const health = await serveWorkerHealth({
       host: config.HOST,

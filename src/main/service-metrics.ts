@@ -6,6 +6,7 @@ import {
   type TroubledExports,
 } from '../state/store/export-health.ts';
 import { readServiceState } from '../state/store/service-state.ts';
+import { readVerifyState } from '../state/store/verifications.ts';
 import type { Metrics } from '../foundation/telemetry/metrics.ts';
 import { turns } from '../foundation/domain/causes.ts';
 import type { Outages } from '../foundation/telemetry/outages.ts';
@@ -25,24 +26,35 @@ type AnyGauge = Metrics['service'][keyof Metrics['service']];
 /** The next scrapes have no value of the gauge. */
 function forget(gauge: AnyGauge): void {
   gauge.reset();
-  gauge.remove();
+  // A gauge without labels still has its zero.
+  gauge.remove({});
 }
 
-/** Fills the gauges of the whole service from Postgres at each scrape. */
-export function watchService(metrics: Metrics, db: Sql, outages: Pick<Outages, 'look'>): void {
+/** Fills the gauges of the whole service from Postgres at each scrape. @param verifies whether VERIFY_SCHEDULE is set */
+export function watchService(
+  metrics: Metrics,
+  db: Sql,
+  outages: Pick<Outages, 'look'>,
+  verifies = false,
+): void {
   const { tickLagSeconds, waitingRuns, runningRuns, workerCapacity } = metrics.service;
   const { unsettledIntervals, oldestUnsettledSeconds, workSetAside } = metrics.service;
+  const { verifyFailedExports, verifyAgeSeconds } = metrics.service;
   let reading: Promise<void> | null = null;
   const read = async () => {
     const isUp = (await outages.look()).get('postgres') ?? false;
     const state = isUp ? await readServiceState(db).catch(() => null) : null;
     const health = state && (await readExportHealth(db).catch(() => null));
-    if (!state || !health) {
+    const verify = state && (await readVerifyState(db).catch(() => null));
+    if (!state || !health || !verify) {
       // A value of before would say that all is as it was.
       for (const gauge of Object.values(metrics.service)) forget(gauge);
       return;
     }
     showHealth(metrics.service, health);
+    verifyFailedExports.set(verify.failed);
+    if (verifies && verify.ageSeconds !== null) verifyAgeSeconds.set(verify.ageSeconds);
+    else forget(verifyAgeSeconds);
     tickLagSeconds.set(state.tickLagSeconds);
     waitingRuns.set({ kind: 'live' }, state.waitingLive);
     waitingRuns.set({ kind: 'backfill' }, state.waitingBackfill);

@@ -1,13 +1,11 @@
 import type { Config } from '../foundation/config/config.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
+import { formerFileName, usualFileName } from '../foundation/domain/file-name.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import { renderInterval } from '../rows/pipeline/render-interval.ts';
 import type { Database } from '../state/store/database.ts';
-import {
-  listFormerPrefixes,
-  listLeftDestinations,
-  type VerifiedExport,
-} from '../state/store/verify-queries.ts';
+import { listFormerNames } from '../state/store/former-destinations.ts';
+import { listLeftDestinations, type VerifiedExport } from '../state/store/verify-queries.ts';
 import { openChain } from '../service/use-cases/transformations/open-chain.ts';
 import type { StrayPlace } from '../service/verify/find-strays.ts';
 import { folderOf, type Places } from '../service/verify/places.ts';
@@ -34,18 +32,24 @@ import { joinSources, loadModels, type SourceOf } from './models.ts';
 /** How long the rows of one export may be looked up in its source. */
 const lookUpMs = 60_000;
 
-type Choice = Pick<
-  VerifyAll,
-  'batchExport' | 'organization' | 'onResult' | 'onProgress' | 'patience'
->;
+type Choice = Omit<VerifyAll, 'sql' | 'open' | 'placeOf'>;
 
-/** Joins sources, encoders and destinations for `sluice verify`. */
-export async function verifyInstallation(
+/** Verifies all exports, or some, with the connectors of this installation. */
+export const verifyInstallation = (
   config: Config,
   db: Database,
   sourceUrl: string,
   choice: Choice = {},
-): Promise<VerifyReport> {
+): Promise<VerifyReport> =>
+  withConnectors(config, db, sourceUrl, (joined) => verifyExports({ ...choice, ...joined }));
+
+/** Joins sources, encoders and destinations for a verification. */
+export async function withConnectors<Result>(
+  config: Config,
+  db: Database,
+  sourceUrl: string,
+  verify: (joined: Pick<VerifyAll, 'sql' | 'open' | 'placeOf'>) => Promise<Result>,
+): Promise<Result> {
   const context = destinationContextOf(config);
   const sourceOf = joinSources(config, loadModels(config), sourceUrl);
   const secrets = await openSecretBox(config);
@@ -70,8 +74,7 @@ export async function verifyInstallation(
     retentionDays: config.RETENTION_DAYS,
   };
   try {
-    return await verifyExports({
-      ...choice,
+    return await verify({
       sql: db,
       placeOf: (type, place) => destinationOf(registry, type).place(place),
       open: async (batchExport, places, signal) => ({
@@ -108,7 +111,9 @@ async function openPlaces(
 ): Promise<OpenedPlaces> {
   const { id, model, externalId, destinationVersion } = batchExport;
   const { type, config } = batchExport.destination;
-  const prefixes = [readFileSettings(config).prefix, ...(await listFormerPrefixes(db, id))];
+  const named = [readFileSettings(config), ...(await listFormerNames(db, id, formerFileName))];
+  const standard = [usualFileName, formerFileName];
+  const fileNames = [...new Set([...named.map(({ fileName }) => fileName), ...standard])];
   const destination = connectors.openDestination({ ...batchExport, exportId: id });
   const present = places.ownersAt(id, type, config);
   // The export is not back at these places.
@@ -124,7 +129,8 @@ async function openPlaces(
   const strayPlaces: StrayPlace[] = [
     {
       destination,
-      folders: topFolders(prefixes.map((prefix) => folderOf(prefix, id, model))),
+      folders: topFolders(named.map(({ prefix }) => folderOf(prefix, id, model))),
+      fileNames,
       ...maybeHere,
     },
   ];
@@ -139,7 +145,12 @@ async function openPlaces(
     formerPlaces.set(version, { destination: former });
     const { prefix } = readFileSettings(stored.config);
     const folders = [folderOf(prefix, id, model)];
-    strayPlaces.push({ destination: former, folders, ...(isOther ? owners : maybeHere) });
+    strayPlaces.push({
+      destination: former,
+      folders,
+      fileNames,
+      ...(isOther ? owners : maybeHere),
+    });
   }
   return {
     destination,

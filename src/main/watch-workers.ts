@@ -1,5 +1,7 @@
 import type { NotificationSender } from '../foundation/domain/notification.ts';
 import { NotificationCourier } from '../service/worker/notification-courier.ts';
+import { checkDeadlines } from '../service/use-cases/deadlines/check-deadlines.ts';
+import { checkFreshness } from '../state/store/freshness.ts';
 import { countWaiting } from '../state/store/outbox.ts';
 import { endAlarm, raiseAlarm } from '../state/store/installation-alarms.ts';
 import { sumCapacity } from '../state/store/workers.ts';
@@ -16,8 +18,8 @@ interface Timing {
 const usualTiming: Timing = { everyMs: 15_000, graceMs: 60_000, sayEveryMs: 300_000 };
 
 /**
- * The API says so if no worker is alive: dead workers cannot. It logs it, raises an alarm, and sends the notifications that wait,
- * because no worker does.
+ * The API says so if no worker is alive: dead workers cannot. It logs it, raises an alarm, finds what becomes late, and sends the
+ * notifications that wait, because no worker does.
  */
 export function watchWorkers(
   { context, logger, metrics }: Pick<Foundation, 'context' | 'logger' | 'metrics'>,
@@ -52,6 +54,8 @@ export function watchWorkers(
       );
       saidAt = now;
     }
+    await checkFreshness(context.db, { minutes: context.policy.freshnessMinutes });
+    await checkDeadlines(context);
     await courier.collect();
   };
   const timer = setInterval(() => {

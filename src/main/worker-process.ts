@@ -31,6 +31,7 @@ import { previewsOf } from './preview-rows.ts';
 import { findQueueFault } from './readiness.ts';
 import { checkRowLimit } from './row-limit.ts';
 import type { Part } from './run-process.ts';
+import { verifyBySchedule } from './scheduled-verify.ts';
 
 const mebibyte = 1024 ** 2;
 
@@ -81,6 +82,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   const reports = reportsTo(foundation);
   const handlers = createHandlers({
     ...{ producer, executor, admission, parking, courier, sampleRows, reports },
+    verify: verifyBySchedule(foundation, stopping.signal),
   });
   const endWatch = watchBuffers();
   const endReports = await startReporting(foundation, admission, workerId);

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { keyNames, usualFileName } from '../../src/foundation/domain/file-name.ts';
 import { fileDefinition } from '../../src/rows/destinations/file/definition.ts';
 import { createEmptyDatabase } from '../support/database.ts';
 import {
@@ -46,8 +47,9 @@ async function exportHour(format: string): Promise<void> {
   const context = contextWith({ fileDestinationRoot: root });
   const destination = fileDefinition.open({ directory: 'acme' }, context, owner);
   const encoding = encodingOf({ file_format: format });
-  const job = firstJob({ prefix: 'events', encoding, maxFileBytes: 8_000 });
-  const { result } = await attempt(bench, destination, job).exported;
+  const job = firstJob({ encoding, maxFileBytes: 8_000 });
+  const names = keyNames('events', usualFileName, job.interval);
+  const { result } = await attempt(bench, destination, { ...job, names }).exported;
   expect(result.files.length).toBeGreaterThan(1);
   // The server of the test may be another user's.
   execFileSync('chmod', ['-R', 'a+rX', root]);

@@ -189,6 +189,7 @@ it('rows that the chosen DECIMAL cannot hold are in the log, the metric and a fi
     expect.stringMatching(
       /^200 rows were rejected\. Column exact: too large for DECIMAL\(4,2\)\. The first: \{.*"exact":"?100\.10/,
     ),
+    expect.stringContaining('Set time_as to text if Spark reads the files.'),
   ]);
   expect(await readCounter()).toBe(before + rejected);
   const verified = await sluice('verify', '--export', id, '--json');

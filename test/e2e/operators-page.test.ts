@@ -141,7 +141,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
       .waitFor();
     const coverage = page.getByRole('region', { name: 'Coverage of the export' });
     await coverage.getByRole('button', { name: /^Export (\d+ intervals )?again$/ }).click();
-    await page.getByText(/(is|are) exported again\.$/).waitFor();
+    await page.getByText(/(is|are) exported again\./).waitFor();
     await expectToBeAccessible(page);
     const [begun] = (await client.get(`${exportsPath}/${id}/backfills`)).body.results;
     expect(begun).toMatchObject({ reprocess: 'missing', status: 'Running' });

@@ -56,10 +56,25 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
   });
 
   const server = () => `127.0.0.1:${postgres.port}`;
-  const superuser = () => {
-    const { username, password } = new URL(postgres.url);
-    return `${username}:${password}`;
+  const superuser = () => 'postgres:postgres';
+  const connect = async (url: string) => {
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    return client;
   };
+  const addressOf = (database: string) => `postgres://${superuser()}@${server()}/${database}`;
+
+  /** The server has what Sluice makes in one of its own. That of a person has not. */
+  async function empty(): Promise<void> {
+    const own = await connect(postgres.url);
+    await own.query(`create role postgres superuser login password 'postgres'`);
+    await own.end();
+    const admin = await connect(addressOf('postgres'));
+    await admin.query('drop database sluice with (force)');
+    await admin.query('drop role if exists sluice_source');
+    await admin.query('alter role sluice rename to another');
+    await admin.end();
+  }
 
   async function run(text: string): Promise<string> {
     const env = {
@@ -78,18 +93,15 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
   }
 
   test('the database, the keys, the settings and the models', async () => {
-    const admin = new pg.Client({ connectionString: postgres.url });
-    await admin.connect();
+    await empty();
+    const admin = await connect(addressOf('postgres'));
     for (const { text } of blocksOf('Database and roles')) {
       for (const statement of text.split(';').filter((one) => one.trim() !== '')) {
         await admin.query(statement);
       }
     }
     await admin.end();
-    const rows = new pg.Client({
-      connectionString: `postgres://${superuser()}@${server()}/sluice`,
-    });
-    await rows.connect();
+    const rows = await connect(addressOf('sluice'));
     await rows.query(
       `create table orders (id bigint primary key, account_id int not null, received_at timestamptz not null, net numeric(12,2));
        create index on orders (account_id, received_at)`,

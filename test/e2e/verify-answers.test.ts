@@ -49,7 +49,7 @@ async function change(id: string, config: Readonly<Record<string, unknown>>): Pr
 }
 
 const strayOf = (folder: string, generation = 9) =>
-  `${folder}/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z.v${generation}.jsonl`;
+  `${folder}/20240301T000000Z-20240301T010000Z.v${generation}.jsonl`;
 
 test('a table whose list of manifests unpacks to GiB ends no process: not the run, the sweep or verify', async () => {
   const { client, pool, s3, tenant, workers } = installation;
@@ -243,8 +243,8 @@ describe('strays', () => {
               lease_expires_at = case $3 when 'Starting' then now() + interval '1 hour' end
        where id = (select id from runs where export_id = $1 and data_interval_start = $2 order by generation desc limit 1)`;
     await pool.query(makeLive, [there, nextHour.start, 'Starting']);
-    const [known] = (await s3.objects(other)).filter(({ key }) => key.endsWith('01:00:00Z.jsonl'));
-    expect(known?.key).toMatch(/^second\/2024-03-01T00/);
+    const [known] = (await s3.objects(other)).filter(({ key }) => key.endsWith('010000Z.jsonl'));
+    expect(known?.key).toMatch(/^second\/20240301T00/);
     const keys = [strayOf('first'), strayOf('second')];
     for (const key of keys) await put(key);
     await put('second/notes.txt');
@@ -325,10 +325,10 @@ describe('strays', () => {
 
   test('of a lost history do not vouch for themselves', async () => {
     const id = await exportHour({ config: { prefix: 'restored' } });
-    const manifestKey = 'restored/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z_manifest.json';
+    const manifestKey = 'restored/20240301T000000Z-20240301T010000Z_manifest.json';
     const found = await side.store.send(new GetObjectCommand({ Bucket: bucket, Key: manifestKey }));
     const manifest = JSON.parse((await found.Body?.transformToString()) ?? '');
-    const lost = 'restored/2024-03-01T02:00:00Z-2024-03-01T03:00:00Z';
+    const lost = 'restored/20240301T020000Z-20240301T030000Z';
     const files = [{ key: `${lost}.jsonl`, rows: 1, bytes: 3, sha256: '' }];
     await put(`${lost}.jsonl`);
     await put(

@@ -12,14 +12,17 @@ import {
 } from '../support/exported-events.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { startBundled } from '../support/processes.ts';
-import { createTenant } from '../support/tenants.ts';
+import { createKey, createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
 import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
 
 let installation: Installation;
 let side: VerifySide;
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 1, checksNamedKeys: false });
+  // The round of this minute is over before there is an export.
+  const VERIFY_SCHEDULE = new Date().toISOString().slice(11, 16);
+  const env = { VERIFY_SCHEDULE };
+  installation = await startInstallation({ workers: 1, checksNamedKeys: false, env });
   side = openVerifySide(installation);
 });
 afterAll(async () => {
@@ -69,6 +72,47 @@ test('verify goes on after a breach and after a bucket that it cannot read: a li
   expect(lineOf(sound)).toEqual([expect.stringMatching(/^proven {4}sound .*1 file, 100 rows/)]);
   expect(lines).toContain('2 of 3 exports not proven');
   expect(lines.join('\n')).toContain('its counts do not agree');
+
+  // A worker does the same by its schedule, in a process of its own.
+  const results = () =>
+    installation.db.query<{ id: string; result: string }>(
+      'select export_id as id, result from verifications where verified_at is not null',
+    );
+  await until(
+    async () =>
+      (await installation.db.query('select from verify_turn where ended_at is not null')).length ===
+      1,
+  );
+  expect(await results()).toEqual([]);
+  await pool.query('update verify_turn set ended_at = null');
+  await until(async () => (await results()).length === 3, { timeoutMs: 60_000 });
+  expect(new Map((await results()).map(({ id, result }) => [id, result]))).toEqual(
+    new Map([
+      [broken, 'broken'],
+      [unread, 'unread'],
+      [sound, 'proven'],
+    ]),
+  );
+  const last = await verifyAlone('--last');
+  expect(last.code).toBe(1);
+  expect(last.lines.slice(0, 3).map((line) => line.replace(/, 20.*?Z: /, ': '))).toEqual(
+    expect.arrayContaining([lineOf(broken)[0], lineOf(sound)[0]]),
+  );
+  expect(last.lines.join('\n')).toContain('its counts do not agree');
+  const { key } = await createKey(installation.db, { organizationId: null });
+  const listed = await installation.client
+    .withKey(key)
+    .get('/api/admin/verifications?result=broken');
+  expect(listed.body.results).toMatchObject([{ export_id: broken, result: 'broken', breaches: 1 }]);
+  // The round is over, so it does not begin again today.
+  await until(
+    async () =>
+      (
+        await installation.db.query(
+          'select from verify_turn where ended_at is not null and lease is null',
+        )
+      ).length === 1,
+  );
 
   const json = await verifyAlone('--json');
   expect(json.code).toBe(1);

@@ -103,7 +103,6 @@ describe('organizations, projects and keys', () => {
       name: 'ci',
       project_ids: [project.id],
       scopes: ['batch_export:read', 'plugin:write'],
-      admin: false,
       expires_at: '2124-01-01T00:00:00.000000Z',
     });
 

@@ -221,7 +221,7 @@ function planOf(column: Column, sql: string): RequestPlan {
   return {
     model: eventsModel,
     used: { columns: [], describeSql: null },
-    relation: { name: 'pg_catalog.pg_class', isFiltered: false },
+    relation: { name: 'public.events', isFiltered: false },
     describeSql: 'SELECT 1',
     ...counts,
     select: () => ({

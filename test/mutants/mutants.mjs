@@ -189,17 +189,17 @@ export const mutants = [
   },
   {
     name: 'encoders: CSV leaves a lone CR unquoted',
-    file: 'src/rows/encoders/csv/encode.ts',
-    find: '[COMMA, QUOTE, LINE_FEED, CARRIAGE_RETURN]',
-    replace: '[COMMA, QUOTE, LINE_FEED]',
-    test: 'test/conformance/text-formats-and-postgres.test.ts',
+    file: 'src/rows/encoders/csv/quoting.ts',
+    find: 'byte === LINE_FEED || byte === CARRIAGE_RETURN',
+    replace: 'byte === LINE_FEED',
+    test: 'test/conformance/csv-and-jsonlines.test.ts',
   },
   {
     name: 'encoders: JSON Lines do not escape the backslash',
     file: 'src/foundation/domain/json-string.ts',
     find: 'byte >= SPACE && byte !== QUOTE && byte !== BACKSLASH',
     replace: 'byte >= SPACE && byte !== QUOTE',
-    test: 'test/conformance/text-formats-and-postgres.test.ts',
+    test: 'test/conformance/csv-and-jsonlines.test.ts',
   },
   {
     name: 'high-water mark: it counts ticks of any fate',

@@ -140,6 +140,11 @@ const bounded = [
   'listBackfills',
   'retrieveBackfill',
   'listBatchExportRunFiles',
+  'retrieveDelivery',
+  // An operator's; a row of a cause or an export has one error of at most 1,100 characters.
+  ...['listOrganizations', 'listKeys', 'listOperatorKeys', 'listTasks', 'retrieveTask'],
+  ...['listCauses', 'listAllExports', 'listNotificationTargetsOfInstallation'],
+  ...['retrieveNotificationTargetOfInstallation', 'listNotificationDeliveriesOfInstallation'],
 ];
 
 /** The largest change of an operation that writes; null: its answer has no text of a tenant but names. */
@@ -181,7 +186,11 @@ const nameOf = ({ id }: Operation) => id.replace(/OfOrganization$/, '');
 
 test('every operation that writes has a row here', async () => {
   const { operations } = await readDocument(api.client);
-  const writing = operations.filter(({ method, scope }) => method !== 'GET' && scope !== null);
+  // What an operator changes has names and no text of a tenant.
+  const writing = operations.filter(
+    ({ method, scope, path }) =>
+      method !== 'GET' && scope !== null && !path.startsWith('/api/admin/'),
+  );
   expect([...new Set(writing.map(nameOf))].toSorted()).toEqual(Object.keys(writes).toSorted());
 });
 

@@ -103,9 +103,9 @@ it('runs at a store that drips end with their exports, whatever it drips', async
     if (kind === 'an error' && method === 'GET') return slowly(403, '<Error><Code>a');
     if (kind === 'a list' && url.includes('list-type')) return slowly(200, '<ListBucketResult>');
     if (kind === 'an upload id' && method === 'POST') return slowly(200, '<A><UploadId>a');
-    if (kind === 'a manifest' && method === 'GET') return slowly(200, '{"files": [');
     if (method === 'DELETE') return void response.writeHead(204).end();
     if (isList(request)) return refuse(response, 403, 'AccessDenied');
+    if (kind === 'a manifest' && method === 'GET') return slowly(200, '{"files": [');
     if (method === 'GET') return refuse(response, 404, 'NoSuchKey');
     if (headers['if-none-match'] !== undefined) return refuse(response, 412, 'PreconditionFailed');
     refuse(response, 403, 'AccessDenied');
@@ -113,7 +113,8 @@ it('runs at a store that drips end with their exports, whatever it drips', async
   const exports = await Promise.all(
     kinds.map((_, kind) =>
       createS3Export(installation, {
-        config: { endpoint_url: store.endpoint, prefix: `kind-${kind}` },
+        // A bucket is probed once, for all exports.
+        config: { endpoint_url: store.endpoint, bucket_name: `kind-${kind}` },
       }),
     ),
   );

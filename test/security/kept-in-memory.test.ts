@@ -43,6 +43,8 @@ const collections: Readonly<Record<string, string>> = {
   'rows/sources/postgres/snapshot.ts #pids': 'connections of a run',
   'service/admission/crowd.ts #seen': 'organizations with runs in the last 10 seconds',
   'service/use-cases/runs/slow-exports.ts #until': '1,000 exports',
+  'foundation/telemetry/outages.ts #states': 'dependencies of the process: two',
+  'service/admission/memory-gate.ts #held': 'organizations with runs',
   'service/admission/cpu-use.ts #executing': 'runs in progress',
   'service/admission/cpu-use.ts #used': 'organizations with runs lately',
   'service/worker/lease-keeper.ts #held': 'runs in progress',

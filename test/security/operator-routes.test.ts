@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readinessOf } from '../../src/main/readiness.ts';
+import { findRunsOfJobs } from '../../src/main/runs-of-jobs.ts';
 import { createDashboard } from '../../src/state/queue/dashboard.ts';
 import { openProducer, type Producer } from '../../src/state/queue/producer.ts';
 import { openDatabase } from '../../src/state/store/database.ts';
@@ -7,11 +9,25 @@ import type { ApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { queueBackends, type TestQueueBackend } from '../support/queue-backends.ts';
+import { exportOfThePast } from '../support/run-side.ts';
+import { storeExport } from '../support/store-export.ts';
 import { createKey } from '../support/tenants.ts';
 import { plenty } from '../support/test-api-options.ts';
 import { until } from '../support/until.ts';
 
 const path = '/admin/queues/api/queues';
+/** What the board's API says of a queue. */
+interface BoardQueue {
+  readonly name: string;
+  readonly jobs: readonly {
+    readonly name: string;
+    readonly data: { readonly runs: readonly unknown[] };
+    readonly returnValue: unknown;
+    readonly externalUrl?: unknown;
+  }[];
+}
+const runsOfJobs = (runIds: readonly string[]) =>
+  findRunsOfJobs({ config: { PUBLIC_URL: null }, context: { db: api.db } }, runIds);
 let backend: TestQueueBackend;
 let producer: Producer;
 let database: TestDatabase;
@@ -37,7 +53,7 @@ beforeAll(async () => {
     typeof readinessOf
   >[0];
   api = await startApiUnderTest({
-    queueBoard: createDashboard(producer, '/admin/queues'),
+    queueBoard: createDashboard(producer, '/admin/queues', runsOfJobs),
     readiness: readinessOf(foundation, () => null),
   });
   const { key } = await createKey(api.db, { organizationId: null });
@@ -86,6 +102,63 @@ describe('the queue board', () => {
     expect(text).toContain('a failed job is not a failed run');
   });
 
+  test('names the jobs of runs by customer, export and interval, with outcome, error and link', async () => {
+    const [queue] = producer.queues.filter(({ name }) => name === 'sluice-small-runs');
+    const side = { db: api.db, teamId: api.tenant.projectIds[0] };
+    const stored = await storeExport(api.db, {
+      ...(await exportOfThePast(side)),
+      name: 'Orders',
+    });
+    const runs = await api.db.query<{ id: string }>(
+      `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at, error_code, latest_error)
+       select $1, $2, case n when 1 then 'Completed' else 'Failed' end, day + n * interval '25 minutes', day + (n + 1) * interval '25 minutes', now(),
+              case n when 2 then 'destination.access_denied' end, case n when 2 then 'destination.access_denied: no' end
+         from generate_series(1, 2) n, (select date_trunc('day', now(), 'UTC') - interval '1 day' as day) d
+       returning id`,
+      [stored?.id, side.teamId],
+    );
+    const [first, second] = runs;
+    await queue?.pause();
+    await producer.addRuns(
+      runs.map(({ id }) => ({ runId: id, ring: null, small: true })),
+      2,
+    );
+    await producer.addRuns([{ runId: randomUUID(), ring: null, small: true }]);
+    const { body } = await admin.get(
+      `${path}?activeQueue=sluice-small-runs&status=latest&page=1&jobsPerPage=10`,
+    );
+    await queue?.resume();
+    const day = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
+    const queues = body.queues as unknown as readonly BoardQueue[];
+    const shown = queues.find(({ name }) => name === 'sluice-small-runs')?.jobs;
+    const [named, unknown] = [
+      shown?.find(({ data }) => data.runs.length === 2),
+      shown?.find(({ data }) => data.runs.length === 1),
+    ];
+    expect(named?.name).toBe(
+      `Acme · Orders · ${day} 00:25 · Completed, Acme · Orders · ${day} 00:50 · Failed`,
+    );
+    const link = `/console/#/${side.teamId}/exports/${stored?.id}/runs/`;
+    expect(named?.returnValue).toEqual([
+      {
+        run: `Acme · Orders · ${day} 00:25`,
+        status: 'Completed',
+        error: null,
+        link: link + first?.id,
+      },
+      {
+        run: `Acme · Orders · ${day} 00:50`,
+        status: 'Failed',
+        error: 'destination.access_denied: no',
+        link: link + second?.id,
+      },
+    ]);
+    expect(named?.externalUrl).toEqual({ displayText: 'Run', href: link + first?.id });
+    // A run that is gone keeps the name of its job.
+    expect(unknown).toMatchObject({ name: 'execute-small-runs' });
+    expect(unknown?.externalUrl).toBeUndefined();
+  });
+
   test('takes a change of its own page', async () => {
     const { origin } = new URL(api.baseUrl);
     // There is no such queue: the board itself answers.
@@ -94,7 +167,7 @@ describe('the queue board', () => {
 
   test('is limited like the rest of the API', async () => {
     const limited = await startApiUnderTest({
-      queueBoard: createDashboard(producer, '/admin/queues'),
+      queueBoard: createDashboard(producer, '/admin/queues', runsOfJobs),
       rateLimit: { ...plenty, perMinute: 3 },
     });
     try {

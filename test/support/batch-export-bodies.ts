@@ -19,6 +19,7 @@ export function s3(config: Readonly<Record<string, unknown>> = {}) {
 /** What the API shows of an S3 config that sets nothing else. */
 export const s3Defaults = {
   prefix: '',
+  file_name: '{start}-{end}.{generation}-{part}',
   role_arn: null,
   endpoint_url: null,
   use_virtual_style_addressing: false,
@@ -34,6 +35,9 @@ export const s3Defaults = {
   include_events: null,
   exclude_events: null,
   manifest: true,
+  checksum_files: false,
+  success_file: false,
+  latest_manifest: false,
   csv_formula_guard: false,
   decimal_columns: null,
   infinity: 'reject',
@@ -41,6 +45,7 @@ export const s3Defaults = {
   csv_delimiter: 'comma',
   csv_null: 'empty',
   csv_bom: false,
+  csv_header: true,
   parquet_encodings: 'compatible',
   time_as: 'micros',
   json_null: 'keep',

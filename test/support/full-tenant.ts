@@ -68,7 +68,8 @@ export async function fillTenant(
        select 'destination', p.organization_id, 'a place', 'destination.unavailable', '' from batch_exports e join projects p on p.id = e.team_id where e.id = $1
        returning id
      )
-     insert into healing_intervals (export_id, data_interval_start, data_interval_end, cause_id) select hole.*, cause.id from hole, cause`,
+     insert into healing_intervals (export_id, data_interval_start, data_interval_end, cause_id)
+     select hole.export_id, hole.data_interval_start, hole.data_interval_end, cause.id from hole, cause`,
     `insert into deadline_checks select id, now(), now() from batch_exports where id = $1`,
     `insert into late_intervals (export_id, data_interval_start, data_interval_end, due_by, turn)
      select id, '2024-01-03', '2024-01-04', '2024-01-04', 'ours' from batch_exports where id = $1`,

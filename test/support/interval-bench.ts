@@ -8,6 +8,7 @@ import {
   type DestinationConfig,
   readFileSettings,
 } from '../../src/foundation/domain/file-settings.ts';
+import { keyNames, usualFileName } from '../../src/foundation/domain/file-name.ts';
 import { manifestKey } from '../../src/foundation/domain/object-keys.ts';
 import { joinConnectors } from '../../src/main/connectors.ts';
 import { type ExportedInterval, exportInterval } from '../../src/rows/pipeline/export-interval.ts';
@@ -39,7 +40,7 @@ export const team = 1;
 const start = '2024-03-01T00:00:00Z';
 const request = eventsRequest(team, start, '2024-03-01T01:00:00Z');
 /** Of the manifest of every job here. */
-export const manifestPath = manifestKey('p', request.interval);
+export const manifestPath = manifestKey(keyNames('p', usualFileName, request.interval));
 
 /** The events of one hour in a real PostgreSQL, to be exported to a real destination. */
 export interface IntervalBench {
@@ -103,12 +104,15 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     readRows: plugins.readRows,
     interval: request.interval,
     request,
-    prefix: 'p',
+    names: keyNames('p', usualFileName, request.interval),
     encoding: encodingOf({ file_format: 'JSONLines' }),
     chain: null,
     withoutRows: plugins.withoutRows,
     maxFileBytes: null,
     writesManifest: true,
+    checksumFiles: false,
+    successFile: false,
+    latestKey: null,
     onRejected: 'warn',
     generation: 1,
     era: 'era',

@@ -32,7 +32,7 @@ export const fillProject = `
            at + interval '1 h', at - interval '30 days' - n * interval '1 min',
            case when n in (5, 6, 7) then at - interval '5 h' else at end, now() - interval '1 h',
            case when n <= 4 then now() - interval '2 h' end, case when n <= 4 then 1 else 0 end,
-           case when n in (5, 6) then 90 end, case when n in (5, 6) then now() - interval '3 h' end,
+           case when n in (5, 6) then 90 end, case when n in (5, 6, 7) then now() - interval '3 h' end,
            n in (4, 10, 11), case when n = 4 then 'Paused after 10 failures.' end
       from generate_series(1, 5000) n, hour
     returning id, team_id, substr(name, 8)::int as n),

@@ -49,6 +49,7 @@ export async function recordManifest(
         deliveredDigest: null,
         files: [],
         rejectedFiles: [],
+        sideFiles: [],
         bytes: 0,
       },
       replaced: [],

@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { registerAdmin } from './api/admin.ts';
 import { registerCauses } from './api/causes.ts';
 import { registerExports } from './api/exports.ts';
 import { registerNotifications } from './api/notifications.ts';
@@ -45,6 +46,7 @@ export function createProgram(deps: CliDeps, version: string): Command {
     registerRecords,
     registerCauses,
     registerNotifications,
+    registerAdmin,
   ]) {
     register(program, deps);
   }

@@ -1,7 +1,13 @@
 import type { Command } from 'commander';
-import { counted, invariantTitles, remedies } from '../../service/verify/finding.ts';
-import type { Verified } from '../../service/verify/sums.ts';
-import type { RowSums } from '../../service/verify/verified-interval.ts';
+import {
+  describeResult,
+  printedBreaches,
+  resultOf,
+  sizeOf,
+  sourceFacts,
+} from '../../service/verify/describe-result.ts';
+import { verifyResults } from '../../foundation/domain/verification.ts';
+import { counted } from '../../service/verify/finding.ts';
 import type { VerifiedExportReport, VerifyReport } from '../../service/verify/verify-exports.ts';
 import { type CliDeps, CliError } from './deps.ts';
 
@@ -10,6 +16,7 @@ interface Options {
   readonly organization?: string;
   readonly strict?: boolean;
   readonly problems?: boolean;
+  readonly last?: boolean;
   readonly json?: boolean;
 }
 
@@ -27,8 +34,9 @@ export function register(program: Command, deps: CliDeps): void {
       'also exit with 1 if rows have left the source, moved to another interval or came late',
     )
     .option('--problems', 'print only exports that are not proven')
+    .option('--last', 'verify nothing; print the newest results of VERIFY_SCHEDULE')
     .option('--json', 'print JSON')
-    .action((options: Options) => verify(deps, options));
+    .action((options: Options) => (options.last ? printLast : verify)(deps, options));
 }
 
 async function verify(deps: CliDeps, options: Options): Promise<void> {
@@ -70,6 +78,29 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
   if (bad > 0) throw new CliError(`${bad} of ${counted(length, 'export')} not proven`);
 }
 
+async function printLast(deps: CliDeps, { json, problems }: Options): Promise<void> {
+  const { listVerifications } = await import('../../state/store/verifications.ts');
+  const wanted = problems ? verifyResults.filter((result) => result !== 'proven') : null;
+  const { count, results } = await deps.withDatabase((db) =>
+    listVerifications(db, wanted, { limit: printedResults, offset: 0 }),
+  );
+  if (json) deps.print(JSON.stringify(results));
+  else {
+    for (const { exportId: id, name, result, verifiedAt, detail } of results) {
+      const [first = '', ...lines] = detail.split('\n');
+      deps.print(`${labels[result]}  ${name} (${id}), ${verifiedAt}: ${first}`);
+      for (const line of lines) deps.print(line);
+    }
+    if (count > results.length) deps.print(`and ${count - results.length} more`);
+    if (count === 0) deps.print('VERIFY_SCHEDULE has verified no such export yet.');
+  }
+  const bad = results.filter(({ result }) => result !== 'proven').length;
+  if (bad > 0) throw new CliError(`${bad} of ${counted(count, 'export')} not proven`);
+}
+
+/** Of the newest results. */
+const printedResults = 10_000;
+
 function nothingFound({ export: batchExport, organization }: Options): CliError {
   const within = organization === undefined ? '' : ` in an organization ${organization}`;
   const which = batchExport === undefined ? '' : ` ${batchExport}`;
@@ -95,75 +126,19 @@ const inWords: Readonly<Record<State, string>> = {
   proven: 'proven',
 };
 
-function stateOf(result: VerifiedExportReport, strict: boolean): State {
-  const { failure, breaches, missing, late, gone, moved, goneOrMoved } = result;
-  if (failure !== null) return 'unread';
-  if (breaches > 0) return 'broken';
-  if (missing.failed + missing.retrying > 0) return 'incomplete';
-  return strict && late + gone + moved + goneOrMoved > 0 ? 'changed' : 'proven';
+function stateOf(found: VerifiedExportReport, strict: boolean): State {
+  const result = resultOf(found);
+  const { late, gone, moved, goneOrMoved } = found;
+  return result === 'proven' && strict && late + gone + moved + goneOrMoved > 0
+    ? 'changed'
+    : result;
 }
 
-/** Breaches of an export that are printed; JSON has more. */
-const printedBreaches = 20;
-
-/** One line with the result, what the proof leaves out, and the remedy; then the breaches. */
 function linesOfExport(result: VerifiedExportReport, state: State): string[] {
-  const { id, name, findings, breaches, failure } = result;
-  const head = `${labels[state]}  ${name} (${id})`;
-  const lines = findings
-    .slice(0, printedBreaches)
-    .map(({ invariant, detail }) => `  ${invariant} (${invariantTitles[invariant]}): ${detail}`);
-  if (breaches > lines.length) {
-    lines.push(`  and ${breaches - lines.length} more: --export ${id} --json has more of them`);
-  }
-  if (failure !== null) return [`${head}: ${failure}`, ...lines];
-  const [first] = findings;
-  const facts = [sizeOf(result), ...sourceFacts(result), ...leftOutOf(result)].join('; ');
-  if (first) {
-    const found = counted(breaches, 'breach', 'breaches');
-    return [`${head}: ${found}. ${first.remedy ?? remedies[first.invariant]}`, ...lines];
-  }
-  if (state === 'incomplete') return [`${head}: ${describeMissing(result)} ${facts}`];
-  const remarks = state === 'changed' ? result.remarks.map((text) => `  ${text}`) : [];
-  return [`${head}: ${facts}`, ...remarks.slice(0, printedBreaches)];
-}
-
-function describeMissing({ missing, intervals, elsewhere }: Verified): string {
-  const { failed, retrying, running } = missing;
-  const requested = intervals + elsewhere + failed + retrying + running;
-  const lacking = failed + retrying;
-  const have = lacking === 1 ? 'has' : 'have';
-  const retried =
-    retrying === 0 ? '' : `, ${retrying} of them ${retrying === 1 ? 'is' : 'are'} retried`;
-  return `${lacking} of ${counted(requested, 'requested interval')} ${have} no data${retried}. Its log says why. Fix the cause, then retry the runs.`;
-}
-
-/** Rows that the source has lost, moved or gained since. No promise is broken by them. */
-function sourceFacts({ gone, moved, goneOrMoved, late }: RowSums): string[] {
-  return [
-    ...(gone > 0 ? [`${counted(gone, 'row')} gone from the source`] : []),
-    ...(moved > 0 ? [`${counted(moved, 'row')} moved to another interval`] : []),
-    ...(goneOrMoved > 0 ? [`${counted(goneOrMoved, 'row')} gone from the source, or moved`] : []),
-    ...(late > 0 ? [`${counted(late, 'row')} came late; the next look-back adds them`] : []),
-  ];
-}
-
-/** What the proof does not contain. */
-function leftOutOf({ leftOut, unproven, leftovers, missing }: Verified): string[] {
-  const [first] = unproven;
-  return [
-    ...leftOut,
-    ...(first === undefined ? [] : [first]),
-    ...(unproven.length > 1 ? [`and ${unproven.length - 1} more such intervals`] : []),
-    ...(leftovers > 0
-      ? [
-          `${counted(leftovers, 'file')} of uncommitted or replaced generations: Sluice removes them after a later commit`,
-        ]
-      : []),
-    ...(missing.running > 0
-      ? [`${counted(missing.running, 'requested interval')} not exported yet`]
-      : []),
-  ];
+  const { id, name, remarks } = result;
+  const [detail, ...lines] = describeResult(result, state === 'changed' ? 'proven' : state);
+  const more = state === 'changed' ? remarks.map((text) => `  ${text}`) : lines;
+  return [`${labels[state]}  ${name} (${id}): ${detail}`, ...more.slice(0, printedBreaches + 1)];
 }
 
 function summaryOf(report: VerifyReport, states: ReadonlyMap<State, number>): string {
@@ -173,14 +148,4 @@ function summaryOf(report: VerifyReport, states: ReadonlyMap<State, number>): st
   const { length } = report.results;
   const counts = length === 0 ? '' : ` (${found.join(', ')})`;
   return `verified ${counted(length, 'export')}${counts}: ${[sizeOf(report), ...sourceFacts(report)].join('; ')}`;
-}
-
-function sizeOf({
-  intervals,
-  files,
-  rows,
-  bytes,
-}: Pick<Verified, 'intervals' | 'files' | 'rows' | 'bytes'>): string {
-  const parts = [counted(intervals, 'interval'), counted(files, 'file')];
-  return [...parts, counted(rows, 'row'), counted(bytes, 'byte')].join(', ');
 }

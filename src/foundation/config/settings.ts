@@ -240,6 +240,10 @@ export const settings = {
     0,
     [0, 525_600],
   ),
+  VERIFY_SCHEDULE: optionalText(
+    'Time of day in UTC, such as `03:00`, at which a worker begins to verify all exports. It verifies one at a time, in a process of its own with 512 MiB and the lowest priority, for at most six hours. The exports that it does not reach come first the next time. Without it, nothing is verified by itself.',
+    { matches: /^([01]\d|2[0-3]):[0-5]\d$/, mustBe: 'a time of day such as 03:00' },
+  ),
   FILE_DESTINATION_ROOT: optionalText(
     'Folder to which File destinations write. Without it, the API refuses File destinations.',
   ),

@@ -42,7 +42,7 @@ export interface BatchExport {
   readonly warnMinutes: number | null;
   /** The maximum age of its data, in minutes; null: no objective. */
   readonly freshnessMinutes: number | null;
-  /** Since when its data is older than that; as the last check found it. */
+  /** Since when its data is late; as the last check found it. */
   readonly lateSince: Timestamp | null;
   readonly createdAt: Timestamp;
   readonly lastUpdatedAt: Timestamp;
@@ -66,8 +66,9 @@ export const maxHealForHours = 720;
 export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine'] as const;
 
 /**
- * `failing`: its newest outcome is a failure. `late`: its data is older than its objective, or without one by two
- * intervals. `incomplete`: intervals have no data. `paused`: by a person, whatever else it is, or by Sluice after
+ * `failing`: its newest outcome is a failure. `late`: an interval has missed its deadline and has not arrived, or the data is
+ * older than its objective. Without an objective of the export, the deadline decides alone; without a deadline too, the
+ * objective of the project, of the installation, or two intervals. `incomplete`: intervals have no data. `paused`: by a person, whatever else it is, or by Sluice after
  * failures that are over. `fine`: none of these.
  */
 export type ExportHealth = (typeof exportHealths)[number];
@@ -84,7 +85,13 @@ export interface HealthFacts {
 export function reasonOf(
   batchExport: Pick<
     BatchExport,
-    'pausedReason' | 'freshnessMinutes' | 'lateSince' | 'highWaterMark' | 'createdAt'
+    | 'pausedReason'
+    | 'freshnessMinutes'
+    | 'deadlineMinutes'
+    | 'deadlineAt'
+    | 'lateSince'
+    | 'highWaterMark'
+    | 'createdAt'
   >,
   { health, failure, missing }: HealthFacts,
 ): string | null {
@@ -110,6 +117,8 @@ export function reasonOf(
 
 function describeLateness({
   freshnessMinutes: minutes,
+  deadlineMinutes,
+  deadlineAt,
   lateSince,
   highWaterMark: mark,
   createdAt,
@@ -118,7 +127,12 @@ function describeLateness({
     mark === null
       ? `No interval is complete since it was created, ${createdAt}`
       : `It is complete only up to ${toTimestamp(mark)}`;
+  const since = lateSince === null ? '' : ` since ${lateSince}`;
+  if (deadlineMinutes !== null || deadlineAt !== null) {
+    const objective = minutes === null ? '' : ` or its objective of ${minutes} minutes`;
+    return `${upTo}. It misses its deadline${objective}${since}.`;
+  }
   return minutes === null
-    ? `${upTo}, more than two intervals ago.`
-    : `${upTo}. It misses its objective of ${minutes} minutes${lateSince === null ? '' : ` since ${lateSince}`}.`;
+    ? `${upTo}. It is late${since}.`
+    : `${upTo}. It misses its objective of ${minutes} minutes${since}.`;
 }

@@ -1,3 +1,4 @@
+import { usualFileName } from './file-name.ts';
 import { type FormatSettings, readFormatSettings } from './format-settings.ts';
 
 /** The config of a destination, as in the API and in the database. */
@@ -15,9 +16,17 @@ export interface FileSettings extends EventFilters, FormatSettings {
   readonly compression: string | null;
   /** Template of the prefix of every key. */
   readonly prefix: string;
+  /** Template of the names of the data files. */
+  readonly fileName: string;
   /** A file ends once it has this many bytes; null: one file per interval. */
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
+  /** Whether each file gets an object with its SHA-256. */
+  readonly checksumFiles: boolean;
+  /** Whether an empty object says that an interval is complete. */
+  readonly successFile: boolean;
+  /** Whether an object names the manifest of the newest interval. */
+  readonly latestManifest: boolean;
   readonly onRejected: OnRejected;
   /** How long a table keeps a snapshot that a later one has replaced. */
   readonly snapshotRetentionDays: number;
@@ -33,12 +42,17 @@ export type OnRejected = (typeof rejectedChoices)[number];
 /** Reads the file settings of a config. A property that is absent or of a wrong type gets its default. */
 export function readFileSettings(config: DestinationConfig): FileSettings {
   const { file_format: format, compression, prefix, max_file_size_mb: mebibytes } = config;
+  const { file_name: fileName } = config;
   return {
     format: typeof format === 'string' ? format : 'JSONLines',
     compression: typeof compression === 'string' ? compression : null,
     prefix: typeof prefix === 'string' ? prefix : '',
+    fileName: typeof fileName === 'string' ? fileName : usualFileName,
     maxFileBytes: typeof mebibytes === 'number' && mebibytes > 0 ? mebibytes * 1024 ** 2 : null,
     writesManifest: config.manifest !== false,
+    checksumFiles: config.checksum_files === true,
+    successFile: config.success_file === true,
+    latestManifest: config.latest_manifest === true,
     onRejected: config.on_rejected === 'fail' ? 'fail' : 'warn',
     snapshotRetentionDays: retentionDaysOf(config.snapshot_retention_days),
     ...readFormatSettings(config),

@@ -20,6 +20,8 @@ export interface FormatSettings {
   readonly csvNull: CsvNull;
   /** Whether a CSV begins with a byte order mark. */
   readonly csvBom: boolean;
+  /** Whether a CSV begins with a line of the column names. */
+  readonly csvHeader: boolean;
   /** What Parquet may use: all encodings of today's readers, or those that every reader knows. */
   readonly parquetEncodings: ParquetEncodings;
   /** How Parquet has a time of day: as its type TIME, or as text. */
@@ -70,6 +72,7 @@ const usual: FormatSettings = {
   csvDelimiter: 'comma',
   csvNull: 'empty',
   csvBom: false,
+  csvHeader: true,
   parquetEncodings: 'compatible',
   timeAs: 'micros',
   jsonNull: 'keep',
@@ -87,6 +90,7 @@ export function readFormatSettings(config: Config): FormatSettings {
     csvDelimiter: oneOf(csvDelimiters, config.csv_delimiter) ?? usual.csvDelimiter,
     csvNull: oneOf(csvNulls, config.csv_null) ?? usual.csvNull,
     csvBom: config.csv_bom === true,
+    csvHeader: config.csv_header !== false,
     parquetEncodings: oneOf(parquetEncodings, config.parquet_encodings) ?? usual.parquetEncodings,
     timeAs: oneOf(timeForms, config.time_as) ?? usual.timeAs,
     jsonNull: config.json_null === 'null' ? 'null' : usual.jsonNull,

@@ -14,6 +14,9 @@ export interface KeyValues {
   readonly batchExportId: string;
 }
 
+/** XML 1.0, the language of stores, cannot hold some of these; lone surrogates are not UTF-8. */
+export const refusedCharacters = /[\p{Cc}\p{Cs}\u2028\u2029\uFFFE\uFFFF]/u;
+
 /** The maximum length of a prefix with its variables filled in, in bytes of UTF-8. */
 export const maxPrefixBytes = 900;
 
@@ -175,8 +178,7 @@ function checkPath(path: string, bytes: number): readonly string[] {
   if (path.includes('..') || path.split('/').includes('.')) {
     problems.push('It must not contain .. or a folder named with a single dot.');
   }
-  // XML 1.0, the language of stores, cannot hold some of these; lone surrogates are not UTF-8.
-  if (/[\p{Cc}\p{Cs}\u2028\u2029\uFFFE\uFFFF]/u.test(path)) {
+  if (refusedCharacters.test(path)) {
     problems.push('It must not contain control characters.');
   }
   if (bytes > maxPrefixBytes) {

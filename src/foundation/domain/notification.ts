@@ -18,6 +18,8 @@ export const notificationTypes = [
   'interval.at_risk',
   'interval.missed',
   'interval.delivered_late',
+  'verify.failed',
+  'verify.passed',
 ] as const;
 
 export type NotificationType = (typeof notificationTypes)[number];

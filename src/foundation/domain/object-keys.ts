@@ -1,5 +1,4 @@
-import { isoSeconds } from './key-template.ts';
-import type { DataInterval } from './time.ts';
+import { type KeyNames, renderTail } from './file-name.ts';
 
 /**
  * Names of an interval's objects. The manifest's key depends on the interval alone. The keys of its
@@ -7,42 +6,32 @@ import type { DataInterval } from './time.ts';
  */
 
 /**
- * `<prefix>/<start>-<end>[-<part>].<extension>`; from generation 2 on `<start>-<end>.v<generation>…`.
+ * `<prefix>/<start>-<end>[-<part>].<extension>`; from generation 2 on `<start>-<end>.v<generation>…`, or
+ * what the template of the export says.
  *
- * @param prefix as `renderKeyTemplate` gives it; `''` for none
  * @param generation from 1
  * @param part from 1 if the interval's rows are split over files, else null
  * @param extension with the compression's suffix, without the first dot
  */
 export function fileKey(
-  prefix: string,
-  interval: DataInterval,
+  { stem, tail }: KeyNames,
   generation: number,
   part: number | null,
   extension: string,
 ): string {
-  const version = generation === 1 ? '' : `.v${generation}`;
-  // Padded, so that keys sort in the order of the rows.
-  const suffix = part === null ? '' : `-${String(part).padStart(5, '0')}`;
-  return `${intervalStem(prefix, interval)}${version}${suffix}.${extension}`;
+  return `${stem}${renderTail(tail, generation, part)}.${extension}`;
 }
+
+const manifestEnd = '_manifest.json';
 
 /** `<prefix>/<start>-<end>_manifest.json`: the object whose presence commits the interval. */
-export function manifestKey(prefix: string, interval: DataInterval): string {
-  return `${intervalStem(prefix, interval)}_manifest.json`;
+export function manifestKey({ stem }: Pick<KeyNames, 'stem'>): string {
+  return `${stem}${manifestEnd}`;
 }
 
-/** The prefix that a manifest's key of an interval was made with. */
-export function prefixOfManifest(key: string, interval: DataInterval): string {
-  return key.slice(0, -manifestKey('', interval).length).replace(/\/$/, '');
-}
-
-/** The key of the manifest that belongs to the same interval as `key`, a file's or a manifest's. */
-export function manifestKeyOf(key: string): string {
-  return key.replace(
-    /(T\d\d:\d\d:\d\dZ-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)[^/]*$/,
-    '$1_manifest.json',
-  );
+/** What the keys of a manifest's interval start with. */
+export function stemOf(manifestKey: string): string {
+  return manifestKey.slice(0, -manifestEnd.length);
 }
 
 /** The key of the rows that the format of the file at `key` cannot represent, each with its reason. */
@@ -50,10 +39,19 @@ export function rejectedKey(key: string): string {
   return `${key}_rejected.jsonl`;
 }
 
-/** What all keys of an interval start with: `<prefix>/<start>-<end>`. */
-export function intervalStem(prefix: string, interval: DataInterval): string {
-  const folder = prefix === '' ? '' : `${prefix}/`;
-  return `${folder}${isoSeconds(interval.start)}-${isoSeconds(interval.end)}`;
+/** The key of the object with the SHA-256 of the file at `key`. */
+export function checksumKey(key: string): string {
+  return `${key}.sha256`;
+}
+
+/** The key of the empty object that says that an interval is complete. */
+export function successKey(stem: string): string {
+  return `${stem}_SUCCESS`;
+}
+
+/** The key of the object that names the manifest of an export's newest interval. @param folder `''` for none */
+export function latestManifestKey(folder: string): string {
+  return `${folder === '' ? '' : `${folder}/`}latest_manifest.json`;
 }
 
 /** Begins the name of each object that a test, a probe or a comparison of places writes and removes again. */

@@ -31,7 +31,7 @@ export interface Recipe extends Partial<FormatSettings> {
   readonly excludeEvents: readonly string[] | null;
   /** Of the transformation chain, in its order; absent if no step changed the rows. */
   readonly chain?: readonly RecipeStep[];
-  /** The columns of files that have no manifest, with PostgreSQL's types. */
+  /** The columns, with PostgreSQL's types, of files that have no manifest or do not name their columns. */
   readonly schema?: readonly { readonly name: string; readonly type: string }[];
   /** A file ends once it has this many bytes; only with a chain. */
   readonly maxFileBytes?: number | null;

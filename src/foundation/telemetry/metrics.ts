@@ -165,6 +165,14 @@ export function createMetrics() {
         'sluice_open_causes',
         'Destinations, sources and exports that are known to fail and are probed.',
       ),
+      verifyFailedExports: gauge(
+        'sluice_verify_failed_exports',
+        'Exports whose newest verification by VERIFY_SCHEDULE has not proven their files.',
+      ),
+      verifyAgeSeconds: gauge(
+        'sluice_verify_age_seconds',
+        'Seconds since each export was verified by VERIFY_SCHEDULE. Only if it is set.',
+      ),
       workSetAside: gauge(
         'sluice_work_set_aside',
         'Pieces of work besides runs that no worker does any more, because three processes died during them.',

@@ -1,5 +1,6 @@
 import { type TSchema, Type } from 'typebox';
 import { checkDecimalEntries } from '../../foundation/domain/decimal-columns.ts';
+import { checkFileName, fileNameVariables } from '../../foundation/domain/file-name.ts';
 import {
   type FileSettings,
   readFileSettings,
@@ -67,6 +68,16 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       examples: ['exports/{table}/{year}/{month}/{day}'],
     }),
   ),
+  file_name: Type.Optional(
+    Type.String({
+      description:
+        'Name of each data file, without its extension. Sluice replaces these variables: ' +
+        `${fileNameVariables.map((name) => `{${name}}`).join(' ')}. {start} and {end} are the bounds of the interval, such as 20240301T000000Z, and both are required. {data_interval_start} and {data_interval_end} write them with colons. {generation} is v2 after the first change of an interval, v3 after the second. {part} is 00001 and so on, and is required with max_file_size_mb. Sluice leaves out {generation} of the first files and {part} of a single file, with the character before them. The name of the manifest begins with the same bounds. A change affects only new files.`,
+      default: defaults.fileName,
+      maxLength: 200,
+      examples: ['events_{start}_{end}_{generation}_{part}'],
+    }),
+  ),
   file_format: Type.Optional(
     Type.Enum(
       formats.map(({ format }) => format),
@@ -91,6 +102,27 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       description:
         'Write a manifest after the files of an interval. It lists each file with its rows and SHA-256.',
       default: true,
+    }),
+  ),
+  checksum_files: Type.Optional(
+    Type.Boolean({
+      description:
+        'Write a file with the SHA-256 beside each data file, in the format of sha256sum. Its name is that of the data file with .sha256. Needs a manifest.',
+      default: defaults.checksumFiles,
+    }),
+  ),
+  success_file: Type.Optional(
+    Type.Boolean({
+      description:
+        'After the manifest of an interval, write an empty file beside it. Its name ends in _SUCCESS instead of _manifest.json. It stays while the interval is exported again. Needs a manifest.',
+      default: defaults.successFile,
+    }),
+  ),
+  latest_manifest: Type.Optional(
+    Type.Boolean({
+      description:
+        'Keep latest_manifest.json below the folders of prefix that all intervals share. It names the manifest of the newest interval that was exported, and never goes back to an earlier one. Needs a manifest, and a store that supports conditional writes.',
+      default: defaults.latestManifest,
     }),
   ),
   infinity: Type.Optional(
@@ -125,6 +157,13 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       description:
         'Begin each file with a byte order mark, so that Excel reads UTF-8. Only for CSV. PostgreSQL and other readers take the mark for a part of the first column name.',
       default: defaults.csvBom,
+    }),
+  ),
+  csv_header: Type.Optional(
+    Type.Boolean({
+      description:
+        'Begin each file with a line of the column names. Only for CSV. Without it, the manifest has the names in the order of the cells.',
+      default: defaults.csvHeader,
     }),
   ),
   parquet_encodings: Type.Optional(
@@ -228,16 +267,23 @@ function formatOwn(settings: FileSettings) {
     of('csv_delimiter', 'CSV', 'csvDelimiter'),
     of('csv_null', 'CSV', 'csvNull'),
     of('csv_bom', 'CSV', 'csvBom'),
+    of('csv_header', 'CSV', 'csvHeader'),
     of('parquet_encodings', 'Parquet', 'parquetEncodings'),
     of('time_as', 'Parquet', 'timeAs'),
   ];
 }
 
+const needsManifest = {
+  checksum_files: ({ checksumFiles }: FileSettings) => checksumFiles,
+  success_file: ({ successFile }: FileSettings) => successFile,
+  latest_manifest: ({ latestManifest }: FileSettings) => latestManifest,
+};
+
 function checkFileSettings(
   settings: FileSettings,
   formats: readonly FormatChoice[],
 ): readonly Problem[] {
-  const { format, compression, prefix } = settings;
+  const { format, compression, prefix, fileName, maxFileBytes, writesManifest } = settings;
   const problems: Problem[] = [];
   const choice = formats.find((each) => each.format === format);
   if (choice && compression !== null && choice.compressions[compression] === undefined) {
@@ -249,8 +295,16 @@ function checkFileSettings(
     const detail = `Only for ${only}. Set file_format to ${only}, or set ${attr} to ${usual}.`;
     problems.push({ attr, code: 'invalid_input', detail });
   }
+  for (const attr of ['checksum_files', 'success_file', 'latest_manifest'] as const) {
+    if (writesManifest || !needsManifest[attr](settings)) continue;
+    const detail = `Needs a manifest. Set manifest to true, or ${attr} to false.`;
+    problems.push({ attr, code: 'invalid_input', detail });
+  }
   for (const detail of checkKeyTemplate(prefix)) {
     problems.push({ attr: 'prefix', code: 'invalid_input', detail });
+  }
+  for (const detail of checkFileName(fileName, maxFileBytes !== null)) {
+    problems.push({ attr: 'file_name', code: 'invalid_input', detail });
   }
   return problems;
 }

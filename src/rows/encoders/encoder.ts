@@ -55,6 +55,8 @@ export interface FormatOptions extends Partial<FormatSettings> {
   readonly maxBytes?: number | null;
   /** Absent: a file of no export. */
   readonly origin?: FileOrigin;
+  /** To read a file that does not name its columns: all of them, in order. */
+  readonly schema?: readonly { readonly name: string }[] | undefined;
 }
 
 /** A column that is read back, with the type of the exported rows. */

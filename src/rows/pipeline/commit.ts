@@ -24,6 +24,7 @@ import {
   readManifestAt,
 } from './manifest.ts';
 import { mayStat } from './may-stat.ts';
+import { putChecksums, sideFilesOf } from './side-files.ts';
 import { commitTable } from './table.ts';
 
 /** What an earlier attempt of this run has made current without recording it; null if there is nothing. */
@@ -36,7 +37,7 @@ export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalR
   if (!haveSameBytes(manifest.rejected_files, intent.rejectedFiles)) return null;
   return {
     ...intent,
-    manifestKey: manifestKey(job.prefix, job.interval),
+    manifestKey: manifestKey(job.names),
     manifestEtag: found.etag,
   };
 }
@@ -63,6 +64,9 @@ export async function findUnchanged(
   if (current === null || (current.manifestKey === null) === job.writesManifest) return null;
   if (!haveSameBytes(current.files, made.files)) return null;
   if (!haveSameBytes(current.rejectedFiles, made.rejectedFiles)) return null;
+  const { sideFiles = [] } = job.current;
+  const wanted = sideFilesOf(job, current);
+  if (sideFiles.map(({ key }) => key).join() !== wanted.map(({ key }) => key).join()) return null;
   // Without a manifest readers have only the keys, so another prefix must get the files.
   if (!job.writesManifest && !haveSameKeys(current, made)) return null;
   const tags = new Map(
@@ -74,11 +78,20 @@ export async function findUnchanged(
   const withTag = (file: CommittedFile) => ({ ...file, etag: tags.get(file.key) ?? null });
   const files = current.files.map(withTag);
   const rejectedFiles = current.rejectedFiles.map(withTag);
-  for (const file of [...files, ...rejectedFiles]) {
+  for (const file of [...files, ...rejectedFiles, ...sideFiles]) {
     if (!(await isThere(destination, file, signal))) return null;
   }
   const { generation, era, manifestKey: key, manifestEtag } = current;
-  return { ...made, files, rejectedFiles, generation, era, manifestKey: key, manifestEtag };
+  return {
+    ...made,
+    files,
+    rejectedFiles,
+    sideFiles,
+    generation,
+    era,
+    manifestKey: key,
+    manifestEtag,
+  };
 }
 
 /** The current files as the bucket has them; null if they may differ from our record. */
@@ -156,14 +169,16 @@ export async function commitFiles(commit: Commit): Promise<IntervalResult> {
       : completeNew(destination, writer, ports.lease, signal),
   );
   await failpoint('after_complete');
+  const checksumTags = await putChecksums({ destination, job, ports, signal }, intent);
   const withTag = (file: CommittedFile) => ({
     ...file,
-    etag: tags.get(file.key) ?? file.etag ?? null,
+    etag: tags.get(file.key) ?? checksumTags.get(file.key) ?? file.etag ?? null,
   });
   const committed = {
     ...intent,
     files: intent.files.map(withTag),
     rejectedFiles: intent.rejectedFiles.map(withTag),
+    sideFiles: (intent.sideFiles ?? []).map(withTag),
   };
   if (key === null) return { ...committed, manifestEtag: null };
   const { columnMetrics: metrics } = files;
@@ -180,11 +195,11 @@ export async function commitFiles(commit: Commit): Promise<IntervalResult> {
 
 /**
  * Adds the manifest's digest to an intent, so that later attempts recognize the manifest even if they
- * cannot read it.
+ * cannot read it, and the side files.
  *
  * @throws SluiceError `destination.invalid_config` if the manifest would be too long to be read back
  */
-export function withManifestDigest(
+export function prepareCommit(
   job: IntervalJob,
   intent: CommitIntent,
   columns: readonly Column[],
@@ -196,7 +211,8 @@ export function withManifestDigest(
     throw new SluiceError('destination.invalid_config', detail);
   }
   const digest = createHash('md5').update(body).digest('hex');
-  return { ...intent, begunManifests: [digest, ...job.begunManifests] };
+  const sideFiles = sideFilesOf(job, intent);
+  return { ...intent, sideFiles, begunManifests: [digest, ...job.begunManifests] };
 }
 
 type Completable = Pick<HashedFile, 'key' | 'complete'>;
@@ -293,7 +309,7 @@ async function checkUnnamed(
   key: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const at = manifestKey(job.prefix, job.interval);
+  const at = manifestKey(job.names);
   const found = await readManifestAt(destination, at, signal);
   if (found === null || found === 'denied' || found.manifest === null) return;
   const { files, rejected_files: rejected, batch_export_id: owner } = found.manifest;

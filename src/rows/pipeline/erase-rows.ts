@@ -3,7 +3,7 @@ import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
-import { commitFiles, withManifestDigest } from './commit.ts';
+import { commitFiles, prepareCommit } from './commit.ts';
 import { ErasedFiles } from './erased-files.ts';
 import { fetchFile } from './fetch-file.ts';
 import type { IntervalAttempt } from './interval-attempt.ts';
@@ -191,8 +191,9 @@ async function commitRemaining(
   );
   const encoding = { ...job.encoding, tableFields: () => [] };
   return ports.step('commit', async () => {
-    await ports.confirmCommit(withManifestDigest(job, intent, columns));
-    const commit = { destination, files, intent, columns, found, ports, signal };
+    const prepared = prepareCommit(job, intent, columns);
+    await ports.confirmCommit(prepared);
+    const commit = { destination, files, intent: prepared, columns, found, ports, signal };
     return commitFiles({ ...commit, job: { ...job, encoding } });
   });
 }
@@ -205,6 +206,7 @@ function resultOf(delivered: CurrentReceipt): IntervalResult {
   const rejectedRows = sum(rejectedFiles, (file) => file.rows);
   return {
     ...{ files, rejectedFiles, generation, era, manifestKey, manifestEtag, recipe },
+    sideFiles: delivered.sideFiles ?? [],
     ...{
       totalRows: rows + rejectedRows,
       rows,

@@ -78,10 +78,10 @@ export class ErasedFiles implements CompletableFiles {
   }
 
   #keyOf({ index, of, isRejected }: FileAgain): string {
-    const { prefix, interval, generation, maxFileBytes, encoding } = this.#options.job;
+    const { names, generation, maxFileBytes, encoding } = this.#options.job;
     // The keys keep the order of the rows.
     const part = of === 1 && maxFileBytes === null ? null : index + 1;
-    const key = fileKey(prefix, interval, generation, part, encoding.extension);
+    const key = fileKey(names, generation, part, encoding.extension);
     return isRejected ? rejectedKey(key) : key;
   }
 

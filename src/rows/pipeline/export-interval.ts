@@ -8,7 +8,7 @@ import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
 import { refusePartOfDay } from '../sources/source.ts';
 import type { TableState } from '../table-formats/iceberg/held-files.ts';
-import { commitFiles, findAdoptable, findUnchanged, withManifestDigest } from './commit.ts';
+import { commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
 import { eraseRows } from './erase-rows.ts';
 import { findManifest } from './found-manifest.ts';
@@ -25,11 +25,13 @@ import type {
   LeftoverFile,
   RunPorts,
 } from './interval-job.ts';
+import { checkLatest, raiseLatest } from './latest-manifest.ts';
 import { KeySpool } from './key-spool.ts';
 import { replacedBy } from './leftovers.ts';
 import { type FoundManifest, schemaOf } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
 import { cleanAfterRefusal } from './refused-commit.ts';
+import { putSuccess } from './side-files.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
 import { findTableState, isInTable } from './table.ts';
@@ -58,15 +60,23 @@ export async function exportInterval(
 ): Promise<ExportedInterval> {
   const found = await findManifest(destination, given, ports, signal);
   const adopted = findAdoptable(given, found);
-  if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, found) };
+  if (adopted) return finish(given, adopted);
   if (given.isDeleted) throw new SluiceError('run.cancelled', 'the export was deleted');
+  await checkLatest(destination, given, signal);
   const table = await findTableState(destination, given, signal);
   const generation = await chooseGeneration(given, found, table, ports);
   const job = { ...given, generation };
   const attempt = { job, source, destination, ports, found: { ...found, table }, signal };
   const { erased } = job;
   const result = await (erased ? eraseRows(attempt, erased) : copyInterval(attempt));
-  return { result, replaced: replacedBy(job, result, found) };
+  return finish(job, result);
+
+  /** What follows the manifest: an attempt that finds it without a record does this too. */
+  async function finish(of: IntervalJob, current: IntervalResult): Promise<ExportedInterval> {
+    const result = await putSuccess({ destination, job: of, ports, signal }, current);
+    await raiseLatest(destination, of, result.manifestKey, ports, signal);
+    return { result, replaced: replacedBy(of, result, found) };
+  }
 }
 
 /**
@@ -76,7 +86,7 @@ export async function exportInterval(
  * @throws SluiceError `destination.key_taken` or `destination.table_damaged` if the bucket names one that none can follow
  */
 async function chooseGeneration(
-  { purpose, writesManifest, current, generation, prefix, interval }: IntervalJob,
+  { purpose, writesManifest, current, generation, names }: IntervalJob,
   { manifest }: FoundManifest,
   table: TableState | null,
   ports: RunPorts,
@@ -86,7 +96,7 @@ async function chooseGeneration(
   if (isInPlace && purpose !== 'supplement') return current.generation;
   const inManifest = manifest === null ? 0 : manifest.generation;
   if (!mayFollow(inManifest)) {
-    const detail = `${manifestKey(prefix, interval)} has generation ${inManifest}`;
+    const detail = `${manifestKey(names)} has generation ${inManifest}`;
     throw new SluiceError('destination.key_taken', detail);
   }
   const inTable = table?.generation ?? 0;
@@ -150,7 +160,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       files: written.made,
       rejectedFiles: written.rejectedFiles,
       madeFiles: written.made.length,
-      manifestKey: job.writesManifest ? manifestKey(job.prefix, job.interval) : null,
+      manifestKey: job.writesManifest ? manifestKey(job.names) : null,
       recipe: recipeOf(job, columns),
       snapshot: snapshot.snapshot,
       settled,
@@ -175,11 +185,18 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       for (const files of delivered) await checkMissing({ ...check, delivered: files });
     }
     return await ports.step('commit', async () => {
-      const confirmed = withManifestDigest(job, intent, columns);
+      const confirmed = prepareCommit(job, intent, columns);
       await ports.confirmCommit(confirmed);
-      return commitFiles({ destination, job, files, intent, columns, found, ports, signal }).catch(
-        (error) => cleanAfterRefusal(destination, job, intent, error, ports, signal),
-      );
+      return commitFiles({
+        destination,
+        job,
+        files,
+        intent: confirmed,
+        columns,
+        found,
+        ports,
+        signal,
+      }).catch((error) => cleanAfterRefusal(destination, job, confirmed, error, ports, signal));
     });
   };
   try {
@@ -208,7 +225,7 @@ function recipeOf(
     dslQuery,
     includeEvents,
     excludeEvents,
-    ...(!writesManifest && { schema: schemaOf(columns) }),
+    ...((!writesManifest || !settings.csvHeader) && { schema: schemaOf(columns) }),
     ...(chain && { chain: chain.recipe, maxFileBytes }),
   };
 }

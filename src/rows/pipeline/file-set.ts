@@ -7,6 +7,7 @@ import type {
 } from '../destinations/destination.ts';
 import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
+import type { KeyNames } from '../../foundation/domain/file-name.ts';
 import { fileKey, rejectedKey } from '../../foundation/domain/object-keys.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
@@ -33,7 +34,7 @@ export interface FileSetOptions {
   readonly columns: readonly Column[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
   readonly keyPlaces: readonly number[];
-  readonly prefix: string;
+  readonly names: KeyNames;
   readonly interval: DataInterval;
   readonly generation: number;
   /** Without a manifest, files are replaced at their keys. */
@@ -261,9 +262,9 @@ export class FileSet {
 
   async #begin(): Promise<OpenFile> {
     const { exportId, encoding, columns, keyPlaces } = this.#options;
-    const { prefix, interval, generation, maxFileBytes } = this.#options;
+    const { names, interval, generation, maxFileBytes } = this.#options;
     const part = maxFileBytes === null ? null : this.#ended.length + 1;
-    const key = fileKey(prefix, interval, generation, part, encoding.extension);
+    const key = fileKey(names, generation, part, encoding.extension);
     const file = await this.#create(key, encoding.contentType);
     const encoder = encoding.open(columns, {
       maxBytes: maxFileBytes,

@@ -17,7 +17,7 @@ export async function findManifest(
   signal: AbortSignal,
 ): Promise<FoundManifest> {
   if (!job.writesManifest) return { manifest: null, etag: null };
-  const key = manifestKey(job.prefix, job.interval);
+  const key = manifestKey(job.names);
   const found = await readManifestAt(destination, key, signal);
   if (found === null) return { manifest: null, etag: null };
   const isRecorded = job.current?.manifestKey === key;

@@ -1,4 +1,5 @@
 import type { PutLease, UploadJournal, UploadProgress } from '../destinations/destination.ts';
+import type { KeyNames } from '../../foundation/domain/file-name.ts';
 import type { OnRejected } from '../../foundation/domain/file-settings.ts';
 import type { FormatSettings } from '../../foundation/domain/format-settings.ts';
 import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
@@ -54,8 +55,8 @@ export interface IntervalJob {
   readonly request: SourceRequest;
   /** The transformation chain that the run pinned; null if it has no step. */
   readonly chain: PinnedChain | null;
-  /** The rendered prefix of the object keys; `''`: no prefix. */
-  readonly prefix: string;
+  /** What the keys of the interval's objects are made of. */
+  readonly names: KeyNames;
   readonly encoding: Encoding;
   /** Reads delivered files. */
   readonly readRows: ReadRows;
@@ -66,6 +67,12 @@ export interface IntervalJob {
   /** A file ends once it has this many bytes; null: one file. */
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
+  /** Whether each file gets an object with its SHA-256. */
+  readonly checksumFiles: boolean;
+  /** Whether an empty object says that the interval is complete. */
+  readonly successFile: boolean;
+  /** Where the newest interval's manifest is named; null: nowhere. */
+  readonly latestKey: string | null;
   /** The table that the files belong to; null or missing: none. */
   readonly table?: IntervalTable | null;
   /** What rejected rows do to the run. */
@@ -125,6 +132,8 @@ export interface CurrentReceipt {
   readonly manifestEtag: string | null;
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
+  /** Objects beside them that the manifest does not list; missing: none. */
+  readonly sideFiles?: readonly CommittedFile[];
   /** How the files were made. */
   readonly recipe: Recipe;
   /** Of the keys in the files, rejected rows included; null if it is not known. */
@@ -234,6 +243,8 @@ export interface CommitIntent {
   /** All files of the interval. */
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
+  /** Objects beside them that the manifest does not list; missing: none. */
+  readonly sideFiles?: readonly CommittedFile[];
   /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly recipe: Recipe;

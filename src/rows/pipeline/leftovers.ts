@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
+import { checksumKey, stemOf } from '../../foundation/domain/object-keys.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 import { knowsFile } from './found-manifest.ts';
 import type { IntervalJob, IntervalResult, LeftoverFile, RunPorts } from './interval-job.ts';
@@ -63,7 +64,8 @@ export function replacedBy(
   };
   if (current) {
     const { generation, manifestKey } = current;
-    for (const { key, etag = null } of [...current.files, ...current.rejectedFiles]) {
+    const { files, rejectedFiles, sideFiles = [] } = current;
+    for (const { key, etag = null } of [...files, ...rejectedFiles, ...sideFiles]) {
       add(key, generation, manifestKey, etag);
     }
     if (manifestKey !== null) add(manifestKey, generation, manifestKey);
@@ -73,8 +75,9 @@ export function replacedBy(
     const stem = stemOf(result.manifestKey);
     const files = [...manifest.files, ...manifest.rejected_files];
     for (const { key } of files.slice(0, maxUnknownFiles)) {
-      if (key.startsWith(stem) && key.length <= maxKeyLength)
-        add(key, manifest.generation, result.manifestKey);
+      if (!key.startsWith(stem) || key.length > maxKeyLength) continue;
+      add(key, manifest.generation, result.manifestKey);
+      if (job.checksumFiles) add(checksumKey(key), manifest.generation, result.manifestKey);
     }
   }
   return replaced;
@@ -84,9 +87,11 @@ export function replacedBy(
 export function namedBy(commit: {
   readonly files: readonly { readonly key: string }[];
   readonly rejectedFiles: readonly { readonly key: string }[];
+  readonly sideFiles?: readonly { readonly key: string }[];
   readonly manifestKey: string | null;
 }): readonly string[] {
-  const files = [...commit.files, ...commit.rejectedFiles].map(({ key }) => key);
+  const { files: data, rejectedFiles, sideFiles = [] } = commit;
+  const files = [...data, ...rejectedFiles, ...sideFiles].map(({ key }) => key);
   return commit.manifestKey === null ? files : [...files, commit.manifestKey];
 }
 
@@ -223,9 +228,4 @@ async function entomb(
       if (!conflict || tried === entombTries) throw error;
     }
   }
-}
-
-/** What the keys of a manifest's interval start with. */
-export function stemOf(manifestKey: string): string {
-  return manifestKey.slice(0, -'_manifest.json'.length);
 }

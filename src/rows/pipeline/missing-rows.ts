@@ -24,9 +24,8 @@ export function findDelivered(
   const { files, rejected_files: rejectedFiles } = manifest;
   if (files.length === 0 && rejectedFiles.length === 0) return null;
   // Another commit than that of our record, which may have been restored from a backup.
-  const recipe = current?.recipe
-    ? { ...current.recipe, format: manifest.format, compression: manifest.compression }
-    : null;
+  const { format, compression, schema } = manifest;
+  const recipe = current?.recipe ? { ...current.recipe, format, compression, schema } : null;
   return { files, rejectedFiles, recipe, deliveredDigest: null };
 }
 
@@ -72,9 +71,9 @@ export async function findAllDelivered(
 /** How to read files that only a manifest names: the format's settings are those of now. */
 function recipeFor(
   { encoding: { settings }, request: { dslQuery, includeEvents, excludeEvents } }: IntervalJob,
-  { format, compression }: Pick<Manifest, 'format' | 'compression'>,
+  { format, compression, schema }: Pick<Manifest, 'format' | 'compression' | 'schema'>,
 ): Recipe {
-  return { ...settings, format, compression, dslQuery, includeEvents, excludeEvents };
+  return { ...settings, format, compression, schema, dslQuery, includeEvents, excludeEvents };
 }
 
 /** How many keys an error names. */

@@ -13,6 +13,8 @@ import type { SpoolFolder } from './spool-folder.ts';
 export interface MadeBy extends Partial<FormatSettings> {
   readonly format: string;
   readonly compression: string | null;
+  /** The columns of files that do not name them. */
+  readonly schema?: Recipe['schema'];
 }
 
 /**
@@ -38,6 +40,7 @@ export function madeBy(recipe: Recipe): MadeBy {
     format: recipe.format,
     compression: recipe.compression,
     ...settingsOfRecipe(recipe),
+    ...(recipe.schema && { schema: recipe.schema }),
   };
 }
 

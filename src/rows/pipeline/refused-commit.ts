@@ -1,6 +1,7 @@
 import type { Destination } from '../destinations/destination.ts';
 import { toSluiceError } from '../../foundation/domain/errors.ts';
 import type { CommitIntent, IntervalJob, RunPorts } from './interval-job.ts';
+import { namedBy } from './leftovers.ts';
 import { readManifestAt } from './manifest.ts';
 
 /**
@@ -29,13 +30,15 @@ export async function cleanAfterRefusal(
 async function withdraw(
   destination: Destination,
   job: IntervalJob,
-  { manifestKey, files, rejectedFiles }: CommitIntent,
+  intent: CommitIntent,
   ports: RunPorts,
   signal: AbortSignal,
 ): Promise<void> {
+  const { manifestKey } = intent;
+  const keys = namedBy({ ...intent, manifestKey: null });
   const ours: string[] = [];
   const taken: string[] = [];
-  for (const { key } of [...files, ...rejectedFiles]) {
+  for (const key of keys) {
     const found = await destination.statFile(key, signal);
     if (found !== null) (found.owner === job.exportId ? ours : taken).push(key);
   }
@@ -47,5 +50,5 @@ async function withdraw(
   if (there.manifest?.batch_export_id === job.exportId) return;
   await ports.confirmLease();
   await destination.deleteFiles(ours, signal);
-  await ports.withdraw([...files, ...rejectedFiles].map(({ key }) => key).concat(manifestKey));
+  await ports.withdraw(keys.concat(manifestKey));
 }

@@ -1,4 +1,5 @@
 import type { Destination, UploadJournal } from '../destinations/destination.ts';
+import { keyNames, usualFileName } from '../../foundation/domain/file-name.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
 import type { Source } from '../sources/source.ts';
@@ -68,7 +69,7 @@ async function renderWith(
       columns,
       keyPlaces: keyPlacesOf(snapshot),
       signal,
-      prefix: '',
+      names: keyNames('', usualFileName, job.interval),
       generation: 1,
       writesManifest: false,
       journal: noJournal,

@@ -2,7 +2,7 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import { manifestKey } from '../../foundation/domain/object-keys.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
-import { commitFiles, withManifestDigest } from './commit.ts';
+import { commitFiles, prepareCommit } from './commit.ts';
 import { requestOf, type SettledAttempt } from './interval-attempt.ts';
 import type { CommitIntent, CurrentReceipt, IntervalResult } from './interval-job.ts';
 import { KeySpool } from './key-spool.ts';
@@ -85,7 +85,7 @@ function findDelivered({ job, found }: SettledAttempt): CurrentReceipt {
   const { current } = job;
   if (current === null) wait('the export has another destination now than these files');
   const { manifest, etag } = found;
-  const key = job.writesManifest ? manifestKey(job.prefix, job.interval) : null;
+  const key = job.writesManifest ? manifestKey(job.names) : null;
   if (current.manifestKey !== key) wait(`the manifest is at ${current.manifestKey}, not at ${key}`);
   const isRecorded = key === null || etag === null || etag === current.manifestEtag;
   if (!isRecorded) {
@@ -115,6 +115,7 @@ function resultOf(
   return {
     ...nothing,
     ...{ files, rejectedFiles, generation, era, manifestKey: key, manifestEtag },
+    sideFiles: delivered.sideFiles ?? [],
     recipe: delivered.recipe,
     snapshot,
     settled,
@@ -170,8 +171,18 @@ async function addRows(
       deliveredDigest: null,
     };
     return await ports.step('commit', async () => {
-      await ports.confirmCommit(withManifestDigest(job, intent, columns));
-      return commitFiles({ destination, job, files, intent, columns, found, ports, signal });
+      const prepared = prepareCommit(job, intent, columns);
+      await ports.confirmCommit(prepared);
+      return commitFiles({
+        destination,
+        job,
+        files,
+        intent: prepared,
+        columns,
+        found,
+        ports,
+        signal,
+      });
     });
   });
 }

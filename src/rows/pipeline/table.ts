@@ -2,7 +2,8 @@ import { buffer } from 'node:stream/consumers';
 import type { Destination, PutLease } from '../destinations/destination.ts';
 import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import { intervalStem } from '../../foundation/domain/object-keys.ts';
+import type { KeyNames } from '../../foundation/domain/file-name.ts';
+import { stemOf } from '../../foundation/domain/object-keys.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { fencesManifests } from '../../foundation/domain/store-traits.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
@@ -16,7 +17,6 @@ import type { TableInterval } from '../table-formats/iceberg/manifest-set.ts';
 import { joinFields } from '../table-formats/iceberg/schema.ts';
 import type { TableObjects, TablePlace } from '../table-formats/iceberg/table-objects.ts';
 import type { IntervalJob, IntervalTable, RunPorts } from './interval-job.ts';
-import { stemOf } from './leftovers.ts';
 import type { ManifestFile } from './manifest.ts';
 
 /** For what nothing needs at once. A store may answer with any number of empty pages. */
@@ -87,8 +87,8 @@ export function tablePlace(
   return { owner: exportId, folder, uri };
 }
 
-export function tableInterval(prefix: string, interval: DataInterval): TableInterval {
-  return { stem: intervalStem(prefix, interval), start: interval.start, end: interval.end };
+function tableInterval({ stem }: KeyNames, { start, end }: DataInterval): TableInterval {
+  return { stem, start, end };
 }
 
 /**
@@ -98,13 +98,13 @@ export function tableInterval(prefix: string, interval: DataInterval): TableInte
  */
 export async function findTableState(
   destination: Destination,
-  { exportId, table, prefix, interval }: IntervalJob,
+  { exportId, table, names, interval }: IntervalJob,
   signal: AbortSignal,
 ): Promise<TableState | null> {
   if (!table) return null;
   checkStore(destination);
   const objects = objectsOf(destination, signal);
-  return findTable(tablePlace(exportId, table), objects, tableInterval(prefix, interval));
+  return findTable(tablePlace(exportId, table), objects, tableInterval(names, interval));
 }
 
 /** Before rows are read: @throws SluiceError `destination.table_conflict` if they do not fit the table */
@@ -146,7 +146,7 @@ export async function commitTable(
   ports: RunPorts,
   signal: AbortSignal,
 ): Promise<void> {
-  const { table, encoding, exportId, prefix, interval, attempt, mayBeOvertaken } = job;
+  const { table, encoding, exportId, names, interval, attempt, mayBeOvertaken } = job;
   if (!table) return;
   const isFirst = generation === 1 && attempt === 1 && !mayBeOvertaken;
   await commitInterval(
@@ -159,7 +159,7 @@ export async function commitTable(
       confirm: () => ports.confirmLease(),
     },
     {
-      ...tableInterval(prefix, interval),
+      ...tableInterval(names, interval),
       generation,
       files: files.map((file) => ({ ...file, columns: metrics.get(file.key) ?? [] })),
       fields: encoding.tableFields?.(columns) ?? [],

@@ -4,6 +4,7 @@ import { notFound } from '../../foundation/domain/problem.ts';
 import { findKnownHashes } from '../../state/store/api-keys.ts';
 import type { Context } from '../use-cases/context.ts';
 import { causeRoutes } from './admin/causes.ts';
+import { verificationRoutes } from './admin/verifications.ts';
 import { keyRoutes, tenantRoutes } from './admin/tenants.ts';
 import type { Api, Reply, Request } from './api.ts';
 import { backfillRoutes } from './backfills/routes.ts';
@@ -129,6 +130,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
       tenantRoutes(scope);
       keyRoutes(scope);
       causeRoutes(scope);
+      verificationRoutes(scope);
       scope.register(async (inner: Api) => notificationRoutes(inner, installationFamily, deps), {
         prefix: '/notification_targets',
       });

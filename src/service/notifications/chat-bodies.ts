@@ -49,7 +49,7 @@ function escapeMarkdown(text: string): string {
   return text.replace(/[\\*_~`|<>[\]#]/g, '\\$&');
 }
 
-type Cause = 'failing' | 'late' | 'incomplete' | 'deadline' | 'no_workers';
+type Cause = 'failing' | 'late' | 'incomplete' | 'deadline' | 'no_workers' | 'verify';
 
 /** What each type says of an export: a cause begins or ends. The others open an alert of their own. */
 const causes: Partial<Record<Notification['type'], readonly [Cause, 'trigger' | 'resolve']>> = {
@@ -64,6 +64,8 @@ const causes: Partial<Record<Notification['type'], readonly [Cause, 'trigger' | 
   'interval.at_risk': ['deadline', 'trigger'],
   'interval.missed': ['deadline', 'trigger'],
   'interval.delivered_late': ['deadline', 'resolve'],
+  'verify.failed': ['verify', 'trigger'],
+  'verify.passed': ['verify', 'resolve'],
   'installation.no_workers': ['no_workers', 'trigger'],
   'installation.no_workers_over': ['no_workers', 'resolve'],
 };

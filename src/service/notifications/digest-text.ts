@@ -35,6 +35,8 @@ const titles: Readonly<Record<NotificationType, (count: number) => string>> = {
   'export.complete': (count) => `${count} exports are complete again`,
   'installation.no_workers': () => 'No worker is alive',
   'installation.no_workers_over': () => 'Workers are alive again',
+  'verify.failed': (count) => `The files of ${count} exports are not proven`,
+  'verify.passed': (count) => `The files of ${count} exports are proven again`,
   // Each is about all that has its cause already.
   'healing.started': (count) => `${count} causes hold up exports`,
   'healing.ended': (count) => `${count} causes are over`,

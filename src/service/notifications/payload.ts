@@ -123,6 +123,8 @@ interface Facts {
   readonly since?: Timestamp | null;
   readonly failing_since?: Timestamp;
   readonly missing_intervals?: number;
+  /** Of a verification. */
+  readonly detail?: string;
   readonly freshness_minutes?: number | null;
   readonly high_water_mark?: Timestamp | null;
   readonly late_since?: Timestamp;
@@ -207,6 +209,13 @@ function words(
       ];
     case 'export.complete':
       return [`Export ${name} is complete again`, []];
+    case 'verify.failed':
+      return [
+        `The files of export ${name} are not proven`,
+        [oneLine(facts.detail ?? ''), 'sluice verify --last prints the whole result.'],
+      ];
+    case 'verify.passed':
+      return [`The files of export ${name} are proven again`, []];
     case 'installation.no_workers':
       return [
         'No worker is alive',

@@ -1,6 +1,12 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import { manifestKeyOf } from '../../foundation/domain/object-keys.ts';
+import { keysOfTemplates, readKey } from '../../foundation/domain/file-name.ts';
+import {
+  checksumKey,
+  manifestKey as keyOfManifest,
+  stemOf,
+  successKey,
+} from '../../foundation/domain/object-keys.ts';
 import { readManifestAt } from '../../rows/pipeline/manifest.ts';
 import type { Sql } from '../../state/store/database.ts';
 import {
@@ -16,6 +22,8 @@ export interface StrayPlace {
   readonly destination: Destination;
   /** Without a slash at the end; `''`: all keys. */
   readonly folders: readonly string[];
+  /** Templates of names that the export has, or may have had. */
+  readonly fileNames: readonly string[];
   /** This export, at the versions of its destination that are at this place. */
   readonly own: readonly FolderOwner[];
   /** The same of all exports. */
@@ -31,13 +39,8 @@ export interface Strays {
   readonly leftOut: readonly string[];
 }
 
-/** `…/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z` and the rest: a key that Sluice would make. */
-const ourKey = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ[^/]*$/;
-
 /** Sluice makes no key with these, and PostgreSQL cannot store them. */
 const unstorable = /[\0\p{Cs}]/u;
-
-const isOurs = (key: string): boolean => ourKey.test(key) && !unstorable.test(key);
 
 /** Objects that are looked at in one list. */
 const mostListed = 1_000_000;
@@ -73,12 +76,15 @@ class StraySearch implements Strays {
   readonly #place: StrayPlace;
   readonly #report: (detail: string) => void;
   readonly #manifests: ManifestNames;
+  /** A key that Sluice would make for the export. */
+  readonly #ourKey: RegExp;
 
   constructor(sql: Sql, place: StrayPlace, report: (detail: string) => void) {
     this.#sql = sql;
     this.#place = place;
     this.#report = report;
     this.#manifests = new ManifestNames(sql, place.destination, report);
+    this.#ourKey = keysOfTemplates(place.fileNames);
   }
 
   /** A right that the credentials need not have never hides the rest. */
@@ -95,6 +101,10 @@ class StraySearch implements Strays {
     }
   }
 
+  #isOurs(key: string): boolean {
+    return this.#ourKey.test(key) && !unstorable.test(key);
+  }
+
   #leaveOut(text: string): void {
     if (!this.leftOut.includes(text)) this.leftOut.push(text);
   }
@@ -106,7 +116,7 @@ class StraySearch implements Strays {
     for await (const { key } of this.#place.destination.listFiles(prefix)) {
       listed += 1;
       if (listed > mostListed) break;
-      if (isOurs(key)) keys.push(key);
+      if (this.#isOurs(key)) keys.push(key);
       if (keys.length < batch) continue;
       await this.#lookAtKeys(keys);
       keys = [];
@@ -121,7 +131,7 @@ class StraySearch implements Strays {
     for await (const { key, uploadId } of destination.listUploads(prefix)) {
       listed += 1;
       if (listed > mostListed) return false;
-      if (!isOurs(key) || (await this.#isUploadKnown(key))) continue;
+      if (!this.#isOurs(key) || (await this.#isUploadKnown(key))) continue;
       if (!(await hasUpload(destination, key, uploadId)) || (await this.#isUploadKnown(key)))
         continue;
       this.#report(`upload ${uploadId} of ${key} is neither completed nor aborted`);
@@ -175,7 +185,7 @@ class StraySearch implements Strays {
 
 /** The start of the interval of a key of ours, which may be no date. */
 function startOf(key: string): string {
-  const start = ourKey.exec(key)?.[1] ?? '';
+  const start = readKey(key)?.start ?? '';
   return Number.isNaN(Date.parse(start)) ? '-infinity' : start;
 }
 
@@ -217,7 +227,7 @@ class ManifestNames {
 
   /** Also true if the key was reported with its manifest. */
   async has(key: string): Promise<boolean> {
-    const manifestKey = manifestKeyOf(key);
+    const manifestKey = keyOfManifest({ stem: readKey(key)?.stem ?? key });
     if (this.#last?.manifestKey !== manifestKey) {
       this.#last = { manifestKey, names: await this.#read(manifestKey) };
     }
@@ -241,7 +251,8 @@ class ManifestNames {
           'that was lost when the database was restored, or of another installation',
       );
     }
-    return new Set([manifestKey, ...files.map((file) => file.key)]);
+    const keys = files.flatMap((file) => [file.key, checksumKey(file.key)]);
+    return new Set([manifestKey, successKey(stemOf(manifestKey)), ...keys]);
   }
 
   async #isOurs(run: Parameters<typeof isOfOurHistory>[1], start: string): Promise<boolean> {

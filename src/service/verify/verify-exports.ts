@@ -56,10 +56,13 @@ export interface VerifyAll {
   readonly onProgress?: (share: number) => void;
   /** Multiplies the time that an export may take; default 1. */
   readonly patience?: number;
+  /** Exports that are verified at once; default 4: one waits for its bucket while another one computes. */
+  readonly lanes?: number;
+  /** Which exports get a turn, and in which order. It is asked for the next one when a lane is free. Default: all, oldest first. */
+  readonly order?: (chosen: readonly VerifiedExport[]) => AsyncIterable<VerifiedExport>;
 }
 
-/** Exports that are verified at once: one waits for its bucket while another one computes. */
-const lanes = 4;
+const usualLanes = 4;
 
 /** Findings of an export that are kept: a bucket may have any number of strays. */
 const keptFindings = 100;
@@ -72,7 +75,25 @@ const keptFindings = 100;
  * @throws if our own database is unreachable
  */
 export async function verifyExports(all: VerifyAll): Promise<VerifyReport> {
+  const results = new Map<string, VerifiedExportReport>();
+  const chosen = await verifyEach({
+    ...all,
+    onResult(result) {
+      results.set(result.id, result);
+      all.onResult?.(result);
+    },
+  });
+  return reportOf(chosen.flatMap(({ id }) => results.get(id) ?? []));
+}
+
+/**
+ * The same without a report of all: `onResult` gets each result, and none is kept.
+ *
+ * @returns the exports that there were to choose from
+ */
+export async function verifyEach(all: VerifyAll): Promise<readonly VerifiedExport[]> {
   const { sql, batchExport = null, organization = null, onResult, onProgress } = all;
+  const { lanes = usualLanes, order = inTurn } = all;
   const chosen = await listVerifiedExports(sql, batchExport, organization);
   const places = new Places(await listExportPlaces(sql), all.placeOf);
   const sizes = await sizeExports(sql);
@@ -83,18 +104,21 @@ export async function verifyExports(all: VerifyAll): Promise<VerifyReport> {
     done += 1;
     onProgress?.(Math.min(1, done / steps));
   };
-  const results: (VerifiedExportReport | undefined)[] = chosen.map(() => undefined);
-  const left = chosen.entries();
+  const left = order(chosen)[Symbol.asyncIterator]();
   const work = async (): Promise<void> => {
-    for (const [index, one] of left) {
-      const result = await verifyOne(all, one, places, sizeOf(one), step);
-      results[index] = result;
-      onResult?.(result);
+    for (;;) {
+      const next = await left.next();
+      if (next.done) return;
+      onResult?.(await verifyOne(all, next.value, places, sizeOf(next.value), step));
       step();
     }
   };
   await Promise.all(Array.from({ length: lanes }, work));
-  return reportOf(results.filter((result) => result !== undefined));
+  return chosen;
+}
+
+async function* inTurn(chosen: readonly VerifiedExport[]): AsyncIterable<VerifiedExport> {
+  yield* chosen;
 }
 
 function reportOf(results: readonly VerifiedExportReport[]): VerifyReport {

@@ -1,17 +1,15 @@
 import type { ErrorCode } from '../../foundation/domain/errors.ts';
-import type { ClaimedRun } from '../../state/store/claims.ts';
-import type { AttemptReport } from './attempt-report.ts';
 
-/** Messages of a worker to the process of a run. `setup` belongs to the composition root. */
+/** Messages of a worker to a process of its own. `setup` and `job` belong to the composition root. */
 export type ToChild =
-  | { readonly kind: 'execute'; readonly setup: unknown; readonly run: ClaimedRun }
+  | { readonly kind: 'execute'; readonly setup: unknown; readonly job: unknown }
   /** The lease is lost, or the worker shuts down. */
   | { readonly kind: 'stop'; readonly code: ErrorCode };
 
-/** Messages of a run's process to its worker. */
-export type FromChild =
+/** Messages of such a process to its worker. */
+export type FromChild<Report> =
   | { readonly kind: 'alive' }
-  | { readonly kind: 'ended'; readonly report: Omit<AttemptReport, 'run'> };
+  | { readonly kind: 'ended'; readonly report: Report };
 
-/** How often the process of a run reports that its event loop is alive. */
+/** How often such a process reports that its event loop is alive. */
 export const aliveEveryMs = 1_000;

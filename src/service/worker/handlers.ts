@@ -42,6 +42,8 @@ export interface HandlerOptions {
   readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly sampleRows: SampleOptions['sampleRows'];
   readonly reports: WorkerReports;
+  /** Verifies exports if that is due, until it is done. Never throws. */
+  readonly verify: () => Promise<void>;
 }
 
 /** What a worker reports, to its log and its metrics. */
@@ -96,6 +98,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     }),
   );
   let sweeps = 0;
+  const verify = skipWhileBusy(options.verify);
   const sample = sampleJobs({
     ...{ context, guard, memory: admission.memory, sampleRows: options.sampleRows },
     onSampleError: reports.sampleFailed,
@@ -172,6 +175,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       const usual = { minutes: context.policy.freshnessMinutes };
       await checkFreshness(context.db, sweeps % 12 === 0 ? usual : undefined);
       if (sweeps % 12 === 0) await checkCompleteness(context.db);
+      void verify();
       sweeps += 1;
       await options.courier.collect();
       await sweepExpiredLeases(context.db);

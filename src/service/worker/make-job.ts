@@ -1,7 +1,8 @@
+import { type KeyNames, keyNames, tailOf } from '../../foundation/domain/file-name.ts';
 import { type FileSettings, readFileSettings } from '../../foundation/domain/file-settings.ts';
 import { settingsOfRecipe } from '../../foundation/domain/format-settings.ts';
-import { renderKeyTemplate } from '../../foundation/domain/key-template.ts';
-import { prefixOfManifest } from '../../foundation/domain/object-keys.ts';
+import { commonFolder, renderKeyTemplate } from '../../foundation/domain/key-template.ts';
+import { latestManifestKey, stemOf } from '../../foundation/domain/object-keys.ts';
 import type { CommitIntent, Encoding, IntervalJob } from '../../rows/pipeline/interval-job.ts';
 import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
 import type { ClaimedRun } from '../../state/store/claims.ts';
@@ -56,13 +57,16 @@ export async function makeJob(
       ),
       ...(files.csvArrays === 'postgres' && { nested: 'text' as const }),
     },
-    prefix: prefixOf(run, files),
+    names: namesOf(run, files),
     encoding: options.connectors.encodingOf(files),
     readRows: options.connectors.readRows,
     withoutRows: options.connectors.withoutRows,
     erased: openErased(options.context, run),
     maxFileBytes: files.maxFileBytes,
     writesManifest: writesManifest && keepsFiles,
+    checksumFiles: files.checksumFiles,
+    successFile: files.successFile,
+    latestKey: writesManifest && keepsFiles ? latestKeyOf(run, stored) : null,
     onRejected: files.onRejected,
     // Files that were made before the export had a table are not in it.
     table: files.tableFormat === null ? null : tableOf(options.connectors, run),
@@ -78,13 +82,20 @@ export async function makeJob(
   };
 }
 
-/** An erasure keeps the prefix of the files, even if the export has another one now. */
-function prefixOf(
+function latestKeyOf({ model, exportId }: ClaimedRun, { prefix, latestManifest }: FileSettings) {
+  if (!latestManifest) return null;
+  return latestManifestKey(commonFolder(prefix, { table: model, batchExportId: exportId }));
+}
+
+/** An erasure keeps the manifest's key, even if the export has another prefix or file_name now. */
+function namesOf(
   { purpose, receipt, interval, model, exportId }: ClaimedRun,
-  { prefix }: FileSettings,
-) {
+  { prefix, fileName }: FileSettings,
+): KeyNames {
   const manifest = receipt?.manifestKey ?? null;
-  return purpose === 'erase' && manifest !== null
-    ? prefixOfManifest(manifest, interval)
-    : renderKeyTemplate(prefix, { interval, table: model, batchExportId: exportId });
+  if (purpose === 'erase' && manifest !== null) {
+    return { stem: stemOf(manifest), tail: tailOf(fileName) };
+  }
+  const values = { interval, table: model, batchExportId: exportId };
+  return keyNames(renderKeyTemplate(prefix, values), fileName, interval);
 }

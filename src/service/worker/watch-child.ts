@@ -1,10 +1,9 @@
-import type { ChildProcess } from 'node:child_process';
+import { type ChildProcess, fork } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { toSluiceError } from '../../foundation/domain/errors.ts';
-import type { AttemptReport } from './attempt-report.ts';
 import type { FromChild, ToChild } from './child-messages.ts';
 
-/** How a run's own process ended without a report. */
+/** How a process of its own ended without a report. */
 export interface Death {
   /**
    * Whether the run itself caused it: the process crashed, or exceeded its memory. A kill from outside, an
@@ -15,8 +14,8 @@ export interface Death {
   readonly how: string;
 }
 
-export type ChildEnd =
-  | { readonly report: Omit<AttemptReport, 'run'> }
+export type ChildEnd<Report> =
+  | { readonly report: Report }
   | { readonly death: Death }
   | { readonly notStarted: Error };
 
@@ -44,14 +43,47 @@ const crashSignals = new Set([
 /** The shell's number for SIGABRT; Node exits with it on some systems. */
 const abortedCode = 134;
 
-/** Waits until the process of a run has ended; asks it to stop when `signal` is aborted. */
-export function watchChild(
+/** A program that does one job in a process of its own, by `serveJob`. */
+export interface JobProgram {
+  /** The file of the program. */
+  readonly entry: string;
+  /** What the program needs to open its connections and connectors. Passed unchanged. */
+  readonly setup: unknown;
+  /** Of the whole process. */
+  readonly memoryMib: number;
+}
+
+/** The heap's share of the process's memory; a job's data is outside the heap. */
+const heapShare = 0.5;
+
+/** Does a job in a process of its own. @param silentMs after which a process that does not respond is ended */
+export function runChild<Report>(
+  { entry, setup, memoryMib }: JobProgram,
+  job: unknown,
+  silentMs: number,
+  signal: AbortSignal,
+): Promise<ChildEnd<Report>> {
+  // This process has the debugger's port.
+  const inherited = process.execArgv.filter((argument) => !argument.startsWith('--inspect'));
+  const child = fork(entry, {
+    execArgv: [...inherited, `--max-old-space-size=${Math.floor(memoryMib * heapShare)}`],
+    // The secrets of a run are bytes.
+    serialization: 'advanced',
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  const message: ToChild = { kind: 'execute', setup, job };
+  child.send(message, () => {});
+  return watchChild(child, { memoryBytes: memoryMib * 1024 ** 2, silentMs }, signal);
+}
+
+/** Waits until the process has ended; asks it to stop when `signal` is aborted. */
+export function watchChild<Report>(
   child: ChildProcess,
   limits: ChildLimits,
   signal: AbortSignal,
-): Promise<ChildEnd> {
+): Promise<ChildEnd<Report>> {
   return new Promise((resolve) => {
-    let report: Omit<AttemptReport, 'run'> | null = null;
+    let report: Report | null = null;
     let killedFor: Death | null = null;
     let silentLooks = 0;
     const kill = (death: Death) => {
@@ -67,7 +99,7 @@ export function watchChild(
       if (child.connected) child.send(message, () => {});
       killLater(stopMs);
     };
-    child.on('message', (message: FromChild) => {
+    child.on('message', (message: FromChild<Report>) => {
       silentLooks = 0;
       if (message.kind === 'alive') return;
       report = message.report;
@@ -83,7 +115,7 @@ export function watchChild(
         if (bytes > limits.memoryBytes) kill(overMemory(limits));
       });
     }, lookEveryMs);
-    const end = (how: ChildEnd) => {
+    const end = (how: ChildEnd<Report>) => {
       clearInterval(looking);
       for (const timer of timers) clearTimeout(timer);
       signal.removeEventListener('abort', stop);

@@ -53,6 +53,8 @@ export function connectQueues(
 
 function connectPostgres(pool: Pool, onError: (error: Error) => void): QueueConnection {
   const factory = createBackendFactory(pool, onError);
+  // Each queue and each worker listens to the pool's errors.
+  pool.setMaxListeners(0);
   return {
     kind: 'postgres',
     async prepare() {

@@ -183,7 +183,7 @@ async function removeGone(
 }
 
 /** What a job is about: a backfill, a run or several. */
-function idsIn(data: unknown): readonly string[] {
+export function idsIn(data: unknown): readonly string[] {
   const { runId, backfillId, runs }: Record<string, unknown> = Object(data);
   const several: readonly unknown[] = Array.isArray(runs) ? runs : [];
   const named = several.map((run) => Reflect.get(Object(run), 'runId'));

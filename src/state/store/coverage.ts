@@ -254,6 +254,9 @@ export async function acceptIntervals(
      ), filled as (
        delete from holes h using accepted i
         where h.export_id = $1 and h.data_interval_start = i.interval_start and h.data_interval_end = i.interval_end
+     ), owed as (
+       delete from late_intervals l using accepted i
+        where l.export_id = $1 and l.data_interval_start = i.interval_start and l.data_interval_end = i.interval_end and l.delivered_at is null
      )
      insert into accepted_intervals (export_id, data_interval_start, data_interval_end)
      select $1, interval_start, interval_end from accepted

@@ -9,13 +9,36 @@ const longest = `case e."interval" when 'hour' then interval '1 hour' when 'day'
   when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end`;
 
 /** The time up to which the export `e` has data; before its first interval, the time from which it should have. */
-export const dataUntil = `coalesce(e.high_water_mark, greatest(e.created_at, e.start_at))`;
+const dataUntil = `coalesce(e.high_water_mark, greatest(e.created_at, e.start_at))`;
 
 /** Of an export without an objective: two intervals, and time for the run. */
-export const usualObjective = `(2 * (${longest}) + ${grace})`;
+const usualObjective = `(2 * (${longest}) + ${grace})`;
 
-const isLate = `(e.late_since is not null or (e.freshness_minutes is null
-  and ${dataUntil} + ${usualObjective} < least(now(), e.end_at)))`;
+const ofProject = `(select p.freshness_minutes from projects p where p.id = e.team_id)`;
+
+/**
+ * SQL of how old the data of the export `e` may be: its own objective, else that of its project or the installation, else two
+ * intervals. Null: it has a deadline, which says when data is late.
+ *
+ * @param usual SQL of the installation's minutes; null: it has none
+ */
+const objective = (usual: string): string => `case
+  when e.freshness_minutes is not null then e.freshness_minutes * interval '1 minute'
+  when e.deadline_minutes is null and e.deadline_at is null then coalesce(coalesce(${ofProject}, ${usual}) * interval '1 minute', ${usualObjective}) end`;
+
+/** The deadline of the oldest interval of the export `e` that missed it and has not arrived. */
+const missedDeadline = `(select min(l.due_by) from late_intervals l
+  where l.export_id = e.id and l.delivered_at is null and l.missed_at is not null)`;
+
+/**
+ * SQL of the rule that says since when the data of the export `e` is late; null: it is not. Its data is older than its
+ * objective, or an interval has missed its deadline and has not arrived. While a person pauses the export, it is not late. After
+ * its end no data is expected. `checkFreshness` writes this to `late_since`, which everything else shows.
+ */
+export const lateSince = (
+  usual: string,
+): string => `case when not (e.paused and e.paused_reason is null) then least(
+  case when ${dataUntil} + ${objective(usual)} < least(clock_timestamp(), e.end_at) then ${dataUntil} + ${objective(usual)} end, ${missedDeadline}) end`;
 
 /** As `missing` counts them: while a run of the interval is live, its data is on its way. */
 const hasHole = `exists (select from holes h where h.export_id = e.id and not exists (
@@ -32,7 +55,7 @@ export const healthOf = (isIncomplete: string): string => `case
   when e.paused and e.paused_reason is null then 'paused'
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
-  when ${isLate} then 'late'
+  when e.late_since is not null then 'late'
   when ${isIncomplete} then 'incomplete'
   else 'fine' end`;
 

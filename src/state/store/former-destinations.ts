@@ -76,7 +76,7 @@ export async function returnToPlace(
                         and (o.destination_version = any ($2::int[]) or o.destination_version = ${version}))
              or exists (select from receipts c where c.export_id = $1 and c.data_interval_start = l.data_interval_start
                            and c.data_interval_end = l.data_interval_end and c.destination_version = ${version}
-                           and (c.manifest_key = l.key or l.key in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f))))`,
+                           and (c.manifest_key = l.key or l.key in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f))))`,
     [exportId, versions],
   );
   await tx.query(
@@ -193,5 +193,21 @@ export async function deleteSpentDestinations(sql: Sql): Promise<void> {
   await sql.query(
     `update former_destinations f set destination_secrets = null
       where destination_secrets is not null and ${spent}`,
+  );
+}
+
+/** Prefixes and templates of names that an export had, as far as its activity goes back. @param usual if none was said */
+export async function listFormerNames(
+  sql: Sql,
+  exportId: string,
+  usual: string,
+): Promise<readonly { readonly prefix: string; readonly fileName: string }[]> {
+  return sql.query<{ prefix: string; fileName: string }>(
+    `select distinct coalesce(c -> 'before' -> 'config' ->> 'prefix', '') as prefix,
+            coalesce(c -> 'before' -> 'config' ->> 'file_name', $2) as "fileName"
+       from activity a, jsonb_array_elements(a.changes) c
+      where a.subject_type = 'batch_export' and a.subject_id = $1 and c ->> 'field' = 'destination'
+        and jsonb_typeof(c -> 'before') = 'object' limit 20`,
+    [exportId, usual],
   );
 }

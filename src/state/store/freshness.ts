@@ -1,41 +1,27 @@
 import type { Sql } from './database.ts';
-import { dataUntil, usualObjective } from './export-states.ts';
+import { lateSince } from './export-states.ts';
 import { prepared } from './prepared.ts';
 import { live } from './run-moves.ts';
 
 /** Exports that one check changes at most: short locks. The next check changes the rest. */
 const batch = 500;
 
-/** Of an export without an objective: that of its project, else `$1` minutes; null: two intervals. */
-const ofProject = `(select p.freshness_minutes from projects p where p.id = e.team_id)`;
-const anyObjective = `coalesce(coalesce(e.freshness_minutes, ${ofProject}, $1::int) * interval '1 minute', ${usualObjective})`;
-const ownObjective = `e.freshness_minutes * interval '1 minute'`;
-
-/**
- * An export that a person paused has no objective meanwhile; one that Sluice paused has. After its end no data
- * is expected.
- */
-const isLate = (objective: string): string =>
-  `(${objective} is not null and not (e.paused and e.paused_reason is null)
-  and ${dataUntil} + ${objective} < least(clock_timestamp(), e.end_at))`;
-
-const checking = (objective: string, wanted: string): string =>
+const checking = (usual: string, wanted: string): string =>
   prepared(`with changed as (
        select e.id from batch_exports e
         where e.deleted_at is null and ${wanted}
-          and (e.late_since is not null) <> ${isLate(objective)}
+          and (e.late_since is null) <> (${lateSince(usual)} is null)
         order by e.id limit ${batch} for no key update skip locked
      )
-     update batch_exports e set late_since = case when ${isLate(objective)} then ${dataUntil} + ${objective} end
+     update batch_exports e set late_since = ${lateSince(usual)}
        from changed where e.id = changed.id returning 1`);
 
-const checkOwn = checking(ownObjective, 'e.freshness_minutes is not null');
-const checkAll = checking(anyObjective, 'true');
+const checkOwn = checking('null::int', 'e.freshness_minutes is not null');
+const checkAll = checking('$1::int', 'true');
 
 /**
- * Finds exports whose data is older than their objective, and those that are late no longer, by Postgres'
- * clock. Workers may check at the same time: each change is made once. An export that is locked at this moment
- * is left to the next check.
+ * Finds exports whose data is late, and those that are late no longer, by Postgres' clock. Workers may check at the same time:
+ * each change is made once. An export that is locked at this moment is left to the next check.
  *
  * @param usual of exports without an objective: minutes, null: two intervals. Absent: only exports with one of their own are
  *   looked at, by an index

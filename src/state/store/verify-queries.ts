@@ -108,18 +108,6 @@ export async function listLeftDestinations(sql: Sql, exportId: string): Promise<
   });
 }
 
-/** Prefixes that an export had, as far as its activity goes back. */
-export async function listFormerPrefixes(sql: Sql, exportId: string): Promise<readonly string[]> {
-  const rows = await sql.query<{ prefix: string }>(
-    `select distinct coalesce(c -> 'before' -> 'config' ->> 'prefix', '') as prefix
-       from activity a, jsonb_array_elements(a.changes) c
-      where a.subject_type = 'batch_export' and a.subject_id = $1 and c ->> 'field' = 'destination'
-        and jsonb_typeof(c -> 'before') = 'object' limit 20`,
-    [exportId],
-  );
-  return rows.map(({ prefix }) => prefix);
-}
-
 /** The receipt of an interval as it is now, and whether a run of the interval is live. */
 export async function readReceiptNow(
   sql: Sql,
@@ -324,7 +312,7 @@ export async function findKnownKeys(
        from owner o cross join interval i
        join receipts c on c.export_id = o.export_id and c.data_interval_start = i.start and c.destination_version = o.version
        cross join lateral (select c.manifest_key as key union all
-                           select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f) k
+                           select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f) k
       where k.key = any ($3::text[])
      union all
      select 'leftover', l.key from owner o join leftover_files l

@@ -15,7 +15,7 @@ import { until } from '../../support/until.ts';
 /** Sequences of kills, freezes and edits that once left a row twice in a bucket, or an incomplete manifest. */
 
 const rows = 50;
-const stem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';
+const stem = '20240301T000000Z-20240301T010000Z';
 
 let installation: Installation;
 beforeAll(async () => {

@@ -9,7 +9,7 @@ import { until } from '../../support/until.ts';
 
 const rows = 50;
 const elsewhere = 'elsewhere';
-const stem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';
+const stem = '20240301T000000Z-20240301T010000Z';
 
 let installation: Installation;
 beforeAll(async () => {
@@ -37,7 +37,8 @@ async function currentIn(place: string, exportId: string): Promise<Record<string
   return found;
 }
 
-const prefixOf = (folder: string) => ({ prefix: `{batch_export_id}/${folder}` });
+const beside = { checksum_files: true, success_file: true, latest_manifest: true };
+const prefixOf = (folder: string) => ({ prefix: `{batch_export_id}/${folder}`, ...beside });
 
 async function startAtOld(): Promise<string> {
   const exportId = await createS3Export(installation, { config: prefixOf('old') });

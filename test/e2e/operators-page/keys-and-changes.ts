@@ -156,7 +156,6 @@ export function testKeysAndChanges(open: () => Opened): void {
     await signInTo(page, await site.issueKey('batch_export:write,plugin:write'));
     const offered = await findButtons();
     expect([...offered].filter(([, texts]) => texts.length === 0).map(([place]) => place)).toEqual([
-      'notifications',
       'projects',
     ]);
     await button('Sign out').click();

@@ -56,6 +56,11 @@ describe('create', () => {
       unsettled_from: null,
       missing: { count: 0, since: null },
       health: 'fine',
+      health_reason: null,
+      secrets: [
+        { name: 'aws_access_key_id', ends_with: 'MPLE' },
+        { name: 'aws_secret_access_key', ends_with: null },
+      ],
       failure_streak: 0,
       heal_for_hours: 168,
       deadline_minutes: null,

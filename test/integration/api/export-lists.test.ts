@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { exportHealths } from '../../../src/foundation/domain/batch-export.ts';
+import { acceptIntervals } from '../../../src/state/store/coverage.ts';
 import { checkFreshness } from '../../../src/state/store/freshness.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
@@ -65,7 +66,10 @@ describe('health', () => {
     const made = (await api.client.post(others, exportBody())).body;
     expect(made.health).toBe('fine');
     const path = `${others}/${made.id}`;
-    const health = async () => (await api.client.get(path)).body.health;
+    const health = async () => {
+      await checkFreshness(api.db, { minutes: null });
+      return (await api.client.get(path)).body.health;
+    };
     const change = (sql: string) =>
       api.db.query(`update batch_exports set ${sql} where id = $1`, [made.id]);
     await change(`created_at = now() - interval '2 hours'`);
@@ -75,7 +79,36 @@ describe('health', () => {
     await change(`end_at = now() - interval '1 hour'`);
     expect(await health()).toBe('fine');
     await change(`end_at = null, freshness_minutes = 600`);
-    await checkFreshness(api.db);
+    expect(await health()).toBe('fine');
+    await change(`freshness_minutes = null`);
+    const project = (minutes: number | null) =>
+      api.db.query('update projects set freshness_minutes = $2 where id = $1', [
+        api.tenant.projectIds[1],
+        minutes,
+      ]);
+    await project(600);
+    expect(await health()).toBe('fine');
+    await project(null);
+    expect(await health()).toBe('late');
+    // A deadline says by itself when data is late.
+    await change(`deadline_minutes = 600`);
+    expect(await health()).toBe('fine');
+    await api.db.query(
+      `insert into late_intervals (export_id, data_interval_start, data_interval_end, due_by, missed_at, turn)
+       select $1, at - interval '20 hours', at - interval '19 hours', at, at, 'ours' from (select date_trunc('hour', now()) as at) t`,
+      [made.id],
+    );
+    expect(await health()).toBe('late');
+    expect((await api.client.get(path)).body.health_reason).toMatch(
+      /misses its deadline since .*:00:00\.000000Z\.$/,
+    );
+    const [interval] = await api.db.query<{ start: string; end: string }>(
+      'select api_time(data_interval_start) as start, api_time(data_interval_end) as "end" from late_intervals where export_id = $1',
+      [made.id],
+    );
+    await acceptIntervals(api.db, made.id, [
+      { start: Date.parse(String(interval?.start)), end: Date.parse(String(interval?.end)) },
+    ]);
     expect(await health()).toBe('fine');
     expect((await api.client.post(`${path}/pause`)).body.health).toBe('paused');
     await api.client.delete(path);

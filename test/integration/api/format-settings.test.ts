@@ -51,6 +51,59 @@ test('columns of numeric as DECIMAL are refused if they are not written right or
   expect(cleared.status).toBe(200);
 });
 
+test('names of files are refused if two intervals or two parts could have one', async () => {
+  const { id } = await create({ max_file_size_mb: 1 });
+  const refusals = [
+    [{ file_name: 'data' }, /^Two intervals would have the same name\. Add \{start\}\.$/],
+    [
+      { file_name: '{start}-{end}' },
+      /^The files of one interval would have the same name\. Add -\{part\}/,
+    ],
+    [{ file_name: '{start}-{end}-{day}' }, /^Unknown variable \{day\}\. Use one of: start, end/],
+    [{ file_name: 5 }, /string/],
+    [{ file_name: `{start}-{end}-{part}${'x'.repeat(300)}` }, /200|96 bytes/],
+  ] as const;
+  for (const [config, detail] of refusals) {
+    const { status, body } = await change(id, config);
+    expect([status, body.attr], JSON.stringify(config)).toEqual([
+      400,
+      'destination__config__file_name',
+    ]);
+    expect(body.detail).toMatch(detail);
+  }
+  const single = await change(id, { file_name: 'e_{start}_{end}', max_file_size_mb: null });
+  expect([single.status, single.body.destination.config.file_name]).toEqual([
+    200,
+    'e_{start}_{end}',
+  ]);
+  const again = await change(id, { max_file_size_mb: 1 });
+  expect([again.status, again.body.attr]).toEqual([400, 'destination__config__file_name']);
+});
+
+test('what is beside the files needs a manifest', async () => {
+  const names = ['checksum_files', 'success_file', 'latest_manifest'];
+  const { id } = await create({ manifest: false });
+  for (const name of names) {
+    const { status, body } = await change(id, { [name]: true });
+    expect([status, body.attr]).toEqual([400, `destination__config__${name}`]);
+    expect(body.detail).toBe(`Needs a manifest. Set manifest to true, or ${name} to false.`);
+  }
+  const all = Object.fromEntries(names.map((name) => [name, true]));
+  const changed = await change(id, { ...all, manifest: true });
+  expect([changed.status, changed.body.destination.config]).toEqual([
+    200,
+    expect.objectContaining(all),
+  ]);
+});
+
+test('a CSV without a header is a setting of CSV alone', async () => {
+  const { id } = await create({ file_format: 'CSV', csv_header: false });
+  const other = await change(id, { file_format: 'Parquet' });
+  expect([other.status, other.body.attr]).toEqual([400, 'destination__config__csv_header']);
+  const back = await change(id, { csv_header: null });
+  expect([back.status, back.body.destination.config.csv_header]).toEqual([200, true]);
+});
+
 test('an unknown type of destination is refused with the types that there are', async () => {
   const body = exportBody({ destination: { type: 'S4', config: {} } });
   const created = await api.client.post(`${exportsPath()}/`, body);
@@ -99,6 +152,7 @@ test('an Iceberg table begins and stays with its export, and does not move', asy
     [plain.id, { table_format: 'iceberg' }, 'table_format'],
     [id, { table_format: null, snapshot_retention_days: null }, 'table_format'],
     [id, { prefix: 'elsewhere' }, 'prefix'],
+    [id, { file_name: '{start}_{end}' }, 'file_name'],
     [id, { bucket_name: 'another-bucket' }, 'bucket_name'],
     [id, { decimal_columns: ['total decimal(9,2)'] }, 'decimal_columns'],
   ] as const;

@@ -30,7 +30,7 @@ test('an objective is kept, shown, changed and removed', async () => {
   expect(listed.find(({ id }) => id === made.id)?.late_since).toBe(late);
   const freed = (await api.client.patch(path, { freshness_minutes: null })).body;
   expect(freed.freshness_minutes).toBeNull();
-  await checkFreshness(api.db);
+  await checkFreshness(api.db, { minutes: 9_000 });
   expect((await api.client.get(path)).body.late_since).toBeNull();
   const activity = (await api.client.get(`${path}/activity`)).body.results;
   expect(JSON.stringify(activity)).toContain('"field":"freshness_minutes"');

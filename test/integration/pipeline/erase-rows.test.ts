@@ -1,6 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { manifestKey } from '../../../src/foundation/domain/object-keys.ts';
+import { csv } from '../../../src/rows/encoders/csv/definition.ts';
+import { madeBy } from '../../../src/rows/pipeline/read-back.ts';
 import { encoders } from '../../../src/rows/encoders/index.ts';
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import type { ExportedInterval } from '../../../src/rows/pipeline/export-interval.ts';
@@ -100,7 +102,7 @@ async function readRows(job: IntervalJob, result: ExportedInterval['result'], na
   const folder = await mkdtemp(`${tmpdir()}/erased-`);
   const found: string[] = [];
   const columns = names.map((name) => ({ name, type: 'text' as const }));
-  const by = { ...job.encoding, ...job.encoding.settings };
+  const by = madeBy(result.recipe);
   try {
     for (const [files, made] of [
       [result.files, by],
@@ -134,8 +136,9 @@ const pairs = encoders.flatMap((definition) =>
   compressionsOf(definition).map((compression) => ({ definition, compression })),
 );
 const cases = [
-  ...pairs.map((pair) => ({ ...pair, writesManifest: true })),
-  ...pairs.map((pair) => ({ ...pair, writesManifest: false })),
+  ...pairs.map((pair) => ({ ...pair, writesManifest: true, settings: {} })),
+  ...pairs.map((pair) => ({ ...pair, writesManifest: false, settings: {} })),
+  { definition: csv, compression: null, writesManifest: true, settings: { csv_header: false } },
 ];
 const isSlow = ({ compression, writesManifest }: (typeof cases)[number]) =>
   compression !== null && (!writesManifest || compression !== 'zstd');
@@ -146,11 +149,12 @@ it.each(
     cases.filter(isSlow),
   ),
 )(
-  'removes the rows of a person from $definition.format with $compression, manifest $writesManifest, and no others',
-  async ({ definition, compression, writesManifest }) => {
+  'removes the rows of a person from $definition.format with $compression, manifest $writesManifest, $settings, and no others',
+  async ({ definition, compression, writesManifest, settings }) => {
     const encoding = encodingOf({
       file_format: definition.format,
       compression,
+      ...settings,
     });
     const job = firstJob({ encoding, maxFileBytes: 1_800, writesManifest });
     const first = await attempt(bench, destination, job).exported;
@@ -326,7 +330,7 @@ describe('an erasure', () => {
     const job = whole();
     const first = await attempt(bench, destination, job).exported;
     const erase = eraseAfter(job, first);
-    expect(erase.current?.manifestKey).toBe(manifestKey('p', job.interval));
+    expect(erase.current?.manifestKey).toBe(manifestKey(job.names));
     await attempt(sourceless, destination, erase).exported;
     expect(await readableKeys(destination)).toContain(manifestPath);
   });

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { keyNames, usualFileName } from '../../../src/foundation/domain/file-name.ts';
 import { allTraits, type UploadProgress } from '../../../src/rows/destinations/destination.ts';
 import { FileSet, type FileSetOptions } from '../../../src/rows/pipeline/file-set.ts';
 import {
@@ -37,7 +38,7 @@ function open(
     encoding: encodingOf({ file_format: 'JSONLines' }),
     columns,
     keyPlaces: [0],
-    prefix: 'p',
+    names: keyNames('p', usualFileName, interval),
     interval,
     generation: 1,
     writesManifest: true,

@@ -99,8 +99,12 @@ describe('an encoder and a destination that only their definitions describe', ()
       config: {
         ...config,
         label: 'files',
+        file_name: '{start}-{end}.{generation}-{part}',
         max_file_size_mb: null,
         manifest: true,
+        checksum_files: false,
+        success_file: false,
+        latest_manifest: false,
         csv_formula_guard: false,
         decimal_columns: null,
         table_format: null,
@@ -110,6 +114,7 @@ describe('an encoder and a destination that only their definitions describe', ()
         csv_delimiter: 'comma',
         csv_null: 'empty',
         csv_bom: false,
+        csv_header: true,
         parquet_encodings: 'compatible',
         time_as: 'micros',
         json_null: 'keep',
@@ -154,7 +159,7 @@ describe('an encoder and a destination that only their definitions describe', ()
     });
     const { result } = await attempt(bench, destination, job).exported;
     expect(result.recipe).toMatchObject({ format: 'Toy', compression: 'inverted' });
-    const key = manifestKey(job.prefix, job.interval);
+    const key = manifestKey(job.names);
     const manifest = await decodeManifest((await readAll(destination, key)) ?? Buffer.alloc(0));
     expect(manifest).toMatchObject({ format: 'Toy', compression: 'inverted', total_rows: rows });
     const [file] = manifest?.files ?? [];

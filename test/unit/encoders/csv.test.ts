@@ -1,4 +1,7 @@
-import { describe, expect, it } from 'vitest';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FormatSettings } from '../../../src/foundation/domain/format-settings.ts';
 import { csv } from '../../../src/rows/encoders/csv/definition.ts';
 import { byteOrderMark, delimiterOf } from '../../../src/rows/encoders/csv/encode.ts';
@@ -17,9 +20,31 @@ const texts = [
 
 type Style = Partial<FormatSettings>;
 
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'csv-'));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
 async function encode(style: Style, values: readonly (string | null)[] = texts): Promise<Buffer> {
   const rows = values.map((value, n) => [n, value, '{"a": 1}'] as const);
   return encodeAll(openEncoder(csv, null, columns, style), [rowBlock(columns, rows)]);
+}
+
+/** The texts of a file. @param schema null: its columns are not known */
+async function readTexts(
+  bytes: Buffer,
+  style: Style,
+  schema: typeof columns | null = columns,
+): Promise<(string | null)[]> {
+  async function* text() {
+    yield bytes;
+  }
+  const wanted = columns.filter(({ name }) => name === 'v');
+  const found: (string | null)[] = [];
+  const options = { ...style, ...(schema && { schema }) };
+  for await (const [value = null] of readCsv(text(), wanted, options)) found.push(value);
+  return found;
 }
 
 async function cellOf(value: string | null, style: Style = {}): Promise<string> {
@@ -65,17 +90,35 @@ describe('a cell of CSV', () => {
     { csvNull: '\\N', csvDelimiter: 'tab' },
     { csvNull: 'NULL', csvBom: true },
     { csvNull: 'NULL', csvFormulaGuard: true, csvDelimiter: 'semicolon' },
+    { csvHeader: false },
+    { csvHeader: false, csvBom: true, csvNull: '\\N' },
   ];
 
   it.each(styles)('is read back in the style %j', async (style) => {
     const bytes = await encode(style);
     expect(bytes.subarray(0, 3).equals(byteOrderMark)).toBe(style.csvBom === true);
-    async function* text() {
-      yield bytes;
+    expect(
+      bytes.includes('n,v,other'.replaceAll(',', delimiterOf[style.csvDelimiter ?? 'comma'])),
+    ).toBe(style.csvHeader !== false);
+    expect(await readTexts(bytes, style)).toEqual(texts);
+  });
+
+  it.each(styles)('is the same in a file without some rows, in the style %j', async (style) => {
+    const bytes = await encode(style);
+    const path = join(folder, 'file.csv');
+    await writeFile(path, bytes);
+    for (const first of [0, 1]) {
+      const isDropped = (row: number) => row >= first && row < 3;
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of csv.without(path, isDropped, null, style).bytes) chunks.push(chunk);
+      const left = Buffer.concat(chunks);
+      expect(left.subarray(0, 3).equals(byteOrderMark)).toBe(style.csvBom === true);
+      expect(await readTexts(left, style)).toEqual(texts.filter((_, row) => !isDropped(row)));
     }
-    const found: (string | null)[] = [];
-    const wanted = columns.filter(({ name }) => name === 'v');
-    for await (const [value = null] of readCsv(text(), wanted, style)) found.push(value);
-    expect(found).toEqual(texts);
+  });
+
+  it('of a file without a header is read only if its columns are known', async () => {
+    const style = { csvHeader: false };
+    await expect(readTexts(await encode(style), style, null)).rejects.toThrow('not known');
   });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { withManifestDigest } from '../../../src/rows/pipeline/commit.ts';
+import { prepareCommit } from '../../../src/rows/pipeline/commit.ts';
 import type { CommitIntent } from '../../../src/rows/pipeline/interval-job.ts';
 import { firstJob } from '../../support/interval-bench.ts';
 
@@ -31,10 +31,10 @@ function intentOf(files: number): CommitIntent {
 }
 
 test('a manifest that is too long to be read back is refused before the commit', () => {
-  const commit = () => withManifestDigest(job, intentOf(200_000), []);
+  const commit = () => prepareCommit(job, intentOf(200_000), []);
   expect(commit).toThrow(/200000 files would be longer than 16 MiB; raise max_file_size_mb/);
 });
 
 test('a manifest of 50,000 files is not too long', () => {
-  expect(withManifestDigest(job, intentOf(50_000), []).begunManifests).toHaveLength(1);
+  expect(prepareCommit(job, intentOf(50_000), []).begunManifests).toHaveLength(1);
 });

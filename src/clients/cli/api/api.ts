@@ -39,6 +39,11 @@ export interface Api {
     path: Path,
     options?: CallOptions<M, Path>,
   ): Promise<AnswerOf<M, Path>>;
+  /** The same of an answer that is no JSON, such as CSV. */
+  readText<Path extends PathOf<'get'>>(
+    path: Path,
+    options: CallOptions<'get', Path>,
+  ): Promise<string>;
   /** The same of `/api/admin`, with the key of an operator. */
   callAdmin<M extends Method, Path extends AdminPathOf<M>>(
     method: M,
@@ -128,6 +133,13 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
       const address = addressOf(`/api/projects/${encodeURIComponent(project)}${path}`, options);
       return (await read(method.toUpperCase(), address, options)) as never;
     },
+    async readText(path, options) {
+      const address = addressOf(`/api/projects/${encodeURIComponent(project)}${path}`, options);
+      const answer = await request('GET', address, undefined, patienceMs);
+      if (answer.status === 200) return answer.text;
+      const { notFound, optionOf } = options;
+      throw explainAnswer(answer, { url: base, project, notFound, optionOf });
+    },
     async callAdmin(method, path, options = {}) {
       const address = addressOf(`/api/admin${path}`, options);
       return (await read(method.toUpperCase(), address, options)) as never;
@@ -171,9 +183,9 @@ async function fetchAnswer(address: string, init: RequestInit): Promise<Answer> 
   const { status, headers } = response;
   const text = await response.text();
   try {
-    return { status, headers, json: JSON.parse(text) as unknown };
+    return { status, headers, text, json: JSON.parse(text) as unknown };
   } catch {
-    return { status, headers, json: undefined };
+    return { status, headers, text, json: undefined };
   }
 }
 

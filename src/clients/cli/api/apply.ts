@@ -7,7 +7,7 @@ import { confirm } from './confirm.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
 import { type ExportFields, readFields } from './export-fields.ts';
-import { print } from './exports-actions.ts';
+import { print } from './print.ts';
 import { readExportsFile, type WantedExport } from './exports-file.ts';
 import { listExports } from './find-export.ts';
 import { isRecord, type Json, textOf } from './json.ts';

@@ -3,7 +3,7 @@ import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { count, paintFor, plural, shortTime, tableLines } from '../text.ts';
 import type { Api } from './api.ts';
 import { confirm } from './confirm.ts';
-import { print } from './exports-actions.ts';
+import { print } from './print.ts';
 import { findExport } from './find-export.ts';
 import { keepAsking } from './keep-asking.ts';
 import { type ApiOptions, openApi } from './open-api.ts';

@@ -4,7 +4,7 @@ import { taskActions } from '../../../foundation/domain/operator-task.ts';
 import { type CliDeps, CliError } from '../deps.ts';
 import { paintFor, plural, shortTime, tableLines } from '../text.ts';
 import { confirm } from './confirm.ts';
-import { print } from './exports-actions.ts';
+import { print } from './print.ts';
 import { type ApiOptions, openApi, withApi } from './open-api.ts';
 import type { Cause, OperatorExport, OperatorTask } from './types.ts';
 
@@ -102,9 +102,20 @@ export function causeLines(
     plural(cause.exports, 'export'),
     String(cause.missing_intervals),
     shortTime(cause.since),
+    shortTime(cause.next_probe_at),
     cause.place,
   ]);
-  const head = ['CAUSE', 'TURN', 'CODE', 'CUSTOMER', 'EXPORTS', 'MISSING', 'SINCE', 'PLACE'];
+  const head = [
+    'CAUSE',
+    'TURN',
+    'CODE',
+    'CUSTOMER',
+    'EXPORTS',
+    'MISSING',
+    'SINCE',
+    'PROBE',
+    'PLACE',
+  ];
   const more = count > causes.length ? [`and ${count - causes.length} more`] : [];
   return [...tableLines(head, rows, paintFor(deps.terminal)), ...more];
 }

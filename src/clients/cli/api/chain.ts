@@ -2,7 +2,7 @@ import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { type Cell, paintFor, plural, tableLines } from '../text.ts';
 import { type Api, quoted } from './api.ts';
 import { confirm } from './confirm.ts';
-import { print } from './exports-actions.ts';
+import { print } from './print.ts';
 import { expandVariables } from './export-spec.ts';
 import type { Json } from './json.ts';
 import { type ApiOptions, openApi } from './open-api.ts';

@@ -2,7 +2,7 @@ import type { CliDeps } from '../deps.ts';
 import { type Cell, type Colour, paintFor, plural, shortTime, tableLines } from '../text.ts';
 import { confirm } from './confirm.ts';
 import { quoted } from './api.ts';
-import { print } from './exports-actions.ts';
+import { print } from './print.ts';
 import { findExport } from './find-export.ts';
 import { textOf } from './json.ts';
 import { type ApiOptions, openApi } from './open-api.ts';

@@ -6,6 +6,8 @@ export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly json: unknown;
+  /** The body as it came. */
+  readonly text: string;
 }
 
 interface Called {

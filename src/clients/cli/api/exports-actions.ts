@@ -10,6 +10,7 @@ import { findExport, listExports } from './find-export.ts';
 import type { Json } from './json.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import type { AnswerOf, BatchExport, Health } from './types.ts';
+import { print } from './print.ts';
 
 /** The destination's steps each have a time limit of the service's own. */
 const testPatienceMs = 180_000;
@@ -189,15 +190,4 @@ function cellOf(value: unknown): string {
 
 function show(deps: CliDeps, options: ApiOptions, shown: BatchExport) {
   print(deps, options, shown, () => detailLines(shown, paintFor(deps.terminal)));
-}
-
-/** The answer as one line of JSON, or as lines for people. */
-export function print(
-  deps: CliDeps,
-  { json }: ApiOptions,
-  value: unknown,
-  lines: () => readonly string[],
-): void {
-  if (json) deps.print(JSON.stringify(value));
-  else for (const line of lines()) deps.print(line);
 }

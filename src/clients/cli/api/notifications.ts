@@ -5,7 +5,7 @@ import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { paintFor, tableLines } from '../text.ts';
 import type { Api } from './api.ts';
 import { confirm } from './confirm.ts';
-import { print } from './exports-actions.ts';
+import { print } from './print.ts';
 import { type ApiOptions, openApi, withApi } from './open-api.ts';
 import type { NotificationTarget } from './types.ts';
 

@@ -5,7 +5,7 @@ import { withApi } from './open-api.ts';
 
 const which = 'name or id of the export';
 
-/** `sluice coverage …`, `changes` and `transformations …` */
+/** `sluice coverage …`, `delivery`, `changes` and `transformations …` */
 export function registerRecords(program: Command, deps: CliDeps): void {
   registerCoverage(program, deps);
   withApi(program.command('changes').description('show who changed what of an export, and when'))
@@ -14,6 +14,12 @@ export function registerRecords(program: Command, deps: CliDeps): void {
     .action(async (name, options) =>
       (await import('./coverage.ts')).listChanges(deps, name, options),
     );
+  withApi(program.command('delivery').description('show which deadlines were met, and why not'))
+    .argument('<export>', which)
+    .option('--window <span>', 'how far back, such as 24h, 30d or 4w (default: 30d)')
+    .option('--target <percent>', 'share of deadlines that should be met (default: 99)')
+    .option('--csv', 'print CSV with a line per interval')
+    .action(async (name, options) => (await import('./delivery.ts')).delivery(deps, name, options));
   registerTransformations(program, deps);
 }
 

@@ -3,7 +3,7 @@ import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { count, paintFor, shortTime, tableLines } from '../text.ts';
 import { confirmRemoval } from './backfill.ts';
 import { runLines } from './export-text.ts';
-import { print } from './exports-actions.ts';
+import { print } from './print.ts';
 import { findExport } from './find-export.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import type { QueryOf, Run } from './types.ts';

@@ -12,7 +12,7 @@ import {
 import type { Api } from './api.ts';
 import { causeLines } from './causes.ts';
 import { healthColours } from './export-text.ts';
-import { print } from './exports-actions.ts';
+import { print } from './print.ts';
 import { listExports } from './find-export.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import type { BatchExport, Health, Readiness } from './types.ts';

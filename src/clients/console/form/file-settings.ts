@@ -10,10 +10,14 @@ export type Group = 'destination' | 'files' | 'values' | 'rows';
 
 const groups: Readonly<Record<string, Group>> = {
   prefix: 'files',
+  file_name: 'files',
   file_format: 'files',
   compression: 'files',
   max_file_size_mb: 'files',
   manifest: 'files',
+  checksum_files: 'files',
+  success_file: 'files',
+  latest_manifest: 'files',
   decimal_columns: 'values',
   infinity: 'values',
   json_null: 'values',
@@ -21,6 +25,7 @@ const groups: Readonly<Record<string, Group>> = {
   csv_delimiter: 'values',
   csv_null: 'values',
   csv_bom: 'values',
+  csv_header: 'values',
   parquet_encodings: 'values',
   time_as: 'values',
   csv_formula_guard: 'values',
@@ -41,15 +46,20 @@ const conditions: Readonly<Record<string, (values: FieldValues) => boolean>> = {
   csv_delimiter: ({ file_format: format }) => format === 'CSV',
   csv_null: ({ file_format: format }) => format === 'CSV',
   csv_bom: ({ file_format: format }) => format === 'CSV',
+  csv_header: ({ file_format: format }) => format === 'CSV',
   parquet_encodings: ({ file_format: format }) => format === 'Parquet',
   time_as: ({ file_format: format }) => format === 'Parquet',
   csv_formula_guard: ({ file_format: format }) => format === 'CSV',
+  checksum_files: ({ manifest }) => manifest !== false,
+  success_file: ({ manifest }) => manifest !== false,
+  latest_manifest: ({ manifest }) => manifest !== false,
   kms_key_id: ({ encryption }) => encryption === 'aws:kms',
 };
 
 /** Settings that the API refuses if they do not apply; others are without effect then. */
 const refused = new Set([
-  ...['csv_arrays', 'csv_formula_guard', 'csv_delimiter', 'csv_null', 'csv_bom'],
+  ...['csv_arrays', 'csv_formula_guard', 'csv_delimiter', 'csv_null', 'csv_bom', 'csv_header'],
+  ...['checksum_files', 'success_file', 'latest_manifest'],
   ...['parquet_encodings', 'time_as', 'decimal_columns', 'kms_key_id'],
 ]);
 

@@ -58,6 +58,13 @@ const events: readonly string[] = [
   'export.on_time',
   'export.incomplete',
   'export.complete',
+  'healing.started',
+  'healing.ended',
+  'interval.at_risk',
+  'interval.missed',
+  'interval.delivered_late',
+  'verify.failed',
+  'verify.passed',
   'backfill.completed',
 ];
 

@@ -12,7 +12,7 @@ import {
 import { toDestinationError, withOurErrors } from './errors.ts';
 import { findFolder, hiddenPrefix, ignore, openForRead, splitKey } from './folders.ts';
 import { listFiles, listUploads } from './listing.ts';
-import { commitManifest, fileTag } from './manifest.ts';
+import { commitManifest, fileTag, tagOf } from './manifest.ts';
 import { readOwner } from './owners.ts';
 import { createWriter, removeFile, removeHidden, resumeWriter } from './writer.ts';
 
@@ -62,12 +62,14 @@ export function openFileDestination(
         const handle = await openForRead(path);
         if (handle === null) return null;
         try {
-          const { size, mtimeMs: modifiedAt } = await handle.stat();
+          const facts = await handle.stat({ bigint: true });
+          const { size, mtimeMs } = facts;
           if (maxBytes !== undefined && size > maxBytes) {
             const detail = `${key} is longer than ${maxBytes / 1024 ** 2} MiB`;
             throw new SluiceError('destination.invalid_answer', detail);
           }
-          const etag = await fileTag(path);
+          const etag = tagOf(facts);
+          const modifiedAt = Number(mtimeMs);
           const stream = handle.createReadStream(signal ? { signal } : {});
           return { body: read(stream), etag, modifiedAt };
         } catch (error) {

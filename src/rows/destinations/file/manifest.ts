@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { constants } from 'node:fs';
+import { type BigIntStats, constants } from 'node:fs';
 import { link, lstat, open, readFile, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -16,7 +16,12 @@ const lockWaitMs = 50;
 /** Changes with each replacement: a rename brings another inode and time. */
 export async function fileTag(path: string): Promise<ManifestTag> {
   const found = await lstat(path, { bigint: true }).catch(ignore('ENOENT'));
-  return found === undefined ? null : `${found.ino}-${found.size}-${found.mtimeNs}`;
+  return found === undefined ? null : tagOf(found);
+}
+
+/** The tag of a file that is open: its name may have another file by now. */
+export function tagOf({ ino, size, mtimeNs }: BigIntStats): string {
+  return `${ino}-${size}-${mtimeNs}`;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { textFormat } from '../text/text-file.ts';
-import { formatCsv } from './encode.ts';
+import { byteOrderMark, formatCsv } from './encode.ts';
 import { readCsv } from './read.ts';
 
 /** Comma-separated text with a header line; see README.md for how each type is written. */
@@ -7,5 +7,9 @@ export const csv = textFormat(
   { format: 'CSV', extension: 'csv', contentType: 'text/csv' },
   formatCsv,
   readCsv,
-  { isQuoted: true, headers: 1 },
+  ({ csvHeader = true, csvBom = false }) => ({
+    isQuoted: true,
+    headers: csvHeader ? 1 : 0,
+    markBytes: csvBom ? byteOrderMark.length : 0,
+  }),
 );

@@ -13,36 +13,23 @@ import {
 } from '../text/fixed-values.ts';
 import { writeHex, writeInteger, writeWord } from '../text/format-integers.ts';
 import { copyBytes, decodeJsonString } from '../text/json-text.ts';
-import { putPlainCell } from '../text/plain-text.ts';
 import type { RowFormatter } from '../text/row-formatter.ts';
+import { mustQuote, putUnquoted, type Quoting } from './quoting.ts';
 
-const BLANK = 0x20;
-const TAB = 0x09;
-const BACKSLASH = 0x5c;
 const QUOTE = 0x22;
 const APOSTROPHE = 0x27;
 const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
-/** `\.`: PostgreSQL before 18 reads a line of only this, unquoted, as the end of the data. */
-const FULL_STOP = 0x2e;
-/** `\N`: ClickHouse reads it, unquoted, as a null. */
-const CAPITAL_N = 0x4e;
 
 const PIECE_BYTES = 1 << 15;
 
 /** How the cells of a file are separated, quoted and guarded. */
-interface CellStyle {
-  readonly delimiter: number;
-  /** What a null is; empty: a cell of no characters. */
-  readonly nullText: Buffer;
+interface CellStyle extends Quoting {
   /** Whether texts that a spreadsheet takes for formulas get an apostrophe in front. */
   readonly guarded: boolean;
-  /** By byte: whether a cell that contains it is quoted. */
-  readonly needsQuotes: Uint8Array;
 }
 
 type CsvOptions = Partial<
-  Pick<FormatSettings, 'csvFormulaGuard' | 'csvDelimiter' | 'csvNull' | 'csvBom'>
+  Pick<FormatSettings, 'csvFormulaGuard' | 'csvDelimiter' | 'csvNull' | 'csvBom' | 'csvHeader'>
 >;
 
 export const delimiterOf: Readonly<Record<CsvDelimiter, string>> = {
@@ -56,10 +43,7 @@ export const byteOrderMark = Buffer.from('\ufeff');
 
 function styleOf({ csvFormulaGuard = false, csvDelimiter = 'comma', csvNull }: CsvOptions) {
   const delimiter = delimiterOf[csvDelimiter].charCodeAt(0);
-  const needsQuotes = new Uint8Array(256);
-  for (const byte of [delimiter, QUOTE, LINE_FEED, CARRIAGE_RETURN]) needsQuotes[byte] = 1;
-  const nullText = Buffer.from(nullTextOf(csvNull));
-  return { delimiter, nullText, guarded: csvFormulaGuard, needsQuotes };
+  return { delimiter, nullText: Buffer.from(nullTextOf(csvNull)), guarded: csvFormulaGuard };
 }
 
 /** A spreadsheet takes a cell that begins with one of these for a formula. */
@@ -71,8 +55,8 @@ const SHORT_CELL = 256;
 const SPARE_BYTES = maxFixedBytes + 16;
 
 /**
- * RFC 4180 as PostgreSQL's COPY writes it: LF ends a line, null is empty, an empty string is `""`. A cell that a reader
- * could take for another value is quoted: blanks at its ends, `\\N`, `\\.` and the text of a null.
+ * RFC 4180 as PostgreSQL's COPY writes it: LF ends a line, null is empty, an empty string is `""`. `quoting.ts` decides which
+ * cells are quoted.
  */
 export function formatCsv(columns: readonly Column[], options: CsvOptions = {}): RowFormatter {
   const style = styleOf(options);
@@ -84,6 +68,7 @@ export function formatCsv(columns: readonly Column[], options: CsvOptions = {}):
   return {
     writeHeader(out) {
       if (options.csvBom) for (const byte of byteOrderMark) out.put(byte);
+      if (options.csvHeader === false) return;
       columns.forEach(({ name }, index) => {
         if (index > 0) out.put(delimiter);
         const bytes = Buffer.from(name);
@@ -123,7 +108,7 @@ export function formatCsv(columns: readonly Column[], options: CsvOptions = {}):
           }
           if (isShort) {
             const type = types[column] as ColumnType;
-            const after = putShort(type, target, to, source, from, length, style);
+            const after = putShort(type, target, to, rows, from, length, style);
             if (after > to) {
               to = after;
               continue;
@@ -159,27 +144,27 @@ function putShort(
   type: ColumnType,
   target: DataView,
   at: number,
-  source: DataView,
+  source: ValueBytes,
   from: number,
   length: number,
   style: CellStyle,
 ): number {
   switch (type) {
     case 'text':
-      return style.guarded ? at : putCell(target, at, source, from, from + length, style);
+      return style.guarded ? at : putUnquoted(target, at, source, from, from + length, style);
     case 'as_json': {
-      const isString = source.getUint8(from) === QUOTE;
-      return isString ? at : putCell(target, at, source, from, from + length, style);
+      const isString = source.bytes[from] === QUOTE;
+      return isString ? at : putUnquoted(target, at, source, from, from + length, style);
     }
     case 'json':
-      return putCell(target, at, source, from, from + length, style);
+      return putUnquoted(target, at, source, from, from + length, style);
     case 'jsonb':
-      return putCell(target, at, source, from + 1, from + length, style);
+      return putUnquoted(target, at, source, from + 1, from + length, style);
     case 'bytea':
     case 'numeric':
       return at;
     default:
-      return putFixed(type, target, at, source, from);
+      return putFixed(type, target, at, source.view, from);
   }
 }
 
@@ -212,38 +197,6 @@ function fieldWriter(type: ColumnType, style: CellStyle): FieldWriter {
         out.length = putFixed(type, out.view, out.length, view, from);
       };
   }
-}
-
-/** `putPlainCell` of what a reader cannot take for something else. */
-function putCell(
-  target: DataView,
-  at: number,
-  source: DataView,
-  from: number,
-  end: number,
-  { delimiter, nullText }: CellStyle,
-): number {
-  if (from === end) return at;
-  const first = source.getUint8(from);
-  const last = source.getUint8(end - 1);
-  if (first <= BLANK || last <= BLANK || first === BACKSLASH) {
-    if (isBlank(first) || isBlank(last) || isBackslashed(first, last, end - from)) return at;
-  }
-  if (nullText.length === end - from) {
-    let index = 0;
-    while (index < nullText.length && source.getUint8(from + index) === nullText[index]) index += 1;
-    if (index === nullText.length) return at;
-  }
-  return putPlainCell(target, at, source, from, end, delimiter);
-}
-
-/** Readers such as ClickHouse drop them at the ends of a cell without quotes. */
-function isBlank(byte: number): boolean {
-  return byte === BLANK || byte === TAB;
-}
-
-function isBackslashed(first: number, last: number, length: number): boolean {
-  return length === 2 && first === BACKSLASH && (last === FULL_STOP || last === CAPITAL_N);
 }
 
 /** A cell of text. An apostrophe goes in front of a formula. */
@@ -312,17 +265,6 @@ function writeDoubled(out: ByteWriter, bytes: Buffer, from: number, end: number)
     }
   }
   out.length = to;
-}
-
-function mustQuote(bytes: Buffer, from: number, end: number, style: CellStyle): boolean {
-  if (from === end) return true;
-  const { needsQuotes, nullText } = style;
-  for (let at = from; at < end; at += 1) {
-    if (needsQuotes[bytes[at] as number] === 1) return true;
-  }
-  const [first, last] = [bytes[from] as number, bytes[end - 1] as number];
-  if (isBlank(first) || isBlank(last) || isBackslashed(first, last, end - from)) return true;
-  return nullText.length === end - from && nullText.compare(bytes, from, end) === 0;
 }
 
 /** `\x0aff`: PostgreSQL's hexadecimal form. */

@@ -8,19 +8,26 @@ export async function* readCsv(
   options: FormatOptions = {},
 ): AsyncGenerator<ReadRow> {
   const { csvFormulaGuard = false, csvDelimiter = 'comma', csvNull } = options;
+  const { csvBom = false, csvHeader = true, schema } = options;
   const fieldsOf = fieldReader(delimiterOf[csvDelimiter], nullTextOf(csvNull));
-  let places: readonly number[] | null = null;
+  const placesIn = (header: readonly (string | null)[]) =>
+    columns.map(({ name }) => placeOf(name, header));
+  if (!csvHeader && !schema) throw new Error('the columns of a CSV without a header are not known');
+  let places = csvHeader ? null : placesIn(schema?.map(({ name }) => name) ?? []);
+  let isFirst = true;
   const isText = columns.map(
     ({ type }) => csvFormulaGuard && (type === 'text' || type === 'as_json'),
   );
   for await (const record of splitRecords(text, true)) {
-    const line = record.toString('utf8');
+    const text = record.toString('utf8');
+    // A value can also begin with this character.
+    const line = isFirst && csvBom ? text.replace(/^\ufeff/, '') : text;
+    isFirst = false;
     if (places) {
       const fields = fieldsOf(line);
       yield places.map((place, at) => unguard(fields[place] ?? null, isText[at]));
     } else {
-      const header = fieldsOf(line.replace(/^\ufeff/, ''));
-      places = columns.map(({ name }) => placeOf(name, header));
+      places = placesIn(fieldsOf(line));
     }
   }
 }

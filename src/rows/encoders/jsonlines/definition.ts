@@ -7,5 +7,5 @@ export const jsonLines = textFormat(
   { format: 'JSONLines', extension: 'jsonl', contentType: 'application/x-ndjson' },
   (columns) => formatJsonLines(columns),
   (text, columns) => readJsonLines(text, columns),
-  { isQuoted: false, headers: 0 },
+  () => ({ isQuoted: false, headers: 0, markBytes: 0 }),
 );

@@ -84,37 +84,3 @@ export function putOneLine(
   }
   return end + distance;
 }
-
-/** A cell of CSV for which there is room, if nothing in it needs quotes. @returns as `putPlainString` */
-export function putPlainCell(
-  target: DataView,
-  at: number,
-  source: DataView,
-  from: number,
-  end: number,
-  delimiter: number,
-): number {
-  const delimiters = delimiter * 0x01010101;
-  const distance = at - from;
-  let index = from;
-  for (const last = end - 4; index <= last; index += 4) {
-    const word = source.getInt32(index, true);
-    const quotes = word ^ 0x22222222;
-    const commas = word ^ delimiters;
-    const feeds = word ^ 0x0a0a0a0a;
-    const returns = word ^ 0x0d0d0d0d;
-    const special =
-      ((quotes - 0x01010101) & ~quotes) |
-      ((commas - 0x01010101) & ~commas) |
-      ((feeds - 0x01010101) & ~feeds) |
-      ((returns - 0x01010101) & ~returns);
-    if ((special & 0x80808080) !== 0) return at;
-    target.setInt32(index + distance, word, true);
-  }
-  for (; index < end; index += 1) {
-    const byte = source.getUint8(index);
-    if (byte === 0x22 || byte === delimiter || byte === 0x0a || byte === 0x0d) return at;
-    target.setUint8(index + distance, byte);
-  }
-  return end + distance;
-}

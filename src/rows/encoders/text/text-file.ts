@@ -22,7 +22,7 @@ export function textFormat(
     columns: readonly ReadColumn[],
     options?: FormatOptions,
   ) => AsyncIterable<ReadRow>,
-  records: RecordRules,
+  recordsOf: (options: FormatOptions) => RecordRules,
 ): EncoderDefinition {
   return {
     ...names,
@@ -38,9 +38,11 @@ export function textFormat(
     },
     read: (path, columns, compression, options) =>
       read(streamCodecOf(compression).read(path), columns, options),
-    without(path, isDropped, compression) {
+    without(path, isDropped, compression, options = {}) {
       const codec = streamCodecOf(compression);
-      return { bytes: withoutRecords(codec.read(path), records, codec.open(), isDropped) };
+      return {
+        bytes: withoutRecords(codec.read(path), recordsOf(options), codec.open(), isDropped),
+      };
     },
   };
 }

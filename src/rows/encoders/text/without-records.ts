@@ -11,24 +11,29 @@ export interface RecordRules {
   readonly isQuoted: boolean;
   /** Records before the first row. */
   readonly headers: number;
+  /** Bytes before the first record, which stay. */
+  readonly markBytes: number;
 }
 
 /** The records of a text without those of some rows, byte for byte. */
 export async function* withoutRecords(
   text: AsyncIterable<Buffer>,
-  { isQuoted, headers }: RecordRules,
+  { isQuoted, headers, markBytes }: RecordRules,
   codec: StreamCodec,
   isDropped: IsDropped,
 ): AsyncGenerator<Uint8Array> {
   let row = -headers;
   let kept: Buffer[] = [];
   let bytes = 0;
+  let mark = markBytes;
   for await (const record of splitRecords(text, isQuoted)) {
     const isKept = row < 0 || !isDropped(row);
+    const left = isKept ? record : record.subarray(0, mark);
     row += 1;
-    if (!isKept) continue;
-    kept.push(record);
-    bytes += record.length;
+    mark = 0;
+    if (left.length === 0) continue;
+    kept.push(left);
+    bytes += left.length;
     if (bytes < chunkBytes) continue;
     yield* await codec.write(Buffer.concat(kept));
     kept = [];

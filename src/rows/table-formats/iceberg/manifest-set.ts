@@ -1,4 +1,5 @@
 import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { readKey } from '../../../foundation/domain/file-name.ts';
 import type { Instant } from '../../../foundation/domain/time.ts';
 import { ReadingBudget } from './avro-read.ts';
 import {
@@ -127,14 +128,11 @@ export const isOf = (
   place: TablePlace,
   { stem }: TableInterval,
   { path }: Pick<LiveFile, 'path'>,
-): boolean => {
-  const start = place.uri(stem);
-  return path.startsWith(start) && /^[.-]/.test(path.slice(start.length));
-};
+): boolean => path.startsWith(place.uri(stem));
 
 /** The generation that a file's path names. */
 export function generationIn(path: string): number {
-  return Number(/Z\.v(\d+)(?:-\d+)?\.[^/]*$/.exec(path)?.[1] ?? 1);
+  return readKey(path)?.generation ?? 1;
 }
 
 /**

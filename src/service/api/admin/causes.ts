@@ -23,6 +23,11 @@ const Turn = Type.Enum([...turns], {
 });
 const Count = Type.Integer({ minimum: 0 });
 
+const NextProbe = Nullable({
+  ...Time,
+  description: 'When Sluice tries it again by itself; null: it does not heal.',
+});
+
 export const Cause = named(
   'Cause',
   Type.Object({
@@ -30,7 +35,7 @@ export const Cause = named(
     turn: Turn,
     code: Type.String({
       description:
-        'An error code, or intervals.missing, export.late or export.paused for exports that do not fail.',
+        'An error code, or verify.failed, intervals.missing, export.late or export.paused for exports that do not fail.',
     }),
     means: Type.String(),
     remedy: Type.String({ description: 'What to do.' }),
@@ -46,6 +51,7 @@ export const Cause = named(
     since: Nullable(Time),
     latest_error: Nullable(Type.String()),
     next: Type.String({ description: 'What happens next by itself.' }),
+    next_probe_at: NextProbe,
   }),
 );
 
@@ -70,6 +76,7 @@ export const OperatorExport = named(
     missing_intervals: Count,
     paused: Type.Boolean(),
     latest_error: Nullable(Type.String()),
+    next_probe_at: NextProbe,
     high_water_mark: Nullable(Time),
   }),
 );
@@ -185,6 +192,7 @@ export function causeRoutes(api: Api): void {
         missing_intervals: one.missingIntervals,
         paused: one.paused,
         latest_error: one.latestError,
+        next_probe_at: one.nextProbeAt,
         high_water_mark: one.completeUpTo,
       }));
     },
@@ -268,6 +276,7 @@ function causeView(cause: OperatorCause): Static<typeof Cause> {
     since: cause.since,
     latest_error: cause.latestError,
     next: nextOf(cause),
+    next_probe_at: cause.nextProbeAt,
   };
 }
 

@@ -1,5 +1,6 @@
 import swagger from '@fastify/swagger';
 import { Cause, OperatorExport, Task, TaskPreview } from '../admin/causes.ts';
+import { Verification } from '../admin/verifications.ts';
 import { ApiKey, IssuedApiKey, Organization, Project } from '../admin/schema.ts';
 import { Me } from '../me/routes.ts';
 import type { Api } from '../api.ts';
@@ -70,6 +71,7 @@ const components = [
   OperatorExport,
   Task,
   TaskPreview,
+  Verification,
 ];
 
 /** For the document alone: the hook reads the header by itself. */

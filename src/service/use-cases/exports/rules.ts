@@ -101,6 +101,9 @@ export function checkTableStays(
   const moved = 'An Iceberg table cannot move to another';
   return [
     ...(was.prefix === is.prefix ? [] : [fixed('prefix', `${moved} prefix.`)]),
+    ...(was.fileName === is.fileName
+      ? []
+      : [fixed('file_name', 'Files of an Iceberg table keep their names.')]),
     ...(hasMoved ? [fixed('bucket_name', `${moved} bucket or endpoint.`)] : []),
   ];
 }

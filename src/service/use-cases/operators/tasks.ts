@@ -51,6 +51,12 @@ export function describeCause({ code }: Pick<OperatorCause, 'code'>): {
 
 const unknown = { means: 'The newest run has failed.', remedy: 'Look at the error of the run.' };
 const conditions: Readonly<Record<string, { means: string; remedy: string }>> = {
+  'verify.failed': {
+    means:
+      'The newest verification has not proven that the files contain each source row exactly once.',
+    remedy:
+      'Run sluice verify --export with the id of the export: it prints what is wrong and the remedy.',
+  },
   'intervals.missing': {
     means: 'The newest run worked, but earlier intervals have no data.',
     remedy: 'Retry all: the intervals without data are exported again.',

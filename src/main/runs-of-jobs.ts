@@ -1,0 +1,22 @@
+import type { Config } from '../foundation/config/config.ts';
+import type { RunOfJob } from '../state/queue/dashboard.ts';
+import type { Sql } from '../state/store/database.ts';
+import { findNamedRuns } from '../state/store/run-names.ts';
+
+/** What the queue dashboard shows of runs. It reads them when it is viewed, so a run costs nothing more. */
+export async function findRunsOfJobs(
+  {
+    config,
+    context,
+  }: {
+    readonly config: Pick<Config, 'PUBLIC_URL'>;
+    readonly context: { readonly db: Sql };
+  },
+  runIds: readonly string[],
+): Promise<readonly RunOfJob[]> {
+  const page = `${config.PUBLIC_URL?.replace(/\/+$/, '') ?? ''}/console/`;
+  return (await findNamedRuns(context.db, runIds)).map(({ exportId, teamId, ...run }) => ({
+    ...run,
+    link: `${page}#/${teamId}/exports/${exportId}/runs/${run.id}`,
+  }));
+}
