@@ -3,6 +3,7 @@ import { oneLine } from '../../../foundation/domain/one-line.ts';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
 import type { Look } from './live-transactions.ts';
 import { queryServer } from './own-statement.ts';
+import { nothingWritten } from '../source.ts';
 import { baseOf, type PendingName, sameId } from './pending.ts';
 
 /** Maximum number of sessions and transactions that a run names. */
@@ -25,12 +26,6 @@ export function describeBlockers(look: Look, pending: readonly PendingName[]): r
   const rest = all.length - mostNamed;
   return rest > 0 ? [...all.slice(0, mostNamed), `${rest} more`] : all;
 }
-
-/**
- * Such a transaction may still write: PostgreSQL shows only to itself whether it is READ ONLY. `findReaders` says what can be proven
- * instead.
- */
-const nothingWritten = 'nothing written so far';
 
 function describeSession({ sessions }: Look, pid: number): string {
   const session = sessions.find((one) => one.pid === pid);
