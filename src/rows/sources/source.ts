@@ -120,6 +120,12 @@ export interface SourceSnapshot {
 /** Why an interval is not settled. */
 export type Unsettled = 'clock' | 'transactions' | 'unseen' | 'replay' | 'standby';
 
+/**
+ * What a blocker says of a transaction that has no id. It may still write: PostgreSQL shows to no other session whether a transaction is
+ * READ ONLY.
+ */
+export const nothingWritten = 'nothing written so far';
+
 /** Whether all rows of an interval are visible. */
 export interface Settlement {
   readonly settled: boolean;
