@@ -190,8 +190,8 @@ export const mutants = [
   {
     name: 'encoders: CSV leaves a lone CR unquoted',
     file: 'src/rows/encoders/csv/quoting.ts',
-    find: 'byte === LINE_FEED || byte === CARRIAGE_RETURN',
-    replace: 'byte === LINE_FEED',
+    find: '[delimiter, QUOTE, LINE_FEED, CARRIAGE_RETURN]',
+    replace: '[delimiter, QUOTE, LINE_FEED]',
     test: 'test/conformance/csv-and-jsonlines.test.ts',
   },
   {

@@ -40,7 +40,7 @@ export interface FileSetOptions {
   /** Without a manifest, files are replaced at their keys. */
   readonly writesManifest: boolean;
   readonly maxFileBytes: number | null;
-  /** Of earlier attempts of this lineage. */
+  /** What earlier attempts of this lineage have sent. */
   readonly uploads: readonly UploadProgress[];
   /**
    * Checks the fence before an upload of an earlier attempt is resumed or aborted.
@@ -76,7 +76,7 @@ export class FileSet {
   readonly #rowKeys: RowKeys | null;
   readonly #columnMetrics = new Map<string, readonly ColumnMetrics[]>();
   #open: OpenFile | null = null;
-  /** Of the file that ended last: at most one waits for the destination, besides the open one. */
+  /** Ends when the file before the open one is sent: at most one file waits for the destination. */
   #sending: Promise<unknown> = Promise.resolve();
   #rows = 0;
   #rejectedRows = 0;
@@ -125,7 +125,7 @@ export class FileSet {
     return 0;
   }
 
-  /** The same for the blocks that the chain has held back. */
+  /** Writes the blocks that the chain has held back. */
   async finishRows(transformer: BlockTransformer | null): Promise<number> {
     return transformer ? this.#writeMade(await transformer.finish()) : 0;
   }

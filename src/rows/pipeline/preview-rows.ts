@@ -107,7 +107,7 @@ interface ReadEnd {
 
 /** Rows as they are before a chain, for one to try it on. */
 export interface RawSample {
-  /** Of the model. */
+  /** The columns of the model. */
   readonly columns: readonly Column[];
   readonly keyColumns: readonly string[];
   readonly fixedColumns: readonly string[];

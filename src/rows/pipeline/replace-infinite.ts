@@ -36,7 +36,7 @@ export class InfiniteValues {
     );
   }
 
-  /** The same rows. The block that was given may be changed. */
+  /** Returns the same rows. It may change the block that it gets. */
   replaceIn(block: RowBlock): RowBlock {
     if (this.#fields.length === 0 || block.rowCount === 0) return block;
     const { bytes, offsets, columns, rowCount } = block;

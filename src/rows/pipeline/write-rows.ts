@@ -42,7 +42,7 @@ export interface WrittenRows {
   /** Rows that were picked. */
   readonly readRows: number;
   readonly droppedRows: number;
-  /** Of the chain; null without one. */
+  /** What the steps of the chain counted; null without a chain. */
   readonly steps: readonly StepTally[] | null;
 }
 

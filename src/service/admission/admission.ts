@@ -25,7 +25,7 @@ import { WorkClock } from './work-clock.ts';
 
 /** What a worker has for runs. */
 export interface AdmissionOptions {
-  /** Of all runs together, in bytes. */
+  /** The memory of all runs together. */
   readonly memoryBytes: number;
   /** Maximum large runs. */
   readonly slots: number;

@@ -29,7 +29,7 @@ export interface QueueEntry {
    * The deduplication id: the queue holds it at most once. A run that is enqueued again may get a new one. Null: it is
    * enqueued for the first time.
    */
-  readonly ring: string | null;
+  readonly deduplicationId: string | null;
   /** Whether it goes to the queue of small runs. */
   readonly small: boolean;
 }
@@ -53,8 +53,8 @@ export async function dispatchRuns(
   await markReady(context.db);
   const unanswered = await findUnanswered(context.db, enqueueAgainAfterMs);
   if (unanswered.length > 0) {
-    const rings = await markDispatched(context.db, unanswered);
-    await enqueue(inOrderOf(unanswered, rings).map(toEntry), 0);
+    const enqueued = await markDispatched(context.db, unanswered);
+    await enqueue(inOrderOf(unanswered, enqueued).map(toEntry), 0);
   }
   return dispatchWaiting(context, enqueue, crowd);
 }
@@ -76,23 +76,23 @@ export async function dispatchWaiting(
   enqueue: Enqueue,
   crowd?: Crowd,
 ): Promise<number> {
-  const { rings, smallPlaces } = await takeTurn(context, crowd);
-  if (rings.length === 0) return 0;
+  const { enqueued, smallPlaces } = await takeTurn(context, crowd);
+  if (enqueued.length === 0) return 0;
   try {
-    await enqueue(rings.map(toEntry), smallPlaces);
+    await enqueue(enqueued.map(toEntry), smallPlaces);
   } catch (error) {
     await unmarkDispatched(
       context.db,
-      rings.map(({ runId }) => runId),
+      enqueued.map(({ runId }) => runId),
     );
     throw error;
   }
-  return rings.length;
+  return enqueued.length;
 }
 
 /** What a dispatcher has chosen. */
 interface Turn {
-  readonly rings: readonly EnqueuedRun[];
+  readonly enqueued: readonly EnqueuedRun[];
   readonly smallPlaces: number;
 }
 
@@ -119,11 +119,11 @@ async function chooseAndMark(sql: Sql, context: Context, crowd?: Crowd): Promise
   const { waiting, queued, executing, smallCapacity: smallPlaces } = state;
   crowd?.see([...waiting, ...queued, ...executing].map(({ organizationId }) => organizationId));
   const kinds = placesOf(state).filter(({ slots }) => slots > 0);
-  if (kinds.length === 0 || waiting.length === 0) return { rings: [], smallPlaces };
+  if (kinds.length === 0 || waiting.length === 0) return { enqueued: [], smallPlaces };
   const chosen = await choose(sql, context, kinds, state, crowd);
-  if (chosen.length === 0) return { rings: [], smallPlaces };
-  const rings = await dispatch(sql, state.turn, chosen);
-  return rings && { rings: inOrderOf(chosen, rings), smallPlaces };
+  if (chosen.length === 0) return { enqueued: [], smallPlaces };
+  const enqueued = await dispatch(sql, state.turn, chosen);
+  return enqueued && { enqueued: inOrderOf(chosen, enqueued), smallPlaces };
 }
 
 /**
@@ -155,9 +155,9 @@ function mayHide(
 
 function inOrderOf(
   runIds: readonly string[],
-  rings: readonly EnqueuedRun[],
+  enqueued: readonly EnqueuedRun[],
 ): readonly EnqueuedRun[] {
-  const byRun = new Map(rings.map((ring) => [ring.runId, ring]));
+  const byRun = new Map(enqueued.map((run) => [run.runId, run]));
   return runIds.flatMap((runId) => byRun.get(runId) ?? []);
 }
 
@@ -247,5 +247,5 @@ function findFlooded(waiting: readonly QueuedRun[], perExport: number): Readonly
  */
 function toEntry({ runId, timesEnqueued, small }: EnqueuedRun): QueueEntry {
   const doublings = Math.floor(Math.log2(timesEnqueued));
-  return { runId, ring: doublings === 0 ? null : `${runId}.${doublings}`, small };
+  return { runId, deduplicationId: doublings === 0 ? null : `${runId}.${doublings}`, small };
 }

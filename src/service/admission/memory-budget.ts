@@ -10,7 +10,7 @@ export interface RunShape {
   readonly ownSteps?: number;
   /** What the encoder and its compression may hold. */
   readonly encoderBytes: number;
-  /** Of an upload's first parts; 0 if nothing is uploaded. */
+  /** The size of an upload's first parts; 0 if nothing is uploaded. */
   readonly partBytes: number;
   readonly partsInFlight: number;
 }

@@ -87,7 +87,7 @@ export class MemoryGate {
     });
   }
 
-  /** The same for a run that is expected to be small. */
+  /** Waits for the memory of a run that is expected to be small. */
   enterSmall(bytes: number, organizationId: string): Promise<SmallPlace | null> {
     return new Promise((admit) => {
       this.#waitingSmall.push({ bytes, organizationId, admit });

@@ -1,6 +1,6 @@
 import type { SourceSnapshot } from '../../rows/sources/source.ts';
 
-/** The same snapshot, whose rows are read by what `reads` makes of it. */
+/** Returns the snapshot with another way to read its rows: what `reads` makes of it. */
 export function readThrough(
   snapshot: SourceSnapshot,
   reads: (snapshot: SourceSnapshot) => SourceSnapshot['read'],

@@ -48,7 +48,7 @@ export class SmallRun {
     return readThrough(snapshot, (inner) => (slice, of) => this.#count(inner.read(slice, of)));
   }
 
-  /** The same destination, whose files it reads no further either. */
+  /** Returns the destination with the same limit for what is read of its files. */
   at(destination: Destination): Destination {
     return new BoundedDestination(destination, (bytes) => this.#take(bytes));
   }
