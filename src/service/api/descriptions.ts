@@ -112,26 +112,6 @@ const descriptions: Readonly<Record<string, string>> = {
   retrieveTask: 'Poll every few seconds until `status` is no longer `Running`.',
   updatePlugin:
     'A new source makes a new version of each step that uses it. Runs that have already started keep their version.',
-  listOrganizations:
-    'Returns every organization of the installation, also those that are disabled. Follow `next` for more.',
-  createOrganization:
-    'The data of an organization is separate from that of all others. Create its projects and keys next.',
-  changeOrganization:
-    'Nothing of a disabled organization is deleted, and it goes on when it is enabled again.',
-  listProjectsOfOrganization:
-    'Returns each project with its `tenant_key`, also those that are disabled.',
-  createProject:
-    'The rows of a project are those whose tenant column has its `tenant_key`. The default of `tenant_key` is the id of the project.',
-  changeProject: 'Omitted fields keep their values. You cannot change the `tenant_key`.',
-  listKeys:
-    'Returns the keys with their scopes and projects. The keys themselves are never shown again.',
-  listOperatorKeys:
-    'These keys are no key of an organization: they only have the scopes of operators.',
-  revokeKey: 'The key is refused from now on. You cannot take this back.',
-  listTasks:
-    'Returns what operators have asked to do with all exports of a cause, newest first. Follow `next` for more.',
-  retrieveTask:
-    'Returns the progress of the task, and each export that was left out, with the reason.',
 };
 
 /** For the schema of a route; a test finds operations that have none. */
