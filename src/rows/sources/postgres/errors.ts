@@ -181,7 +181,11 @@ const raisedCodes: ReadonlySet<ErrorCode> = new Set([
  */
 function isRaised({ where = '' }: ServerError): boolean {
   const [, builtIn = ''] = /^SQL function "(\w+)"/.exec(where) ?? [];
-  return !functions.has(builtIn) && !/^JSON\b/.test(where) && /\w\(|function|PL\//i.test(where);
+  return (
+    !functions.has(builtIn) &&
+    !/^(JSON\b|remote SQL)/.test(where) &&
+    /\w\(|function|PL\//i.test(where)
+  );
 }
 
 /** With the innermost function. */
