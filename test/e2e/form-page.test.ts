@@ -95,13 +95,13 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
       .poll(() => items.allTextContents())
       .toEqual([
         'Name: Enter a name.',
+        expect.stringContaining('Query: '),
         'Bucket name: Enter a value.',
         'Region: Enter a value.',
         'AWS secret access key: Required with “AWS access key ID”.',
         'Endpoint URL: Use a URL, such as https://s3.example.com.',
         'Start: Complete the value, or clear the field.',
         expect.stringContaining('“Maximum age of the data in minutes” must be more than 60'),
-        expect.stringContaining('Query: '),
       ]);
     for (const attr of ['name', 'start_at', 'dsl_query', 'destination__config__region']) {
       expect(await page.locator(`#${attr}`).getAttribute('aria-invalid')).toBe('true');
@@ -201,10 +201,12 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await rows.locator('canvas').waitFor();
     expect(await rows.locator('canvas').evaluate(paintedShare)).toBeGreaterThan(0.05);
     const point = charts.getByRole('slider', { name: 'Interval' });
-    expect(await point.getAttribute('aria-valuetext')).toMatch(/: 5,900 rows, 576 KiB, 59 s$/);
+    expect(await point.getAttribute('aria-valuetext')).toMatch(
+      /: 5,900 rows, 576 KiB, waited 0.0 s, ran 59 s$/,
+    );
     await point.focus();
     await page.keyboard.press('ArrowLeft');
-    await charts.getByText('5,800 rows, 566 KiB, 58 s').waitFor();
+    await charts.getByText('5,800 rows, 566 KiB, waited 0.0 s, ran 58 s').waitFor();
     const open = charts.getByRole('link', { name: 'Open its run' });
     expect(await open.getAttribute('href')).toMatch(/\/runs\/[0-9a-f-]{36}$/);
     const box = await rows.boundingBox();

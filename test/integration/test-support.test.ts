@@ -26,7 +26,8 @@ describe('the test database', () => {
   it('is cloned for several at once, each apart from the other', async () => {
     const clones = await Promise.all([1, 2, 3].map(() => createTestDatabase()));
     await clones[0]?.pool.query("INSERT INTO organizations (name) VALUES ('only here')");
-    const { rows } = (await clones[1]?.pool.query("SELECT * FROM organizations WHERE name = 'only here'")) ?? {};
+    const { rows } =
+      (await clones[1]?.pool.query("SELECT * FROM organizations WHERE name = 'only here'")) ?? {};
     expect(rows).toEqual([]);
     await Promise.all(clones.map((clone) => clone.drop()));
   });

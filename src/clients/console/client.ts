@@ -31,13 +31,13 @@ import type {
   RowPreview,
   Run,
   RunFiles,
-  RunStatus,
   Step,
   StepChange,
   TargetBody,
   Trial,
   UnpausePreview,
 } from './api-types.ts';
+import type { RunFilter } from './run-state.ts';
 import { readErrorBody } from './problems.ts';
 
 /** An answer with an error, or no answer (status 0). */
@@ -118,8 +118,8 @@ export interface ProjectFilter {
   readonly offset: number;
 }
 
-export interface RunFilter {
-  readonly statuses: readonly RunStatus[];
+export interface RunListFilter {
+  readonly statuses: readonly RunFilter[];
   readonly cursor: string | null;
 }
 
@@ -221,7 +221,7 @@ export function createClient(key: string, project: string, onRefused: () => void
     previewUnpause: (id: string, signal: AbortSignal) =>
       call<UnpausePreview>(`/${id}/unpause`, { method: 'POST', body: { dry_run: true }, signal }),
     unpause: (id: string, wanted: UnpauseRequest) => post<BatchExport>(`/${id}/unpause`, wanted),
-    listRuns: (id: string, { statuses, cursor }: RunFilter, signal: AbortSignal) =>
+    listRuns: (id: string, { statuses, cursor }: RunListFilter, signal: AbortSignal) =>
       call<CursorPage<Run>>(`/${id}/runs`, {
         query: { status: statuses, cursor, limit: runPageSize },
         signal,

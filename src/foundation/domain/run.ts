@@ -19,6 +19,10 @@ export const runStatuses = [
 
 export type RunStatus = (typeof runStatuses)[number];
 
+/** What a list of runs can be narrowed to. `Retrying` is no status: the run has not ended, and an attempt has failed. */
+export const runFilters = [...runStatuses, 'Retrying'] as const;
+export type RunFilter = (typeof runFilters)[number];
+
 /** States that no event leaves. */
 export const terminalStatuses: readonly RunStatus[] = [
   'Completed',

@@ -59,7 +59,10 @@ export class Outages {
 
   /** Takes a line with an error of a broken connection; it is written if no dependency is the reason. */
   take(write: Line): void {
-    if (this.#closed) return write();
+    if (this.#closed) {
+      write();
+      return;
+    }
     const down = [...this.#states.values()].filter(({ downSince }) => downSince !== null);
     for (const state of down) state.errors += 1;
     if (down.length > 0) return;

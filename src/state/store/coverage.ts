@@ -15,7 +15,7 @@ import { healthOf } from './export-states.ts';
 import { healingColumn } from './healing.ts';
 import { lateRowsWait } from './look-backs.ts';
 import { prepared } from './prepared.ts';
-import { live } from './run-moves.ts';
+import { hasFailedAttempt, live } from './run-moves.ts';
 import { boundsOf, instantOf } from './times.ts';
 
 /** SQL that is true if `table` has the interval of a row of `of`. */
@@ -35,7 +35,7 @@ const unsettled = `select c.* from receipts c where not c.settled and ${inRange(
  * alone: their rows are wide.
  */
 const exceptions = `
-  select case when r.error_code is not null or r.crashes > 0 then 'retrying' else 'running' end as state, ${bounds}
+  select case when ${hasFailedAttempt('r')} then 'retrying' else 'running' end as state, ${bounds}
     from runs r where r.status in ${live} and ${inRange('r')} and not ${has('receipts', 'r')}
   union all
   select case

@@ -12,6 +12,10 @@ const list = (statuses: readonly RunStatus[]): string =>
 /** SQL of the statuses of runs that have not ended. */
 export const live = list(liveStatuses);
 
+/** SQL that is true for a run that had an attempt which failed, or died with its worker. */
+export const hasFailedAttempt = (run: string): string =>
+  `(${run}.error_code is not null or ${run}.crashes > 0)`;
+
 /** SQL of the status of a run that an attempt holds. */
 export const running = `'${runMoves.claimed.to}'`;
 

@@ -1,5 +1,11 @@
 import type { StepCount } from '../../foundation/domain/recipe.ts';
-import { type RunPurpose, type RunStatus, runStatuses } from '../../foundation/domain/run.ts';
+import {
+  isTerminal,
+  type RunFilter,
+  type RunPurpose,
+  type RunStatus,
+  runStatuses,
+} from '../../foundation/domain/run.ts';
 import { type DataInterval, type Timestamp, toTimestamp } from '../../foundation/domain/time.ts';
 import type { Sql } from './database.ts';
 import type { Lease } from './lease.ts';
@@ -13,7 +19,7 @@ import {
 } from './lists.ts';
 import { enqueueRuns, laneOf } from './outbox.ts';
 import { anyNumber } from './prepared.ts';
-import { canMove, live, move, running } from './run-moves.ts';
+import { canMove, hasFailedAttempt, live, move, running } from './run-moves.ts';
 import { intervalOf, isSameInterval } from './times.ts';
 
 export interface NewRun {
@@ -337,7 +343,7 @@ export async function hasBegunCommit(sql: Sql, runId: string): Promise<boolean> 
 
 export interface RunListRequest {
   readonly exportId: string;
-  readonly statuses: readonly RunStatus[] | null;
+  readonly statuses: readonly RunFilter[] | null;
   readonly createdAfter: TimeBound | null;
   readonly createdBefore: TimeBound | null;
   readonly intervalStart: TimeBound | null;
@@ -360,12 +366,13 @@ export async function listRuns(sql: Sql, request: RunListRequest): Promise<Keyse
   const order = { column: `r.${request.orderBy}`, descending };
   const page = seek(conditions, order, 'r.id', position, limit);
   // Each status by itself: an index has its runs in the order of the list, however many others there are.
-  const lists = runStatuses
-    .filter((status) => statuses?.includes(status))
-    .map(
-      (status) =>
-        `(select r.* from runs r where ${conditions.sql} and r.status = '${status}' ${page})`,
-    );
+  const lists = runStatuses.flatMap((status) => {
+    const isWanted = statuses?.includes(status);
+    const isLive = !isTerminal(status) && statuses?.includes('Retrying');
+    if (!isWanted && !isLive) return [];
+    const only = isWanted ? '' : `and ${hasFailedAttempt('r')}`;
+    return `(select r.* from runs r where ${conditions.sql} and r.status = '${status}' ${only} ${page})`;
+  });
   if (lists.length === 0 && statuses !== null) return toKeysetPage([], position, limit);
   const listed =
     statuses === null ? `runs r where ${conditions.sql}` : `(${lists.join(' union all ')}) r`;

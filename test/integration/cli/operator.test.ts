@@ -6,6 +6,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { senderTo } from '../../support/notified.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { type Receiver, startReceiver } from '../../support/receiver.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
@@ -124,4 +125,107 @@ test('apply makes the targets those of the file, and then changes nothing', asyn
   expect((await owner(['apply', '-f', file], env)).out).toMatch(/~ update .*Applied .*: events/);
   await write(target('export.late').replace('${HOOK}', 'https://example.com/secret'));
   expect((await owner(['apply', '-f', file], env)).err).toContain('can be a password');
+
+  // What `export` prints has them, and changes nothing. The variable is only needed for a new target.
+  await owner(['notifications', 'create', '--webhook', receiver.url, '--description', '']);
+  const exported = await owner(['export']);
+  expect(exported.out).toContain('# 1 notification target without a description of its own');
+  expect(exported.out).toMatch(
+    /notifications:\n {2}- description: Applied\n[^#]*url: \$\{APPLIED_URL\}/,
+  );
+  expect(exported.out).not.toContain(receiver.url);
+  // The exports of these tests have one name.
+  await write(`exports: []\n${exported.out.slice(exported.out.indexOf('notifications:'))}`);
+  const again = await owner(['apply', '-f', file, '--dry-run']);
+  expect([again.code, again.out]).toEqual([
+    0,
+    expect.stringContaining('0 to create, 0 to update, 0 to delete, 1 unchanged'),
+  ]);
+});
+
+test('admin creates, lists, disables and enables organizations, projects and keys over HTTP', async () => {
+  const json = async (...args: string[]) => {
+    const { code, out, err } = await operator('admin', ...args, '--json');
+    expect([code, err]).toEqual([0, '']);
+    return JSON.parse(out);
+  };
+  const { id } = await json('organizations', 'create', '--name', 'Initech');
+  expect(await json('organizations', 'list', '--search', 'initech')).toMatchObject([{ id }]);
+  const of = ['--organization', id];
+  const project = await json('projects', 'create', ...of, '--name', 'Web', '--tenant-key', 'cust');
+  expect(project).toMatchObject({ organization_id: id, tenant_key: 'cust' });
+  expect(await json('projects', 'list', ...of)).toMatchObject([{ id: project.id }]);
+  const scopes = ['--scopes', 'batch_export:read', '--name', 'theirs'];
+  const key = await json('keys', 'create', ...of, ...scopes, '--restrict-to', String(project.id));
+  const theirs = () => api.client.withKey(key.key).get(`/api/projects/${project.id}/batch_exports`);
+  expect((await theirs()).status).toBe(200);
+  for (const [what, which] of [
+    ['organizations', id],
+    ['projects', String(project.id)],
+  ]) {
+    expect((await json(String(what), 'disable', String(which))).disabled_at).toEqual(
+      expect.any(String),
+    );
+    expect((await theirs()).status).toBe(403);
+    expect((await json(String(what), 'enable', String(which))).disabled_at).toBeNull();
+    expect((await theirs()).status).toBe(200);
+  }
+  const rotated = await json('keys', 'rotate', key.id, '--overlap', '0');
+  expect((await theirs()).status).toBe(401);
+  await json('keys', 'revoke', rotated.id);
+  const listed = await json('keys', 'list', ...of);
+  expect(listed.map((one: { revoked_at: unknown }) => one.revoked_at === null)).toEqual([
+    false,
+    false,
+  ]);
+  const own = await json('keys', 'create', '--scopes', 'operator:read', '--name', 'watch');
+  expect((await json('keys', 'list')).map((one: { id: string }) => one.id)).toContain(own.id);
+  const none = await operator('admin', 'keys', 'revoke', '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11');
+  expect([none.code, none.err]).toEqual([
+    expect.any(Number),
+    expect.stringContaining('no such key'),
+  ]);
+  const refused = await owner(['admin', 'organizations', 'list']);
+  expect([refused.code, refused.err]).toEqual([
+    4,
+    expect.stringContaining("not an operator's key"),
+  ]);
+});
+
+test('delivery shows a record that a customer can be sent, as text, JSON and CSV', async () => {
+  const side = { db: api.db, teamId: api.tenant.projectIds[0] };
+  const stored = await storeExport(api.db, {
+    ...(await exportOfThePast(side)),
+    deadlineMinutes: 30,
+  });
+  const id = stored?.id ?? '';
+  await allowBriefReceipts(api.db);
+  await api.db.query(
+    `with at as (select date_trunc('hour', now()) - n * interval '1 hour' as hour, n from generate_series(2, 3) n), due as (
+       insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
+       select $1, hour, hour - interval '1 hour', hour, 'ran' from at
+     ), run as (
+       insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+       select $1, $2, 'Completed', hour - interval '1 hour', hour, now() from at where n = 2 returning *
+     )
+     insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, delivered_at)
+     select $1, data_interval_start, data_interval_end, id, '[]', 1, 1, data_interval_end + interval '1 minute' from run`,
+    [id, side.teamId],
+  );
+  const text = await owner(['delivery', id]);
+  expect([text.code, text.err]).toEqual([0, '']);
+  expect(text.out).toMatch(
+    /: 1 met, 1 missed, 0 at risk, 0 open\.\nMet: 50\.00 %\. The target is 99 %/,
+  );
+  expect(text.out).toMatch(/missed +20\S+Z +20\S+Z +- +ours +-\n/);
+  const record = JSON.parse((await owner(['delivery', id, '--target', '50', '--json'])).out);
+  expect(record).toMatchObject({ met: 1, missed: 1, target: 50, budget: { left: 0 } });
+  const csv = await owner(['delivery', id, '--window', '2d', '--csv']);
+  expect(csv.out.split('\r\n').map((line) => line.split(',')[4])).toEqual([
+    'outcome',
+    'missed',
+    'met',
+    undefined,
+  ]);
+  expect((await owner(['delivery', id, '--window', 'long'])).err).toContain('--window');
 });

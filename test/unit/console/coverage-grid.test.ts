@@ -3,6 +3,7 @@ import {
   countStates,
   gridRows,
   pageBounds,
+  seamsIn,
   shapeOf,
 } from '../../../src/clients/console/coverage-grid.ts';
 
@@ -51,6 +52,35 @@ describe('a cell', () => {
     const ranges = [range('2024-03-10T00:00', '2024-03-17T00:00', 'failed', 1)];
     const [row] = gridRows(shapeOf('week'), week, ranges);
     expect(row?.cells.map(({ state }) => state)).toEqual([...Array(6).fill('failed'), null]);
+  });
+
+  test('a stretch between a backfill and the first tick is a seam; one before everything is none', () => {
+    const never = (start: string, end: string, intervals: number) => ({
+      ...range(start, end, 'done', intervals),
+      state: 'never_asked' as const,
+    });
+    const seam = never('2024-03-12T05:00', '2024-03-12T07:00', 2);
+    const ranges = [
+      never('2024-03-12T00:00', '2024-03-12T03:00', 3),
+      range('2024-03-12T03:00', '2024-03-12T05:00', 'done', 2),
+      seam,
+      range('2024-03-12T07:00', '2024-03-12T08:00', 'failed', 1),
+      never('2024-03-12T08:00', '2024-03-12T09:00', 1),
+    ];
+    expect(seamsIn(ranges)).toEqual([seam]);
+    expect(seamsIn(ranges.toReversed())).toEqual([seam]);
+    expect(seamsIn([seam])).toEqual([]);
+    // The worst state wins in a cell that has both.
+    const day = { start: iso('2024-03-12T00:00'), end: iso('2024-03-13T00:00') };
+    const [row] = gridRows(
+      { ...shapeOf('hour'), cellMs: 6 * 3_600_000, columns: ['a', 'b', 'c', 'd'] },
+      day,
+      ranges,
+    );
+    expect(row?.cells.map(({ state, glyph }) => [state, glyph]).slice(0, 2)).toEqual([
+      ['never_asked', '◐'],
+      ['failed', '×'],
+    ]);
   });
 
   test('counts the intervals that begin in a selection', () => {

@@ -124,6 +124,30 @@ function lineOf({ terminal }: CliDeps, { action, name, id, fields }: Change): st
   return paintFor(terminal)(line, colours[action]);
 }
 
+/**
+ * The targets of the project as a file for `sluice apply` has them. It finds a target by its description, so those without one
+ * of their own are left out.
+ */
+export async function targetsOfFile(
+  api: Api,
+): Promise<{ readonly targets: readonly Json[]; readonly leftOut: number }> {
+  const stored = (await targetCalls(api, false).list()).toReversed();
+  const named = stored.filter(
+    ({ description: name }) =>
+      name !== '' && stored.filter(({ description }) => description === name).length === 1,
+  );
+  const targets = named.map(
+    ({ kind, description, format, recipients, events, enabled, digests }) => ({
+      ...{ description, kind },
+      ...(kind === 'webhook'
+        ? { url: `\${${description.toUpperCase().replaceAll(/[^A-Z0-9]+/g, '_')}_URL}`, format }
+        : { recipients }),
+      ...{ events, enabled, digests },
+    }),
+  );
+  return { targets, leftOut: stored.length - named.length };
+}
+
 /** `Targets: 1 to create, …`. */
 export function summaryOfTargets(changes: readonly Change[]): string {
   const number = (action: Change['action']) =>

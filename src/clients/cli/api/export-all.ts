@@ -1,6 +1,8 @@
 import { stringify } from 'yaml';
 import type { CliDeps } from '../deps.ts';
+import { plural } from '../text.ts';
 import { chainOfFile } from './apply-chain.ts';
+import { targetsOfFile } from './apply-targets.ts';
 import { type ExportFields, readFields } from './export-fields.ts';
 import { withoutVariables } from './export-spec.ts';
 import { listExports } from './find-export.ts';
@@ -8,7 +10,7 @@ import { isRecord, type Json } from './json.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import type { BatchExport } from './types.ts';
 
-/** `sluice export`: prints the exports of the project as a file for `sluice apply`. */
+/** `sluice export`: prints exports, chain and notification targets of the project as a file for `sluice apply`. */
 export async function exportAll(deps: CliDeps, options: ApiOptions): Promise<void> {
   const api = openApi(deps, options);
   const fields = await readFields(api);
@@ -17,14 +19,23 @@ export async function exportAll(deps: CliDeps, options: ApiOptions): Promise<voi
   // Oldest first: a new export does not move the others in the file.
   const exports = all.toReversed().map((one) => specOf(one, fields, variablePrefix(one, names)));
   const transformations = await chainOfFile(api);
-  const state = { ...(transformations.length > 0 ? { transformations } : {}), exports };
+  const { targets, leftOut } = await targetsOfFile(api);
+  const state = {
+    ...(transformations.length > 0 ? { transformations } : {}),
+    exports,
+    ...(targets.length > 0 ? { notifications: targets } : {}),
+  };
   if (options.json) {
     deps.print(JSON.stringify(state));
     return;
   }
   const head =
     '# For `sluice apply -f`. Secrets are not shown: set the environment variables that replace them.\n';
-  deps.terminal.out(head + stringify(state, { lineWidth: 0 }));
+  const more =
+    leftOut === 0
+      ? ''
+      : `# ${plural(leftOut, 'notification target')} without a description of its own: not in this file.\n`;
+  deps.terminal.out(head + more + stringify(state, { lineWidth: 0 }));
 }
 
 /** The fields that differ from the defaults; a variable in place of each secret. */

@@ -14,7 +14,7 @@ export function registerRuns(program: Command, deps: CliDeps): void {
     );
 
   add('list', 'list runs, newest first')
-    .option('--status <list>', 'only these, such as Failed,FailedRetryable')
+    .option('--status <list>', 'only these, such as Failed,FailedRetryable, or Retrying')
     .option('--limit <n>', 'runs to show', readWholeNumber, 20)
     .action(async (name, options) => (await load()).list(deps, name, options));
 

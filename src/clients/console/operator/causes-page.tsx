@@ -42,7 +42,7 @@ export function CausesPage({ client }: { readonly client: OperatorClient }) {
         <h1>What keeps exports from their data</h1>
         {data && <span className="muted">{plural(data.count, 'cause')}</span>}
       </div>
-      <form className="row" role="search" onSubmit={(event) => event.preventDefault()}>
+      <search className="row">
         <TextField
           attr="search"
           label="Customer"
@@ -57,7 +57,7 @@ export function CausesPage({ client }: { readonly client: OperatorClient }) {
           choices={turns}
           onChange={(text) => narrow(() => setTurn(text))}
         />
-      </form>
+      </search>
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading lines={5} />}
       {data?.count === 0 && <Empty title="Nothing is wrong" />}

@@ -6,6 +6,7 @@ import {
   gridRows,
   lateRowsIn,
   pageBounds,
+  seamsIn,
   shapeOf,
   stateLooks,
 } from '../coverage-grid.ts';
@@ -77,6 +78,19 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
           />
         </div>
       )}
+      {seamsIn(ranges).map(({ start, end, intervals }) => (
+        <div className="row" key={start}>
+          <span className="warn-text small">
+            <IntervalText start={start} end={end} />: {plural(intervals, 'interval')} between others
+            that neither the schedule nor a backfill asked for
+          </span>
+          <ExportAgainButton
+            exportId={id}
+            again={{ start, end, intervals, reprocess: 'none' }}
+            onStarted={reload}
+          />
+        </div>
+      ))}
       <Legend />
       <DeliveryOfMonth batchExport={batchExport} />
       <Pager

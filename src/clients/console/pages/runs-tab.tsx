@@ -1,4 +1,4 @@
-import type { CursorPage, Run, RunStatus } from '../api-types.ts';
+import type { CursorPage, Run } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { hasEnded } from '../export-health.ts';
 import { formatBytes } from '../numbers.ts';
@@ -11,7 +11,7 @@ import { RunStateText } from '../parts/status.tsx';
 import { IntervalText } from '../parts/time-text.tsx';
 import { readRunError } from '../problems.ts';
 import { hrefOf } from '../route.ts';
-import { attemptsOf, statusLabels } from '../run-state.ts';
+import { attemptsOf, runFilters, statusLabels } from '../run-state.ts';
 import { useAction } from '../use-action.ts';
 import { chosenOf, cursorMover, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
@@ -21,13 +21,11 @@ interface Props {
   readonly onChanged: () => void;
 }
 
-const allStatuses = Object.keys(statusLabels) as RunStatus[];
-
 /** The runs of an export, newest first. */
 export function RunsTab({ exportId, onChanged }: Props) {
   const { client, may } = useConsole();
   const { query, setQuery } = useQuery();
-  const statuses = chosenOf(query, 'status', allStatuses);
+  const statuses = chosenOf(query, 'status', runFilters);
   const cursor = query.get('cursor');
   const { data, failure, reload } = useResource<CursorPage<Run>>({
     key: JSON.stringify([exportId, statuses, cursor]),
@@ -42,9 +40,9 @@ export function RunsTab({ exportId, onChanged }: Props) {
     <section aria-label="Runs">
       <FilterChips
         label="Statuses"
-        choices={allStatuses}
+        choices={runFilters}
         chosen={statuses}
-        nameOf={(status) => statusLabels[status]}
+        nameOf={(status) => (status === 'Retrying' ? 'Retrying' : statusLabels[status])}
         onChange={(status) => setQuery({ status, cursor: null })}
       />
       <Failure failure={failure} onRetry={reload} stale={data !== null} />

@@ -55,6 +55,8 @@ export function ExportAgainButton({ exportId, again, className, onStarted }: Pro
     onStarted();
   });
   if (!may('batch_export:write')) return null;
+  // They have never run.
+  const isNew = !('run' in again) && again.reprocess === 'none';
   const many =
     'run' in again || again.intervals === 1 ? '' : `${plural(again.intervals, 'interval')} `;
   return (
@@ -65,7 +67,8 @@ export function ExportAgainButton({ exportId, again, className, onStarted }: Pro
         disabled={begin.busy}
         onClick={() => void begin.run()}
       >
-        Export {many}again
+        Export {many}
+        {isNew ? (many === '' ? 'it' : '') : 'again'}
       </button>
       <Failure failure={begin.failure} />
     </>

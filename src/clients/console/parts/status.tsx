@@ -56,11 +56,12 @@ export function RunStrip({ runs, exportId }: { runs: readonly Run[]; exportId: s
       {runs.toReversed().map((run) => {
         const { id, status, data_interval_start, data_interval_end } = run;
         const interval = times.interval(data_interval_start, data_interval_end, now);
-        const text = `${stateOf(run, now).label}: ${interval}`;
+        const later = run.superseded ? ', exported later' : '';
+        const text = `${stateOf(run, now).label}: ${interval}${later}`;
         return (
           <li key={id}>
             <a
-              className={`cell is-${status}`}
+              className={`cell is-${status}${run.superseded ? ' is-superseded' : ''}`}
               href={hrefOf({ page: 'run', exportId, runId: id })}
               title={text}
             >

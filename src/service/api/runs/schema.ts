@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { runPurposes, runStatuses } from '../../../foundation/domain/run.ts';
+import { runFilters, runPurposes, runStatuses } from '../../../foundation/domain/run.ts';
 import { CursorQuery } from '../lists/schema.ts';
 import { MissingRows, Nullable, named, Time } from '../schemas/shapes.ts';
 
@@ -142,7 +142,10 @@ export const TimeOrSpan = (about: string) =>
 export const RunListQuery = Type.Object({
   ...CursorQuery,
   status: Type.Optional(
-    Type.Array(Type.Enum([...runStatuses]), { description: 'May be repeated.' }),
+    Type.Array(Type.Enum([...runFilters]), {
+      description:
+        'May be repeated. Retrying is no status of a run: it has not ended, and an attempt has failed.',
+    }),
   ),
   ordering: Type.Optional(
     Type.Enum(['created_at', '-created_at', 'data_interval_start', '-data_interval_start']),
