@@ -87,7 +87,7 @@ async function writeOurs(
   name: string,
   parquetEncodings: ParquetEncodings,
 ): Promise<void> {
-  const origin = { exportId: 'bench', interval: { start: 0, end: 1000 }, keyPlaces: [0] };
+  const origin = { exportId: 'bench', interval: { start: 0, end: 1000 }, keyIndices: [0] };
   const encoder = openParquet(columns, 'zstd', undefined, { origin, parquetEncodings });
   const out = await open(name, 'w');
   for (const block of blocks()) {

@@ -174,18 +174,18 @@ async function checkDirectUrl({ url, directUrl }: Databases): Promise<void> {
 
 /** Notifies through the queue. If that fails, the next tick does the work. */
 function createDoorbell(producer: Producer, logger: Logger): Doorbell {
-  const ring = async (what: string, tell: () => Promise<void>) => {
+  const notify = async (what: string, send: () => Promise<void>) => {
     try {
       await failpoint('before_enqueue');
-      await tell();
+      await send();
     } catch (error) {
       logger.debug({ err: error }, `${what}: the queue is unreachable`);
     }
   };
   return {
-    runsWaiting: () => void ring('dispatch-runs', () => producer.add('dispatch-runs', {})),
+    runsWaiting: () => void notify('dispatch-runs', () => producer.add('dispatch-runs', {})),
     backfillWaiting: (backfillId) =>
-      void ring('advance-backfill', () => producer.add('advance-backfill', { backfillId })),
+      void notify('advance-backfill', () => producer.add('advance-backfill', { backfillId })),
   };
 }
 

@@ -145,12 +145,17 @@ describe('JSONLines, compared by PostgreSQL with what it prints itself', () => {
 });
 
 describe.each<[string, FormatOptions, string]>([
-  ['', {}, ''],
-  [' with ; and \\N', { csvDelimiter: 'semicolon', csvNull: '\\N' }, `, DELIMITER ';', NULL '\\N'`],
+  ['', {}, ', HEADER match'],
+  [' without a header', { csvHeader: false }, ''],
+  [
+    ' with ; and \\N',
+    { csvDelimiter: 'semicolon', csvNull: '\\N' },
+    `, HEADER match, DELIMITER ';', NULL '\\N'`,
+  ],
   [
     ' with tabs and NULL',
     { csvDelimiter: 'tab', csvNull: 'NULL' },
-    `, DELIMITER E'\t', NULL 'NULL'`,
+    `, HEADER match, DELIMITER E'\t', NULL 'NULL'`,
   ],
 ])('CSV%s, loaded again by PostgreSQL', (_, options, words) => {
   /** Types whose cell is JSON text, which the type itself does not read. */
@@ -162,9 +167,7 @@ describe.each<[string, FormatOptions, string]>([
     );
     await client.query('DROP TABLE IF EXISTS csv_rows');
     await client.query(`CREATE TABLE csv_rows (n int, ${loaded.join(', ')})`);
-    const copy = client.query(
-      copyFrom(`COPY csv_rows FROM STDIN WITH (FORMAT csv, HEADER match${words})`),
-    );
+    const copy = client.query(copyFrom(`COPY csv_rows FROM STDIN WITH (FORMAT csv${words})`));
     copy.end(await encode(csv, options));
     await finished(copy);
   });

@@ -32,10 +32,10 @@ afterAll(() => duckDb.close());
 const encode = (
   columns: readonly Column[],
   rows: readonly TestRow[],
-  keyPlaces: readonly number[],
+  keyIndices: readonly number[],
   blockRows = 333,
 ) => {
-  const origin = { exportId: 'an-export', interval, keyPlaces };
+  const origin = { exportId: 'an-export', interval, keyIndices };
   const encoder = openParquet(columns, 'zstd', sizes, { origin });
   return encodeAll(encoder, rowBlocks(columns, rows, blockRows));
 };

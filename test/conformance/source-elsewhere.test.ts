@@ -1,4 +1,4 @@
-/** Sources that are reached through a pooler, and subscribers of logical replication. */
+/** Sources that are reached through a pooler, foreign tables, and subscribers of logical replication. */
 
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -134,6 +134,105 @@ describe.skipIf(!hasPgbouncer).each(['transaction', 'session'] as const)(
     });
   },
 );
+
+describe('a foreign table', () => {
+  let server: SourceServer;
+  let shop: SourceCase;
+  let far: Client;
+  const database = `far_${process.pid}`;
+  const ofFar = { relation: { schema: 'shop', name: 'far' } };
+  const warning =
+    /^shop\.far is a foreign table: no run can wait .* Only LATE_LOOKBACK_HOURS finds late rows\.$/;
+
+  beforeAll(async () => {
+    if (!embedded) throw new Error('there is no server');
+    server = await embedded[1]();
+    shop = await openSourceCase(server);
+    await shop.run(`create database ${database}`);
+    const url = new URL(server.url);
+    url.pathname = `/${database}`;
+    far = new Client({ connectionString: url.href });
+    await far.connect();
+    await far.query(`create table far (id bigint primary key, team int, at timestamptz, v text);
+      insert into far select g, 1, timestamptz '2024-03-01 00:10Z' + g * interval '1 second', 'v' || g from generate_series(1, 100) g;
+      grant select on far to ${shop.reader}`);
+    await shop.create(`create extension postgres_fdw schema public;
+      create server away foreign data wrapper postgres_fdw options (host '${url.hostname}', port '${url.port}', dbname '${database}');
+      create user mapping for ${shop.reader} server away options (user '${shop.reader}', password 'reader');
+      create foreign table shop.far (id bigint, team int, at timestamptz, v text) server away options (schema_name 'public')`);
+  });
+
+  afterAll(async () => {
+    await shop?.run('drop extension postgres_fdw cascade');
+    await far?.query(`drop owned by ${shop.reader}`);
+    await far?.end();
+    await shop?.run(`drop database ${database} with (force)`);
+    await shop?.close();
+    await server?.stop();
+  });
+
+  test('is exported, warned of, and compared by its keys', async () => {
+    expect(await shop.check(ofFar)).toContainEqual(
+      expect.stringMatching(new RegExp(`^warning: ${warning.source.slice(1)}`)),
+    );
+    const source = shop.source(ofFar, { settleTimeoutMs: 30_000 });
+    const request = caseRequest();
+    expect((await source.describe(request, never)).warnings).toEqual([
+      expect.stringMatching(warning),
+    ]);
+    expect((await source.settle(request.interval, never)).settled).toBe(true);
+    const snapshot = await source.open(request, never);
+    await readAll(snapshot, never);
+    const seen = {
+      snapshot: snapshot.snapshot,
+      ...(snapshot.keySet() ?? { digest: '', count: 0 }),
+    };
+    await snapshot.close();
+    expect(seen.count).toBe(100);
+    const look = async () => (await source.lookAgain(request, seen, null, never)).mayHaveLateRows;
+    expect(await look()).toBe(false);
+    await far.query('delete from far where id = 3');
+    await far.query(`insert into far values (1003, 1, '2024-03-01 00:10Z', 'late')`);
+    expect(await look()).toBe(true);
+  });
+
+  test('names what its server says: an outage passes, what a person must correct does not', async () => {
+    const fault = () =>
+      shop
+        .source(ofFar)
+        .open(caseRequest(), never)
+        .then(
+          () => null,
+          ({ code, detail }) => `${code} ${detail}`,
+        );
+    const change = (sql: string) => shop.run(sql);
+    const words = 'a server that the relation reads from, such as that of a foreign table:';
+    await change(`alter server away options (set port '1')`);
+    expect(await fault()).toBe(
+      `source.unavailable ${words} could not connect to server "away" (SQLSTATE 08001)`,
+    );
+    await change(`alter server away options (set port '${new URL(server.url).port}')`);
+    const mapping = `alter user mapping for ${shop.reader} server away options`;
+    await change(`${mapping} (set password 'other')`);
+    expect(await fault()).toBe(
+      `source.unsupported ${words} could not connect to server "away" (SQLSTATE 08001). It refuses the login: correct the user mapping, or the connection of the function`,
+    );
+    await change(`${mapping} (drop password)`);
+    expect(await fault()).toMatch(/^source\.unsupported .* \(SQLSTATE 2F003\)\. It refuses/);
+    await change(`${mapping} (add password 'reader')`);
+    await far.query(`revoke select on far from ${shop.reader}`);
+    expect(await fault()).toBe(
+      `source.unsupported ${words} permission denied for table far (SQLSTATE 42501)`,
+    );
+    await far.query(`grant select on far to ${shop.reader}`);
+    await far.query(
+      `alter role ${shop.reader} in database ${database} set statement_timeout = '1ms'`,
+    );
+    await far.query(`create view slow as select id, team, at, pg_sleep(0.05)::text as v from far; alter table far rename to near;
+      alter view slow rename to far; grant select on far to ${shop.reader}`);
+    expect(await fault()).toMatch(/^source\.unavailable .* statement timeout \(SQLSTATE 57014\)$/);
+  });
+});
 
 const bin = findPostgresPrograms();
 

@@ -219,6 +219,35 @@ describe.each(sourceServers)('%s', (_, start) => {
         /invalid input syntax for type integer: …/,
       ],
       [
+        'a missing table of another server',
+        `create extension postgres_fdw schema public;
+         create server away foreign data wrapper postgres_fdw options (host '127.0.0.1', port '{port}', dbname '{database}');
+         create user mapping for {reader} server away options (user '{reader}', password 'reader', password_required 'false');
+         create foreign table shop.of_one (id bigint, team int, at timestamptz, v text) server away options (table_name 'gone');
+         grant select on shop.of_one to {reader}`,
+        relation('of_one'),
+        /foreign table: relation "shop\.gone" does not exist \(SQLSTATE 42P01\)/,
+      ],
+      [
+        'a missing right of a function',
+        `create view shop.of_one as select id, team, at, pg_read_file('x') as v from shop.one; grant select on shop.of_one to {reader}`,
+        relation('of_one'),
+        /GRANT EXECUTE ON FUNCTION pg_read_file TO reader_/,
+      ],
+      [
+        'a right that no export needs',
+        `create function shop.no() returns text language plpgsql as $$ begin lock table shop.one in exclusive mode; return 1; end $$;
+         create view shop.of_one as select id, team, at, shop.no() as v from shop.one; grant select on shop.of_one to {reader}`,
+        relation('of_one'),
+        /permission denied for table one, in SQL statement "lock table [^"]*"\nPL\/pgSQL function shop\.no\(\) line 1 at SQL statement$/,
+      ],
+      [
+        'a value that is too large',
+        `create view shop.of_one as select id, team, at, repeat('x', 1100000000) as v from shop.one; grant select on shop.of_one to {reader}`,
+        relation('of_one'),
+        /requested length too large/,
+      ],
+      [
         'a view without data',
         'create materialized view shop.of_one as select * from shop.one with no data; grant select on shop.of_one to {reader}',
         relation('of_one'),
@@ -228,14 +257,19 @@ describe.each(sourceServers)('%s', (_, start) => {
         'a tenant column of another type',
         'alter table shop.one add owner uuid',
         { tenantColumn: 'owner' },
-        /type uuid/,
+        /owner is uuid, so the tenant_key of a project must be a UUID\. These are not: "1"/,
       ],
     ])(
       'that is %s is found by run, check and test, in the same words',
       async (_, sql, changes, words) => {
-        await shop.run(`drop table if exists shop.one cascade; drop function if exists shop.no();
+        const { port, pathname } = new URL(server.url);
+        const filled = sql
+          .replaceAll('{reader}', shop.reader)
+          .replaceAll('{port}', port)
+          .replaceAll('{database}', pathname.slice(1));
+        await shop.run(`drop extension if exists postgres_fdw cascade; drop table if exists shop.one cascade; drop function if exists shop.no();
         create table shop.one (like shop.base including all); insert into shop.one select * from shop.base;
-        grant select on shop.one to ${shop.reader}; ${sql.replaceAll('{reader}', shop.reader)}`);
+        grant select on shop.one to ${shop.reader}; ${filled}`);
         const model = { ...relation('one'), ...changes };
         const error = await failing(model);
         expect(error?.detail).toMatch(words);

@@ -4,12 +4,15 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pinnedSettings } from '../../src/rows/sources/postgres/session-settings.ts';
 import {
+  caseRequest,
   openSourceCase,
   plainColumn,
   type SourceCase,
   type SourceServer,
   sourceServers,
 } from '../support/source-cases.ts';
+
+const never = new AbortController().signal;
 
 /** They change how rows are found, what is logged, or how a server writes, never what a row is. */
 const harmlessCategories =
@@ -199,6 +202,44 @@ describe.each(sourceServers)('%s', (_, start) => {
       await shop.run(`alter role ${shop.reader} set ${name} = '${value}'`);
     }
     expect(await seen()).toEqual(before);
+    await shop.run(`alter role ${shop.reader} reset all`);
+  });
+
+  test('no limit of the role ends a run or keeps an interval from settling', async () => {
+    const { interval } = caseRequest();
+    const settle = () => shop.source({}, { settleTimeoutMs: 60_000 }).settle(interval, never);
+    const isNew = Number((await admin.query('show server_version_num')).rows[0].server_version_num);
+    for (const [name, value] of [
+      ['statement_timeout', '1ms'],
+      ['lock_timeout', '1ms'],
+      ['idle_in_transaction_session_timeout', '1ms'],
+      ...(isNew >= 170_000 ? [['transaction_timeout', '1ms']] : []),
+    ]) {
+      await shop.run(`alter role ${shop.reader} set ${name} = '${value}'`);
+      expect([name, await shop.check()]).toEqual([name, []]);
+      expect((await shop.read()).length).toBe(100);
+      expect((await settle()).settled).toBe(true);
+      await shop.run(`alter role ${shop.reader} reset ${name}`);
+    }
+    // A session without a transaction is ended by the server: the limit is named.
+    await shop.run(`alter role ${shop.reader} set idle_session_timeout = '1ms'`);
+    await expect(settle()).rejects.toMatchObject({ detail: 'the limit of idle_session_timeout' });
+    await shop.run(`alter role ${shop.reader} reset all`);
+  });
+
+  test('the catalog is the server’s own, whatever the path of the role shows first', async () => {
+    const other = new Client({ connectionString: server.url });
+    await other.connect();
+    await shop.create(`create view shop.pg_locks as select * from pg_catalog.pg_locks where false;
+      create view shop.pg_stat_activity as select * from pg_catalog.pg_stat_activity where false;
+      create function shop.pg_is_in_recovery() returns boolean language sql as 'select true'`);
+    await shop.run(`alter role ${shop.reader} set search_path = shop, pg_catalog`);
+    await other.query('begin');
+    const { settled } = await shop
+      .source({}, { settleTimeoutMs: 700 })
+      .settle(caseRequest().interval, never);
+    expect(settled).toBe(false);
+    await other.end();
     await shop.run(`alter role ${shop.reader} reset all`);
   });
 });

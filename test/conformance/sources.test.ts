@@ -344,10 +344,23 @@ describe.each(sourceServers)('%s', (_, start) => {
       shop.source({}, { settleTimeoutMs }).settle(interval, never);
     expect((await settle(60_000)).settled).toBe(true);
 
+    // PostgreSQL does not show that it is READ ONLY.
+    const superuser = new Client({ connectionString: server.url, application_name: 'pg_dump' });
+    await superuser.connect();
+    await superuser.query('begin isolation level repeatable read read only');
+    await superuser.query('select from shop.base');
+    expect(await settle(1_500)).toMatchObject({
+      settled: false,
+      blockers: [
+        expect.stringMatching(/application pg_dump, transaction .*, nothing written so far\)$/),
+      ],
+    });
+    await superuser.end();
+
     const waits: (readonly string[])[] = [];
     await writer.query('begin');
     const named = expect.stringMatching(
-      /^process \d+ \(role \S+, application billing, transaction since 20\S+Z, last statement since 20\S+Z\)$/,
+      /^process \d+ \(role \S+, application billing, transaction since 20\S+Z, last statement since 20\S+Z, nothing written so far\)$/,
     );
     const waited = await shop
       .source({}, { settleTimeoutMs: 4_000 })

@@ -1,3 +1,4 @@
+import { Client } from 'pg';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTimeFormat } from '../../src/clients/console/times.ts';
@@ -85,6 +86,12 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
   });
 
   test('shows what a backfill would do, does it, and every row is at the destination', async () => {
+    const writer = new Client({
+      connectionString: site.databaseUrl,
+      application_name: 'billing',
+    });
+    await writer.connect();
+    await writer.query('begin; select 1');
     const { inputValue } = createTimeFormat('en-GB', timezoneId);
     const local = (ms: number) => inputValue(toTimestamp(ms));
     await page.getByRole('link', { name: 'Backfills' }).click();
@@ -92,6 +99,16 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByLabel('To', { exact: true }).fill(local(firstHour + hours * hour));
     await page.getByRole('button', { name: 'Preview' }).click();
     await page.getByRole('button', { name: `Start ${hours} runs` }).click();
+    await page.getByText('Backfill', { exact: false }).first().waitFor();
+    await page.getByRole('link', { name: 'Runs', exact: true }).click();
+    await page.getByRole('rowheader').first().getByRole('link').click();
+    // A run names the transaction that it waits for.
+    await page
+      .getByText(/^process \d+ \(role .*, application billing, transaction since/)
+      .waitFor();
+    await writer.end();
+    await page.getByRole('link', { name: 'Events to acme' }).click();
+    await page.getByRole('link', { name: 'Backfills' }).click();
     await page.getByText(`${hours} of ${hours} runs`).waitFor();
     await page.getByRole('link', { name: 'Runs', exact: true }).click();
     const completed = page.getByRole('cell', { name: 'Completed' });

@@ -70,7 +70,7 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
       env: { SOURCE_DATABASE_URL: sourceUrl.href, LEASE_SECONDS: '30' },
     });
     ours = await openStatementCounter(postgres.url, new RegExp(lookText));
-    source = await openStatementCounter(sourceUrl.href, /^insert into events/i);
+    source = await openStatementCounter(sourceUrl.href, /^(insert into events|set )/i);
     idle = await watchIdle();
   });
   afterAll(async () => {

@@ -256,6 +256,8 @@ describe('strays', () => {
     for (const key of keys) expect(out).toContain(`${key} is in no current manifest`);
     expect(out).toContain(`${UploadId} of ${keys[1]} is neither completed nor aborted`);
     expect(out).toMatch(/: 3 breaches\./);
+    const oldFile = ({ key }: { readonly key: string }) => /^first.*01\d+Z\.jsonl$/.test(key);
+    await until(async () => !(await s3.objects(bucket)).some(oldFile));
     // Only an interval that a run of this place writes is left out.
     await pool.query(makeLive, [id, hour.start, 'Starting']);
     const live = await verify(['--export', id]);

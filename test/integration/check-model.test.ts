@@ -38,6 +38,9 @@ beforeAll(async () => {
     create index things_team on things (kind);
     create index things_local on things (local);
     create view shown as select * from things;
+    create table parent (like things including all);
+    create table heir () inherits (parent);
+    create index on heir (team, at);
     create table days (id bigint, team int not null, at timestamptz not null) partition by range (at);
     create role check_model_blind login password 'blind'`);
 });
@@ -97,6 +100,11 @@ it.each<[string, Partial<Model>, readonly RegExp[]]>([
   ],
   ['a key that may repeat', { keyColumns: ['note'] }, [/^No unique index covers note/]],
   ['a view', { relation: { schema: 'public', name: 'shown' } }, [/^No unique index covers id/]],
+  [
+    'a table with heirs',
+    { relation: { schema: 'public', name: 'parent' } },
+    [/^No unique index covers id within a project\. Tables inherit from it/],
+  ],
   [
     'no partition',
     { relation: { schema: 'public', name: 'days' } },

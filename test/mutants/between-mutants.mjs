@@ -96,8 +96,8 @@ export const betweenMutants = [
   {
     name: 'verify: former places are not looked at',
     file: 'src/main/verify.ts',
-    find: '    strayPlaces.push({ destination: former,',
-    replace: '    void ({ destination: former,',
+    find: '    strayPlaces.push({\n      destination: former,',
+    replace: '    void ({\n      destination: former,',
     test: answers,
   },
   {

@@ -30,8 +30,8 @@ export const jointMutants = [
   {
     name: 'joint snapshots: projects share one',
     file: 'src/rows/sources/postgres/joint-snapshots.ts',
-    find: 'this.#groups.take(`',
-    replace: 'this.#groups.take(teamId > 0 ? `all` : `',
+    find: 'JSON.stringify([tenantKey, server])',
+    replace: 'JSON.stringify([server])',
     test: 'test/integration/sources/joint-snapshots.test.ts',
   },
   {

@@ -52,7 +52,7 @@ const collections: Readonly<Record<string, string>> = {
   'service/worker/parking.ts #waking': 'promises in progress',
   'service/worker/parking.ts #watches': 'intervals of parked runs',
   'service/worker/run-ports.ts #byUpload': 'uploads of a run',
-  'service/admission/run-places.ts #running': 'WORKER_SMALL_RUNS',
+  'service/admission/small-slots.ts #running': 'WORKER_SMALL_RUNS',
   'service/admission/work-clock.ts #spent': 'projects with runs in the last three seconds',
   'service/admission/work-clock.ts #underWay': 'runs in progress',
   // In a run, a query or a file.

@@ -120,10 +120,10 @@ describe('the queue board', () => {
     const [first, second] = runs;
     await queue?.pause();
     await producer.addRuns(
-      runs.map(({ id }) => ({ runId: id, ring: null, small: true })),
+      runs.map(({ id }) => ({ runId: id, deduplicationId: null, small: true })),
       2,
     );
-    await producer.addRuns([{ runId: randomUUID(), ring: null, small: true }]);
+    await producer.addRuns([{ runId: randomUUID(), deduplicationId: null, small: true }]);
     const { body } = await admin.get(
       `${path}?activeQueue=sluice-small-runs&status=latest&page=1&jobsPerPage=10`,
     );

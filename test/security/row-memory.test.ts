@@ -135,7 +135,8 @@ test('four runs with rows of nearly 64 MiB stay within the memory of their worke
     });
     for (const id of exports) {
       const [run] = await untilEnded(installation, id);
-      expect(run).toMatchObject({ status: 'Completed', attempt: 1, rows: 2 });
+      // A run that was expected to be small begins again as a large one.
+      expect(run).toMatchObject({ status: 'Completed', faults: 0, crashes: 0, rows: 2 });
     }
     const status = readFileSync(`/proc/${worker.pid}/status`, 'utf8');
     const peakKib = Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]);

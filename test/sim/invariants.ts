@@ -203,7 +203,7 @@ async function endRuns(world: World): Promise<boolean> {
     // Days of short intervals take more rounds.
     if (now && now.ended > ended) [ended, round] = [now.ended, 0];
     await act(world, { kind: 'sweep', outcome: 'done' });
-    await act(world, { kind: 'ring', slots: 16, outcome: 'done' });
+    await act(world, { kind: 'dispatch', slots: 16, outcome: 'done' });
     while (world.queue.length > 0) {
       await act(world, { kind: 'deliver', pick: 0, twice: false, outcome: 'done' });
       for (let worker = 0; worker < world.workers.length; worker += 1) {

@@ -72,7 +72,7 @@ export interface World {
 export type Action =
   | { readonly kind: 'wait'; readonly ms: number }
   | { readonly kind: 'plan' | 'sweep'; readonly outcome: Outcome }
-  | { readonly kind: 'ring'; readonly slots: number; readonly outcome: Outcome }
+  | { readonly kind: 'dispatch'; readonly slots: number; readonly outcome: Outcome }
   | {
       readonly kind: 'deliver';
       readonly pick: number;
@@ -199,7 +199,7 @@ async function perform(world: World, action: Action): Promise<void> {
     case 'sweep':
       await sweepExpiredLeases(db);
       return;
-    case 'ring':
+    case 'dispatch':
       // The failure is for the dispatch, or for the heartbeat before it.
       if (action.slots % 2 === 0) db.failNext('done');
       await reportWorker(db, 'worker', Math.ceil(action.slots / 2));

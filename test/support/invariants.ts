@@ -62,7 +62,7 @@ async function untilSwept(installation: Installation): Promise<void> {
     everyMs: 250,
     message: 'every upload is completed or aborted, and every earlier file removed',
   }).catch(async (error: unknown) => {
-    const { rows: uploads } = await pool.query('select * from uploads limit 5');
+    const { rows: uploads } = await pool.query('select u.*, e.name, e.deleted_at from uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id limit 5');
     const { rows: files } = await pool.query(removable.replace('select', 'select l.*'));
     throw new Error(`${String(error)}: ${JSON.stringify([uploads, files])}`);
   });

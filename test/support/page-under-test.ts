@@ -50,6 +50,8 @@ export interface PageUnderTest {
   issueOperatorKey(scopes: string): Promise<string>;
   /** Events of the project that arrived over some hours. */
   insertEvents(from: number, hours: number, rowsAnHour: number): Promise<void>;
+  /** Of the service's database, whose events are exported. */
+  readonly databaseUrl: string;
   /** A statement in the database of the service. */
   query(text: string, values?: readonly unknown[]): Promise<void>;
   close(): Promise<void>;
@@ -91,6 +93,7 @@ export async function startPage(program = 'main/all-in-one.js'): Promise<PageUnd
   return {
     address: line.slice('ready '.length),
     s3,
+    databaseUrl: database.url,
     page: await openPage(
       await browser.newContext({ timezoneId, locale: 'en-GB', reducedMotion: 'reduce' }),
       faults,

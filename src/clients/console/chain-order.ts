@@ -21,6 +21,6 @@ export function ordersOf(ids: readonly number[]): Readonly<Record<string, number
 }
 
 /** The place at which a dragged item would be, from the middles of the other items and the pointer. */
-export function placeAt(middles: readonly number[], pointer: number): number {
+export function positionAt(middles: readonly number[], pointer: number): number {
   return middles.filter((middle) => middle < pointer).length;
 }

@@ -1,5 +1,5 @@
 import { type PointerEvent, type RefObject, useEffect, useRef, useState } from 'react';
-import { placeAt } from './chain-order.ts';
+import { positionAt } from './chain-order.ts';
 
 interface Drag {
   readonly from: number;
@@ -41,7 +41,7 @@ export function useDrag<L extends HTMLElement>(
       const { top, height } = item.getBoundingClientRect();
       return top + height / 2;
     });
-    return placeAt(middles, pointer);
+    return positionAt(middles, pointer);
   };
   const handlersOf = (place: number) => ({
     onPointerDown(event: PointerEvent) {

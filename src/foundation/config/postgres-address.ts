@@ -18,6 +18,11 @@ const unsupported: Readonly<Record<string, string>> = {
   sslpassword: 'Use a key without a password',
   requirepeer: 'Remove it',
   replication: 'Remove it',
+  ssl: 'Write sslmode=verify-full or sslmode=disable',
+  uselibpqcompat: 'Write sslmode=verify-full, or no-verify to encrypt without verification',
+  dbname: 'Write the database as the path',
+  database: 'Write the database as the path',
+  query_timeout: 'Remove it',
 };
 
 /** Whether a text is meant as the address of a PostgreSQL server. */
@@ -40,13 +45,21 @@ export function findAddressFault(address: string): string | null {
   if (hosts.includes(',') || named.includes(',') || parameters.get('port')?.includes(',')) {
     return 'names several hosts: name one server, or a proxy that leads to the right one';
   }
+  if (/\s/.test(address)) return 'has a space or a line break in it: write a space as %20';
+  if (/:.*:/.test(hosts) && !/^\[[0-9a-f:.]+\](:\d*)?$/i.test(hosts)) {
+    return 'has an IPv6 address that is not valid: put it into brackets, without a zone, such as [2001:db8::1]:5432';
+  }
   if (!URL.canParse(address) && !URL.canParse(address.replace('@/', '@localhost/'))) {
     const [, port] = /:([^:@\]]*)$/.exec(hosts) ?? [];
     return port !== undefined && !/^\d*$/.test(port)
-      ? 'has a port that is not a number'
+      ? 'has a port that is not a number from 1 to 65535'
       : 'is not a valid address: percent-encode special characters of user, password and database';
   }
   if (hosts === '' && named === '') return 'names no host';
+  const portGiven = parameters.get('port') ?? /:(\d+)$/.exec(hosts)?.[1] ?? '5432';
+  if (!/^\d+$/.test(portGiven) || Number(portGiven) < 1 || Number(portGiven) > 65_535) {
+    return 'has a port that is not a number from 1 to 65535';
+  }
   if (isMalformed(authority) || isMalformed(rest.split('?')[0] ?? '')) {
     return 'has a % that is no percent-encoding: write % as %25';
   }
@@ -78,6 +91,9 @@ function findParameterFault(parameters: URLSearchParams): string | null {
   const negotiation = parameters.get('sslnegotiation');
   if (negotiation !== null && !['postgres', 'direct'].includes(negotiation)) {
     return 'has an sslnegotiation that is neither postgres nor direct';
+  }
+  if (negotiation === 'direct' && mode === 'disable') {
+    return 'has sslnegotiation=direct with sslmode=disable: remove one of them';
   }
   if (parameters.get('sslrootcert') === 'system') {
     return 'has sslrootcert=system: remove it, as public authorities are trusted without it';

@@ -1,16 +1,16 @@
 /** The address of the Redis that has the queues. */
 export type RedisAddress =
   | { readonly kind: 'server'; readonly url: string }
-  | ({ readonly kind: 'cluster' } & RedisPlaces)
+  | ({ readonly kind: 'cluster' } & RedisServers)
   | ({
       /** The hosts are sentinels. `login` is for the servers. */
       readonly kind: 'sentinel';
       readonly master: string;
       readonly database: number;
       readonly sentinelLogin: RedisLogin;
-    } & RedisPlaces);
+    } & RedisServers);
 
-export interface RedisPlaces {
+export interface RedisServers {
   readonly hosts: readonly { readonly host: string; readonly port: number }[];
   readonly login: RedisLogin;
   readonly tls: boolean;
@@ -44,7 +44,7 @@ export function parseRedisAddress(text: string): RedisAddress {
   const isSentinel = parts.kind === '+sentinel';
   if (parts.kind === undefined && !hosts.includes(',')) return { kind: 'server', url: text };
   const kind = isSentinel ? 'sentinel' : 'cluster';
-  const places: RedisPlaces = {
+  const places: RedisServers = {
     hosts: hosts.split(',').map((host, index) => parseHost(host, index + 1, ports[kind])),
     login: parseLogin(login),
     tls: parts.tls === 's',

@@ -46,7 +46,7 @@ export interface FileOrigin {
   readonly exportId: string;
   readonly interval: DataInterval;
   /** The indices of the model's keys among the columns, for those that the rows show. */
-  readonly keyPlaces: readonly number[];
+  readonly keyIndices: readonly number[];
 }
 
 /** Settings that change what is written; absent ones have their oldest value. */

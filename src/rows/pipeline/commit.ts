@@ -149,7 +149,7 @@ export interface Commit {
   readonly files: CompletableFiles;
   /** What the interval consists of afterwards: a supplement also names files of earlier commits. */
   readonly intent: CommitIntent;
-  /** Of the rows. */
+  /** The columns of the rows. */
   readonly columns: readonly Column[];
   /** The manifest that is replaced. */
   readonly found: FoundManifest;

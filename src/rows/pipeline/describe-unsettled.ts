@@ -1,4 +1,4 @@
-import type { Settlement, Unsettled } from '../sources/source.ts';
+import { nothingWritten, type Settlement, type Unsettled } from '../sources/source.ts';
 
 const again = 'Sluice checks the interval again';
 
@@ -14,6 +14,18 @@ const texts: Readonly<Record<Unsettled, string>> = {
 /** For the owner: what an unsettled interval means, what it waits for and what happens next. Null if it has settled. */
 export function describeUnsettled({ reason, blockers = [] }: Settlement): string | null {
   if (reason === null) return null;
-  const open = blockers.length === 0 ? '' : ` Still open: ${blockers.join('; ')}.`;
-  return `${texts[reason]}${open}`;
+  return `${texts[reason]}${describeOpen('Still open', blockers)}`;
+}
+
+/** What an interval waits for, as sentences; with the remedy if a session may be a dump or a report. */
+export function describeOpen(
+  title: 'Now open' | 'Still open',
+  blockers: readonly string[],
+): string {
+  if (blockers.length === 0) return '';
+  const mayOnlyRead = blockers.some((text) => text.includes(nothingWritten));
+  const remedy = mayOnlyRead
+    ? ' If one of them only reads, such as a dump, let it log in as a role that can write nothing: runs do not wait for such a role.'
+    : '';
+  return ` ${title}: ${blockers.join('; ')}.${remedy}`;
 }

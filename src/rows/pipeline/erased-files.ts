@@ -89,7 +89,7 @@ export class ErasedFiles implements CompletableFiles {
     completeOne: (file: HashedFile) => Promise<{ readonly etag: string | null }>,
   ): Promise<ReadonlyMap<string, string | null>> {
     const { job, destination, journal, signal } = this.#options;
-    // Of earlier attempts: what they sent is not used again.
+    // What earlier attempts sent is not used again.
     for (const upload of job.uploads) {
       await destination.abortUpload(upload, signal);
       await journal.ended(upload);

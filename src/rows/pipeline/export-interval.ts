@@ -35,7 +35,7 @@ import { putSuccess } from './side-files.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
 import { findTableState, isInTable } from './table.ts';
-import { allKeyPlacesOf, countSteps } from './transform-blocks.ts';
+import { allKeyIndicesOf, countSteps } from './transform-blocks.ts';
 import { endUploads, type WrittenRows, writeRows } from './write-rows.ts';
 
 /** The result of an interval, and what its commit replaced. */
@@ -179,9 +179,9 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       return unchanged;
     }
     if (keys) {
-      const keyPlaces = allKeyPlacesOf(snapshot);
+      const keyIndices = allKeyIndicesOf(snapshot);
       const reading = { destination, readRows: job.readRows, folder, signal };
-      const check = { job, intent, columns, keyPlaces, made: keys, reading, ports };
+      const check = { job, intent, columns, keyIndices, made: keys, reading, ports };
       for (const files of delivered) await checkMissing({ ...check, delivered: files });
     }
     return await ports.step('commit', async () => {

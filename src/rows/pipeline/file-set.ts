@@ -33,14 +33,14 @@ export interface FileSetOptions {
   readonly encoding: Encoding;
   readonly columns: readonly Column[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
-  readonly keyPlaces: readonly number[];
+  readonly keyIndices: readonly number[];
   readonly names: KeyNames;
   readonly interval: DataInterval;
   readonly generation: number;
   /** Without a manifest, files are replaced at their keys. */
   readonly writesManifest: boolean;
   readonly maxFileBytes: number | null;
-  /** Of earlier attempts of this lineage. */
+  /** What earlier attempts of this lineage have sent. */
   readonly uploads: readonly UploadProgress[];
   /**
    * Checks the fence before an upload of an earlier attempt is resumed or aborted.
@@ -76,18 +76,18 @@ export class FileSet {
   readonly #rowKeys: RowKeys | null;
   readonly #columnMetrics = new Map<string, readonly ColumnMetrics[]>();
   #open: OpenFile | null = null;
-  /** Of the file that ended last: at most one waits for the destination, besides the open one. */
+  /** Ends when the file before the open one is sent: at most one file waits for the destination. */
   #sending: Promise<unknown> = Promise.resolve();
   #rows = 0;
   #rejectedRows = 0;
 
   constructor(options: FileSetOptions) {
     this.#options = options;
-    const { columns, keyPlaces, encoding } = options;
-    this.#rejections = new RejectionTally(columns, keyPlaces, encoding.toJson);
-    this.#infinite = new InfiniteValues(columns, keyPlaces, encoding.settings.infinity);
+    const { columns, keyIndices, encoding } = options;
+    this.#rejections = new RejectionTally(columns, keyIndices, encoding.toJson);
+    this.#infinite = new InfiniteValues(columns, keyIndices, encoding.settings.infinity);
     this.#json = new JsonValues(columns, encoding.settings);
-    this.#rowKeys = options.keys ? new RowKeys(columns, keyPlaces, encoding.toJson) : null;
+    this.#rowKeys = options.keys ? new RowKeys(columns, keyIndices, encoding.toJson) : null;
     this.#uploads = new Map(options.uploads.map((upload) => [upload.key, upload]));
   }
 
@@ -125,7 +125,7 @@ export class FileSet {
     return 0;
   }
 
-  /** The same for the blocks that the chain has held back. */
+  /** Writes the blocks that the chain has held back. */
   async finishRows(transformer: BlockTransformer | null): Promise<number> {
     return transformer ? this.#writeMade(await transformer.finish()) : 0;
   }
@@ -261,14 +261,14 @@ export class FileSet {
   }
 
   async #begin(): Promise<OpenFile> {
-    const { exportId, encoding, columns, keyPlaces } = this.#options;
+    const { exportId, encoding, columns, keyIndices } = this.#options;
     const { names, interval, generation, maxFileBytes } = this.#options;
     const part = maxFileBytes === null ? null : this.#ended.length + 1;
     const key = fileKey(names, generation, part, encoding.extension);
     const file = await this.#create(key, encoding.contentType);
     const encoder = encoding.open(columns, {
       maxBytes: maxFileBytes,
-      origin: { exportId, interval, keyPlaces },
+      origin: { exportId, interval, keyIndices },
     });
     return { file, encoder, rejected: null };
   }

@@ -24,10 +24,10 @@ export interface IntervalAttempt {
   readonly signal: AbortSignal;
 }
 
-/** The same once its interval has settled. */
+/** An attempt whose interval has settled. */
 export interface SettledAttempt extends IntervalAttempt {
   readonly settlement: Settlement;
-  /** Of the job's chain, opened. */
+  /** The opened steps of the job's chain. */
   readonly steps: readonly Step[];
   readonly folder: SpoolFolder;
 }

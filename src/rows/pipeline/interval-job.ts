@@ -41,7 +41,7 @@ export interface Encoding {
 }
 
 export interface IntervalJob {
-  /** Of a wait before the attempt; null or missing: the attempt waits itself. */
+  /** What a wait before the attempt found; null or missing: the attempt waits itself. */
   readonly settlement?: Settlement | null;
   readonly exportId: string;
   readonly runId: string;
@@ -119,7 +119,7 @@ export interface IntervalTable {
 /** A transformation chain as a run uses it. */
 export interface PinnedChain {
   readonly steps: readonly StepDefinition[];
-  /** The same steps, for the recipe. */
+  /** The steps as the recipe stores them. */
   readonly recipe: readonly RecipeStep[];
 }
 
@@ -136,7 +136,7 @@ export interface CurrentReceipt {
   readonly sideFiles?: readonly CommittedFile[];
   /** How the files were made. */
   readonly recipe: Recipe;
-  /** Of the keys in the files, rejected rows included; null if it is not known. */
+  /** The digest of the keys in the files, with those of rejected rows; null if it is not known. */
   readonly deliveredDigest: string | null;
   /** What the source had when it was last looked at. */
   readonly proof: ReceiptProof;
@@ -211,7 +211,7 @@ export interface RunPorts {
   /** The time of our database. Only exports with a table ask for it. */
   readNow(): Promise<Instant>;
   log(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
-  /** The same for lines that own plugins write, which are bounded for each organization. */
+  /** Logs a line that an own plugin writes. These lines are bounded for each organization. */
   logOfPlugin(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
   /**
    * Whether a run of our database's history has begun to put this manifest, or this file, at the key. If not, a copy of the database may be

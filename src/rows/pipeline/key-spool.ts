@@ -138,7 +138,7 @@ export class KeySpool {
 export interface SpooledRow {
   /** From 0, in the order in which they were added. */
   readonly row: number;
-  /** Of its key, as `digestOf` makes it. */
+  /** The digest of its key, as `digestOf` makes it. */
   readonly digest: string;
 }
 

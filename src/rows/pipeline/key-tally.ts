@@ -50,7 +50,7 @@ export class KeyTally implements KeySink {
   }
 }
 
-/** As many of the buckets that differ as have at most `most` of `keys` keys, at least one. */
+/** Returns the first buckets that differ: as many as have at most `most` of `keys` keys, and at least one. */
 export function bucketsToName(
   differing: readonly number[],
   keys: number,

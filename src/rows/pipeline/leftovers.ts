@@ -40,7 +40,7 @@ export interface Removal {
 /** A hostile store could name any number of files. Those of our own record are not counted. */
 const maxUnknownFiles = 10_000;
 
-/** Of a key at S3, in bytes. */
+/** Bytes that a key may have at S3. */
 const maxKeyLength = 1_024;
 
 /** What a commit replaces: files of the current receipt and of the manifest that was in the bucket. */

@@ -7,11 +7,11 @@ import { type DataInterval, type Instant, toTimestamp } from '../../foundation/d
 /** One file of an interval, as the manifest lists it. */
 export interface ManifestFile {
   readonly key: string;
-  /** Of the commit that wrote it: one that is later than a reader has seen is new to it. */
+  /** The generation of the commit that wrote it. A reader does not know files of a later one than it has seen. */
   readonly generation: number;
   readonly rows: number;
   readonly bytes: number;
-  /** Of the object's bytes, lower-case hexadecimal. */
+  /** The digest of the object's bytes, lower-case hexadecimal. */
   readonly sha256: string;
 }
 

@@ -83,10 +83,10 @@ export interface MissingCheck {
   readonly job: IntervalJob;
   readonly intent: CommitIntent;
   readonly delivered: DeliveredFiles;
-  /** Of the rows that were made. */
+  /** The columns of the rows that were made. */
   readonly columns: readonly Column[];
   /** The indices of the keys among them; null if the rows do not show all keys. */
-  readonly keyPlaces: readonly number[] | null;
+  readonly keyIndices: readonly number[] | null;
   /** The keys of the rows that were made. */
   readonly made: KeySpool;
   readonly reading: ReadingBack;
@@ -122,11 +122,11 @@ type Missing =
   | { readonly missing: null; readonly why: string };
 
 async function findMissing(check: MissingCheck): Promise<Missing> {
-  const { delivered, columns, keyPlaces, made, reading } = check;
+  const { delivered, columns, keyIndices, made, reading } = check;
   const { recipe } = delivered;
-  if (keyPlaces === null) return unknown('the rows do not contain all key columns');
+  if (keyIndices === null) return unknown('the rows do not contain all key columns');
   if (recipe === null) return unknown('the record of how the files were made is lost');
-  const keyColumns: readonly ReadColumn[] = keyPlaces.flatMap((place) => columns[place] ?? []);
+  const keyColumns: readonly ReadColumn[] = keyIndices.flatMap((place) => columns[place] ?? []);
   const files = { ...delivered, recipe };
   const keys = new KeySpool(reading.folder, 'delivered-keys');
   try {

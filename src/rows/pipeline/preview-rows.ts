@@ -15,7 +15,7 @@ import type { RowTransformer } from '../transforms/transform-rows.ts';
 import type { Encoding } from './interval-job.ts';
 import { InfiniteValues } from './replace-infinite.ts';
 import { JsonValues } from './replace-json.ts';
-import { keyPlacesOf, openRowTransformer } from './transform-blocks.ts';
+import { keyIndicesOf, openRowTransformer } from './transform-blocks.ts';
 
 export interface RowSample {
   readonly columns: readonly { readonly name: string; readonly type: string }[];
@@ -79,7 +79,7 @@ async function previewWith(
     const transformer = steps.length === 0 ? null : openRowTransformer(steps, snapshot, toJson);
     const shown = (transformer ?? snapshot).columns;
     const columns = shown.map(({ name, sourceType }) => ({ name, type: sourceType }));
-    const infinite = new InfiniteValues(shown, keyPlacesOf(snapshot), settings.infinity);
+    const infinite = new InfiniteValues(shown, keyIndicesOf(snapshot), settings.infinity);
     const json = new JsonValues(shown, settings);
     const made = async (block: RowBlock) => {
       if (transformer && block.rowCount === 1) checkWork(block.bytes.length, transformer);
@@ -107,7 +107,7 @@ interface ReadEnd {
 
 /** Rows as they are before a chain, for one to try it on. */
 export interface RawSample {
-  /** Of the model. */
+  /** The columns of the model. */
   readonly columns: readonly Column[];
   readonly keyColumns: readonly string[];
   readonly fixedColumns: readonly string[];

@@ -25,15 +25,15 @@ export class RejectionTally {
   readonly #keys: readonly Key[];
 
   /**
-   * @param keyPlaces the indices of the keys among `columns`
+   * @param keyIndices the indices of the keys among `columns`
    * @param toJson how a field of a column is shown
    */
   constructor(
     columns: readonly Column[],
-    keyPlaces: readonly number[],
+    keyIndices: readonly number[],
     toJson: (column: Column) => FieldToJson,
   ) {
-    this.#keys = keyPlaces.flatMap((place) => {
+    this.#keys = keyIndices.flatMap((place) => {
       const column = columns[place];
       return column ? [{ place, name: column.name, toJson: toJson(column) }] : [];
     });

@@ -7,7 +7,7 @@ import type { Step, StepDefinition } from '../transforms/step.ts';
 import { FileSet } from './file-set.ts';
 import type { IntervalJob } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
-import { inTurn, keyPlacesOf, openRowTransformer } from './transform-blocks.ts';
+import { inTurn, keyIndicesOf, openRowTransformer } from './transform-blocks.ts';
 
 /** What an interval's files are made of; equal settings and rows give equal files. */
 export interface Rendering
@@ -67,7 +67,7 @@ async function renderWith(
       era: '',
       destination,
       columns,
-      keyPlaces: keyPlacesOf(snapshot),
+      keyIndices: keyIndicesOf(snapshot),
       signal,
       names: keyNames('', usualFileName, job.interval),
       generation: 1,

@@ -27,16 +27,16 @@ export class InfiniteValues {
   readonly #choice: InfinityChoice;
   readonly #fields: readonly { readonly place: number; readonly bytes: 4 | 8 }[];
 
-  /** @param keyPlaces indices of columns that stay as they are: the key decides which row it is */
-  constructor(columns: readonly Column[], keyPlaces: readonly number[], choice: InfinityChoice) {
+  /** @param keyIndices indices of columns that stay as they are: the key decides which row it is */
+  constructor(columns: readonly Column[], keyIndices: readonly number[], choice: InfinityChoice) {
     this.#choice = choice;
     const places = columns.map(({ type }, place) => ({ place, bytes: bytesOf(type) }));
     this.#fields = places.flatMap(({ place, bytes }) =>
-      choice === 'reject' || bytes === null || keyPlaces.includes(place) ? [] : [{ place, bytes }],
+      choice === 'reject' || bytes === null || keyIndices.includes(place) ? [] : [{ place, bytes }],
     );
   }
 
-  /** The same rows. The block that was given may be changed. */
+  /** Returns the same rows. It may change the block that it gets. */
   replaceIn(block: RowBlock): RowBlock {
     if (this.#fields.length === 0 || block.rowCount === 0) return block;
     const { bytes, offsets, columns, rowCount } = block;

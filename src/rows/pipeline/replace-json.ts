@@ -22,7 +22,7 @@ export class JsonValues {
     this.#escaped = replaceInvalidUnicode ? placesOf(['json', 'as_json']) : [];
   }
 
-  /** The same rows. The block that was given may be changed. */
+  /** Returns the same rows. It may change the block that it gets. */
   replaceIn(block: RowBlock): RowBlock {
     const { bytes, offsets, columns, rowCount } = block;
     const end = rowCount * columns.length;

@@ -134,7 +134,7 @@ async function addRows(
   keyCount: number,
 ): Promise<IntervalResult> {
   const { job, destination, ports, found, signal, steps } = attempt;
-  const keys = new RowKeys(snapshot.columns, snapshot.keyPlaces, job.encoding.toJson);
+  const keys = new RowKeys(snapshot.columns, snapshot.keyIndices, job.encoding.toJson);
   const pick: Parameters<typeof writeRows>[0]['pick'] = (block) => late.pick(block, keys);
   const besides = keyCount - late.count;
   const { table } = found;

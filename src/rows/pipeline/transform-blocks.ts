@@ -14,11 +14,11 @@ import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts'
 export interface ThreadChoice {
   /** The program of the thread; null: this build has none. */
   readonly entry: string | null;
-  /** Of the run, from 1. */
+  /** The number of the run's attempt, from 1. */
   readonly attempt: number;
 }
 
-/** A run whose threads end again and again does without. */
+/** Later attempts of a run use no thread, because its threads may be what fails. */
 const maxThreadAttempts = 3;
 
 /** A chain over the blocks of a snapshot of `columns`, in a thread of its own if the run is long enough. */
@@ -44,7 +44,7 @@ export function inTurn(steps: readonly Step[], transformer: RowTransformer): Blo
   return waits ? withBlocksInFlight(transformer) : inThisThread(transformer);
 }
 
-/** The same in this thread, block by block. @param toJson the form in which steps see fields */
+/** A chain in this thread, block by block. @param toJson the form in which steps see fields */
 export function openRowTransformer(
   steps: readonly Step[],
   snapshot: SourceSnapshot,
@@ -55,8 +55,8 @@ export function openRowTransformer(
 }
 
 /** The indices of the keys among the columns of the files, for those that they have. */
-export function keyPlacesOf({ projection, keyPlaces }: SourceSnapshot): readonly number[] {
-  if (!projection) return keyPlaces;
+export function keyIndicesOf({ projection, keyIndices }: SourceSnapshot): readonly number[] {
+  if (!projection) return keyIndices;
   const { outputs, keyColumns } = projection;
   const places = keyColumns.map((key) =>
     outputs.findIndex(({ column, path }) => column === key && path.length === 0),
@@ -65,8 +65,8 @@ export function keyPlacesOf({ projection, keyPlaces }: SourceSnapshot): readonly
 }
 
 /** The same; null if the files do not have all keys. */
-export function allKeyPlacesOf(snapshot: SourceSnapshot): readonly number[] | null {
-  const places = keyPlacesOf(snapshot);
+export function allKeyIndicesOf(snapshot: SourceSnapshot): readonly number[] | null {
+  const places = keyIndicesOf(snapshot);
   const { projection, showsKeys } = snapshot;
   const isWhole = showsKeys && (!projection || places.length === projection.keyColumns.length);
   return isWhole ? places : null;

@@ -13,7 +13,7 @@ import type { KeySpool } from './key-spool.ts';
 import type { ManifestFile } from './manifest.ts';
 import { describeRejections } from './rejection-tally.ts';
 import { checkColumns } from './table.ts';
-import { describeSteps, keyPlacesOf, openTransformer } from './transform-blocks.ts';
+import { describeSteps, keyIndicesOf, openTransformer } from './transform-blocks.ts';
 
 /** What an attempt writes. */
 export interface Writing {
@@ -42,7 +42,7 @@ export interface WrittenRows {
   /** Rows that were picked. */
   readonly readRows: number;
   readonly droppedRows: number;
-  /** Of the chain; null without one. */
+  /** What the steps of the chain counted; null without a chain. */
   readonly steps: readonly StepTally[] | null;
 }
 
@@ -64,7 +64,7 @@ export async function writeRows<T>(
     destination,
     journal: ports.journal,
     columns,
-    keyPlaces: keyPlacesOf(snapshot),
+    keyIndices: keyIndicesOf(snapshot),
     keys,
     signal,
     confirm: () => ports.confirmLease(),

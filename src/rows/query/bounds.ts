@@ -11,7 +11,7 @@ import {
   quantifiedGrowth,
 } from './growth-rules.ts';
 import { literalBytes, maxNumericBytes, numberBytes } from './literal-size.ts';
-import { Refusal } from './problem.ts';
+import { RefusedPart } from './problem.ts';
 import {
   atMost,
   constant,
@@ -76,7 +76,7 @@ export class Bounds {
   /**
    * Computes the size of an expression whose operands were measured before.
    *
-   * @throws Refusal if it may be too large, or cost too much, whatever the columns contain
+   * @throws RefusedPart if it may be too large, or cost too much, whatever the columns contain
    */
   measure(expression: Expression, scope: Scope, offset: number): void {
     const size = this.#sizeOf(expression, scope, offset);
@@ -89,13 +89,13 @@ export class Bounds {
   /**
    * The guards that keep every row of the query within the limits.
    *
-   * @throws Refusal if they would let nothing through
+   * @throws RefusedPart if they would let nothing through
    */
   finish(outputs: readonly Expression[]): Limits {
     const row = plus(outputs.map((output) => this.#read(output)));
     if (row.bytes > maxBytes) {
       const message = `The columns of one row may need more than ${maxBytes} bytes beyond their source columns. Select fewer or shorter expressions.`;
-      throw new Refusal('large row', 0, message);
+      throw new RefusedPart('large row', 0, message);
     }
     this.#holdMany(row, maxRowBytes);
     this.#holdMany({ ...fixed, parts: this.#reads }, maxRowCost);
@@ -175,7 +175,7 @@ export class Bounds {
     offset: number,
   ): Size {
     const construct = functions.has(name) ? `function ${name}` : `operator ${name}`;
-    if (!rule) throw new Refusal(construct, offset, 'is not supported.');
+    if (!rule) throw new RefusedPart(construct, offset, 'is not supported.');
     if (hasLongNumber(name, operands, maxDigits)) throw longNumber(offset);
     const { size, products, needles }: Growth = rule(sizes, operands);
     for (const place of needles) {
@@ -202,7 +202,7 @@ export class Bounds {
   ): void {
     if (!isNeedle(needle)) {
       const message = `${name} can search only for a column or a literal of at most ${maxNeedle} bytes.`;
-      throw new Refusal(construct, offset, message);
+      throw new RefusedPart(construct, offset, message);
     }
     const most = largestWithin(maxNeedle, (bytes) => sizeAt(size, bytes));
     if (size.parts.size > 0) this.#limit(size, most, false);
@@ -215,7 +215,7 @@ export class Bounds {
     if (most >= 0 && grown.parts.size === 0) return;
     if (most < minColumnBytes) {
       const message = `This value may need more than ${maxBytes} bytes. Shorten its arguments, for example by left(…, 1000).`;
-      throw new Refusal(`large ${construct}`, offset, message);
+      throw new RefusedPart(`large ${construct}`, offset, message);
     }
     this.#limit(grown, most, false);
   }
@@ -347,12 +347,12 @@ function constructOf(expression: Expression): string {
   }
 }
 
-function longNumber(offset: number): Refusal {
-  return new Refusal('number', offset, `Use a number of at most ${maxDigits} digits.`);
+function longNumber(offset: number): RefusedPart {
+  return new RefusedPart('number', offset, `Use a number of at most ${maxDigits} digits.`);
 }
 
-function tooDear(construct: string, offset: number): Refusal {
+function tooDear(construct: string, offset: number): RefusedPart {
   const message =
     'This may take too long on one row. Shorten its arguments, for example by left(…, 1000).';
-  return new Refusal(`costly ${construct}`, offset, message);
+  return new RefusedPart(`costly ${construct}`, offset, message);
 }

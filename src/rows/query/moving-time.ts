@@ -1,6 +1,6 @@
 import { castTypes } from './allow-list.ts';
 import { type Expression, operandsOf } from './expression.ts';
-import { Refusal } from './problem.ts';
+import { RefusedPart } from './problem.ts';
 import { findOtherZone } from './time-text.ts';
 import type { Scope } from './translate-column.ts';
 
@@ -31,7 +31,7 @@ export function refuseMovingTime(expression: Expression, scope: Scope, offset: n
     operands.some((part) => isTime(part, scope));
   if (!readsTime) return;
   if (operands.some((part) => part.kind === 'string' && movingWord.test(part.value))) {
-    throw new Refusal(
+    throw new RefusedPart(
       'moving time',
       offset,
       'Use a fixed time such as 2024-03-01, not a word such as now or today.',
@@ -43,7 +43,7 @@ export function refuseMovingTime(expression: Expression, scope: Scope, offset: n
   for (const part of times) {
     const zone = part?.kind === 'string' ? findOtherZone(part.value) : null;
     if (zone === null) continue;
-    throw new Refusal(
+    throw new RefusedPart(
       `time zone ${zone.slice(0, 40)}`,
       offset,
       'Write times in ISO 8601, and zones by their names, such as Europe/Berlin.',

@@ -1,4 +1,4 @@
-import { Refusal } from './problem.ts';
+import { RefusedPart } from './problem.ts';
 
 /** A node of PostgreSQL's parse tree: a tag and its fields, still unknown. */
 export interface TaggedNode {
@@ -64,7 +64,7 @@ export function untag(node: unknown, offset: number): TaggedNode {
   const entries = isFields(node) ? Object.entries(node) : [];
   const [entry] = entries;
   if (!entry || entries.length !== 1 || !isFields(entry[1])) {
-    throw new Refusal('expression', offset, 'is not supported.');
+    throw new RefusedPart('expression', offset, 'is not supported.');
   }
   return { tag: entry[0], fields: entry[1] };
 }
@@ -92,7 +92,7 @@ export function onlyFields(
   for (const name of Object.keys(fields)) {
     if (name === 'location' || known.includes(name)) continue;
     const construct = wordsFor(`${tag}.${name}`);
-    throw new Refusal(construct, offset, 'is not supported.');
+    throw new RefusedPart(construct, offset, 'is not supported.');
   }
 }
 

@@ -4,7 +4,7 @@ import { type Expression, operandsOf } from './expression.ts';
 import { isFields, offsetOf, onlyFields, untag } from './nodes.ts';
 import { parseSql, positionAt } from './parser.ts';
 import { printExpression, queryDialect, quoteNameIfNeeded } from './print.ts';
-import { problemAt, type QueryProblem, Refusal } from './problem.ts';
+import { problemAt, type QueryProblem, RefusedPart } from './problem.ts';
 import { readSelect, type Select } from './statement.ts';
 import { type Budget, newBudget, translateExpression } from './translate.ts';
 import { checkName, isStar } from './translate-column.ts';
@@ -39,14 +39,14 @@ export type ParseResult =
 export function parseQuery(text: string, model: Model): ParseResult {
   const parsed = parseSql(text);
   if ('problem' in parsed) return { problems: [parsed.problem] };
-  const refusals: Refusal[] = [];
+  const refused: RefusedPart[] = [];
   const attempt = <T>(read: () => T): T | null => {
-    if (refusals.length >= maxProblems) return null;
+    if (refused.length >= maxProblems) return null;
     try {
       return read();
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      refusals.push(error);
+      if (!(error instanceof RefusedPart)) throw error;
+      refused.push(error);
       return null;
     }
   };
@@ -54,7 +54,7 @@ export function parseQuery(text: string, model: Model): ParseResult {
     const select = readSelect(parsed.statements, parsed.tokens, model);
     return readParts(select, attempt);
   });
-  const [first, ...others] = refusals.map(({ construct, offset, message }) =>
+  const [first, ...others] = refused.map(({ construct, offset, message }) =>
     problemAt(construct, positionAt(text, offset), message),
   );
   if (first) return { problems: [first, ...others] };
@@ -75,7 +75,7 @@ function readParts(
       for (const output of read) {
         if (names.has(output.name)) {
           const message = `Two columns are called ${output.name}. Give one of them another alias.`;
-          throw new Refusal(`column "${output.name}" twice`, offset, message);
+          throw new RefusedPart(`column "${output.name}" twice`, offset, message);
         }
         names.add(output.name);
         outputs.push(output);
@@ -115,7 +115,7 @@ function readTarget(
   if (output !== null) checkName(output, offset);
   if (output !== null) return { offset, read: [{ name: output, expression }] };
   const message = 'Add AS and a name.';
-  throw new Refusal('column without a name', offset, message);
+  throw new RefusedPart('column without a name', offset, message);
 }
 
 function isStarTarget(target: unknown, scope: Select['scope']): boolean {

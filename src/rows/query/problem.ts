@@ -16,13 +16,13 @@ export function problemAt(construct: string, position: number, message: string):
 }
 
 /** Thrown in this room if a part of a query is refused; `offset` counts UTF-8 bytes. */
-export class Refusal extends Error {
+export class RefusedPart extends Error {
   readonly construct: string;
   readonly offset: number;
 
   constructor(construct: string, offset: number, message: string) {
     super(message);
-    this.name = 'Refusal';
+    this.name = 'RefusedPart';
     this.construct = construct;
     this.offset = offset;
   }

@@ -1,7 +1,7 @@
 import type { Model } from '../../foundation/domain/model.ts';
 import { type Fields, firstOffset, listOf, onlyFields, untag, wordsFor } from './nodes.ts';
 import type { Tokens } from './parser.ts';
-import { Refusal } from './problem.ts';
+import { RefusedPart } from './problem.ts';
 import type { Scope } from './translate-column.ts';
 
 export interface Select {
@@ -34,14 +34,14 @@ const setOperation: ReadonlySet<string> = new Set(['op', 'all', 'larg', 'rarg'])
 /**
  * Reads the statements as one SELECT over one model.
  *
- * @throws Refusal with the clause that makes it something else
+ * @throws RefusedPart with the clause that makes it something else
  */
 export function readSelect(statements: readonly unknown[], tokens: Tokens, model: Model): Select {
   const select = onlySelect(statements, tokens);
   for (const name of Object.keys(select)) refuseClause(name, select, tokens);
   const targets = listOf(select.targetList);
   if (targets.length === 0) {
-    throw new Refusal('empty SELECT', 0, 'Select at least one column, or *.');
+    throw new RefusedPart('empty SELECT', 0, 'Select at least one column, or *.');
   }
   return { targets, scope: readFrom(select.fromClause, tokens, model), where: select.whereClause };
 }
@@ -49,17 +49,17 @@ export function readSelect(statements: readonly unknown[], tokens: Tokens, model
 function onlySelect(statements: readonly unknown[], tokens: Tokens): Fields {
   const [first, second] = statements;
   const start = tokens[0]?.start ?? 0;
-  if (first === undefined) throw new Refusal('empty query', 0, 'Write a SELECT.');
+  if (first === undefined) throw new RefusedPart('empty query', 0, 'Write a SELECT.');
   const { stmt } = first as { readonly stmt?: unknown };
   if (second !== undefined) {
     const { stmt_location: at } = second as { readonly stmt_location?: number };
     const next = tokens.find((token) => token.start >= (at ?? 0));
-    throw new Refusal('several statements', next?.start ?? start, 'Write one statement only.');
+    throw new RefusedPart('several statements', next?.start ?? start, 'Write one statement only.');
   }
   const node = untag(stmt, start);
   if (node.tag === 'SelectStmt') return node.fields;
   const construct = node.tag.replace(/Stmt$/, '').toUpperCase();
-  throw new Refusal(construct, start, 'is not supported: write a SELECT.');
+  throw new RefusedPart(construct, start, 'is not supported: write a SELECT.');
 }
 
 function refuseClause(name: string, select: Fields, tokens: Tokens): void {
@@ -76,14 +76,14 @@ function refuseClause(name: string, select: Fields, tokens: Tokens): void {
 }
 
 /** At the keyword, since most clauses do not say where they begin; else at the first part that does. */
-function refuseAt(construct: string, keyword: string, node: unknown, tokens: Tokens): Refusal {
+function refuseAt(construct: string, keyword: string, node: unknown, tokens: Tokens): RefusedPart {
   const [word] = keyword.toLowerCase().split(' ');
   const matching = tokens.filter(
     ({ text, keywordKind }) => keywordKind > 0 && text.toLowerCase() === word,
   );
   const token = matching.find(({ start }) => depthAt(start, tokens) === 0) ?? matching[0];
   const offset = token?.start ?? firstOffset(node) ?? 0;
-  return new Refusal(construct, offset, 'is not supported.');
+  return new RefusedPart(construct, offset, 'is not supported.');
 }
 
 /** The number of open parentheses: the FOR of FOR UPDATE is not the one in SUBSTRING(… FOR 2). */
@@ -97,11 +97,11 @@ function readFrom(fromClause: unknown, tokens: Tokens, model: Model): Scope {
   const [first, second] = listOf(fromClause);
   if (first === undefined) {
     const end = tokens.at(-1)?.end ?? 0;
-    throw new Refusal('no FROM', end, `Add FROM ${model.name}.`);
+    throw new RefusedPart('no FROM', end, `Add FROM ${model.name}.`);
   }
   if (second !== undefined) {
     const offset = firstOffset(second) ?? 0;
-    throw new Refusal('several relations', offset, 'Read one model only.');
+    throw new RefusedPart('several relations', offset, 'Read one model only.');
   }
   const offset = firstOffset(first) ?? 0;
   const relation = untag(first, offset);
@@ -114,7 +114,7 @@ function readFrom(fromClause: unknown, tokens: Tokens, model: Model): Scope {
   if (inh !== true) throw refuseAt('ONLY', 'ONLY', first, tokens);
   if (relname !== model.name || relpersistence !== 'p') {
     const message = `This export can read only ${model.name}.`;
-    throw new Refusal(`relation "${String(relname)}"`, offset, message);
+    throw new RefusedPart(`relation "${String(relname)}"`, offset, message);
   }
   return { model, qualifier: alias === undefined ? model.name : readAlias(alias, model, offset) };
 }
@@ -125,5 +125,5 @@ function readAlias(alias: unknown, model: Model, offset: number): string {
   const name = String(fields.aliasname);
   if (!model.columns.some((column) => column.name === name)) return name;
   const message = `${name} is a column. Give ${model.name} another alias.`;
-  throw new Refusal(`alias "${name}"`, offset, message);
+  throw new RefusedPart(`alias "${name}"`, offset, message);
 }

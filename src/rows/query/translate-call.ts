@@ -2,7 +2,7 @@ import { castTypes, forms, functions } from './allow-list.ts';
 import type { CastType, Expression } from './expression.ts';
 import { isTime } from './moving-time.ts';
 import { isFields, listOf, namesIn, onlyFields, type TaggedNode, untag } from './nodes.ts';
-import { Refusal } from './problem.ts';
+import { RefusedPart } from './problem.ts';
 import type { Translate } from './translation.ts';
 
 const aggregates: ReadonlySet<string> = new Set(
@@ -18,9 +18,10 @@ export function translateCall(node: TaggedNode, translate: Translate): Expressio
   const name = functionName(node.fields.funcname, offset);
   const allowed = functions.get(name);
   if (!allowed) {
-    if (!aggregates.has(name)) throw new Refusal(`function ${name}`, offset, 'is not supported.');
+    if (!aggregates.has(name))
+      throw new RefusedPart(`function ${name}`, offset, 'is not supported.');
     const message = 'is not supported: export queries cannot aggregate.';
-    throw new Refusal(`aggregate ${name}`, offset, message);
+    throw new RefusedPart(`aggregate ${name}`, offset, message);
   }
   onlyFields(node, ['funcname', 'args', 'funcformat'], offset);
   const args = listOf(node.fields.args).map(translate.part);
@@ -28,10 +29,10 @@ export function translateCall(node: TaggedNode, translate: Translate): Expressio
   if (args.length < min || args.length > max) {
     const expected = min === max ? `${min}` : `${min} to ${max}`;
     const message = `${name} takes ${expected} arguments, not ${args.length}.`;
-    throw new Refusal(`function ${name}`, offset, message);
+    throw new RefusedPart(`function ${name}`, offset, message);
   }
   const wrong = allowed.refuse?.(args);
-  if (wrong) throw new Refusal(`function ${name}`, offset, `${name} ${wrong}.`);
+  if (wrong) throw new RefusedPart(`function ${name}`, offset, `${name} ${wrong}.`);
   return { kind: 'call', name, arguments: args };
 }
 
@@ -45,7 +46,7 @@ export function translateCast(node: TaggedNode, translate: Translate): Expressio
     return { kind: 'cast', operand, type };
   if (!type.array) return { kind: 'cast', operand, type, readsTime: true };
   const message = 'is not supported for a value of a row. Cast its elements one by one.';
-  throw new Refusal(`type ${type.name}[]`, translate.offset, message);
+  throw new RefusedPart(`type ${type.name}[]`, translate.offset, message);
 }
 
 /** The same in each row. */
@@ -58,7 +59,7 @@ function isLiteral(expression: Expression): boolean {
 /** COALESCE, GREATEST and LEAST. */
 export function translateForm(name: string, args: unknown, translate: Translate): Expression {
   if (!forms.has(name)) {
-    throw new Refusal(name, translate.offset, 'is not supported.');
+    throw new RefusedPart(name, translate.offset, 'is not supported.');
   }
   return { kind: 'form', name, arguments: listOf(args).map(translate.part) };
 }
@@ -74,11 +75,11 @@ function functionName(list: unknown, offset: number): string {
   const [name, ...more] = names[0] === 'pg_catalog' ? names.slice(1) : names;
   if (typeof name === 'string' && more.length === 0) return name;
   const construct = `function ${names.join('.')}`;
-  throw new Refusal(construct, offset, 'Write the function without a schema.');
+  throw new RefusedPart(construct, offset, 'Write the function without a schema.');
 }
 
 function readType(typeName: unknown, offset: number): CastType {
-  if (!isFields(typeName)) throw new Refusal('cast', offset, 'Name a type.');
+  if (!isFields(typeName)) throw new RefusedPart('cast', offset, 'Name a type.');
   const place = typeof typeName.location === 'number' ? typeName.location : offset;
   onlyFields(
     { tag: 'TypeName', fields: typeName },
@@ -92,7 +93,7 @@ function readType(typeName: unknown, offset: number): CastType {
   if (!allowed || typeof name !== 'string' || bounds.length > 1) {
     const written = [name, ...more].join('.');
     const construct = `type ${written}${'[]'.repeat(bounds.length)}`;
-    throw new Refusal(construct, place, 'is not supported.');
+    throw new RefusedPart(construct, place, 'is not supported.');
   }
   const modifiers = listOf(typeName.typmods).map((node) => readModifier(node, name, place));
   if (modifiers.some((value, index) => value < 0 || value > (allowed.modifiers[index] ?? -1))) {
@@ -100,7 +101,7 @@ function readType(typeName: unknown, offset: number): CastType {
       name === 'interval'
         ? `Write the unit of an interval inside its quotes, without fields and precision: interval '1 day'.`
         : `The type ${name} does not take (${modifiers.join(', ')}).`;
-    throw new Refusal(`type ${name}`, place, message);
+    throw new RefusedPart(`type ${name}`, place, message);
   }
   return { name, modifiers, array: bounds.length === 1 };
 }
@@ -109,5 +110,9 @@ function readModifier(node: unknown, name: string, offset: number): number {
   const { tag, fields } = untag(node, offset);
   const value = tag === 'A_Const' && isFields(fields.ival) ? (fields.ival.ival ?? 0) : null;
   if (typeof value === 'number') return value;
-  throw new Refusal(`type ${name}`, offset, `Use whole numbers in the parentheses after ${name}.`);
+  throw new RefusedPart(
+    `type ${name}`,
+    offset,
+    `Use whole numbers in the parentheses after ${name}.`,
+  );
 }

@@ -1,7 +1,7 @@
 import type { Model } from '../../foundation/domain/model.ts';
 import type { Expression } from './expression.ts';
 import { namesIn, onlyFields, type TaggedNode } from './nodes.ts';
-import { Refusal } from './problem.ts';
+import { RefusedPart } from './problem.ts';
 
 /** What names can mean in one query. */
 export interface Scope {
@@ -19,7 +19,7 @@ export function translateColumn(node: TaggedNode, offset: number, scope: Scope):
   onlyFields(node, ['fields'], offset);
   const names = namesIn(node.fields.fields);
   if (names.includes(null)) {
-    throw new Refusal(
+    throw new RefusedPart(
       '*',
       offset,
       'Use * only as an item of the SELECT list, not in an expression.',
@@ -34,7 +34,7 @@ export function translateColumn(node: TaggedNode, offset: number, scope: Scope):
   if (!column || name === undefined) throw refuseColumn(name ?? scope.qualifier, offset, scope);
   if (path.length === 0) return { kind: 'column', name };
   if (!column.json) {
-    throw new Refusal(
+    throw new RefusedPart(
       `${name}.${path.join('.')}`,
       offset,
       `The column ${name} is not JSON, so it has no keys.`,
@@ -46,7 +46,7 @@ export function translateColumn(node: TaggedNode, offset: number, scope: Scope):
 /** Files and the normalized text contain names, and would lose a control character. */
 export function checkName(name: string, offset: number): void {
   if (!/\p{Cc}/u.test(name)) return;
-  throw new Refusal('control character', offset, 'Remove the control character from the name.');
+  throw new RefusedPart('control character', offset, 'Remove the control character from the name.');
 }
 
 /** Whether a column reference is a bare star, `*` or `events.*`. */
@@ -62,14 +62,18 @@ function withoutQualifier(names: readonly string[], scope: Scope): readonly stri
   return !isColumn && names[0] === scope.qualifier ? names.slice(1) : names;
 }
 
-function refuseColumn(name: string, offset: number, { model, qualifier }: Scope): Refusal {
+function refuseColumn(name: string, offset: number, { model, qualifier }: Scope): RefusedPart {
   if (systemColumns.has(name)) {
-    return new Refusal(`system column ${name}`, offset, 'is not supported.');
+    return new RefusedPart(`system column ${name}`, offset, 'is not supported.');
   }
   if (name === qualifier || name === model.name) {
     const message = 'is not supported: name the columns.';
-    return new Refusal(`whole-row reference ${name}`, offset, message);
+    return new RefusedPart(`whole-row reference ${name}`, offset, message);
   }
   const names = model.columns.map((column) => column.name).join(', ');
-  return new Refusal(`column "${name}"`, offset, `${model.name} has only these columns: ${names}.`);
+  return new RefusedPart(
+    `column "${name}"`,
+    offset,
+    `${model.name} has only these columns: ${names}.`,
+  );
 }

@@ -1,7 +1,7 @@
 import { binaryOperators, comparisons, likeOperators, unaryOperators } from './allow-list.ts';
 import type { Expression } from './expression.ts';
 import { listOf, namesIn, onlyFields, type TaggedNode, untag } from './nodes.ts';
-import { Refusal } from './problem.ts';
+import { RefusedPart } from './problem.ts';
 import type { Translate } from './translation.ts';
 
 const betweenKeywords: ReadonlyMap<unknown, string> = new Map([
@@ -109,7 +109,7 @@ function operatorName(name: unknown, offset: number): string {
   const [operator, ...more] = namesIn(name);
   if (typeof operator === 'string' && more.length === 0) return operator;
   const message = 'Write the operator without OPERATOR() and a schema.';
-  throw new Refusal('OPERATOR()', offset, message);
+  throw new RefusedPart('OPERATOR()', offset, message);
 }
 
 function itemsOf(list: unknown, translate: Translate): readonly Expression[] {
@@ -119,6 +119,6 @@ function itemsOf(list: unknown, translate: Translate): readonly Expression[] {
   return listOf(node.fields.items).map(translate.part);
 }
 
-function refuseOperator(operator: string, offset: number): Refusal {
-  return new Refusal(`operator ${operator}`, offset, 'is not supported.');
+function refuseOperator(operator: string, offset: number): RefusedPart {
+  return new RefusedPart(`operator ${operator}`, offset, 'is not supported.');
 }

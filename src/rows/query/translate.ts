@@ -10,7 +10,7 @@ import {
   untag,
   wordsFor,
 } from './nodes.ts';
-import { Refusal } from './problem.ts';
+import { RefusedPart } from './problem.ts';
 import { translateArray, translateCall, translateCast, translateForm } from './translate-call.ts';
 import { type Scope, translateColumn } from './translate-column.ts';
 import { translateOperator } from './translate-operator.ts';
@@ -53,7 +53,7 @@ const translators: ReadonlyMap<string, Translator> = new Map<string, Translator>
  * Translates an expression of PostgreSQL's tree into ours.
  *
  * @param parent the offset in bytes of the parent, for nodes without an offset
- * @throws Refusal for anything that is not allowed
+ * @throws RefusedPart for anything that is not allowed
  */
 export function translateExpression(
   node: unknown,
@@ -66,15 +66,15 @@ export function translateExpression(
   const offset = offsetOf(tagged.fields, parent);
   budget.nodes -= 1;
   if (budget.nodes < 0) {
-    throw new Refusal('long query', offset, `Use at most ${maxNodes} parts.`);
+    throw new RefusedPart('long query', offset, `Use at most ${maxNodes} parts.`);
   }
   if (depth > maxDepth) {
-    throw new Refusal('nesting', offset, `Nest expressions at most ${maxDepth} levels deep.`);
+    throw new RefusedPart('nesting', offset, `Nest expressions at most ${maxDepth} levels deep.`);
   }
   const translator = translators.get(tagged.tag);
   if (!translator) {
     const construct = wordsFor(tagged.tag);
-    throw new Refusal(construct, offset, 'is not supported.');
+    throw new RefusedPart(construct, offset, 'is not supported.');
   }
   const part = (child: unknown) => translateExpression(child, scope, budget, offset, depth + 1);
   const expression = translator(tagged, { scope, offset, part });
@@ -100,7 +100,7 @@ function translateLiteral(node: TaggedNode, { offset }: Translate): Expression {
   const text = isFields(fields.fval) ? String(fields.fval.fval ?? '') : '';
   if (plainNumber.test(text) && text.length <= maxDigits) return { kind: 'number', text };
   const message = `Use a plain decimal of at most ${maxDigits} characters, with an exponent up to 99.`;
-  throw new Refusal('number', offset, message);
+  throw new RefusedPart('number', offset, message);
 }
 
 function translateLogic(node: TaggedNode, translate: Translate): Expression {
@@ -111,7 +111,7 @@ function translateLogic(node: TaggedNode, translate: Translate): Expression {
   if (boolop === 'NOT_EXPR' && first) return { kind: 'not', operand: first };
   if (boolop === 'AND_EXPR') return conjunction('AND', operands);
   if (boolop === 'OR_EXPR') return conjunction('OR', operands);
-  throw new Refusal(String(boolop), translate.offset, 'is not supported.');
+  throw new RefusedPart(String(boolop), translate.offset, 'is not supported.');
 }
 
 /** Joins with AND or OR, without nesting: operands joined the same way become operands of this one. */
@@ -136,7 +136,7 @@ const tests: ReadonlyMap<unknown, string> = new Map([
 function translateTest(node: TaggedNode, field: string, translate: Translate): Expression {
   onlyFields(node, ['arg', field], translate.offset);
   const test = tests.get(node.fields[field]);
-  if (!test) throw new Refusal('IS', translate.offset, 'is not supported.');
+  if (!test) throw new RefusedPart('IS', translate.offset, 'is not supported.');
   return { kind: 'test', test, operand: translate.part(node.fields.arg) };
 }
 
@@ -176,7 +176,7 @@ function translateSubscript(node: TaggedNode, translate: Translate): Expression 
     const index = untag(entry, translate.offset);
     if (index.tag !== 'A_Indices') {
       const message = 'is not supported: fields of composite values cannot be read.';
-      throw new Refusal('field access', translate.offset, message);
+      throw new RefusedPart('field access', translate.offset, message);
     }
     onlyFields(index, ['uidx'], translate.offset);
     return translate.part(index.fields.uidx);

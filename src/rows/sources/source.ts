@@ -85,7 +85,7 @@ export interface SourceSnapshot {
   /** Columns whose type is not that of the model, in words for the run's log; exports of the model allow it. */
   readonly typeChanges: readonly string[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
-  readonly keyPlaces: readonly number[];
+  readonly keyIndices: readonly number[];
   /** Whether these are all keys of the model. */
   readonly showsKeys: boolean;
   /**
@@ -119,6 +119,12 @@ export interface SourceSnapshot {
 
 /** Why an interval is not settled. */
 export type Unsettled = 'clock' | 'transactions' | 'unseen' | 'replay' | 'standby';
+
+/**
+ * What a blocker says of a transaction that has no id. It may still write: PostgreSQL shows to no other session whether a transaction is
+ * READ ONLY.
+ */
+export const nothingWritten = 'nothing written so far';
 
 /** Whether all rows of an interval are visible. */
 export interface Settlement {

@@ -11,13 +11,13 @@ import {
   idleWorkerBytes,
   largeRowCopies,
   readBackBytes,
-  smallPlaces,
+  smallSlots,
   smallRunBytes,
   usualRunBytes,
 } from './memory-budget.ts';
 import { MemoryGate } from './memory-gate.ts';
 import { ReadingTurns } from './reading-turns.ts';
-import { RunPlaces, runsPerJob } from './run-places.ts';
+import { SmallSlots, runsPerJob } from './small-slots.ts';
 import { SmallRun } from './small-run.ts';
 import { Ticket } from './ticket.ts';
 import { freeBuffers, growForSmallRuns, growYoungGeneration } from './tune-garbage-collection.ts';
@@ -25,7 +25,7 @@ import { WorkClock } from './work-clock.ts';
 
 /** What a worker has for runs. */
 export interface AdmissionOptions {
-  /** Of all runs together, in bytes. */
+  /** The memory of all runs together. */
   readonly memoryBytes: number;
   /** Maximum large runs. */
   readonly slots: number;
@@ -84,14 +84,14 @@ export class Admission {
   readonly #pressure: Pick<CpuPressure, 'isPressed' | 'rest' | 'close'>;
   readonly #cpuUse = new CpuUse(processCpuMs, () => performance.now());
   readonly #turns: ReadingTurns;
-  readonly #places: RunPlaces;
+  readonly #smallSlots: SmallSlots;
   readonly #smallRuns: number;
 
   constructor(options: AdmissionOptions) {
     const { memoryBytes, slots, smallRuns, pressure = new CpuPressure() } = options;
     this.#options = options;
     this.#pressure = pressure;
-    this.#smallRuns = smallPlaces(memoryBytes, smallRuns);
+    this.#smallRuns = smallSlots(memoryBytes, smallRuns);
     this.memory = new MemoryGate(
       memoryBytes,
       this.#smallRuns * smallRunBytes,
@@ -99,7 +99,7 @@ export class Admission {
       usualRunBytes,
     );
     // The share of small runs is what large ones leave; without those there may be memory for more.
-    this.#places = new RunPlaces(smallRuns);
+    this.#smallSlots = new SmallSlots(smallRuns);
     this.crowd = new Crowd(
       () => pressure.isPressed(),
       () => performance.now(),
@@ -117,13 +117,13 @@ export class Admission {
       slots: this.#options.slots,
       smallRuns: this.#smallRuns,
       usedBytes: this.memory.usedBytes,
-      isFull: this.#places.hasNext,
+      isFull: this.#smallSlots.hasNext,
     };
   }
 
   /** How many small runs a job brings. @param smallRuns of all workers */
   runsPerJob(runs: number, smallRuns: number): number {
-    return runsPerJob(runs, this.#places.places, smallRuns);
+    return runsPerJob(runs, this.#smallSlots.count, smallRuns);
   }
 
   /**
@@ -154,12 +154,12 @@ export class Admission {
   /** Begins small runs, each as soon as another one has ended. Resolves when the last has begun. */
   async beginSmall(runs: readonly (() => Promise<void>)[]): Promise<void> {
     growForSmallRuns();
-    for (const run of runs) await this.#places.begin(run);
+    for (const run of runs) await this.#smallSlots.begin(run);
   }
 
   /** Resolves once no small run is in progress. */
   ended(): Promise<void> {
-    return this.#places.ended();
+    return this.#smallSlots.ended();
   }
 
   /** Waits until there is memory for a row. @returns gives it back */
@@ -197,8 +197,8 @@ export class Admission {
 
   async #enterSmall(run: ComingRun): Promise<Memory | null> {
     const full = this.#memoryOf(run, 0);
-    const place = await this.memory.enterSmall(Math.min(smallRunBytes, full), run.organizationId);
-    return place && { leave: () => place.leave(), small: new SmallRun(place, full) };
+    const slot = await this.memory.enterSmall(Math.min(smallRunBytes, full), run.organizationId);
+    return slot && { leave: () => slot.leave(), small: new SmallRun(slot, full) };
   }
 
   #memoryOf({ type, config, transformations, purpose }: ComingRun, ownSteps: number): number {

@@ -4,9 +4,9 @@ const halfLifeMs = 30_000;
 const forgetEveryMs = 1_000;
 
 interface Use {
-  /** Of processors. */
+  /** Time of processors. */
   cpuMs: number;
-  /** In which runs were executed, for each of them. */
+  /** Time in which runs were executed, counted for each run. */
   runMs: number;
   at: number;
 }

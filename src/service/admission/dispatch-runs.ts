@@ -29,13 +29,13 @@ export interface QueueEntry {
    * The deduplication id: the queue holds it at most once. A run that is enqueued again may get a new one. Null: it is
    * enqueued for the first time.
    */
-  readonly ring: string | null;
+  readonly deduplicationId: string | null;
   /** Whether it goes to the queue of small runs. */
   readonly small: boolean;
 }
 
-/** @param smallPlaces places of all workers for small runs */
-type Enqueue = (entries: readonly QueueEntry[], smallPlaces: number) => Promise<void>;
+/** @param smallSlots of all workers */
+type Enqueue = (entries: readonly QueueEntry[], smallSlots: number) => Promise<void>;
 
 /**
  * What time brings: makes runs visible whose backoff or jitter has ended, and enqueues those again that no
@@ -53,8 +53,8 @@ export async function dispatchRuns(
   await markReady(context.db);
   const unanswered = await findUnanswered(context.db, enqueueAgainAfterMs);
   if (unanswered.length > 0) {
-    const rings = await markDispatched(context.db, unanswered);
-    await enqueue(inOrderOf(unanswered, rings).map(toEntry), 0);
+    const enqueued = await markDispatched(context.db, unanswered);
+    await enqueue(inOrderOf(unanswered, enqueued).map(toEntry), 0);
   }
   return dispatchWaiting(context, enqueue, crowd);
 }
@@ -65,7 +65,7 @@ const maxOvertaken = 3;
 /**
  * Enqueues waiting runs, chosen fairly among tenants, until the queue holds about twice as many as the
  * workers have slots. Any number of workers may call it at once. Of four or more slots one
- * organization never has all. Small runs have places of their own, which are shared in the same way.
+ * organization never has all. Small runs have slots of their own, which are shared in the same way.
  *
  * @param enqueue adds runs to the queue; throws if the queue is unreachable
  * @param crowd as for `dispatchRuns`
@@ -76,24 +76,24 @@ export async function dispatchWaiting(
   enqueue: Enqueue,
   crowd?: Crowd,
 ): Promise<number> {
-  const { rings, smallPlaces } = await takeTurn(context, crowd);
-  if (rings.length === 0) return 0;
+  const { enqueued, smallSlots } = await takeTurn(context, crowd);
+  if (enqueued.length === 0) return 0;
   try {
-    await enqueue(rings.map(toEntry), smallPlaces);
+    await enqueue(enqueued.map(toEntry), smallSlots);
   } catch (error) {
     await unmarkDispatched(
       context.db,
-      rings.map(({ runId }) => runId),
+      enqueued.map(({ runId }) => runId),
     );
     throw error;
   }
-  return rings.length;
+  return enqueued.length;
 }
 
 /** What a dispatcher has chosen. */
 interface Turn {
-  readonly rings: readonly EnqueuedRun[];
-  readonly smallPlaces: number;
+  readonly enqueued: readonly EnqueuedRun[];
+  readonly smallSlots: number;
 }
 
 async function takeTurn(context: Context, crowd?: Crowd): Promise<Turn> {
@@ -116,19 +116,19 @@ async function chooseAndMark(sql: Sql, context: Context, crowd?: Crowd): Promise
   const state = mayHide(short, context)
     ? await readDispatchState(sql, candidatesPerTeam, false)
     : short;
-  const { waiting, queued, executing, smallCapacity: smallPlaces } = state;
+  const { waiting, queued, executing, smallCapacity: smallSlots } = state;
   crowd?.see([...waiting, ...queued, ...executing].map(({ organizationId }) => organizationId));
-  const kinds = placesOf(state).filter(({ slots }) => slots > 0);
-  if (kinds.length === 0 || waiting.length === 0) return { rings: [], smallPlaces };
+  const kinds = kindsOfSlots(state).filter(({ slots }) => slots > 0);
+  if (kinds.length === 0 || waiting.length === 0) return { enqueued: [], smallSlots };
   const chosen = await choose(sql, context, kinds, state, crowd);
-  if (chosen.length === 0) return { rings: [], smallPlaces };
-  const rings = await dispatch(sql, state.turn, chosen);
-  return rings && { rings: inOrderOf(chosen, rings), smallPlaces };
+  if (chosen.length === 0) return { enqueued: [], smallSlots };
+  const enqueued = await dispatch(sql, state.turn, chosen);
+  return enqueued && { enqueued: inOrderOf(chosen, enqueued), smallSlots };
 }
 
 /**
  * Whether the runs that a short list leaves out could change the choice: one export of a team with more runs
- * than its list may execute too many already, so that another export's run takes the place.
+ * than its list may execute too many already, so that another export's run takes the slot.
  */
 function mayHide(
   { waiting, queued, executing, most }: DispatchState,
@@ -155,9 +155,9 @@ function mayHide(
 
 function inOrderOf(
   runIds: readonly string[],
-  rings: readonly EnqueuedRun[],
+  enqueued: readonly EnqueuedRun[],
 ): readonly EnqueuedRun[] {
-  const byRun = new Map(rings.map((ring) => [ring.runId, ring]));
+  const byRun = new Map(enqueued.map((run) => [run.runId, run]));
   return runIds.flatMap((runId) => byRun.get(runId) ?? []);
 }
 
@@ -165,7 +165,7 @@ function inOrderOf(
 const smallRunsPerTurn = 4;
 
 /** What the workers have for runs of one kind. */
-interface Places {
+interface KindOfSlots {
   readonly capacity: number;
   readonly perTurn: number;
   /** For how many more there is room in the queue. */
@@ -173,23 +173,23 @@ interface Places {
   readonly isFor: (run: QueuedRun) => boolean;
 }
 
-/** Without places for small runs, they use slots. */
-function placesOf({ capacity, smallCapacity, queued }: DispatchState): readonly Places[] {
-  const places = (of: number, isFor: Places['isFor'], perTurn = 1): Places => ({
+/** Without slots of their own, small runs use those of large ones. */
+function kindsOfSlots({ capacity, smallCapacity, queued }: DispatchState): readonly KindOfSlots[] {
+  const kind = (of: number, isFor: KindOfSlots['isFor'], perTurn = 1): KindOfSlots => ({
     ...{ capacity: of, isFor, perTurn },
     slots: 2 * of - queued.filter(isFor).length,
   });
-  if (smallCapacity === 0) return [places(capacity, () => true)];
+  if (smallCapacity === 0) return [kind(capacity, () => true)];
   return [
-    places(capacity, ({ small }) => !small),
-    places(smallCapacity, ({ small }) => small === true, smallRunsPerTurn),
+    kind(capacity, ({ small }) => !small),
+    kind(smallCapacity, ({ small }) => small === true, smallRunsPerTurn),
   ];
 }
 
 async function choose(
   sql: Sql,
   context: Context,
-  kinds: readonly Places[],
+  kinds: readonly KindOfSlots[],
   { waiting, queued, executing }: DispatchState,
   crowd?: Crowd,
 ): Promise<string[]> {
@@ -247,5 +247,5 @@ function findFlooded(waiting: readonly QueuedRun[], perExport: number): Readonly
  */
 function toEntry({ runId, timesEnqueued, small }: EnqueuedRun): QueueEntry {
   const doublings = Math.floor(Math.log2(timesEnqueued));
-  return { runId, ring: doublings === 0 ? null : `${runId}.${doublings}`, small };
+  return { runId, deduplicationId: doublings === 0 ? null : `${runId}.${doublings}`, small };
 }

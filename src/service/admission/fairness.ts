@@ -29,7 +29,7 @@ export function organizationShare(capacity: number): number {
   return capacity >= sharedFrom ? capacity - 1 : Number.POSITIVE_INFINITY;
 }
 
-/** Of this many slots an organization keeps one while it is crowded. */
+/** An organization that is crowded keeps one slot out of this many. */
 const crowdedPart = 8;
 
 /**

@@ -10,7 +10,7 @@ export interface RunShape {
   readonly ownSteps?: number;
   /** What the encoder and its compression may hold. */
   readonly encoderBytes: number;
-  /** Of an upload's first parts; 0 if nothing is uploaded. */
+  /** The size of an upload's first parts; 0 if nothing is uploaded. */
   readonly partBytes: number;
   readonly partsInFlight: number;
 }
@@ -34,12 +34,12 @@ export const readBackBytes = 80 * mebibyte;
 const smallShare = 1 / 6;
 
 /**
- * Places for small runs in a worker that large runs can't take.
+ * Slots for small runs in a worker, which large runs can't take.
  *
  * @param memoryBytes of all its runs
  * @param most how many the operator allows
  */
-export function smallPlaces(memoryBytes: number, most: number): number {
+export function smallSlots(memoryBytes: number, most: number): number {
   return Math.min(most, Math.floor((memoryBytes * smallShare) / smallRunBytes));
 }
 

@@ -7,7 +7,7 @@ interface Waiting {
 interface WaitingSmall {
   readonly bytes: number;
   readonly organizationId: string;
-  readonly admit: (place: SmallPlace | null) => void;
+  readonly admit: (slot: SmallSlot | null) => void;
 }
 
 interface Growing {
@@ -16,7 +16,7 @@ interface Growing {
 }
 
 /** A small run inside. */
-export interface SmallPlace {
+export interface SmallSlot {
   /** Call it when the run has ended. */
   leave(): void;
   /** Takes so much memory instead, as a large run, if it is free now. @returns whether it was */
@@ -87,8 +87,8 @@ export class MemoryGate {
     });
   }
 
-  /** The same for a run that is expected to be small. */
-  enterSmall(bytes: number, organizationId: string): Promise<SmallPlace | null> {
+  /** Waits for the memory of a run that is expected to be small. */
+  enterSmall(bytes: number, organizationId: string): Promise<SmallSlot | null> {
     return new Promise((admit) => {
       this.#waitingSmall.push({ bytes, organizationId, admit });
       this.#admit();
@@ -144,7 +144,7 @@ export class MemoryGate {
     for (let next = this.#waitingSmall[0]; next !== undefined; next = this.#waitingSmall[0]) {
       if (!this.#closed && !this.#hasRoomForSmall(next.bytes)) break;
       this.#waitingSmall.shift();
-      next.admit(this.#closed ? null : this.#placeOf(next));
+      next.admit(this.#closed ? null : this.#slotOf(next));
     }
   }
 
@@ -188,7 +188,7 @@ export class MemoryGate {
     return this.#used.small + bytes <= share;
   }
 
-  #placeOf({ bytes, organizationId }: WaitingSmall): SmallPlace {
+  #slotOf({ bytes, organizationId }: WaitingSmall): SmallSlot {
     let leave = this.#take(bytes, 'small');
     let isSmall = true;
     return {

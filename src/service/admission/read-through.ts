@@ -1,6 +1,6 @@
 import type { SourceSnapshot } from '../../rows/sources/source.ts';
 
-/** The same snapshot, whose rows are read by what `reads` makes of it. */
+/** Returns the snapshot with another way to read its rows: what `reads` makes of it. */
 export function readThrough(
   snapshot: SourceSnapshot,
   reads: (snapshot: SourceSnapshot) => SourceSnapshot['read'],
@@ -13,7 +13,7 @@ export function readThrough(
     snapshot: snapshot.snapshot,
     slices: snapshot.slices,
     projection: snapshot.projection,
-    keyPlaces: snapshot.keyPlaces,
+    keyIndices: snapshot.keyIndices,
     typeChanges: snapshot.typeChanges,
     hasDays: snapshot.hasDays,
     showsKeys: snapshot.showsKeys,

@@ -72,7 +72,7 @@ export class ReadingTurns {
     };
   }
 
-  /** The same snapshot, whose blocks are read in turns. */
+  /** Returns the snapshot with another way to read its blocks: in turns. */
   readIn(organizationId: string, snapshot: SourceSnapshot): SourceSnapshot {
     let bytes = 0;
     const turns = this;

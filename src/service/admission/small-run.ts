@@ -4,7 +4,7 @@ import { readThrough } from './read-through.ts';
 import type { RowBlock } from '../../foundation/domain/row-block.ts';
 import type { Source, SourceRequest, SourceSnapshot } from '../../rows/sources/source.ts';
 import { BoundedDestination } from './bounded-destination.ts';
-import type { SmallPlace } from './memory-gate.ts';
+import type { SmallSlot } from './memory-gate.ts';
 
 /** Bytes of rows and manifests that a run may read with the memory of a small one. */
 const mostRead = 512 * 1024;
@@ -15,7 +15,7 @@ const mostRead = 512 * 1024;
  * large ones. It never reads on without the memory for it.
  */
 export class SmallRun {
-  readonly #place: SmallPlace;
+  readonly #slot: SmallSlot;
   readonly #fullBytes: number;
   #mayRead: number;
   #hasOutgrown = false;
@@ -24,8 +24,8 @@ export class SmallRun {
    * @param fullBytes memory of the run if it is large
    * @param mayRead bytes of rows and manifests
    */
-  constructor(place: SmallPlace, fullBytes: number, mayRead = mostRead) {
-    this.#place = place;
+  constructor(slot: SmallSlot, fullBytes: number, mayRead = mostRead) {
+    this.#slot = slot;
     this.#fullBytes = fullBytes;
     this.#mayRead = mayRead;
   }
@@ -48,7 +48,7 @@ export class SmallRun {
     return readThrough(snapshot, (inner) => (slice, of) => this.#count(inner.read(slice, of)));
   }
 
-  /** The same destination, whose files it reads no further either. */
+  /** Returns the destination with the same limit for what is read of its files. */
   at(destination: Destination): Destination {
     return new BoundedDestination(destination, (bytes) => this.#take(bytes));
   }
@@ -63,7 +63,7 @@ export class SmallRun {
   #take(bytes: number): void {
     this.#mayRead -= bytes;
     if (this.#mayRead >= 0) return;
-    if (!this.#place.outgrow(this.#fullBytes)) {
+    if (!this.#slot.outgrow(this.#fullBytes)) {
       this.#hasOutgrown = true;
       throw new SluiceError('run.released');
     }

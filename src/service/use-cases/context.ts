@@ -38,14 +38,14 @@ export async function inOneTransaction<T>(
   { db, doorbell, ...rest }: Context,
   work: (context: Context) => Promise<T>,
 ): Promise<T> {
-  const rings: (() => void)[] = [];
+  const notices: (() => void)[] = [];
   const later: Doorbell = {
-    runsWaiting: () => rings.push(() => doorbell.runsWaiting()),
-    backfillWaiting: (id) => rings.push(() => doorbell.backfillWaiting(id)),
+    runsWaiting: () => notices.push(() => doorbell.runsWaiting()),
+    backfillWaiting: (id) => notices.push(() => doorbell.backfillWaiting(id)),
   };
   const result = await db.transaction((tx) =>
     work({ ...rest, db: joinTransaction(tx), doorbell: later }),
   );
-  for (const ring of rings) ring();
+  for (const notify of notices) notify();
   return result;
 }

@@ -7,7 +7,7 @@ const mebibyte = 1024 ** 2;
 
 /** What a worker has for its runs, and how it knows what one needs. */
 export interface RunMemory {
-  /** Of all runs of a worker, without what the worker itself needs. */
+  /** What all runs of a worker may have together, without what the worker itself needs. */
   readonly memoryBytes: number;
   readonly connectors: {
     memoryOf(type: string, files: FileSettings, transforms: boolean, ownSteps: number): number;

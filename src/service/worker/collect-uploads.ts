@@ -100,7 +100,7 @@ async function collectAt(
   }
 }
 
-/** Of a probe whose process was killed. */
+/** Removes what a probe left whose process was killed. */
 async function removeMarker(
   destination: Destination,
   key: string,

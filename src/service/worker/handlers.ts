@@ -63,10 +63,10 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
   const { producer, executor, admission, reports } = options;
   const { context, guard } = executor;
   const { crowd } = admission;
-  const enqueue = async (entries: readonly QueueEntry[], smallPlaces: number) =>
+  const enqueue = async (entries: readonly QueueEntry[], smallSlots: number) =>
     producer.addRuns(
       context.traces ? await traceSends(context, context.traces, entries) : entries,
-      admission.runsPerJob(entries.length, smallPlaces),
+      admission.runsPerJob(entries.length, smallSlots),
     );
   const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue, crowd)));
   // A tick notices what time brings.

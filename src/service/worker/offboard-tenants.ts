@@ -15,7 +15,7 @@ export interface OffboardOptions {
   readonly guard: WorkGuard;
 }
 
-/** Of one sweep; the next one goes on. */
+/** How long one sweep goes on with it. The next sweep continues. */
 const sliceMs = 20_000;
 
 /** Goes on with the deletion of organizations and projects. */

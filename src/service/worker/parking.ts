@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type DataInterval, isEarlier, type Moment } from '../../foundation/domain/time.ts';
+import { describeOpen } from '../../rows/pipeline/describe-unsettled.ts';
 import type { Settlement, Source } from '../../rows/sources/source.ts';
 import type { Sql } from '../../state/store/database.ts';
 import { appendLogEntries } from '../../state/store/log-entries.ts';
@@ -259,7 +260,7 @@ export class Parking {
 }
 
 function describeWait(blockers: readonly string[]): string {
-  const open = blockers.length === 0 ? '' : ` Now open: ${blockers.join('; ')}.`;
+  const open = describeOpen('Now open', blockers);
   return `The run waits until no transaction can add rows to its interval, up to SETTLE_TIMEOUT_SECONDS. It uses no slot while it waits.${open}`;
 }
 

@@ -25,7 +25,7 @@ import type { RunLog } from './run-log.ts';
 
 const progressEveryMs = 2_000;
 
-/** Of the parts that the next attempt need not send again. */
+/** The first part of an upload is recorded if it has at least this many bytes. The next attempt need not send it again then. */
 const minRecordedBytes = 256 * 1024;
 
 export interface OpenPorts {

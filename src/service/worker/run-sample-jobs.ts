@@ -30,9 +30,9 @@ import { skipWhileBusy } from './shared-work.ts';
 
 const sampledRows = 1_000;
 const patienceMs = 30_000;
-/** Of processor time, for all rows in one own plugin. */
+/** Limit of processor time for all rows in one own plugin. */
 const sampleBatchMs = 10_000;
-/** For all steps. The job is taken again by another worker after five minutes. */
+/** Time limit for all steps. Another worker takes the job again after five minutes. */
 const chainPatienceMs = 120_000;
 
 const setAside =

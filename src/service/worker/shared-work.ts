@@ -14,7 +14,7 @@ export function skipWhileBusy(work: () => Promise<void>): () => Promise<void> {
   };
 }
 
-/** The same for each id. */
+/** Does what `shareNext` does, for each id by itself. */
 export function shareNextById(work: (id: string) => Promise<void>): (id: string) => Promise<void> {
   const working = new Map<string, { calls: number; readonly call: () => Promise<void> }>();
   return async (id) => {
@@ -51,7 +51,7 @@ export function shareNext(work: () => Promise<void>): () => Promise<void> {
 
 /** Small runs that end shortly one after the other share what follows their ends. */
 const paceMs = 10;
-/** The same while nothing waits for it. */
+/** The pace while all callers can wait. */
 const slowPaceMs = 50;
 
 /**

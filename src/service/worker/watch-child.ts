@@ -49,7 +49,7 @@ export interface JobProgram {
   readonly entry: string;
   /** What the program needs to open its connections and connectors. Passed unchanged. */
   readonly setup: unknown;
-  /** Of the whole process. */
+  /** The limit of the whole process. */
   readonly memoryMib: number;
 }
 

@@ -26,7 +26,7 @@ export interface Consumer {
   close(): Promise<void>;
 }
 
-/** How many jobs of small runs a worker takes at a time. While it has no place for them, others may take the rest. */
+/** How many jobs of small runs a worker takes at a time. While it has no slot for them, others may take the rest. */
 const smallRunJobs = 1;
 
 /** Time limit for the queue to close. */

@@ -13,7 +13,7 @@ import { type QueueConnection, within } from './connection.ts';
 export interface QueuedEntry {
   readonly runId: string;
   /** The queue holds it at most once while it waits; null if the caller enqueues it once only. */
-  readonly ring: string | null;
+  readonly deduplicationId: string | null;
   /** Whether it goes to the queue of small runs; default: no. */
   readonly small?: boolean;
   /** The span that enqueues it, if traces are on. */
@@ -25,7 +25,7 @@ export interface Producer {
   /** @throws if the queue does not accept the job within a second */
   add<Name extends JobName>(name: Name, data: JobData[Name]): Promise<void>;
   /**
-   * Enqueues runs. An entry whose `ring` is already in the queue is not added again.
+   * Enqueues runs. An entry whose `deduplicationId` is already in the queue is not added again.
    *
    * @param perJob maximum number of small runs in a job
    * @throws if the queue does not accept them within five seconds
@@ -88,9 +88,9 @@ export function openProducer(
       const large = entries.filter(({ small }) => !small);
       const small = entries.filter((entry) => entry.small);
       // A job with a deduplication id is about one run.
-      const again = small.filter(({ ring }) => ring !== null);
+      const again = small.filter(({ deduplicationId }) => deduplicationId !== null);
       const first = groupsOf(
-        small.filter(({ ring }) => ring === null),
+        small.filter(({ deduplicationId }) => deduplicationId === null),
         Math.min(perJob, maxPerJob),
       );
       const jobsOfSmall = [
@@ -140,7 +140,8 @@ const dataOf = ({ runId, traceparent }: QueuedEntry) =>
 const jobOf = (name: JobName, run: QueuedEntry, opts: (typeof keepRuns)['redis' | 'postgres']) => ({
   name,
   data: dataOf(run),
-  opts: run.ring === null ? opts : { ...opts, deduplication: { id: run.ring } },
+  opts:
+    run.deduplicationId === null ? opts : { ...opts, deduplication: { id: run.deduplicationId } },
 });
 
 /** Maximum runs of one job: several workers share what is dispatched at once. */

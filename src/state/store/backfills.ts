@@ -6,7 +6,7 @@ import {
   toTimestamp,
 } from '../../foundation/domain/time.ts';
 import type { Sql } from './database.ts';
-import { Conditions, type KeysetPage, type KeysetPlace, seek, toKeysetPage } from './lists.ts';
+import { Conditions, type KeysetPage, type KeysetPosition, seek, toKeysetPage } from './lists.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, instantOf, rangeOf } from './times.ts';
 
@@ -244,16 +244,22 @@ export async function findBackfill(
 export async function listBackfills(
   sql: Sql,
   exportId: string,
-  place: KeysetPlace | null,
+  position: KeysetPosition | null,
   limit: number,
 ): Promise<KeysetPage<BackfillWithProgress>> {
   const conditions = new Conditions().add('b.export_id = ?', exportId);
-  const page = seek(conditions, { column: 'b.created_at', descending: true }, 'b.id', place, limit);
+  const page = seek(
+    conditions,
+    { column: 'b.created_at', descending: true },
+    'b.id',
+    position,
+    limit,
+  );
   const rows = await sql.query<BackfillWithProgress>(
     `select ${columns} from backfills b, ${progress} where ${conditions.sql} ${page}`,
     conditions.values,
   );
-  return toKeysetPage(rows, place, limit);
+  return toKeysetPage(rows, position, limit);
 }
 
 /** Rows per run over the newest hundred completed ones; null if there is none. */

@@ -68,7 +68,7 @@ export interface ClaimedRun extends Lease {
   readonly storeTraits: StoreTraits | null;
   /** The id of the current era. */
   readonly era: string;
-  /** Of the interval; null before its first commit. */
+  /** The receipt of the interval; null before its first commit. */
   readonly receipt: Receipt | null;
   /** What earlier attempts left open at this version of the destination. */
   readonly uploads: readonly LineageUpload[];

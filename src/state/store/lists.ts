@@ -1,7 +1,7 @@
 import type { Timestamp } from '../../foundation/domain/time.ts';
 
 /** A position in a list that is ordered by a time, then by id. */
-export interface KeysetPlace {
+export interface KeysetPosition {
   readonly direction: 'next' | 'previous';
   readonly at: Timestamp;
   readonly id: string;
@@ -24,15 +24,15 @@ export function seek(
   conditions: Conditions,
   order: KeysetOrder,
   idColumn: string,
-  place: KeysetPlace | null,
+  position: KeysetPosition | null,
   limit: number,
 ): string {
   const { column } = order;
-  const descending = order.descending !== (place?.direction === 'previous');
-  if (place) {
-    const at = conditions.parameter(place.at);
+  const descending = order.descending !== (position?.direction === 'previous');
+  if (position) {
+    const at = conditions.parameter(position.at);
     const comparison = `(${column}, ${idColumn}) ${descending ? '<' : '>'} (${at}::timestamptz, ?::uuid)`;
-    conditions.add(comparison, place.id);
+    conditions.add(comparison, position.id);
   }
   const direction = descending ? 'desc' : 'asc';
   // One more than requested: it shows whether there is another page.
@@ -42,15 +42,15 @@ export function seek(
 /** The rows of `seek`'s query as a page, in the list's own order. */
 export function toKeysetPage<T>(
   rows: readonly T[],
-  place: KeysetPlace | null,
+  position: KeysetPosition | null,
   limit: number,
 ): KeysetPage<T> {
   const results = rows.slice(0, limit);
   const further = rows.length > limit;
-  if (place?.direction === 'previous') {
+  if (position?.direction === 'previous') {
     return { results: results.reverse(), hasNext: true, hasPrevious: further };
   }
-  return { results, hasNext: further, hasPrevious: place !== null };
+  return { results, hasNext: further, hasPrevious: position !== null };
 }
 
 /** A page of an offset list. */

@@ -6,10 +6,10 @@ import { prepared } from './prepared.ts';
  * A position in the log of a run: all entries of transactions that ended before `transaction` began were sent.
  * Ids and times give no such position, since transactions end in another order than they write.
  */
-export interface TailPlace {
+export interface TailPosition {
   /** Number of the oldest transaction that was in progress. */
   readonly transaction: string;
-  /** Within a poll of several pages: the last id that was sent, and the place of the next poll. */
+  /** Within a poll of several pages: the last id that was sent, and the position of the next poll. */
   readonly page: { readonly afterId: number; readonly next: string } | null;
 }
 
@@ -18,9 +18,9 @@ export interface TailEntry extends LogEntry {
 }
 
 export interface LogTail {
-  /** Oldest first. Those near the place can be among them a second time, with the same id. */
+  /** Oldest first. Those near the position can be among them a second time, with the same id. */
   readonly entries: readonly TailEntry[];
-  readonly place: TailPlace;
+  readonly position: TailPosition;
   readonly hasMore: boolean;
 }
 
@@ -35,7 +35,7 @@ const withSnapshot = (entries: string): string => `
 
 /**
  * The whole number of the transaction that wrote a row: its lower half is in the row. A subtransaction's is higher
- * than that of the transaction that it is part of, so the comparison with a place holds for it too.
+ * than that of the transaction that it is part of, so the comparison with a position holds for it too.
  */
 const writer = `s.upcoming - ((s.upcoming - l.xmin::text::bigint) & 4294967295)`;
 
@@ -51,31 +51,31 @@ const since = prepared(
 );
 
 /**
- * What was written to the log of a run since `place`; without a place its newest entries. No entry is ever left out.
+ * What was written to the log of a run since `position`; without a position its newest entries. No entry is ever left out.
  *
- * @returns null if the place is not of this database, as it is after a restore
+ * @returns null if the position is not of this database, as it is after a restore
  */
 export async function findLogTail(
   sql: Sql,
   run: { readonly exportId: string; readonly runId: string },
-  place: TailPlace | null,
+  position: TailPosition | null,
   limit: number,
 ): Promise<LogTail | null> {
   const of = [run.exportId, run.runId];
   type Row = { oldest: string; upcoming: number } & (TailEntry | { id: null });
-  const rows = await (place === null
+  const rows = await (position === null
     ? sql.query<Row>(newest, [...of, limit])
-    : sql.query<Row>(since, [...of, limit + 1, place.transaction, place.page?.afterId ?? 0]));
+    : sql.query<Row>(since, [...of, limit + 1, position.transaction, position.page?.afterId ?? 0]));
   const [first] = rows;
   if (!first) throw new Error('a left join returned no row');
-  if (place !== null && Number(place.transaction) > first.upcoming) return null;
+  if (position !== null && Number(position.transaction) > first.upcoming) return null;
   const found = rows.flatMap((row) => (row.id === null ? [] : [row]));
   const entries = found.slice(0, limit);
   const last = entries.at(-1);
-  const next = place?.page?.next ?? first.oldest;
-  if (place === null || found.length <= limit || !last) {
-    return { entries, place: { transaction: next, page: null }, hasMore: false };
+  const next = position?.page?.next ?? first.oldest;
+  if (position === null || found.length <= limit || !last) {
+    return { entries, position: { transaction: next, page: null }, hasMore: false };
   }
   const page = { afterId: last.id, next };
-  return { entries, place: { transaction: place.transaction, page }, hasMore: true };
+  return { entries, position: { transaction: position.transaction, page }, hasMore: true };
 }

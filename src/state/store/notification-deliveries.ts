@@ -8,7 +8,7 @@ import type {
 } from '../../foundation/domain/notification.ts';
 import type { Timestamp } from '../../foundation/domain/time.ts';
 import type { Sql } from './database.ts';
-import { Conditions, type KeysetPage, type KeysetPlace, seek, toKeysetPage } from './lists.ts';
+import { Conditions, type KeysetPage, type KeysetPosition, seek, toKeysetPage } from './lists.ts';
 import { digestFacts, isSingle } from './notification-digests.ts';
 import { prepared } from './prepared.ts';
 import { emailsBlockedUntil, isEmailBlocked } from './sent-emails.ts';
@@ -67,7 +67,7 @@ export async function listDeliveries(
   sql: Sql,
   targetId: string,
   { digestId, status }: DeliveryFilter,
-  place: KeysetPlace | null,
+  position: KeysetPosition | null,
   limit: number,
 ): Promise<KeysetPage<Delivery>> {
   const conditions = new Conditions()
@@ -75,12 +75,12 @@ export async function listDeliveries(
     .add('d.digest_id = ?', digestId)
     .add('d.status = ?', status);
   const order = { column: 'd.created_at', descending: true };
-  const page = seek(conditions, order, 'd.id', place, limit);
+  const page = seek(conditions, order, 'd.id', position, limit);
   const rows = await sql.query<Delivery>(
     `select ${columns} from ${joined} where ${conditions.sql} ${page}`,
     conditions.values,
   );
-  return toKeysetPage(rows, place, limit);
+  return toKeysetPage(rows, position, limit);
 }
 
 export async function findDelivery(

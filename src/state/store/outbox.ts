@@ -77,7 +77,7 @@ export interface DispatchState {
   readonly turn: number;
   /** Slots of all workers that reported lately. */
   readonly capacity: number;
-  /** Their places for small runs. */
+  /** Their slots for small runs. */
   readonly smallCapacity: number;
   /** How many runs each list of `waiting` has at most, if its team has more. */
   readonly most: ListLimits;
@@ -102,7 +102,7 @@ const dispatchState = prepared(`with recursive teams as (
      ), kinds as materialized (
        select small, case when $2 then least($1, greatest(1, 2 * slots - queued)) else $1 end as most
          from now cross join (values (true), (false)) k (small) cross join lateral (
-           -- Without places for small runs, they use slots.
+           -- Without slots of their own, small runs use those of large ones.
            select case when small and "smallCapacity" > 0 then "smallCapacity" else capacity end as slots,
                   (select count(*)::int from outbox o
                     where o.dispatched_at is not null and ${ofLive('o')} and (o.small = k.small or "smallCapacity" = 0)) as queued) room
@@ -191,7 +191,7 @@ export async function findWaitingByExport(
 export interface EnqueuedRun {
   readonly runId: string;
   readonly timesEnqueued: number;
-  /** For the queue of small runs; no if no worker has places for them. */
+  /** For the queue of small runs; no if no worker has slots for them. */
   readonly small: boolean;
 }
 

@@ -12,7 +12,7 @@ import type { Lease } from './lease.ts';
 import {
   Conditions,
   type KeysetPage,
-  type KeysetPlace,
+  type KeysetPosition,
   seek,
   type TimeBound,
   toKeysetPage,
@@ -350,13 +350,13 @@ export interface RunListRequest {
   readonly intervalEnd: TimeBound | null;
   readonly orderBy: 'created_at' | 'data_interval_start';
   readonly descending: boolean;
-  readonly place: KeysetPlace | null;
+  readonly position: KeysetPosition | null;
   readonly limit: number;
 }
 
 /** A page of an export's runs. Rows added while a client pages never repeat or hide one. */
 export async function listRuns(sql: Sql, request: RunListRequest): Promise<KeysetPage<Run>> {
-  const { place, limit, descending, statuses } = request;
+  const { position, limit, descending, statuses } = request;
   const conditions = new Conditions()
     .add('r.export_id = ?', request.exportId)
     .addBound('r.created_at >=', request.createdAfter)
@@ -364,7 +364,7 @@ export async function listRuns(sql: Sql, request: RunListRequest): Promise<Keyse
     .addBound('r.data_interval_start >=', request.intervalStart)
     .addBound('r.data_interval_end <=', request.intervalEnd);
   const order = { column: `r.${request.orderBy}`, descending };
-  const page = seek(conditions, order, 'r.id', place, limit);
+  const page = seek(conditions, order, 'r.id', position, limit);
   // Each status by itself: an index has its runs in the order of the list, however many others there are.
   const lists = runStatuses.flatMap((status) => {
     const isWanted = statuses?.includes(status);
@@ -373,12 +373,12 @@ export async function listRuns(sql: Sql, request: RunListRequest): Promise<Keyse
     const only = isWanted ? '' : `and ${hasFailedAttempt('r')}`;
     return `(select r.* from runs r where ${conditions.sql} and r.status = '${status}' ${only} ${page})`;
   });
-  if (lists.length === 0 && statuses !== null) return toKeysetPage([], place, limit);
+  if (lists.length === 0 && statuses !== null) return toKeysetPage([], position, limit);
   const listed =
     statuses === null ? `runs r where ${conditions.sql}` : `(${lists.join(' union all ')}) r`;
   const rows = await sql.query<Run>(
     `select ${runColumns} from ${listed} ${page}`,
     conditions.values,
   );
-  return toKeysetPage(rows, place, limit);
+  return toKeysetPage(rows, position, limit);
 }

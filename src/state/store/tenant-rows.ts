@@ -27,6 +27,7 @@ const by = (table: string, condition: string): TenantTable => ({
 const exportTables: readonly TenantTable[] = [
   by('outbox', 't.export_id = $1'),
   by('operator_task_exports', 't.export_id = $1'),
+  by('verifications', 't.export_id = $1'),
   by('log_entries', 't.export_id = $1'),
   by('log_counts', 't.export_id = $1'),
   { ...by('receipts', 't.export_id = $1'), chain: `recipe -> 'chain'` },

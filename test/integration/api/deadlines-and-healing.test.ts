@@ -33,7 +33,7 @@ async function breakInterval(exportId: unknown): Promise<void> {
        select $1, data_interval_end, data_interval_start, data_interval_end, 'ran' from hole
      )
      insert into healing_intervals (export_id, data_interval_start, data_interval_end, cause_id, tries, not_before)
-     select hole.*, cause.id, 3, now() + interval '1 hour' from hole, cause`,
+     select hole.export_id, hole.data_interval_start, hole.data_interval_end, cause.id, 3, now() + interval '1 hour' from hole, cause`,
     [exportId],
   );
 }

@@ -128,9 +128,9 @@ test.each(['created_at', 'data_interval_start'] as const)(
       at: '2020-01-02T00:00:00.000000Z',
       id: '00000000-0000-4000-8000-000000000000',
     } as const;
-    for (const place of [null, far]) {
+    for (const position of [null, far]) {
       const { plan, milliseconds, blocks } = await explain((sql) =>
-        listRuns(sql, { ...request, place }),
+        listRuns(sql, { ...request, position }),
       );
       expect(plan).toMatch(/Index Scan/);
       expect(plan).not.toMatch(/Seq Scan|Sort Key/);

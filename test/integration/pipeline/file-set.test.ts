@@ -37,7 +37,7 @@ function open(
     journal: recordingJournal().journal,
     encoding: encodingOf({ file_format: 'JSONLines' }),
     columns,
-    keyPlaces: [0],
+    keyIndices: [0],
     names: keyNames('p', usualFileName, interval),
     interval,
     generation: 1,

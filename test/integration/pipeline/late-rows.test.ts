@@ -77,34 +77,43 @@ async function open(changes: Partial<IntervalJob> = {}, source = bench.source) {
   };
 }
 
-it('supplements, re-runs and erasures follow one another, and each row is in the files once', async () => {
-  await bench.addEvents(rows);
-  const runs = await open();
-  await runs.run();
-  const first = await runs.keys();
-  const one = await addLate('one', 2);
-  await runs.supplement();
-  const two = await addLate('two');
-  await runs.supplement();
-  expect(await runs.keys()).toEqual([...first, ...one, ...two].toSorted());
-  const whole = await runs.run();
-  expect(whole.files).toHaveLength(1);
-  const three = await addLate('three');
-  expect(await runs.supplement()).toMatchObject({ totalRows: 1 });
-  await query('delete from events where distinct_id = $1', ['one']);
-  const erased = { column: 'distinct_id', value: 'one' };
-  await runs.run({ purpose: 'erase', erased });
-  // Of the others many leave the source, and none is erased for that.
-  await query(`delete from events where event like 'event%'`);
-  const four = await addLate('four');
-  expect(await runs.supplement()).toMatchObject({ totalRows: 1, rows: 1 });
-  await query('delete from events where distinct_id = $1', ['four']);
-  await runs.run({ purpose: 'erase', erased: { ...erased, value: 'four' } });
-  expect(await runs.supplement()).toMatchObject({ totalRows: 0 });
-  expect(await runs.keys()).toEqual([...first, ...two, ...three].toSorted());
-  expect(four).toHaveLength(1);
-  await expect(runs.run()).rejects.toMatchObject({ code: 'source.rows_missing' });
-});
+it.each([{ file_format: 'JSONLines' }, { file_format: 'CSV', csv_header: false }])(
+  'supplements, re-runs and erasures follow one another in %j, and each row is in the files once',
+  async (config) => {
+    await bench.addEvents(rows);
+    const runs = await open({ encoding: encodingOf(config), checksumFiles: true });
+    await runs.run();
+    const first = await runs.keys();
+    const one = await addLate('one', 2);
+    await runs.supplement();
+    const two = await addLate('two');
+    await runs.supplement();
+    expect(await runs.keys()).toEqual([...first, ...one, ...two].toSorted());
+    const whole = await runs.run();
+    expect(whole.files).toHaveLength(1);
+    const three = await addLate('three');
+    expect(await runs.supplement()).toMatchObject({ totalRows: 1 });
+    await query('delete from events where distinct_id = $1', ['one']);
+    const erased = { column: 'distinct_id', value: 'one' };
+    await runs.run({ purpose: 'erase', erased });
+    // Of the others many leave the source, and none is erased for that.
+    await query(`delete from events where event like 'event%'`);
+    const four = await addLate('four');
+    expect(await runs.supplement()).toMatchObject({ totalRows: 1, rows: 1 });
+    await query('delete from events where distinct_id = $1', ['four']);
+    await runs.run({ purpose: 'erase', erased: { ...erased, value: 'four' } });
+    const last = await runs.supplement();
+    expect(last).toMatchObject({ totalRows: 0 });
+    const { files, sideFiles } = last;
+    expect(sideFiles?.map(({ key }) => key)).toEqual(files.map(({ key }) => `${key}.sha256`));
+    for (const { key } of files) {
+      expect(await runs.destination.statFile(`${key}.sha256`)).not.toBeNull();
+    }
+    expect(await runs.keys()).toEqual([...first, ...two, ...three].toSorted());
+    expect(four).toHaveLength(1);
+    await expect(runs.run()).rejects.toMatchObject({ code: 'source.rows_missing' });
+  },
+);
 
 it.each([true, false])(
   'an interval without rows gets late ones, with manifest: %s',

@@ -28,6 +28,8 @@ function gate(): { readonly opened: Promise<void>; open(): void } {
   return { opened, open: () => open() };
 }
 
+const entry = (id: string) => ({ runId: id, deduplicationId: id });
+
 for (const lane of queueBackends) {
   describe.skipIf(!lane.available())(`the queue in ${lane.name}`, () => {
     let backend: TestQueueBackend;
@@ -81,7 +83,7 @@ for (const lane of queueBackends) {
       return consumer;
     }
 
-    const ringsOf = (deliveries: readonly Delivery[], name: JobName) =>
+    const countOf = (deliveries: readonly Delivery[], name: JobName) =>
       deliveries.filter((delivery) => delivery.name === name).length;
 
     it('delivers each job with its ids to one of the workers', async () => {
@@ -90,8 +92,8 @@ for (const lane of queueBackends) {
       consume(deliveries);
       await producer.add('advance-backfill', { backfillId: 'b' });
       await producer.addRuns([
-        { runId: 'r1', ring: 'r1.0' },
-        { runId: 'r2', ring: 'r2.0' },
+        { runId: 'r1', deduplicationId: 'r1.0' },
+        { runId: 'r2', deduplicationId: 'r2.0' },
       ]);
       await until(() => deliveries.length >= 3);
       expect(deliveries).toHaveLength(3);
@@ -110,8 +112,8 @@ for (const lane of queueBackends) {
     });
 
     it('holds a notification once while it waits, and accepts a new one once the job runs', async () => {
-      const rings = [{ runId: 'r', ring: 'r.0' }];
-      for (let times = 0; times < 5; times += 1) await producer.addRuns(rings);
+      const entries = [{ runId: 'r', deduplicationId: 'r.0' }];
+      for (let times = 0; times < 5; times += 1) await producer.addRuns(entries);
       const deliveries: Delivery[] = [];
       const { opened, open } = gate();
       consume(deliveries, () => opened, 1);
@@ -119,20 +121,20 @@ for (const lane of queueBackends) {
       const runs = producer.queues.find(({ name }) => name === queueNames.runs);
       // The queue hears beside the handler that the job runs.
       await until(async () => {
-        await producer.addRuns(rings);
+        await producer.addRuns(entries);
         return (await runs?.getWaitingCount()) === 1;
       });
-      await producer.addRuns(rings);
+      await producer.addRuns(entries);
       expect(await runs?.getWaitingCount()).toBe(1);
       open();
       await until(() => deliveries.length === 2);
-      await producer.addRuns([{ runId: 'last', ring: 'last' }]);
+      await producer.addRuns([entry('last')]);
       await until(() => deliveries.length === 3);
       expect(deliveries.at(-1)?.data).toEqual({ runId: 'last' });
     });
 
     it('enqueues a run without an id for repeats each time that it is asked to, in the order given', async () => {
-      const entries = ['r1', 'r2', 'r3'].map((runId) => ({ runId, ring: null }));
+      const entries = ['r1', 'r2', 'r3'].map((runId) => ({ runId, deduplicationId: null }));
       await producer.addRuns(entries);
       await producer.addRuns(entries.slice(0, 1));
       const deliveries: Delivery[] = [];
@@ -145,8 +147,11 @@ for (const lane of queueBackends) {
 
     it('delivers small runs in groups, and one that is enqueued again by itself', async () => {
       const ids = Array.from({ length: 30 }, (_, n) => `s${n}`);
-      const first = ids.map((runId) => ({ runId, ring: null, small: true }));
-      await producer.addRuns([...first, { runId: 'again', ring: 'again.1', small: true }]);
+      const first = ids.map((runId) => ({ runId, deduplicationId: null, small: true }));
+      await producer.addRuns([
+        ...first,
+        { runId: 'again', deduplicationId: 'again.1', small: true },
+      ]);
       const deliveries: Delivery[] = [];
       consume(deliveries);
       await until(() => deliveries.length === 3);
@@ -161,7 +166,7 @@ for (const lane of queueBackends) {
     it('removes a job about several runs as soon as one of them is gone', async () => {
       const [gone, kept] = [randomUUID(), randomUUID()];
       const others = Array.from({ length: 24 }, () => randomUUID());
-      const entryOf = (runId: string) => ({ runId, ring: null, small: true });
+      const entryOf = (runId: string) => ({ runId, deduplicationId: null, small: true });
       await producer.addRuns([gone, kept].map(entryOf));
       await producer.addRuns(others.map(entryOf));
       const asked: string[] = [];
@@ -178,16 +183,13 @@ for (const lane of queueBackends) {
       const deliveries: Delivery[] = [];
       const { opened, open } = gate();
       consume(deliveries, ({ name }) => (name === 'execute-run' ? opened : Promise.resolve()), 1);
-      await producer.addRuns([
-        { runId: 'r1', ring: 'r1' },
-        { runId: 'r2', ring: 'r2' },
-      ]);
+      await producer.addRuns([entry('r1'), entry('r2')]);
       await until(() => deliveries.length === 1);
       await producer.add('dispatch-runs', {});
-      await until(() => ringsOf(deliveries, 'dispatch-runs') === 1);
-      expect(ringsOf(deliveries, 'execute-run')).toBe(1);
+      await until(() => countOf(deliveries, 'dispatch-runs') === 1);
+      expect(countOf(deliveries, 'execute-run')).toBe(1);
       open();
-      await until(() => ringsOf(deliveries, 'execute-run') === 2);
+      await until(() => countOf(deliveries, 'execute-run') === 2);
     });
 
     it('continues after a handler that throws, and names the job', async () => {
@@ -196,7 +198,7 @@ for (const lane of queueBackends) {
       consume(deliveries, async () => Promise.reject(new Error('broken')), 4, failed);
       await producer.add('dispatch-runs', {});
       await until(() => failed.length === 1);
-      await producer.addRuns([{ runId: 'r', ring: 'r' }]);
+      await producer.addRuns([entry('r')]);
       await until(() => failed.length === 2);
       expect(failed).toEqual(['dispatch-runs', 'execute-run']);
     });
@@ -216,10 +218,7 @@ for (const lane of queueBackends) {
       const deliveries: Delivery[] = [];
       const { opened, open } = gate();
       const consumer = consume(deliveries, () => opened, 1);
-      await producer.addRuns([
-        { runId: 'r1', ring: 'r1' },
-        { runId: 'r2', ring: 'r2' },
-      ]);
+      await producer.addRuns([entry('r1'), entry('r2')]);
       await until(() => deliveries.length === 1);
       let closed = false;
       const closing = consumer.close().then(() => {
@@ -240,31 +239,31 @@ for (const lane of queueBackends) {
       consume(deliveries);
       // Workers that start in the same instant may bring a job's very first turn more than once.
       const names = ['tick', 'sweep', 'apply-retention'] as const;
-      await until(() => names.every((name) => ringsOf(deliveries, name) >= 1));
+      await until(() => names.every((name) => countOf(deliveries, name) >= 1));
       deliveries.length = 0;
       const startedAt = performance.now();
       await until(
         async () => {
           await producer.ensureRecurring();
-          return ringsOf(deliveries, 'tick') >= 4;
+          return countOf(deliveries, 'tick') >= 4;
         },
         { everyMs: 100 },
       );
       const seconds = (performance.now() - startedAt) / 1_000;
-      expect(ringsOf(deliveries, 'tick')).toBeLessThanOrEqual(seconds + 2);
+      expect(countOf(deliveries, 'tick')).toBeLessThanOrEqual(seconds + 2);
       // What of the first turn came late.
-      expect(ringsOf(deliveries, 'apply-retention')).toBeLessThanOrEqual(3);
+      expect(countOf(deliveries, 'apply-retention')).toBeLessThanOrEqual(3);
     });
 
     it('schedules the recurring jobs again within seconds after it lost everything', async () => {
       const deliveries: Delivery[] = [];
       consume(deliveries);
       await producer.ensureRecurring();
-      await until(() => ringsOf(deliveries, 'tick') >= 1);
+      await until(() => countOf(deliveries, 'tick') >= 1);
       await backend.loseEverything();
       deliveries.length = 0;
       await until(() => producer.ensureRecurring().then(() => true));
-      await until(() => ringsOf(deliveries, 'tick') >= 2, { timeoutMs: 60_000 });
+      await until(() => countOf(deliveries, 'tick') >= 2, { timeoutMs: 60_000 });
     });
   });
 }
@@ -281,10 +280,10 @@ describe.skipIf(!ownRedisAvailable())('an unreachable Redis', () => {
     await redis.kill();
     // Redis comes back only after these: they do not wait for it.
     await expect(producer.add('dispatch-runs', {})).rejects.toThrow();
-    await expect(producer.addRuns([{ runId: 'r', ring: 'r' }])).rejects.toThrow();
+    await expect(producer.addRuns([entry('r')])).rejects.toThrow();
     await expect(connection.inspect()).rejects.toThrow();
     await redis.restart();
-    await until(() => producer.addRuns([{ runId: 'r', ring: 'r' }]).then(() => true));
+    await until(() => producer.addRuns([entry('r')]).then(() => true));
     await producer.close();
     await connection.close();
     await redis.stop();
@@ -343,7 +342,8 @@ it('the begin and end of a job in Postgres write no events, and its statements a
   const take = async ({ name }: { readonly name: string }) => void taken.push(name);
   const worker = connection.openWorker('sluice-runs', take, { concurrency: 4 });
   worker.on('error', () => {});
-  for (const runId of ['r1', 'r2', 'r3']) await producer.addRuns([{ runId, ring: null }]);
+  for (const runId of ['r1', 'r2', 'r3'])
+    await producer.addRuns([{ runId, deduplicationId: null }]);
   const runs = producer.queues.find(({ name }) => name === 'sluice-runs');
   await until(async () => taken.length === 3 && (await runs?.getJobCounts('active'))?.active === 0);
   const { rows: events } = await pool.query('select distinct event from event order by event');

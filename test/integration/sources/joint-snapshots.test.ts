@@ -86,7 +86,7 @@ const openSmall = (request: SourceRequest, signal = never, bytes = maxBytes) =>
 
 /** All that a snapshot shows; reads and closes it. */
 async function contentOf(snapshot: SourceSnapshot) {
-  const { columns, keyPlaces, projection, slices, totalCount } = snapshot;
+  const { columns, keyIndices, projection, slices, totalCount } = snapshot;
   const rows = (await readAll(snapshot, never)).flatMap(
     ({ rowCount, bytes, offsets, lengths, columns: { length: width } }) =>
       Array.from({ length: rowCount }, (_, row) =>
@@ -100,7 +100,7 @@ async function contentOf(snapshot: SourceSnapshot) {
   const counted = await snapshot.countRows(never);
   const keys = snapshot.keySet();
   await snapshot.close();
-  return { columns, keyPlaces, projection, slices, totalCount, counted, keys, rows };
+  return { columns, keyIndices, projection, slices, totalCount, counted, keys, rows };
 }
 
 /** Transactions that the source has open. */

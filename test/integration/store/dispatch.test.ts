@@ -175,21 +175,21 @@ describe('the dispatcher', () => {
     const { id } = await createExportOfThePast(side);
     await addWaiting(id, 1);
     await reportWorker(side.db, 'one', 4);
-    const rings: (string | null)[] = [];
+    const ids: (string | null)[] = [];
     const enqueue = async (entries: readonly QueueEntry[]) =>
-      void rings.push(...entries.map((entry) => entry.ring));
+      void ids.push(...entries.map((entry) => entry.deduplicationId));
     await dispatchRuns(side.context, enqueue);
     await dispatchRuns(side.context, enqueue);
-    expect(rings).toHaveLength(1);
+    expect(ids).toHaveLength(1);
     for (let times = 0; times < 7; times += 1) {
       await age(6);
       await dispatchRuns(side.context, enqueue);
     }
-    expect(rings).toHaveLength(8);
+    expect(ids).toHaveLength(8);
     // The first time the run is enqueued once only. That job may have died with a worker that fetched it and ended.
-    expect(rings[0]).toBeNull();
-    expect(rings[1]).not.toBeNull();
-    expect(new Set(rings).size).toBe(4);
+    expect(ids[0]).toBeNull();
+    expect(ids[1]).not.toBeNull();
+    expect(new Set(ids).size).toBe(4);
   });
 
   it('re-enqueues what was dispatched at a later time than now, after a clock went back', async () => {

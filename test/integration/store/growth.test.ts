@@ -72,7 +72,7 @@ const runList = {
   intervalEnd: null,
   orderBy: 'created_at',
   descending: true,
-  place: null,
+  position: null,
   limit: 100,
 } as const;
 
@@ -223,11 +223,11 @@ const hotPaths: readonly HotPath[] = [
   { name: 'cancel', work: (db) => cancelRuns(db, { exportId: long }) },
   { name: 'list runs', work: (db) => listRuns(db, { ...runList, exportId: long }) },
   {
-    name: 'list runs from a place',
+    name: 'list runs from a position',
     work: async (db) => {
       const { id, interval } = await findEnded(long);
-      const place = { direction: 'next', at: interval, id } as const;
-      await listRuns(db, { ...runList, exportId: long, place });
+      const position = { direction: 'next', at: interval, id } as const;
+      await listRuns(db, { ...runList, exportId: long, position });
     },
   },
   // No run was cancelled. Only an index of the status shows that without a look at all others.
@@ -312,7 +312,7 @@ const hotPaths: readonly HotPath[] = [
     work: async (db) => {
       const { id: runId } = await findEnded(long);
       const tail = await findLogTail(db, { exportId: long, runId }, null, 100);
-      await findLogTail(db, { exportId: long, runId }, tail?.place ?? null, 100);
+      await findLogTail(db, { exportId: long, runId }, tail?.position ?? null, 100);
     },
   },
   { name: 'the oldest interval', work: (db) => findOldestInterval(db, long) },

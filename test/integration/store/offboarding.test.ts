@@ -53,9 +53,12 @@ const tablesWithoutTenants = [
   'dispatch_turn',
   'encryption_keys',
   'eras',
+  'installation_alarms',
   'offboarding_places',
   'offboardings',
+  'operator_tasks',
   'sluice_migrations',
+  'verify_turn',
   'workers',
 ];
 

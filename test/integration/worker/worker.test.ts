@@ -118,7 +118,7 @@ for (const lane of queueBackends) {
       await decide(side.context);
       const { id: runId } = await firstRun(side.db, id);
       const [foundation] = [await openWorker(), await openWorker()];
-      const entries = Array.from({ length: 100 }, (_, ring) => ({ runId, ring: `${ring}` }));
+      const entries = Array.from({ length: 100 }, (_, n) => ({ runId, deduplicationId: `${n}` }));
       await until(() => foundation.producer.addRuns(entries).then(() => true));
       await untilRun(id, { status: 'Completed' });
       const [, runs] = foundation.producer.queues;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryGate, type SmallPlace } from '../../../src/service/admission/memory-gate.ts';
+import { MemoryGate, type SmallSlot } from '../../../src/service/admission/memory-gate.ts';
 
 /** Enters runs of these sizes; says which are inside. */
 function enterAll(gate: MemoryGate, sizes: readonly number[], organization = 'own') {
@@ -168,7 +168,7 @@ describe('small runs', () => {
 
   /** Enters small runs of 5 bytes. */
   function enterSmall(gate: MemoryGate, count: number) {
-    const places: SmallPlace[] = [];
+    const places: SmallSlot[] = [];
     for (let n = 0; n < count; n += 1) {
       void gate.enterSmall(5, 'own').then((place) => {
         if (place) places.push(place);

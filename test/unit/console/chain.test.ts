@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { inOrder, moved, ordersOf, placeAt } from '../../../src/clients/console/chain-order.ts';
+import { inOrder, moved, ordersOf, positionAt } from '../../../src/clients/console/chain-order.ts';
 import { configOf } from '../../../src/clients/console/form/fields.ts';
 import {
   fieldsOfPlugin,
@@ -37,7 +37,7 @@ describe('the order of a chain', () => {
     [40, 1],
     [99, 2],
   ])('a pointer at %i is at place %i', (pointer, place) => {
-    expect(placeAt([10, 50], pointer)).toBe(place);
+    expect(positionAt([10, 50], pointer)).toBe(place);
   });
 });
 

@@ -9,7 +9,7 @@ import { compressionsOf } from '../../support/compressions.ts';
 import { columnsOf, rowBlocks, type TestRow } from '../../support/row-blocks.ts';
 
 const mebibyte = 1024 ** 2;
-const origin = { exportId: 'an-export', interval: { start: 0, end: 1 }, keyPlaces: [0] };
+const origin = { exportId: 'an-export', interval: { start: 0, end: 1 }, keyIndices: [0] };
 const columns = columnsOf({ id: 'int8', day: 'timestamp', who: 'text', data: 'text' });
 const digest = (index: number, length: number) =>
   createHash('shake256', { outputLength: length }).update(`${index}`).digest('base64');

@@ -96,7 +96,7 @@ describe('Parquet', () => {
   const origin = {
     exportId: '0190c1d2-0000-7000-8000-000000000001',
     interval: { start: 0, end: 3_600_000 },
-    keyPlaces: [0],
+    keyIndices: [0],
   };
   it.each([null, 'iceberg'] as const)(
     'of the table %s keeps its notes, filters and bounds',

@@ -1,7 +1,7 @@
 import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
 import { oneLine } from '../../../foundation/domain/one-line.ts';
 import { UnreadAnswer } from './error-answer.ts';
-import { isKnownCode, judgeRefusal, type Refusal, type Verdict } from './refusals.ts';
+import { isKnownCode, judgeRefusal, type StoreRefusal, type Verdict } from './refusals.ts';
 import { StalledError } from './stall-watch.ts';
 
 /** Node's codes of a certificate or protocol error that a person must fix. */
@@ -131,7 +131,7 @@ export function allowedParts(error: SluiceError, number: number): number | null 
 }
 
 /** `name` is the store's code, or the error's own name. */
-interface Facts extends Refusal {
+interface Facts extends StoreRefusal {
   /** Node's code of a failed connection. */
   readonly systemCode: string | undefined;
   readonly requestId: string | undefined;

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../../foundation/domain/errors.ts';
 
 /** What is known of a refused request. */
-export interface Refusal {
+export interface StoreRefusal {
   /** The operation as S3 names it; null if it is not known. */
   readonly operation: string | null;
   /** The store's code. */
@@ -116,14 +116,14 @@ const statuses: Readonly<Record<number, ErrorCode>> = {
 
 /** A row of the table: the first that is true of a refusal decides. */
 interface Rule {
-  readonly when: (refusal: Refusal) => boolean;
-  readonly judge: (refusal: Refusal) => Verdict;
+  readonly when: (refusal: StoreRefusal) => boolean;
+  readonly judge: (refusal: StoreRefusal) => Verdict;
 }
 
-const isPartRequest = ({ operation }: Refusal) =>
+const isPartRequest = ({ operation }: StoreRefusal) =>
   operation === 'UploadPart' || operation === 'CompleteMultipartUpload';
 
-const isAbout = (pattern: RegExp) => (refusal: Refusal) =>
+const isAbout = (pattern: RegExp) => (refusal: StoreRefusal) =>
   pattern.test(refusal.name) || pattern.test(refusal.message);
 
 /** What many stores say in codes of their own. */
@@ -170,7 +170,7 @@ const rules: readonly Rule[] = [
 ];
 
 /** The meaning of a refusal: by operation and answer. Null: neither code nor status is known. */
-export function judgeRefusal(refusal: Refusal): Verdict | null {
+export function judgeRefusal(refusal: StoreRefusal): Verdict | null {
   const rule = rules.find(({ when }) => when(refusal));
   if (rule) return rule.judge(refusal);
   const { name, status } = refusal;
@@ -192,7 +192,7 @@ function codeOfStatus(status: number): ErrorCode {
 }
 
 /** The store's words may name the action, which can be a right beside that of the operation. */
-function denied(code: ErrorCode, { operation, message }: Refusal): Verdict {
+function denied(code: ErrorCode, { operation, message }: StoreRefusal): Verdict {
   const named = /\bs3:[A-Z][A-Za-z]+/.exec(message)?.[0];
   const [permission, use] = permissions[operation ?? ''] ?? [];
   if (!permission) return { code };
@@ -200,7 +200,7 @@ function denied(code: ErrorCode, { operation, message }: Refusal): Verdict {
 }
 
 /** The bucket is elsewhere. The store may say where: its region, or an address. */
-function judgeAddress({ name, message, region, location }: Refusal): Verdict {
+function judgeAddress({ name, message, region, location }: StoreRefusal): Verdict {
   const code = 'destination.wrong_region';
   if (region !== undefined) {
     const at = location === undefined ? '' : `, at ${location}`;
@@ -221,7 +221,7 @@ function judgeAddress({ name, message, region, location }: Refusal): Verdict {
 
 const partCodes = /^(?:EntityTooSmall|EntityTooLarge|TooManyParts|InvalidPartNumber)$/;
 
-function isAboutParts({ name, message, status = 400 }: Refusal): boolean {
+function isAboutParts({ name, message, status = 400 }: StoreRefusal): boolean {
   if (status < 400 || status >= 500 || [401, 403, 404].includes(status)) return false;
   if (partCodes.test(name)) return true;
   const isAboutOne = /\bparts?\b|\bpart.?number/i.test(message);

@@ -14,7 +14,7 @@ import {
 import { writeHex, writeInteger, writeWord } from '../text/format-integers.ts';
 import { copyBytes, decodeJsonString } from '../text/json-text.ts';
 import type { RowFormatter } from '../text/row-formatter.ts';
-import { mustQuote, putUnquoted, type Quoting } from './quoting.ts';
+import { mustQuote, putUnquoted, type Quoting, quotingOf } from './quoting.ts';
 
 const QUOTE = 0x22;
 const APOSTROPHE = 0x27;
@@ -43,7 +43,8 @@ export const byteOrderMark = Buffer.from('\ufeff');
 
 function styleOf({ csvFormulaGuard = false, csvDelimiter = 'comma', csvNull }: CsvOptions) {
   const delimiter = delimiterOf[csvDelimiter].charCodeAt(0);
-  return { delimiter, nullText: Buffer.from(nullTextOf(csvNull)), guarded: csvFormulaGuard };
+  const nullText = Buffer.from(nullTextOf(csvNull));
+  return { ...quotingOf(delimiter, nullText), guarded: csvFormulaGuard };
 }
 
 /** A spreadsheet takes a cell that begins with one of these for a formula. */

@@ -15,13 +15,26 @@ export interface Quoting {
   readonly delimiter: number;
   /** What a null is; empty: a cell of no characters. */
   readonly nullText: Buffer;
+  /** By byte: whether a cell that contains it is quoted. `putUnquoted` looks for the same four. */
+  readonly isSpecial: Uint8Array;
+}
+
+export function quotingOf(delimiter: number, nullText: Buffer): Quoting {
+  const isSpecial = new Uint8Array(256);
+  for (const byte of [delimiter, QUOTE, LINE_FEED, CARRIAGE_RETURN]) isSpecial[byte] = 1;
+  return { delimiter, nullText, isSpecial };
 }
 
 /** Whether a cell needs quotes: because of a byte in it, or because a reader could take it for another value. */
-export function mustQuote(bytes: Buffer, from: number, end: number, quoting: Quoting): boolean {
-  if (isMistakable(bytes, from, end, quoting.nullText)) return true;
+export function mustQuote(
+  bytes: Buffer,
+  from: number,
+  end: number,
+  { nullText, isSpecial }: Quoting,
+): boolean {
+  if (isMistakable(bytes, from, end, nullText)) return true;
   for (let at = from; at < end; at += 1) {
-    if (isSpecial(bytes[at] as number, quoting.delimiter)) return true;
+    if (isSpecial[bytes[at] as number] === 1) return true;
   }
   return false;
 }
@@ -39,7 +52,7 @@ export function putUnquoted(
   { bytes, view: source }: { readonly bytes: Buffer; readonly view: DataView },
   from: number,
   end: number,
-  { delimiter, nullText }: Quoting,
+  { delimiter, nullText, isSpecial }: Quoting,
 ): number {
   if (isMistakable(bytes, from, end, nullText)) return at;
   const delimiters = delimiter * 0x01010101;
@@ -62,15 +75,10 @@ export function putUnquoted(
   }
   for (; index < end; index += 1) {
     const byte = source.getUint8(index);
-    if (isSpecial(byte, delimiter)) return at;
+    if (isSpecial[byte] === 1) return at;
     target.setUint8(index + distance, byte);
   }
   return end + distance;
-}
-
-/** Whether a cell that contains the byte is quoted. `putUnquoted` looks for the same four. */
-function isSpecial(byte: number, delimiter: number): boolean {
-  return byte === QUOTE || byte === delimiter || byte === LINE_FEED || byte === CARRIAGE_RETURN;
 }
 
 /**

@@ -30,7 +30,7 @@ export const valueParsers = {
 };
 
 /** Where the pages of a column are in the file. */
-export function placeOfChunk(chunk: ColumnMetaData): {
+export function rangeOfChunk(chunk: ColumnMetaData): {
   readonly start: number;
   readonly end: number;
 } {

@@ -56,11 +56,11 @@ export function openParquet(
   const fitting = maxBytes === null ? sizes : limitSizes(sizes, columns.length, maxBytes);
   const plain = planColumns(columns, decimalColumns, timeAs);
   const planned = isOfTable ? withFieldIds(plain) : plain;
-  const { notes, keyPlaces } = again ?? {
+  const { notes, keyIndices } = again ?? {
     notes: [...notesOf(columns, origin), ...(isOfTable ? [schemaNote(planned)] : [])],
-    keyPlaces: origin?.keyPlaces ?? [],
+    keyIndices: origin?.keyIndices ?? [],
   };
-  const filters = openFilters(columns, planned, keyPlaces);
+  const filters = openFilters(columns, planned, keyIndices);
   const isModern = parquetEncodings === 'modern';
   return new ParquetEncoder(planned, filters, notes, compression, fitting, maxBytes, isModern);
 }
@@ -73,7 +73,7 @@ export type ParquetOptions = Pick<
 /** What a file has from its rows' origin, if it is made again from a file. */
 export interface FileBefore {
   readonly notes: Notes;
-  readonly keyPlaces: readonly number[];
+  readonly keyIndices: readonly number[];
 }
 
 type Filters = ReadonlyMap<number, BloomFilter>;

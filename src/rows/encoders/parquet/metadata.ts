@@ -55,12 +55,12 @@ interface Place {
 }
 
 /** Where the two parts of a chunk's page index are in the file. */
-interface IndexPlace {
+interface IndexRange {
   readonly columns: Place | undefined;
   readonly offsets: Place;
 }
 
-type IndexPlaces = ReadonlyMap<ColumnChunk, IndexPlace>;
+type IndexRanges = ReadonlyMap<ColumnChunk, IndexRange>;
 
 export interface RowGroup {
   readonly rows: number;
@@ -176,7 +176,7 @@ function placeIndexes(groups: readonly RowGroup[], from: number) {
   );
   const columns = indexed.map(({ index }) => index.columns && place(index.columns));
   const places = new Map(
-    indexed.map(({ chunk, index }, at): [ColumnChunk, IndexPlace] => [
+    indexed.map(({ chunk, index }, at): [ColumnChunk, IndexRange] => [
       chunk,
       { columns: columns[at], offsets: place(index.offsets) },
     ]),
@@ -229,7 +229,7 @@ function rowGroup(
   columns: readonly ParquetColumn[],
   group: RowGroup,
   ordinal: number,
-  places: IndexPlaces,
+  places: IndexRanges,
 ): Uint8Array {
   const { sortedBy } = group;
   return struct([
@@ -255,7 +255,7 @@ function rowGroup(
 function columnChunk(
   { name, type, isList }: ParquetColumn,
   chunk: ColumnChunk,
-  place: IndexPlace | undefined,
+  place: IndexRange | undefined,
 ): Uint8Array {
   const hasDictionary = chunk.dictionaryOffset !== undefined;
   const usual = [encoding.plain, encoding.rle, ...(hasDictionary ? [encoding.rleDictionary] : [])];

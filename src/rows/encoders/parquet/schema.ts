@@ -57,11 +57,11 @@ const maxFilters = 32;
 export function openFilters(
   columns: readonly Column[],
   planned: readonly ParquetColumn[],
-  keyPlaces: readonly number[],
+  keyIndices: readonly number[],
 ): ReadonlyMap<number, BloomFilter> {
   const filters = new Map<number, BloomFilter>();
   for (const [at, { type }] of columns.entries()) {
-    const isWanted = keyPlaces.includes(at) || type === 'uuid';
+    const isWanted = keyIndices.includes(at) || type === 'uuid';
     const { form } = planned[at] as ParquetColumn;
     const hashed = form.kind === 'plain' ? 'text' : form.kind === 'field' ? form.type : null;
     const width = hashed === null ? undefined : hashedWidths.get(hashed);

@@ -9,7 +9,7 @@ import type {
   IsDropped,
   RemainingFile,
 } from '../encoder.ts';
-import { type ColumnCursor, loadPageReader, openCursor, placeOfChunk } from './column-cursor.ts';
+import { type ColumnCursor, loadPageReader, openCursor, rangeOfChunk } from './column-cursor.ts';
 import { openParquet } from './encode.ts';
 import { takeLeaves } from './read-values.ts';
 import { type StoredColumn, storedColumn } from './stored-fields.ts';
@@ -44,7 +44,7 @@ export function parquetWithoutRows(
         isOfTable: tableFormat !== null,
         again: {
           notes: (metadata.key_value_metadata ?? []).map(({ key, value = '' }) => [key, value]),
-          keyPlaces: filteredPlaces(metadata),
+          keyIndices: filteredIndices(metadata),
         },
       },
     );
@@ -86,7 +86,7 @@ async function* remainingBlocks(
     const cursors: ColumnCursor[] = [];
     for (const { meta_data: chunk } of chunks) {
       if (!chunk) throw new Error('a column has no metadata');
-      const { start, end } = placeOfChunk(chunk);
+      const { start, end } = rangeOfChunk(chunk);
       cursors.push(openCursor(reader, await file.slice(start, end), chunk, schema));
     }
     for (const end = row + Number(rows); row < end; row += 1) {
@@ -165,7 +165,7 @@ function isJson(chunks: readonly ColumnChunk[]): boolean {
 }
 
 /** The columns that have Bloom filters, such as the model's keys. */
-function filteredPlaces(metadata: FileMetaData): readonly number[] {
+function filteredIndices(metadata: FileMetaData): readonly number[] {
   const [first] = metadata.row_groups;
   const places = (first?.columns ?? []).map((_, at) => at);
   return places.filter((at) =>

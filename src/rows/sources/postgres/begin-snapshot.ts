@@ -7,11 +7,11 @@ import {
   encodingOf,
   limitWork,
   runBatch,
-  serverVersionOf,
 } from './connection.ts';
 import { toSourceError } from './errors.ts';
 import type { HeldSessions } from './held-locks.ts';
 import type { KeptConnections } from './kept-connections.ts';
+import { limitSqls } from './own-statement.ts';
 import type { SliceOptions } from './read-slice.ts';
 import { hasReplayed } from './replay.ts';
 import { setUpSql } from './session-settings.ts';
@@ -134,6 +134,7 @@ async function beginOn(
   );
   const before = [
     { sql: 'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY' },
+    ...limitSqls(client, options.statementTimeoutMs).map((sql) => ({ sql })),
     ...('snapshot' in view ? [{ sql: `SET TRANSACTION SNAPSHOT '${view.snapshot}'` }] : []),
   ];
   const position = 'position' in view ? view.position : null;
@@ -148,11 +149,7 @@ async function beginOn(
     if (position !== null && !(await hasReplayed(client, position, signal))) {
       throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
     }
-    const statements = [
-      ...before,
-      { sql: setUpSql(options, tenantKey, serverVersionOf(client)) },
-      ...more,
-    ];
+    const statements = [...before, { sql: setUpSql(options.idleTimeoutMs, tenantKey) }, ...more];
     const answers = await runBatch(client, statements, signal, answerMs ?? silenceMs);
     const [snapshot, serverStart, pid] = answers[before.length]?.rows[0] ?? [];
     if (!snapshot || !serverStart) {

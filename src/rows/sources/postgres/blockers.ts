@@ -1,8 +1,9 @@
 import type pg from 'pg';
 import { oneLine } from '../../../foundation/domain/one-line.ts';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
-import { query } from './connection.ts';
 import type { Look } from './live-transactions.ts';
+import { queryServer } from './own-statement.ts';
+import { nothingWritten } from '../source.ts';
 import { baseOf, type PendingName, sameId } from './pending.ts';
 
 /** Maximum number of sessions and transactions that a run names. */
@@ -29,12 +30,13 @@ export function describeBlockers(look: Look, pending: readonly PendingName[]): r
 function describeSession({ sessions }: Look, pid: number): string {
   const session = sessions.find((one) => one.pid === pid);
   if (!session) return `process ${pid}`;
-  const { user, application, transactionAt, queryAt } = session;
+  const { user, application, transactionAt, queryAt, xid } = session;
   const facts = [
     ...(user ? [`role ${oneLine(user)}`] : []),
     ...(application ? [`application ${oneLine(application)}`] : []),
     ...(transactionAt === null ? [] : [`transaction since ${timeOf(transactionAt)}`]),
     ...(queryAt == null ? [] : [`last statement since ${timeOf(queryAt)}`]),
+    ...(transactionAt === null || xid !== null ? [] : [nothingWritten]),
   ];
   return facts.length === 0 ? `process ${pid}` : `process ${pid} (${facts.join(', ')})`;
 }
@@ -53,9 +55,9 @@ const timeOf = (micros: number): string => toTimestamp(Math.floor(micros / 1_000
  * become is a superuser, creates roles, owns a relation or may write to one, and it may call no function with the
  * rights of another role. PostgreSQL does not show whether a transaction is READ ONLY; this is what can be proven.
  */
-const READERS = `
+const readersSql = (roles: readonly number[]) => `
   SELECT r.oid::int8 AS role FROM pg_roles AS r
-   WHERE r.oid = ANY ($1::oid[]) AND NOT EXISTS (
+   WHERE r.oid IN (${roles.join(', ')}) AND NOT EXISTS (
      SELECT FROM pg_roles AS m
       WHERE pg_has_role(r.oid, m.oid, 'MEMBER')
         AND (m.rolsuper OR m.rolcreaterole
@@ -76,6 +78,6 @@ export async function findReaders(
 ): Promise<ReadonlySet<number>> {
   const roles = [...new Set(sessions.flatMap(({ role }) => role ?? []))];
   if (roles.length === 0) return new Set();
-  const rows = await query<{ role: string }>(client, READERS, signal, [roles]);
+  const rows = await queryServer<{ role: string }>(client, readersSql(roles), signal);
   return new Set(rows.map(({ role }) => Number(role)));
 }

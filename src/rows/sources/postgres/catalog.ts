@@ -8,6 +8,8 @@ export interface Relation {
   readonly oid: number;
   /** A table or materialized view, which can have indexes; not a view. */
   readonly holdsRows: boolean;
+  /** Its rows include those of other tables, by inheritance; not a partitioned table. */
+  readonly hasHeirs: boolean;
   /** Its columns may be NOT NULL. */
   readonly isTable: boolean;
   readonly mayUseSchema: boolean;
@@ -36,9 +38,10 @@ export async function findRelation(
   { relation }: Model,
   signal: AbortSignal,
 ): Promise<Relation | null> {
-  const [found] = await query<{ oid: string; kind: string; usage: boolean }>(
+  const [found] = await query<{ oid: string; kind: string; usage: boolean; heirs: boolean }>(
     client,
-    `SELECT c.oid::int8 AS oid, c.relkind AS kind, has_schema_privilege(n.oid, 'USAGE') AS usage
+    `SELECT c.oid::int8 AS oid, c.relkind AS kind, has_schema_privilege(n.oid, 'USAGE') AS usage,
+            c.relkind <> 'p' AND EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = c.oid) AS heirs
        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
       WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')`,
     signal,
@@ -57,6 +60,7 @@ export async function findRelation(
   return {
     oid: Number(found.oid),
     holdsRows: ['r', 'p', 'm'].includes(found.kind),
+    hasHeirs: found.heirs,
     isTable: ['r', 'p'].includes(found.kind),
     mayUseSchema: found.usage,
     columns: new Map(

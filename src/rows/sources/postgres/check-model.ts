@@ -5,7 +5,7 @@ import { describeSql, explainSql } from '../../query/select.ts';
 import { beginSnapshot } from './begin-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
-import { closeConnection, connect, describeColumns, query } from './connection.ts';
+import { closeConnection, describeColumns, query } from './connection.ts';
 import { describeForOperator, toSourceError } from './errors.ts';
 import { findHidden } from './hidden-rows.ts';
 import { describeIntervalColumn } from './interval-column.ts';
@@ -59,9 +59,9 @@ export async function checkModel(
   let tenantKey = tenantKeys[0] ?? '1';
   try {
     const { addressName } = settling;
-    const client = await connect({ ...options, connectionString, addressName }, signal);
+    const address = { ...options, connectionString, addressName };
+    const client = await beginSnapshot(address, tenantKey, signal);
     try {
-      await query(client, 'SET search_path = pg_catalog', signal);
       const relation = await findRelation(client, model, signal);
       if (!relation) {
         const { schema, name } = model.relation;
@@ -92,10 +92,14 @@ export async function checkModel(
     for (const { severity, detail } of (await source.inspect(signal)).findings) {
       tell(severity, detail);
     }
+    const tryRow = () => source.tryRow(model.name, tenantKey, true, signal);
     if (isReadable) {
-      plan = await checkStatement(connectionString, model, tenantKey, tell);
+      plan = await checkStatement(connectionString, model, tenantKey, tell).catch(async (error) => {
+        await tryRow();
+        throw error;
+      });
     }
-    for (const warning of await source.tryRow(model.name, tenantKey, true, signal)) {
+    for (const warning of await tryRow()) {
       if (!findings.some(({ detail }) => detail === warning)) tell('warning', warning);
     }
   } catch (error) {
@@ -154,9 +158,14 @@ async function checkIndexes(
   tell: Tell,
 ): Promise<void> {
   const columns = [...model.keyColumns, model.tenantColumn];
-  if (relation.holdsRows && (await hasUniqueKey(client, relation.oid, columns))) return;
+  const { holdsRows, hasHeirs } = relation;
+  if (holdsRows && !hasHeirs && (await hasUniqueKey(client, relation.oid, columns))) return;
   const keys = model.keyColumns.join(', ');
-  const advice = relation.holdsRows ? ' Add a unique index, or name the key.' : '';
+  const advice = hasHeirs
+    ? ' Tables inherit from it, and an index covers the rows of one table only.'
+    : holdsRows
+      ? ' Add a unique index, or name the key.'
+      : '';
   tell('warning', `No unique index covers ${keys} within a project.${advice}`);
 }
 

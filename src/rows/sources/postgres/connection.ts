@@ -69,6 +69,11 @@ function nameAddress(
     const detail = `${setting}the pooler refused the user, the password or the database of the address (SQLSTATE ${state})`;
     return new SluiceError('source.access_refused', detail, error);
   }
+  if (error.code === 'source.unavailable' && state === undefined) {
+    const reason = error.detail === undefined ? '' : ` (${error.detail})`;
+    const detail = `${setting}no server answers at its address${reason}. If it persists, correct host and port`;
+    return new SluiceError('source.unavailable', detail, error);
+  }
   const isRefused = error.code === 'source.access_refused' || state === 'XX000';
   if (!isRefused) return error;
   return new SluiceError('source.access_refused', `${setting}${error.detail}`, error);

@@ -1,12 +1,14 @@
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { SourceRequest } from '../source.ts';
 import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { findRelation } from './catalog.ts';
 import { closeConnection } from './connection.ts';
 import { nameDeniedRight } from './denied-right.ts';
 import { serverErrorOf, toSourceError } from './errors.ts';
 import { explain } from './explain.ts';
-import { nameFailingRow, searchOptions } from './failing-row.ts';
+import { nameFailingRow, quotedValues, searchOptions } from './failing-row.ts';
 import type { PlanSelect } from './plan.ts';
+import { judgeTenantColumn } from './tenant-column.ts';
 
 /**
  * The error of a request with the name of what is at fault. A statement that fails has three authors: the customer's
@@ -36,7 +38,10 @@ export async function findCulprit(
   const plain = { ...request, select: 'rows', dslQuery: null } as const;
   const alone = { ...plain, includeEvents: null, excludeEvents: null };
   const ofModel = await fails(alone);
-  if (ofModel?.code === 'query.invalid') return ofThis('source.model_invalid', ofModel, error);
+  if (ofModel?.code === 'query.invalid') {
+    const ofKey = await nameTenantKey(ofModel, search, plan, request, signal);
+    return ofKey ?? ofThis('source.model_invalid', ofModel, error);
+  }
   const hasFilters = (request.includeEvents ?? request.excludeEvents) !== null;
   const ofFilters = hasFilters ? await fails(plain) : null;
   if (ofFilters?.code === 'query.invalid') return ofThis('query.invalid_events', ofFilters, error);
@@ -55,6 +60,29 @@ export async function findCulprit(
   const begin = () => beginSnapshot(search, request.tenantKey, signal);
   const sqlOf = (value: string) => plan(request).findRowSql(request.interval, value);
   return nameFailingRow(error, sqlOf, begin, signal);
+}
+
+/** The error of a tenant key that the tenant column cannot have, in the words of `sluice models check`; null if it is another one. */
+async function nameTenantKey(
+  error: SluiceError,
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  signal: AbortSignal,
+): Promise<SluiceError | null> {
+  const { tenantKey } = request;
+  if (!quotedValues(error.detail ?? '').includes(tenantKey)) return null;
+  const { model } = plan(request);
+  const client = await beginSnapshot(options, tenantKey, signal);
+  try {
+    const relation = await findRelation(client, model, signal);
+    const column = relation?.columns.get(model.tenantColumn);
+    if (!column) return null;
+    const { finding } = judgeTenantColumn({ name: model.tenantColumn, ...column }, [tenantKey]);
+    return finding && new SluiceError('source.model_invalid', finding.detail, error);
+  } finally {
+    await closeConnection(client);
+  }
 }
 
 /** A change of a type that the request does not read is not its fault. */

@@ -57,13 +57,30 @@ export async function nameDeniedRight(
   const [first] = found;
   const words = error.detail ?? '';
   if (first === undefined) {
-    const grant = grantFor(serverErrorOf(error)?.message ?? '', role);
+    const message = serverErrorOf(error)?.message ?? '';
+    const grant = (await isReadable(client, message, signal).catch(() => false))
+      ? null
+      : grantFor(message, role);
     const detail = grant === null ? words : `${words}. ${grant}`;
     return new SluiceError(error.code, detail, error);
   }
   const through = first.view === null ? '' : `, with whose rights the view ${first.view} reads`;
   const detail = `${words}, for the role ${first.reader}${through}. ${first.grant}`;
   return new SluiceError(error.code, detail, error);
+}
+
+/** Whether the role may read all tables of that name: then a function wants another right, such as to write or to lock. */
+async function isReadable(
+  client: pg.Client,
+  message: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const [, name] = /permission denied for table "?([^\s"]+)"?$/.exec(message) ?? [];
+  if (name === undefined) return false;
+  const sql = `SELECT bool_and(has_table_privilege(c.oid, 'SELECT')) AS "isReadable" FROM pg_class AS c
+                WHERE c.relkind IN ('r', 'p') AND c.relname = $1`;
+  const rows = await query<{ isReadable: boolean | null }>(client, sql, signal, [name]);
+  return rows[0]?.isReadable === true;
 }
 
 /** @throws SluiceError if the relation does not exist */

@@ -121,6 +121,7 @@ export function toSourceError(error: unknown): SluiceError {
   const { code: state, message } = found;
   // Whatever SQLSTATE the author of the function chose.
   if (found.routine === 'exec_stmt_raise') return ofFunction(found, error);
+  if (isOfOtherServer(found)) return ofOtherServer(found, error);
   // A standby that replays; on a primary 40001 is a conflict of writers, which a reader does not have.
   if (state === '40001') {
     return new SluiceError('source.recovery_conflict', `SQLSTATE ${state}: ${message}`, error);
@@ -140,6 +141,31 @@ export function toSourceError(error: unknown): SluiceError {
   return new SluiceError(code, detailOf(code, found), error);
 }
 
+/**
+ * Whether a server behind a foreign table or dblink reported it, or could not be reached. A server says 08001 of no connection
+ * to itself.
+ */
+function isOfOtherServer({ code, routine = '' }: ServerError): boolean {
+  // What a row or a condition of the query does there is found like any other error of a row.
+  if (/^2[12]/.test(code)) return false;
+  return /^(08001|2F003)$/.test(code) || /^(pgfdw_|dblink_res_error)/.test(routine);
+}
+
+/** Libpq's words about a login that was refused, which no retry changes. */
+const refusedLogin = /password|authentication|pg_hba|(role|database) "[^"]*" does not exist/i;
+
+function ofOtherServer(found: ServerError, cause: unknown): SluiceError {
+  const { code: state, message, detail = '' } = found;
+  const isPassing = /^(08|40|53|57|58)/.test(state) && !refusedLogin.test(detail);
+  const code = isPassing ? 'source.unavailable' : 'source.unsupported';
+  // The detail may name hosts.
+  const remedy = refusedLogin.test(`${message} ${detail}`)
+    ? '. It refuses the login: correct the user mapping, or the connection of the function'
+    : '';
+  const text = `a server that the relation reads from, such as that of a foreign table: ${message} (SQLSTATE ${state})${remedy}`;
+  return new SluiceError(code, text, cause);
+}
+
 /** What a function behind a view can be at fault of, although the code would blame another. */
 const raisedCodes: ReadonlySet<ErrorCode> = new Set([
   'query.invalid',
@@ -155,7 +181,11 @@ const raisedCodes: ReadonlySet<ErrorCode> = new Set([
  */
 function isRaised({ where = '' }: ServerError): boolean {
   const [, builtIn = ''] = /^SQL function "(\w+)"/.exec(where) ?? [];
-  return !functions.has(builtIn) && !/^JSON\b/.test(where) && /\w\(|function|PL\//i.test(where);
+  return (
+    !functions.has(builtIn) &&
+    !/^(JSON\b|remote SQL)/.test(where) &&
+    /\w\(|function|PL\//i.test(where)
+  );
 }
 
 /** With the innermost function. */
@@ -206,7 +236,7 @@ function detailOf(code: ErrorCode, { code: state, message, ...rest }: ServerErro
   switch (code) {
     case 'source.unavailable':
     case 'source.failed':
-      return `SQLSTATE ${state}`;
+      return limits[state] ?? `SQLSTATE ${state}`;
     case 'source.access_refused':
       return describeRefusal(state, message);
     case 'source.timeout':
@@ -227,6 +257,7 @@ const limits: Readonly<Record<string, string>> = {
   '25P03': 'the limit of idle_in_transaction_session_timeout',
   '25P04': 'the limit of transaction_timeout',
   '55P03': 'the limit of lock_timeout',
+  '57P05': 'the limit of idle_session_timeout',
 };
 
 /** Hosts are not named: `no pg_hba.conf entry for host "10.0.0.7"`. */

@@ -1,5 +1,6 @@
 import type pg from 'pg';
-import { query } from './connection.ts';
+import { queryServer } from './own-statement.ts';
+import { quoteText } from '../../query/print.ts';
 
 /** Our own tables that hold data of tenants. */
 const ownTables = [
@@ -23,12 +24,12 @@ export async function findExcessRights(
   client: pg.Client,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const [row] = await query<{ isSuperuser: boolean; readsOwnTables: boolean }>(
+  const [row] = await queryServer<{ isSuperuser: boolean; readsOwnTables: boolean }>(
     client,
     `SELECT EXISTS (SELECT FROM pg_roles AS r
                      WHERE r.rolsuper AND pg_has_role(current_user, r.oid, 'MEMBER')) AS "isSuperuser",
             EXISTS (SELECT FROM pg_class AS c
-                     WHERE c.relname = ANY ($1::name[]) AND c.relkind IN ('r', 'p')
+                     WHERE c.relname IN (${ownTables.map(quoteText).join(', ')}) AND c.relkind IN ('r', 'p')
                        AND has_table_privilege(c.oid, 'SELECT')
                        AND c.relnamespace IN (
                          SELECT own.relnamespace FROM pg_class AS own
@@ -36,7 +37,6 @@ export async function findExcessRights(
                           WHERE own.relname = 'batch_exports' AND a.attname = 'destination_secrets')
                    ) AS "readsOwnTables"`,
     signal,
-    [ownTables],
   );
   return [
     ...(row?.isSuperuser ? ['is a superuser'] : []),

@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
-import { query } from './connection.ts';
+import { queryServer } from './own-statement.ts';
 import type { SharedServer } from './shared-server.ts';
 
 /** How long a snapshot may keep what others wait for. */
@@ -66,13 +66,12 @@ async function readWait(
   signal: AbortSignal,
 ): Promise<number> {
   if (pids.length === 0) return 0;
-  const [row] = await query<{ ms: number | null }>(
+  const [row] = await queryServer<{ ms: number | null }>(
     client,
     `SELECT pg_catalog.max(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - l.waitstart) * 1000) AS ms
        FROM pg_catalog.pg_locks AS l
-      WHERE NOT l.granted AND l.locktype = 'relation' AND pg_catalog.pg_blocking_pids(l.pid) && $1::pg_catalog.int4[]`,
+      WHERE NOT l.granted AND l.locktype = 'relation' AND pg_catalog.pg_blocking_pids(l.pid) && ARRAY[${pids.join(', ')}]`,
     signal,
-    [pids],
   );
   return row?.ms ?? 0;
 }

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import type { SourceState } from '../source.ts';
-import { query } from './connection.ts';
-import { readServer } from './live-transactions.ts';
+import { markedSql, readServer } from './live-transactions.ts';
+import { queryServer } from './own-statement.ts';
 import { findPrimaryFault } from './replay.ts';
 
 /** The database that is read, and the one that is written if that is another. */
@@ -70,14 +70,14 @@ function findLongSnapshot(ageSeconds: number): readonly Finding[] {
   ];
 }
 
-/** The runs of all workers have the name and the role of this session's source. */
+/** The runs of all workers have the role of this session's source. The address may give its sessions another name. */
 async function readOldestSnapshot(client: pg.Client, signal: AbortSignal): Promise<number> {
-  const [row] = await query<{ seconds: number | null }>(
+  const [row] = await queryServer<{ seconds: number | null }>(
     client,
     `SELECT max(extract(epoch FROM clock_timestamp() - xact_start))::float8 AS seconds
        FROM pg_stat_activity
-      WHERE application_name = 'sluice-export' AND usename = current_user AND datname = current_database()
-        AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid()`,
+      WHERE usename = session_user AND datname = current_database() AND backend_xmin IS NOT NULL
+        AND pid <> pg_backend_pid() AND pid IN (${markedSql})`,
     signal,
   );
   return Math.max(row?.seconds ?? 0, 0);
@@ -88,7 +88,7 @@ async function findHiddenTimes(
   client: pg.Client,
   signal: AbortSignal,
 ): Promise<readonly Finding[]> {
-  const [row] = await query<{ maySee: boolean; tracks: boolean }>(
+  const [row] = await queryServer<{ maySee: boolean; tracks: boolean }>(
     client,
     `SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS "maySee",
             current_setting('track_activities')::boolean AS tracks`,
@@ -102,7 +102,7 @@ async function findHiddenTimes(
 
 /** 0 if everything received has been replayed: an idle primary writes nothing that could be late. */
 async function readLag(client: pg.Client, signal: AbortSignal): Promise<number> {
-  const [row] = await query<{ seconds: number | null }>(
+  const [row] = await queryServer<{ seconds: number | null }>(
     client,
     `SELECT CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0
                  ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())

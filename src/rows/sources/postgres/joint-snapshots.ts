@@ -222,7 +222,7 @@ class MemorySnapshot implements SourceSnapshot {
   readonly columns;
   readonly hasDays: boolean;
   readonly typeChanges: readonly string[] = [];
-  readonly keyPlaces: readonly number[];
+  readonly keyIndices: readonly number[];
   readonly showsKeys: boolean;
   readonly totalCount: number;
   readonly snapshot: string;
@@ -234,7 +234,7 @@ class MemorySnapshot implements SourceSnapshot {
   constructor({ select, slices, blocks, rows, keys, snapshot }: Held) {
     this.columns = select.columns;
     this.hasDays = select.moment.type === 'date';
-    this.keyPlaces = select.keys?.places.filter((place) => place < this.columns.length) ?? [];
+    this.keyIndices = select.keys?.places.filter((place) => place < this.columns.length) ?? [];
     this.showsKeys = showsKeys(select);
     this.projection = select.projection;
     this.totalCount = rows;

@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { storeMark } from '../../../foundation/domain/store-mark.ts';
 import type { Instant } from '../../../foundation/domain/time.ts';
-import { query } from './connection.ts';
+import { queryServer } from './own-statement.ts';
 import { fullId, type Live, type PendingName } from './pending.ts';
 
 /**
@@ -11,6 +11,10 @@ import { fullId, type Live, type PendingName } from './pending.ts';
  * role that looks, which has no right to write.
  */
 const MARKER = [0x736c6365, 0x78707274] as const;
+
+/** SQL of the processes that hold it. */
+export const markedSql = `SELECT l.pid FROM pg_locks AS l WHERE l.locktype = 'advisory'
+  AND l.classid = ${MARKER[0]} AND l.objid = ${MARKER[1]} AND l.objsubid = 2`;
 
 /** An expression that takes it. */
 export const markOwnTransaction = `pg_catalog.pg_advisory_xact_lock_shared(${MARKER.join(', ')})`;
@@ -143,7 +147,7 @@ export const longAgoMs = 60_000;
 
 /** Reads what is alive at a server. Throws SluiceError. */
 export async function readLook(client: pg.Client, signal: AbortSignal): Promise<Look> {
-  const [look] = await query<Look>(client, lookSql, signal);
+  const [look] = await queryServer<Look & pg.QueryResultRow>(client, lookSql, signal);
   if (!look) throw new SluiceError('source.unavailable', 'the server gave no look');
   return look;
 }
@@ -236,7 +240,7 @@ export async function readServer(
   client: pg.Client,
   signal: AbortSignal,
 ): Promise<{ readonly isStandby: boolean; readonly nowMs: number }> {
-  const [row] = await query<{ isStandby: boolean; nowMs: number }>(
+  const [row] = await queryServer<{ isStandby: boolean; nowMs: number }>(
     client,
     `SELECT pg_is_in_recovery() AS "isStandby",
             extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs"`,

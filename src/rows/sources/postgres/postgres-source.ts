@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { eventsModel } from '../../../foundation/domain/events-model.ts';
-import { anyInterval, type Source } from '../source.ts';
+import type { Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
 import { findCulprit } from './culprit.ts';
@@ -201,10 +201,8 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       return opened ?? open(request, signal, position, server);
     },
     describe,
-    tryRow: (name, tenantKey, ofOthers, signal) => {
-      const { model } = options.plan({ ...anyRequest, model: name, tenantKey });
-      return tryRow({ describe, open }, reading, model, tenantKey, ofOthers, signal);
-    },
+    tryRow: (name, tenantKey, ofOthers, signal) =>
+      tryRow({ describe, open }, reading, options.plan, name, tenantKey, ofOthers, signal),
     findExcessRights: (signal) =>
       connected(source, signal, (client) => findExcessRights(client, signal)),
     inspect: (signal) => inspectServers(signal, (found) => inspectSource(found, signal)),
@@ -220,13 +218,6 @@ async function withReason<T>(signal: AbortSignal, work: Promise<T>): Promise<T> 
     throw notOfQuery(error);
   }
 }
-
-const anyRequest = {
-  interval: anyInterval,
-  dslQuery: null,
-  includeEvents: null,
-  excludeEvents: null,
-};
 
 /** A server, and the setting that names it. */
 interface Address {

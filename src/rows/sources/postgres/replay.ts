@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
-import { query } from './connection.ts';
+import { quoteText } from '../../query/print.ts';
+import { queryServer } from './own-statement.ts';
 
 /** A server's history: its cluster, and the timeline in it. */
 interface History {
@@ -28,7 +29,7 @@ const HISTORY = `
          END AS timeline`;
 
 async function readHistory(client: pg.Client, signal: AbortSignal): Promise<History> {
-  const [history] = await query<History>(client, HISTORY, signal);
+  const [history] = await queryServer<History>(client, HISTORY, signal);
   if (!history) throw new SluiceError('source.unavailable', 'the server gave no history');
   return history;
 }
@@ -83,7 +84,7 @@ export async function readPosition(
   serverStart: string,
   signal: AbortSignal,
 ): Promise<Position> {
-  const [row] = await query<{
+  const [row] = await queryServer<{
     lsn: string;
     pageBytes: number;
     segmentBytes: number;
@@ -127,12 +128,12 @@ export async function hasReplayed(
   position: Position,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const [row] = await query<{ done: boolean }>(
+  const [lsn, start] = [position.split('@')[0] ?? '', startOf(position)].map(quoteText);
+  const [row] = await queryServer<{ done: boolean }>(
     client,
-    `SELECT CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_replay_lsn() >= $1::pg_lsn, false)
-                 ELSE ${START} = $2 END AS done`,
+    `SELECT CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_replay_lsn() >= ${lsn}::pg_lsn, false)
+                 ELSE ${START} = ${start} END AS done`,
     signal,
-    [position.split('@')[0], startOf(position) ?? ''],
   );
   return row?.done ?? false;
 }

@@ -2,28 +2,12 @@ import { quoteText } from '../../query/print.ts';
 import { markOwnTransaction } from './live-transactions.ts';
 import { tenantSetting } from './source-role.ts';
 
-/** Of a snapshot's transaction, in milliseconds. */
-interface Timeouts {
-  readonly statementTimeoutMs: number;
-  readonly idleTimeoutMs: number;
-}
-
-/**
- * One statement for all settings of a transaction. It gives the snapshot, when the server was started, and the session's pid.
- *
- * @param serverVersion major; null if it is not known
- */
-export function setUpSql(
-  options: Timeouts,
-  tenantKey: string,
-  serverVersion: number | null,
-): string {
+/** One statement for all settings of a transaction but its limits (`limitSqls`). It gives the snapshot, when the server was started, and the session's pid. */
+export function setUpSql(idleTimeoutMs: number, tenantKey: string): string {
   const limits = Object.entries({
-    statement_timeout: options.statementTimeoutMs,
-    idle_in_transaction_session_timeout: options.idleTimeoutMs,
+    idle_in_transaction_session_timeout: idleTimeoutMs,
     // Row-level security shows the rows of this project only: source-role.ts.
     [tenantSetting]: tenantKey,
-    ...((serverVersion ?? 0) >= 17 ? { transaction_timeout: 0 } : {}),
   });
   const settings = [...limits, ...Object.entries(pinnedSettings)].map(
     ([name, value]) => `pg_catalog.set_config('${name}', ${quoteText(String(value))}, true)`,

@@ -62,7 +62,7 @@ class ShortReads implements SourceSnapshot {
   readonly columns;
   readonly hasDays;
   readonly typeChanges;
-  readonly keyPlaces;
+  readonly keyIndices;
   readonly showsKeys;
   readonly snapshot;
   readonly projection;
@@ -77,7 +77,7 @@ class ShortReads implements SourceSnapshot {
     this.columns = first.columns;
     this.hasDays = first.hasDays;
     this.typeChanges = first.typeChanges;
-    this.keyPlaces = first.keyPlaces;
+    this.keyIndices = first.keyIndices;
     this.showsKeys = first.showsKeys;
     this.snapshot = first.snapshot;
     this.projection = first.projection;

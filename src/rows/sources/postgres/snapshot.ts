@@ -144,7 +144,7 @@ export class PostgresSnapshot implements SourceSnapshot {
   readonly columns;
   readonly hasDays: boolean;
   readonly typeChanges;
-  readonly keyPlaces: readonly number[];
+  readonly keyIndices: readonly number[];
   readonly showsKeys: boolean;
   readonly snapshot: string;
   readonly slices: readonly Slice[];
@@ -171,7 +171,7 @@ export class PostgresSnapshot implements SourceSnapshot {
     this.showsKeys = showsKeys(opened.select);
     this.hasDays = opened.select.moment.type === 'date';
     this.typeChanges = opened.typeChanges;
-    this.keyPlaces = keys?.places.filter((place) => place < columns.length) ?? [];
+    this.keyIndices = keys?.places.filter((place) => place < columns.length) ?? [];
     this.projection = opened.select.projection;
     this.snapshot = opened.snapshot;
     this.slices = opened.slices;

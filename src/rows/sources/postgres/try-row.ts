@@ -4,7 +4,9 @@ import { relationOf } from '../../query/select.ts';
 import { anyInterval, type Source } from '../source.ts';
 import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, query } from './connection.ts';
+import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
+import type { PlanSelect } from './plan.ts';
 
 interface FoundRow {
   readonly tenantKey: string;
@@ -25,17 +27,21 @@ const searchSeconds = 8;
 export async function tryRow(
   source: Pick<Source, 'describe' | 'open'>,
   options: SnapshotOptions,
-  model: Model,
+  plan: PlanSelect,
+  name: string,
   tenantKey: string,
   ofOthers: boolean,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const asked = { model: model.name, dslQuery: null, includeEvents: null, excludeEvents: null };
-  const { warnings } = await source.describe(
-    { ...asked, tenantKey, interval: anyInterval },
-    signal,
+  const asked = { model: name, dslQuery: null, includeEvents: null, excludeEvents: null };
+  const request = { ...asked, tenantKey, interval: anyInterval };
+  const { warnings } = await source.describe(request, signal);
+  const { model } = plan(request);
+  const found = await findNewestRow(options, model, tenantKey, ofOthers, signal).catch(
+    async (error) => {
+      throw await findCulprit(error, options, plan, request, signal);
+    },
   );
-  const found = await findNewestRow(options, model, tenantKey, ofOthers, signal);
   if (found === null) return warnings;
   if (typeof found === 'string') return [...warnings, found];
   const interval = { start: found.at, end: found.at + 1 };
@@ -68,7 +74,8 @@ async function findNewestRow(
   const limited = { ...options, statementTimeoutMs: searchSeconds * 1_000 };
   const client = await beginSnapshot(limited, tenantKey, signal);
   try {
-    for (const rest of ofOthers ? [ofProject, 'LIMIT 1'] : [ofProject]) {
+    const ofAny = `AND ${column(model.tenantColumn)} IS NOT NULL LIMIT 1`;
+    for (const rest of ofOthers ? [ofProject, ofAny] : [ofProject]) {
       const [row] = await query<{ team: string; at: number }>(client, rowSql(rest), signal);
       if (row) return { tenantKey: row.team, at: Number(row.at) };
     }

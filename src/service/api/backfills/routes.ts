@@ -14,7 +14,7 @@ import { refuseOtherRows } from '../batch-exports/same-rows.ts';
 import { BatchExport } from '../batch-exports/schema.ts';
 import { batchExportView } from '../batch-exports/view.ts';
 import { lookAtIntervals } from '../insights/look.ts';
-import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
+import { cursorEnvelope, positionOf } from '../lists/cursors.ts';
 import { clampLimit } from '../lists/paging.ts';
 import { CursorPageOf, CursorQuery } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
@@ -90,7 +90,7 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
       const page = await listBackfills(
         request.context.db,
         batchExportOf(request).id,
-        placeOf(cursor, ordering),
+        positionOf(cursor, ordering),
         clampLimit(limit),
       );
       const keyOf = ({ id, createdAt }: BackfillWithProgress) => ({ id, at: createdAt });

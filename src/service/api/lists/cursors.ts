@@ -1,6 +1,6 @@
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import { Refusal } from '../../../foundation/domain/problem.ts';
-import type { KeysetPage, KeysetPlace } from '../../../state/store/lists.ts';
+import type { KeysetPage, KeysetPosition } from '../../../state/store/lists.ts';
 import type { Request } from '../api.ts';
 import { isUuid } from '../validation/validator.ts';
 import { linkTo } from './paging.ts';
@@ -13,7 +13,7 @@ const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
  * @param ordering a cursor of another ordering is not valid
  * @throws Refusal (400) if the cursor is not valid
  */
-export function placeOf(cursor: string | undefined, ordering: string): KeysetPlace | null {
+export function positionOf(cursor: string | undefined, ordering: string): KeysetPosition | null {
   if (cursor === undefined) return null;
   const parts = decode(cursor);
   const [of, direction, at, id] = Array.isArray(parts) ? parts : [];
@@ -51,7 +51,7 @@ export function cursorEnvelope<T, View>(
   keyOf: (item: T) => { readonly at: string; readonly id: string },
   view: (item: T) => View,
 ) {
-  const link = (item: T | undefined, direction: KeysetPlace['direction']): string | null => {
+  const link = (item: T | undefined, direction: KeysetPosition['direction']): string | null => {
     if (item === undefined) return null;
     const { at, id } = keyOf(item);
     const text = JSON.stringify([ordering, direction, at, id]);

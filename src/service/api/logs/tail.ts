@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
-import { findLogTail, type TailPlace } from '../../../state/store/log-tail.ts';
+import { findLogTail, type TailPosition } from '../../../state/store/log-tail.ts';
 import { findRun } from '../../../state/store/runs.ts';
 import { type Api, batchExportOf } from '../api.ts';
 import { clampLimit } from '../lists/paging.ts';
@@ -53,17 +53,17 @@ export function logTailRoutes(api: Api, family: Family): void {
     async (request) => {
       const { db } = request.context;
       const { cursor, limit } = request.query;
-      const place = cursor === undefined ? null : placeOf(cursor);
+      const position = cursor === undefined ? null : positionOf(cursor);
       const { run_id: runId } = request.params as { run_id: string };
       const exportId = batchExportOf(request).id;
       // Before its log: what the end of the run writes is in the answer that says it.
       const run = isUuid(runId) ? await findRun(db, exportId, runId) : null;
       if (!run) throw notFound();
-      const tail = await findLogTail(db, { exportId, runId: run.id }, place, clampLimit(limit));
+      const tail = await findLogTail(db, { exportId, runId: run.id }, position, clampLimit(limit));
       if (!tail) throw invalidCursor();
       return {
         results: tail.entries.map((entry) => ({ id: entry.id, entry: logView(entry) })),
-        cursor: cursorOf(tail.place),
+        cursor: cursorOf(tail.position),
         has_more: tail.hasMore,
         ended: run.finishedAt !== null,
       };
@@ -71,13 +71,13 @@ export function logTailRoutes(api: Api, family: Family): void {
   );
 }
 
-function cursorOf({ transaction, page }: TailPlace): string {
+function cursorOf({ transaction, page }: TailPosition): string {
   const parts = ['tail', transaction, ...(page ? [page.afterId, page.next] : [])];
   return Buffer.from(JSON.stringify(parts)).toString('base64url');
 }
 
 /** @throws Refusal (400) for a text that `cursorOf` did not make */
-function placeOf(cursor: string): TailPlace {
+function positionOf(cursor: string): TailPosition {
   const parts = decode(cursor);
   const [kind, transaction, afterId, next] = Array.isArray(parts) ? parts : [];
   if (kind !== 'tail' || !isTransaction(transaction)) throw invalidCursor();

@@ -15,7 +15,7 @@ import {
 import { redeliver, testTarget } from '../../use-cases/notifications/deliver.ts';
 import { type Api, actorOf, type Request, reachOf, targetOf } from '../api.ts';
 import { teamFor } from '../batch-exports/load.ts';
-import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
+import { cursorEnvelope, positionOf } from '../lists/cursors.ts';
 import { clampLimit, offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { CursorPageOf, CursorQuery, OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { costOfTrial, type Family, notificationOperations } from '../operations.ts';
@@ -166,10 +166,10 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     }),
     async (request) => {
       const { cursor, limit, digest_id: digestId = null, status = null } = request.query;
-      const place = placeOf(cursor, 'created_at');
+      const position = positionOf(cursor, 'created_at');
       const { id } = targetOf(request);
       const { db } = request.context;
-      const page = await listDeliveries(db, id, { digestId, status }, place, clampLimit(limit));
+      const page = await listDeliveries(db, id, { digestId, status }, position, clampLimit(limit));
       const keyOf = ({ createdAt, id: key }: Delivery) => ({ at: createdAt, id: key });
       return cursorEnvelope(request, 'created_at', page, keyOf, deliveryView);
     },

@@ -3,7 +3,7 @@ import { notFound } from '../../../foundation/domain/problem.ts';
 import { type FoundRun, findRun, listRuns, type Run } from '../../../state/store/runs.ts';
 import { cancelRun, retryRun } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
-import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
+import { cursorEnvelope, positionOf } from '../lists/cursors.ts';
 import { clampLimit, pageOf, timeBound } from '../lists/paging.ts';
 import { CursorPageOf, PageQuery } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
@@ -46,7 +46,7 @@ export function runRoutes(api: Api, family: Family, { destinations }: Deps): voi
         intervalEnd: timeBound(query.end),
         orderBy,
         descending: ordering.startsWith('-'),
-        place: placeOf(query.cursor, ordering),
+        position: positionOf(query.cursor, ordering),
         limit: clampLimit(query.limit),
       });
       const keyOf = ({ id, createdAt, startsAt }: Run) => ({

@@ -42,7 +42,8 @@ export function causesAt(
 }
 
 /**
- * Refuses an attempt at a place that does not work, so that its requests are only those of probes.
+ * Refuses an attempt at a place that does not work, so that its requests are only those of probes. A probe of a destination would
+ * end at a source that does not work, and show nothing: its cause stays as it is.
  *
  * @throws KnownOutage
  */
@@ -50,9 +51,15 @@ export function refuseKnownOutage(
   run: Pick<ClaimedRun, 'exportId' | 'causes' | 'probes'>,
   places: RunPlaces,
 ): void {
-  if (run.probes !== null) return;
-  const outage = causesAt(run, places).find(
-    ({ isOpen, code }) => isOpen && causeKindOf(code)?.isCertain,
-  );
-  if (outage) throw new KnownOutage(outage);
+  const known = causesAt(run, places);
+  const open = known.filter(({ isOpen, code }) => isOpen && causeKindOf(code)?.isCertain);
+  // The source comes first: while it does not work, nothing is probed but the source.
+  const source = open.find(({ scope }) => scope === 'source');
+  if (run.probes === null) {
+    const outage = source ?? open[0];
+    if (outage) throw new KnownOutage(outage);
+    return;
+  }
+  const probed = known.find(({ id }) => id === run.probes);
+  if (source && probed && probed.scope !== 'source') throw new KnownOutage(probed);
 }

@@ -1,7 +1,7 @@
 import { type Problem, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
 import type { Sql } from '../../../state/store/database.ts';
 import {
-  type ChainStepPlace,
+  type ChainStepPosition,
   findTransformationConfig,
   lockChain,
   moveSteps,
@@ -40,7 +40,7 @@ export async function rearrangeTransformationConfigs(
 }
 
 function ordersById(
-  chain: readonly ChainStepPlace[],
+  chain: readonly ChainStepPosition[],
   orders: ReadonlyMap<number, number>,
 ): ReadonlyMap<number, number> {
   const own = new Set(chain.map(({ id }) => id));
@@ -55,7 +55,7 @@ function ordersById(
 }
 
 function orderOfPlugin(
-  chain: readonly ChainStepPlace[],
+  chain: readonly ChainStepPosition[],
   { plugin, order }: { readonly plugin: number; readonly order: number },
 ): ReadonlyMap<number, number> {
   const [step, ...others] = chain.filter((candidate) => candidate.plugin === plugin);
@@ -73,7 +73,7 @@ function orderOfPlugin(
 async function recordMoves(
   tx: Sql,
   actor: Actor,
-  chain: readonly ChainStepPlace[],
+  chain: readonly ChainStepPosition[],
   orders: ReadonlyMap<number, number>,
 ): Promise<void> {
   for (const { id, teamId, order } of chain) {

@@ -1,21 +1,21 @@
 /**
- * Places for runs that outlive the job which brought them. A run that takes long holds its own place only, and no other
+ * Slots of small runs, which outlive the job that brought them. A run that takes long holds its own slot only, and no other
  * run of its job.
  */
-export class RunPlaces {
-  readonly places: number;
+export class SmallSlots {
+  readonly count: number;
   #free: number;
   readonly #waiting: (() => void)[] = [];
   readonly #running = new Set<Promise<void>>();
 
-  /** @param places maximum runs at a time */
-  constructor(places: number) {
-    this.places = places;
-    this.#free = places;
+  /** @param count maximum runs at a time */
+  constructor(count: number) {
+    this.count = count;
+    this.#free = count;
   }
 
   /**
-   * Waits for a place, then begins the run.
+   * Waits for a slot, then begins the run.
    *
    * @param run never rejects
    */
@@ -31,7 +31,7 @@ export class RunPlaces {
     this.#running.add(running);
   }
 
-  /** Whether the next place that is free is taken at once. */
+  /** Whether the next slot that is free is taken at once. */
   get hasNext(): boolean {
     return this.#waiting.length > 0;
   }
@@ -46,10 +46,10 @@ export class RunPlaces {
  * How many small runs a job brings. Each worker gets its part of them, and none gets more than it can execute at once.
  *
  * @param runs that are enqueued now
- * @param places of this worker; the others are expected to have as many
- * @param allPlaces of all workers
+ * @param slots of this worker; the others are expected to have as many
+ * @param allSlots of all workers
  */
-export function runsPerJob(runs: number, places: number, allPlaces: number): number {
-  const workers = Math.max(1, Math.round(allPlaces / Math.max(1, places)));
-  return Math.max(1, Math.min(places, Math.ceil(runs / workers)));
+export function runsPerJob(runs: number, slots: number, allSlots: number): number {
+  const workers = Math.max(1, Math.round(allSlots / Math.max(1, slots)));
+  return Math.max(1, Math.min(slots, Math.ceil(runs / workers)));
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { RunPlaces, runsPerJob } from '../../../src/service/admission/run-places.ts';
+import { SmallSlots, runsPerJob } from '../../../src/service/admission/small-slots.ts';
 
 /** Runs that end when they are allowed to. */
 function openRuns() {
@@ -15,11 +15,11 @@ function openRuns() {
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-it('a run that takes long holds one place, and others follow each other beside it', async () => {
-  const places = new RunPlaces(2);
+it('a run that takes long holds one slot, and others follow each other beside it', async () => {
+  const slots = new SmallSlots(2);
   const { begun, run, end } = openRuns();
   const job = (async () => {
-    for (const name of ['long', 'b', 'c', 'd']) await places.begin(run(name));
+    for (const name of ['long', 'b', 'c', 'd']) await slots.begin(run(name));
   })();
   await turn();
   expect(begun).toEqual(['long', 'b']);
@@ -32,12 +32,12 @@ it('a run that takes long holds one place, and others follow each other beside i
 });
 
 it('its end waits for every run, also for those that begin meanwhile', async () => {
-  const places = new RunPlaces(1);
+  const slots = new SmallSlots(1);
   const { begun, run, end } = openRuns();
-  await places.begin(run('a'));
-  const second = places.begin(run('b'));
+  await slots.begin(run('a'));
+  const second = slots.begin(run('b'));
   let isOver = false;
-  const ended = places.ended().then(() => {
+  const ended = slots.ended().then(() => {
     isOver = true;
   });
   end('a');
@@ -49,13 +49,13 @@ it('its end waits for every run, also for those that begin meanwhile', async () 
 });
 
 it.each([
-  ['one worker gets all, if it has as many places', 20, 24, 24, 20],
-  ['a job has no more runs than a worker has places', 48, 8, 8, 8],
+  ['one worker gets all, if it has as many slots', 20, 24, 24, 20],
+  ['a job has no more runs than a worker has slots', 48, 8, 8, 8],
   ['each worker gets its part', 20, 24, 96, 5],
   ['the last runs are shared too', 3, 24, 96, 1],
-  ['workers with one place get one run at a time', 8, 1, 4, 1],
+  ['workers with one slot get one run at a time', 8, 1, 4, 1],
   ['a worker that has not reported yet', 8, 24, 0, 8],
-  ['a worker without places only dispatches', 8, 0, 24, 1],
-])('%s', (_, runs, places, allPlaces, most) => {
-  expect(runsPerJob(runs, places, allPlaces)).toBe(most);
+  ['a worker without slots only dispatches', 8, 0, 24, 1],
+])('%s', (_, runs, slots, allPlaces, most) => {
+  expect(runsPerJob(runs, slots, allPlaces)).toBe(most);
 });
