@@ -25,7 +25,9 @@ async function breakInterval(exportId: unknown): Promise<void> {
        select 'export', p.organization_id, e.id::text, 'destination.access_denied', 'denied', now(), now() + interval '1 hour'
          from batch_exports e join projects p on p.id = e.team_id where e.id = $1 returning id
      ), hole as (
-       insert into holes values ($1, date_trunc('hour', now()) - interval '3 hours', date_trunc('hour', now()) - interval '2 hours') returning *
+       insert into holes (export_id, data_interval_start, data_interval_end)
+       values ($1, date_trunc('hour', now()) - interval '3 hours', date_trunc('hour', now()) - interval '2 hours')
+       returning export_id, data_interval_start, data_interval_end
      ), ticked as (
        insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
        select $1, data_interval_end, data_interval_start, data_interval_end, 'ran' from hole

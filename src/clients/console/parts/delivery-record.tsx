@@ -63,7 +63,8 @@ function Summary({ record }: { readonly record: DeliveryRecord }) {
 
 function Late({ record: { late } }: { readonly record: DeliveryRecord }) {
   return (
-    <div className="scroll">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
+    <section className="scroll" aria-label="Late intervals" tabIndex={0}>
       <table>
         <thead>
           <tr>
@@ -101,7 +102,7 @@ function Late({ record: { late } }: { readonly record: DeliveryRecord }) {
             ))}
         </tbody>
       </table>
-    </div>
+    </section>
   );
 }
 
