@@ -34,7 +34,11 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
   'docs/backups.md': Array<string>(5).fill('test/e2e/faults/restored-backup.test.ts'),
   'docs/cli.md': Array<string>(18).fill('test/integration/cli/docs.test.ts'),
   'docs/consumers.md': Array<string>(17).fill('test/conformance/consumers-guide.test.ts'),
-  'docs/models.md': ['test/unit/config/models-file.test.ts'],
+  'docs/models.md': [
+    'test/unit/config/models-file.test.ts',
+    'reason: a role at a server of the reader',
+    'test/integration/cli.test.ts',
+  ],
   'docs/notifications.md': [
     ...Array<string>(4).fill('test/integration/notifications/documentation.test.ts'),
   ],

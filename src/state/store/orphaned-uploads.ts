@@ -18,11 +18,14 @@ const isOrphaned = `${isAbortable} and case when r.finished_at is not null then 
 
 const isDue = `u.collect_tries < ${maxCollectTries} and (u.collect_after is null or u.collect_after <= now())`;
 
-/** Whether the destination of the export `e` is known not to work. A store that does not answer is left alone. */
-const isKnownDead = `exists (select from healing_intervals h join causes c on c.id = h.cause_id
+/**
+ * Whether the destination of the export `e` is known not to work. A store that does not answer is left alone. Nothing probes the
+ * place of a deleted export.
+ */
+const isKnownDead = `e.deleted_at is null and (exists (select from healing_intervals h join causes c on c.id = h.cause_id
        where h.export_id = e.id and c.scope = 'destination' and c.opened_at is not null)
   or exists (select from outbox o join causes c on c.id = o.cause_id
-       where o.export_id = e.id and c.scope = 'destination' and c.opened_at is not null)`;
+       where o.export_id = e.id and c.scope = 'destination' and c.opened_at is not null))`;
 
 const orphans = `uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id
   where ${isOrphaned} and ${isDue} and not ${isSetAside('abort_uploads', 'r.export_id')} and not (${isKnownDead})`;
