@@ -157,7 +157,7 @@ describe('rows of short values that share their moment with others', () => {
     ['very many', 2, null],
     ['very many, which a query chooses', 2, accounts],
   ])('come by key: %s', async (_, team, dslQuery) => {
-    const request = { ...hour, model: 'visits', teamId: team, dslQuery };
+    const request = { ...hour, model: 'visits', tenantKey: String(team), dslQuery };
     const manyTies = new Set<string>();
     const options = { connectionString: database.url, plan, blockBytes: 4096, manyTies };
     const source = createPostgresSource(options);

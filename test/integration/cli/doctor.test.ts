@@ -41,7 +41,7 @@ test('an installation that is well', async () => {
     ['work', 'ok'],
     // This database has no table of events, and no export needs it.
     ['model events', 'warning'],
-    ...Array.from({ length: 7 }, () => ['production', 'warning']),
+    ...Array.from({ length: 8 }, () => ['production', 'warning']),
   ]);
   expect(code).toBe(0);
   const { out } = await runCli(['doctor'], { env: { DATABASE_URL: api.databaseUrl } });
@@ -58,7 +58,7 @@ test('an installation that is well', async () => {
     DATABASE_URL: api.databaseUrl,
     ...{ PUBLIC_URL: 'https://sluice.example.com', METRICS_PORT: '9464', WORKER_PORT: '9465' },
   });
-  expect(more.checks.filter(({ check }) => check === 'production')).toHaveLength(5);
+  expect(more.checks.filter(({ check }) => check === 'production')).toHaveLength(6);
 });
 
 test('a database that is unreachable, one that refuses, and one that was not migrated', async () => {
