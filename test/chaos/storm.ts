@@ -165,7 +165,8 @@ async function expectInvariantsOf(world: World) {
   );
   await pool.query('update uploads set collect_after = null, collect_tries = 0');
   return expectInvariants(world.installation).catch((error: unknown) => {
-    world.surprises.push(`the invariants: ${String(error)}`);
+    const breaches = JSON.stringify(Reflect.get(Object(error), 'actual'));
+    world.surprises.push(`the invariants: ${String(error)} ${breaches}`);
     return { exports: 0, intervals: 0, files: 0, rows: 0, bytes: 0 };
   });
 }

@@ -94,6 +94,10 @@ export async function untilLookedBack(world: World): Promise<void> {
   );
   const leaked = rows[0]?.leaked ?? null;
   await retrySetAsideWork(world);
+  // An interval whose last run was refused is left alone for 15 minutes.
+  await pool.query(
+    `update runs set finished_at = finished_at - interval '15 minutes' where status in ('Failed', 'FailedRetryable')`,
+  );
   // Twice: a look in hand may have begun before the last transaction ended.
   for (let round = 0; round < 2; round += 1) {
     const { rows: times } = await pool.query<{ now: string }>(
@@ -111,7 +115,7 @@ export async function untilLookedBack(world: World): Promise<void> {
     await until(
       async () => {
         const found = await pool.query(
-          `select data_interval_start, pending_transactions from receipts
+          `select export_id, data_interval_start, pending_transactions, pending_checked_at, late_rows_wait from receipts
             where not settled and (pending_checked_at < $1 or not (pending_transactions <@ $2::text[]))`,
           [times[0]?.now, leaked === null ? [] : await namesOf(world, leaked)],
         );
