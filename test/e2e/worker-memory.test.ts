@@ -59,8 +59,8 @@ async function expectLarge(exportIds: readonly string[]): Promise<void> {
 
 it('fifty small runs complete while four large ones wait for their store, and one that grew waits for them', async () => {
   await installation.stopWorkers();
-  // Four runs of JSON Lines of 27 MiB each, and a sixth of the memory for small runs.
-  const memoryMb = 290;
+  // Four runs of JSON Lines of 27 MiB each, a quarter for other organizations, and a sixth of the memory for small runs.
+  const memoryMb = 326;
   const worker = await installation.startWorker({
     WORKER_MEMORY_MB: String(memoryMb),
     // One of them is left to other organizations.

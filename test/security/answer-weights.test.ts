@@ -143,7 +143,8 @@ const bounded = [
   'retrieveDelivery',
   // An operator's; a row of a cause or an export has one error of at most 1,100 characters.
   ...['listOrganizations', 'listKeys', 'listOperatorKeys', 'listTasks', 'retrieveTask'],
-  ...['listCauses', 'listAllExports', 'listNotificationTargetsOfInstallation'],
+  ...['listCauses', 'listAllExports', 'listVerifications'],
+  'listNotificationTargetsOfInstallation',
   ...['retrieveNotificationTargetOfInstallation', 'listNotificationDeliveriesOfInstallation'],
 ];
 

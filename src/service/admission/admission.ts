@@ -10,10 +10,10 @@ import { CpuUse, processCpuMs } from './cpu-use.ts';
 import {
   idleWorkerBytes,
   largeRowCopies,
+  leftToOthers,
   readBackBytes,
   smallSlots,
   smallRunBytes,
-  usualRunBytes,
 } from './memory-budget.ts';
 import { MemoryGate } from './memory-gate.ts';
 import { ReadingTurns } from './reading-turns.ts';
@@ -92,12 +92,9 @@ export class Admission {
     this.#options = options;
     this.#pressure = pressure;
     this.#smallRuns = smallSlots(memoryBytes, smallRuns);
-    this.memory = new MemoryGate(
-      memoryBytes,
-      this.#smallRuns * smallRunBytes,
-      slots,
-      usualRunBytes,
-    );
+    const smallBytes = this.#smallRuns * smallRunBytes;
+    const othersBytes = leftToOthers(memoryBytes - smallBytes);
+    this.memory = new MemoryGate(memoryBytes, smallBytes, slots, othersBytes);
     // The share of small runs is what large ones leave; without those there may be memory for more.
     this.#smallSlots = new SmallSlots(smallRuns);
     this.crowd = new Crowd(

@@ -24,6 +24,9 @@ export const largeRowCopies = 4;
 /** A run of the larger formats, with the default settings. */
 export const usualRunBytes = 96 * mebibyte;
 
+/** What several large runs of one organization leave to a run of another: a quarter, at most a usual run. @param bytes of large runs */
+export const leftToOthers = (bytes: number): number => Math.min(usualRunBytes, bytes / 4);
+
 /** What a run that reads at most 512 KiB of rows may need, whatever its format is; measured. */
 export const smallRunBytes = 3 * mebibyte;
 
