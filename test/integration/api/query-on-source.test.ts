@@ -123,7 +123,11 @@ describe('a new export', () => {
 
   test.each([
     ['unordered', 'source.model_invalid', /ordering operator for type json/],
-    ['wrong_tenant', 'source.model_invalid', /owner is uuid, so the tenant_key of a project must be a UUID/],
+    [
+      'wrong_tenant',
+      'source.model_invalid',
+      /owner is uuid, so the tenant_key of a project must be a UUID/,
+    ],
     ['missing', 'source.relation_missing', /nowhere.* does not exist/],
   ] as const)('of the model %s is refused: %s', async (model, code, detail) => {
     for (const dsl_query of [null, 'SELECT id FROM orders']) {
