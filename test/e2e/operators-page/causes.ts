@@ -39,7 +39,7 @@ export function testCauses(open: () => PageUnderTest): void {
   });
 
   test('searches by customer, and filters by whose turn it is', async () => {
-    await page.getByLabel('Customer').fill('nobody at all');
+    await page.getByLabel('Customer').fill('no such customer');
     await page.getByText('Nothing is wrong').waitFor();
     await page.getByLabel('Customer').fill('acme');
     await page.getByText('S3 dead-bucket').first().waitFor();

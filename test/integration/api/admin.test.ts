@@ -189,7 +189,7 @@ describe('causes', () => {
       },
       { place: 'S3 other', exports: 1 },
     ]);
-    expect((await reader.get('/api/admin/causes?search=nobody')).body.count).toBe(0);
+    expect((await reader.get('/api/admin/causes?search=no-such-customer')).body.count).toBe(0);
     expect((await reader.get('/api/admin/causes?search=acme&turn=customer')).body.count).toBe(2);
     expect((await reader.get('/api/admin/causes?turn=ours')).body.count).toBe(0);
     const cause = body.results[0]?.id;

@@ -49,7 +49,7 @@ test('status --all and causes show one row for three exports', async () => {
   expect(listed.out).toMatch(
     /customer +destination\.bucket_not_found +Acme +3 exports +0 +\S+ .*S3 dead/,
   );
-  expect((await operator('causes', 'list', '--customer', 'nobody')).out).toContain(
+  expect((await operator('causes', 'list', '--customer', 'no such customer')).out).toContain(
     'Nothing is wrong',
   );
   const [cause] = JSON.parse((await operator('causes', '--json')).out) as { id: string }[];
@@ -123,7 +123,7 @@ test('apply makes the targets those of the file, and then changes nothing', asyn
   expect((await owner(['apply', '-f', file], env)).out).toContain('1 unchanged');
   await write(target('export.failing, export.late'));
   expect((await owner(['apply', '-f', file], env)).out).toMatch(/~ update .*Applied .*: events/);
-  await write(target('export.late').replace('${HOOK}', 'https://example.com/secret'));
+  await write(target('export.late').replace(/\$\{HOOK\}/, 'https://example.com/secret'));
   expect((await owner(['apply', '-f', file], env)).err).toContain('can be a password');
 
   // What `export` prints has them, and changes nothing. The variable is only needed for a new target.
