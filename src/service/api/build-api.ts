@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import fastify, { type FastifyHttpOptions, LogController, type RawServerDefault } from 'fastify';
 import { notFound } from '../../foundation/domain/problem.ts';
-import { findKnownHashes } from '../../state/store/api-keys.ts';
+import { findKnownHashes } from '../../state/store/tenants/api-keys.ts';
 import type { Context } from '../use-cases/context.ts';
 import { causeRoutes } from './admin/causes.ts';
 import { verificationRoutes } from './admin/verifications.ts';
