@@ -1,5 +1,5 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
-import { SluiceError, StepFault, toSluiceError } from '../../foundation/domain/errors.ts';
+import { type SluiceError, StepFault, toSluiceError } from '../../foundation/domain/errors.ts';
 import { describeInterval } from '../../foundation/domain/time.ts';
 import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
