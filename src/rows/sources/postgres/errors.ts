@@ -122,6 +122,7 @@ export function toSourceError(error: unknown): SluiceError {
   // Whatever SQLSTATE the author of the function chose.
   if (found.routine === 'exec_stmt_raise') return ofFunction(found, error);
   if (isOfOtherServer(found)) return ofOtherServer(found, error);
+  if (isUnderPolicy(found)) return ofPolicy(found, error);
   // A standby that replays; on a primary 40001 is a conflict of writers, which a reader does not have.
   if (state === '40001') {
     return new SluiceError('source.recovery_conflict', `SQLSTATE ${state}: ${message}`, error);
@@ -139,6 +140,18 @@ export function toSourceError(error: unknown): SluiceError {
     return ofFunction(found, error);
   }
   return new SluiceError(code, detailOf(code, found), error);
+}
+
+/** Whether the server refuses to leave out rows of a table, as `row_security` is off. */
+export function isUnderPolicy(error: unknown): boolean {
+  return serverErrorOf(error)?.routine === 'check_enable_rls';
+}
+
+function ofPolicy({ message, where = '' }: ServerError, cause: unknown): SluiceError {
+  const calls = where.split('\n');
+  const place = calls.find((line) => /^[^"]*\bfunction\b/i.test(line)) ?? calls.at(-1);
+  const detail = `${message}${place ? `, in ${place}` : ''}. The role that reads it would not see all rows. Give the role BYPASSRLS, or set row_security: filtered in the model if only the rows that the policy shows are to be exported`;
+  return new SluiceError('source.unsupported', detail, cause);
 }
 
 /**
