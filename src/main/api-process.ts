@@ -10,7 +10,7 @@ import type { FindTable } from '../service/api/options.ts';
 import type { Context } from '../service/use-cases/context.ts';
 import { tableOf } from '../service/worker/table-of.ts';
 import { createDashboard } from '../state/queue/dashboard.ts';
-import { findProject, findTenantKey } from '../state/store/tenants.ts';
+import { findProject, findTenantKey } from '../state/store/tenants/tenants.ts';
 import { checkQueryOf, checkSourceOf } from './checks.ts';
 import { destinationContextOf, destinationOf, registry, type Registry } from './connectors.ts';
 import { describeQueryOf } from './describe-query.ts';

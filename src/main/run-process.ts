@@ -4,8 +4,8 @@ import { type Config, ConfigError, readConfig } from '../foundation/config/confi
 import { findUnknownSettings } from '../foundation/config/unknown-settings.ts';
 import { createLogger } from '../foundation/telemetry/logger.ts';
 import { checkReadiness } from '../service/use-cases/installation/check-readiness.ts';
-import { SchemaError } from '../state/store/migrate.ts';
-import { PoolerError } from '../state/store/sessions.ts';
+import { SchemaError } from '../state/store/database/migrate.ts';
+import { PoolerError } from '../state/store/database/sessions.ts';
 import { findFileRootFault } from './check-file-root.ts';
 import { explainStart } from './explain-start.ts';
 import { type Foundation, openFoundation } from './foundation.ts';

@@ -5,7 +5,7 @@ import type { Foundation } from '../../main/foundation.ts';
 import { writableSourceUrl } from '../../main/source-role.ts';
 import { verifyInstallation } from '../../main/verify.ts';
 import { countEvents, generateEvents } from '../../rows/sources/index.ts';
-import { readNow } from '../../state/store/ticks.ts';
+import { readNow } from '../../state/store/intervals/ticks.ts';
 import { type Api, connectApi } from '../cli/api/api.ts';
 import { createProgress } from '../cli/api/progress.ts';
 import type { AnswerOf } from '../cli/api/types.ts';

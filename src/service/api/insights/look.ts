@@ -3,8 +3,8 @@ import type { DestinationConfig } from '../../../foundation/domain/file-settings
 import { ownStepsOf } from '../../../foundation/domain/recipe.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { CheckStep } from '../../../rows/destinations/destination.ts';
-import { findChain } from '../../../state/store/chains.ts';
-import { findProject } from '../../../state/store/tenants.ts';
+import { findChain } from '../../../state/store/transformations/chains.ts';
+import { findProject } from '../../../state/store/tenants/tenants.ts';
 import type { Context } from '../../use-cases/context.ts';
 import { refuseManySandboxes } from '../../use-cases/transformations/try-chain.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';

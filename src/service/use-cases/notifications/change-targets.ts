@@ -6,8 +6,8 @@ import {
   type TargetKind,
 } from '../../../foundation/domain/notification.ts';
 import { notFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
-import { type Change, recordActivity } from '../../../state/store/activity.ts';
-import type { Sql } from '../../../state/store/database.ts';
+import { type Change, recordActivity } from '../../../state/store/exports/activity.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import {
   cancelDeliveriesOf,
   countTargetsLocked,
@@ -17,7 +17,7 @@ import {
   type NotificationTarget,
   storeRotatedSecret,
   updateTarget,
-} from '../../../state/store/notification-targets.ts';
+} from '../../../state/store/notifications/notification-targets.ts';
 import type { Actor, Context } from '../context.ts';
 import { askRecipients } from './confirm-addresses.ts';
 import { checkTarget, previewUrl, type TargetInput } from './rules.ts';

@@ -15,8 +15,8 @@ import {
 } from '../../../rows/transforms/step.ts';
 import { type TracedRow, traceRow } from '../../../rows/transforms/trace.ts';
 import { readRow } from '../../../rows/transforms/transform-rows.ts';
-import { findChain } from '../../../state/store/chains.ts';
-import type { InstalledPlugin } from '../../../state/store/plugins.ts';
+import { findChain } from '../../../state/store/transformations/chains.ts';
+import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
 import type { Actor, Context } from '../context.ts';
 import { configProblems } from './create-config.ts';
 import { openChain } from './open-chain.ts';
