@@ -25,6 +25,11 @@ export class HashedFile {
     return this.#bytes;
   }
 
+  /** Whether it is in memory until it is complete, after all is written. */
+  get isHeld(): boolean {
+    return this.#writer.upload === null;
+  }
+
   /** @param rows number of rows in the chunks */
   async write(chunks: readonly Uint8Array[], rows: number): Promise<void> {
     this.#rows += rows;
