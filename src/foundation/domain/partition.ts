@@ -115,16 +115,14 @@ export function partitionFolder({ name, part }: PartitionField, json: string | n
   const head = `${escapeValue(name)}=`;
   if (value === null || value === '') return `${head}${defaultPartition}`;
   const escaped = escapeValue(value);
-  if (Buffer.byteLength(head) + Buffer.byteLength(escaped) <= maxFolderBytes)
-    return head + escaped;
+  if (Buffer.byteLength(head) + Buffer.byteLength(escaped) <= maxFolderBytes) return head + escaped;
   const digest = createHash('sha256').update(value).digest('hex').slice(0, 32);
   return `${head}${shorten(escaped)}-${digest}`;
 }
 
 /** `2026-11-25` of `2026-11-25T13:00:00.000000Z`; infinity stays, and so does `BC`. */
 function cutDate(text: string, part: DatePart): string {
-  const [, year, month, day, hour] =
-    /^(\d{4,})-(\d\d)-(\d\d)(?:T(\d\d))?/.exec(text) ?? [];
+  const [, year, month, day, hour] = /^(\d{4,})-(\d\d)-(\d\d)(?:T(\d\d))?/.exec(text) ?? [];
   if (year === undefined) return text;
   const parts = [year, month, day, hour].slice(0, dateParts.indexOf(part) + 1);
   return parts.join('-') + (text.endsWith(' BC') ? ' BC' : '');

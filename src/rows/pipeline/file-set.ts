@@ -14,7 +14,7 @@ import type { DataInterval } from '../../foundation/domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
 import type { BlockTransformer } from '../transforms/block-transformer.ts';
 import type { StepRejection, TransformedRows } from '../transforms/transform-rows.ts';
-import { HashedFile } from './hashed-file.ts';
+import { byFolder, endAll, HashedFile } from './hashed-file.ts';
 import type { Encoding } from './interval-job.ts';
 import type { KeySpool } from './key-spool.ts';
 import type { ManifestFile } from './manifest.ts';
@@ -288,13 +288,13 @@ export class FileSet {
 
   /** Removes the files that are not complete. */
   async abort(): Promise<void> {
-    await Promise.allSettled(this.#all().map((file) => file.abort()));
+    await endAll(this.#all(), (file) => file.abort());
     await this.#options.partitions?.close();
   }
 
   /** Stops, and keeps what was sent for the next attempt. */
   async suspend(): Promise<void> {
-    await Promise.allSettled(this.#all().map((file) => file.suspend()));
+    await endAll(this.#all(), (file) => file.suspend());
     await this.#options.partitions?.close();
   }
 
@@ -372,14 +372,6 @@ export class FileSet {
     }
     return destination.createFile(options, journal, signal);
   }
-}
-
-const folderOf = ({ key }: HashedFile) => key.slice(0, key.lastIndexOf('/') + 1);
-
-function byFolder(one: HashedFile, other: HashedFile): number {
-  const [before, after] = [folderOf(one), folderOf(other)];
-  if (before === after) return 0;
-  return before < after ? -1 : 1;
 }
 
 /** The rows of a block from one on; the bytes are shared. */

@@ -135,7 +135,11 @@ export class PartitionedRows {
   }
 }
 
-function folderOf(field: Field, { columns, bytes, offsets, lengths }: RowBlock, row: number): string {
+function folderOf(
+  field: Field,
+  { columns, bytes, offsets, lengths }: RowBlock,
+  row: number,
+): string {
   const { of, place, toJson, folders } = field;
   const index = row * columns.length + place;
   const from = offsets[index] ?? 0;

@@ -12,7 +12,10 @@ import { inTurn, keyIndicesOf, openRowTransformer } from './transform-blocks.ts'
 
 /** What an interval's files are made of; equal settings and rows give equal files. */
 export interface Rendering
-  extends Pick<IntervalJob, 'exportId' | 'interval' | 'request' | 'encoding' | 'maxFileBytes' | 'partitionBy'> {
+  extends Pick<
+    IntervalJob,
+    'exportId' | 'interval' | 'request' | 'encoding' | 'maxFileBytes' | 'partitionBy'
+  > {
   readonly steps: readonly StepDefinition[];
 }
 

@@ -96,7 +96,10 @@ export class RowSpool {
       return open;
     }
     if (open) group.full.push(open.bytes.subarray(0, open.filled));
-    group.open = { bytes: this.#allocate(Math.max(open ? lastBytes : firstBytes, needed)), filled: 0 };
+    group.open = {
+      bytes: this.#allocate(Math.max(open ? lastBytes : firstBytes, needed)),
+      filled: 0,
+    };
     return group.open;
   }
 

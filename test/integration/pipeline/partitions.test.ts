@@ -63,7 +63,12 @@ const settings = {
 };
 const job = (changes: Partial<IntervalJob> = {}) => firstJob({ partitionBy, ...changes });
 /** The disk, several rounds, and few rows in a block. */
-const small = { ...usualPartitionLimits, memoryBytes: 8_000, blockBytes: 1_500, roundBytes: 40_000 };
+const small = {
+  ...usualPartitionLimits,
+  memoryBytes: 8_000,
+  blockBytes: 1_500,
+  roundBytes: 40_000,
+};
 
 /** The folder of a key, without the prefix. */
 const partitionOf = (key: string) => key.slice('p/'.length, key.lastIndexOf('/'));
@@ -125,8 +130,11 @@ describe.each(['JSONLines', 'CSV', 'Parquet'] as const)('partitions of %s', (for
     const { result, replaced } = await attempt(bench, destination, again).exported;
     expect([result.generation, replaced]).toEqual([1, []]);
     const other = await openedBy.File();
-    const elsewhere = await attempt(bench, other.destination, job({ encoding, partitionLimits: few }))
-      .exported;
+    const elsewhere = await attempt(
+      bench,
+      other.destination,
+      job({ encoding, partitionLimits: few }),
+    ).exported;
     expect(sums(elsewhere)).toEqual(sums(first));
     await other.close();
   });
@@ -190,7 +198,9 @@ describe.each(['JSONLines', 'CSV', 'Parquet'] as const)('partitions of %s', (for
     const of = first.result.files.filter(({ key }) => key.includes('x%3D1')).length;
     expect(of).toBeGreaterThan(0);
     expect(result.files).toEqual(
-      first.result.files.filter(({ key }) => !key.includes('x%3D1')).map((file) => expect.objectContaining(file)),
+      first.result.files
+        .filter(({ key }) => !key.includes('x%3D1'))
+        .map((file) => expect.objectContaining(file)),
     );
     const one = { column: 'distinct_id', value: 'user 3' };
     const second = jobAfter(erase, { result, replaced: [] }, { erased: one });
@@ -302,7 +312,11 @@ describe('the layout of an interval', () => {
     const { pool } = bench.database;
     await pool.query(`update events set created_at = 'infinity' where event in ('x=1', 'a/b')`);
     try {
-      const parquet = job({ encoding: encodingOf(settings.Parquet), checksumFiles: true, successFile: true });
+      const parquet = job({
+        encoding: encodingOf(settings.Parquet),
+        checksumFiles: true,
+        successFile: true,
+      });
       const { result } = await attempt(bench, destination, parquet).exported;
       expect(result.rejectedFiles.map(({ key }) => key)).toEqual([
         'p/20240301T000000Z-20240301T010000Z.parquet_rejected.jsonl',
@@ -356,7 +370,11 @@ describe('the layout of an interval', () => {
 
   it('ends a run whose rows have too many values, before anything is sent', async () => {
     const limits = { ...usualPartitionLimits, partitions: 10 };
-    const run = attempt(bench, destination, job({ partitionBy: ['uuid'], partitionLimits: limits }));
+    const run = attempt(
+      bench,
+      destination,
+      job({ partitionBy: ['uuid'], partitionLimits: limits }),
+    );
     const error = await run.exported.catch((caught: unknown) => caught);
     expect(await codeOf(run.exported)).toBe('destination.too_many_partitions');
     expect(String(error)).toContain('partition_by (uuid) makes more than 10 partitions');
@@ -389,4 +407,3 @@ describe('the layout of an interval', () => {
     expect(left).toEqual([]);
   });
 });
-

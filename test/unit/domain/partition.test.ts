@@ -50,21 +50,30 @@ describe('the folder of a value', () => {
     expect(partitionFolder(readPartitionField('event'), '"a\\ud800"')).toBe('event=a%EF%BF%BD');
   });
 
-  it.each(['x', 'ü', '😀', '/', '%', '\n', '.'])('of a long text of %j is short, whole and its own', (letter) => {
-    const made = [300, 301, 5_000].map((letters) => folder('event', letter.repeat(letters)));
-    expect(new Set(made).size).toBe(3);
-    for (const name of made) {
-      expect(Buffer.byteLength(name)).toBeLessThanOrEqual(maxFolderBytes);
-      expect(name).toMatch(/^event=[^/]*-[0-9a-f]{32}$/);
-      // No character and no escape is cut in two.
-      expect(undo(name.replace(/-[0-9a-f]{32}$/, '')).replaceAll(letter, '')).toBe('');
-    }
-  });
+  it.each(['x', 'ü', '😀', '/', '%', '\n', '.'])(
+    'of a long text of %j is short, whole and its own',
+    (letter) => {
+      const made = [300, 301, 5_000].map((letters) => folder('event', letter.repeat(letters)));
+      expect(new Set(made).size).toBe(3);
+      for (const name of made) {
+        expect(Buffer.byteLength(name)).toBeLessThanOrEqual(maxFolderBytes);
+        expect(name).toMatch(/^event=[^/]*-[0-9a-f]{32}$/);
+        // No character and no escape is cut in two.
+        expect(undo(name.replace(/-[0-9a-f]{32}$/, '')).replaceAll(letter, '')).toBe('');
+      }
+    },
+  );
 
   it.each([
     ['2026-11-25T13:59:59.999999Z', '2026', '2026-11', '2026-11-25', '2026-11-25-13'],
     ['12026-01-02T03:00:00.000000', '12026', '12026-01', '12026-01-02', '12026-01-02-03'],
-    ['0044-03-15T12:00:00.000000Z BC', '0044 BC', '0044-03 BC', '0044-03-15 BC', '0044-03-15-12 BC'],
+    [
+      '0044-03-15T12:00:00.000000Z BC',
+      '0044 BC',
+      '0044-03 BC',
+      '0044-03-15 BC',
+      '0044-03-15-12 BC',
+    ],
     ['infinity', 'infinity', 'infinity', 'infinity', 'infinity'],
   ])('of the parts of %s has the larger ones in front', (time, year, month, day, hour) => {
     const made = ['year', 'month', 'day', 'hour'].map((part) => folder(`${part}(at)`, time));
@@ -90,17 +99,23 @@ describe('entries of partition_by', () => {
     ['event', null],
     ['day(at)', null],
     ['month(born)', null],
-    ['evnt', /^the rows have no column evnt\. Did you mean event\?.*Columns of the rows: event, at, born, Year$/],
+    [
+      'evnt',
+      /^the rows have no column evnt\. Did you mean event\?.*Columns of the rows: event, at, born, Year$/,
+    ],
     ['hour(born)', /^born is a date, which has no hour/],
     ['day(event)', /^event is text, and only a date or a timestamp has a day/],
     ['year(at)', /^the rows have a column Year, and readers would take the folders year= for it/],
   ])('%s is looked for among the columns', (entry, expected) => {
-    const fault = findPartitionFault([entry], [
-      { name: 'event', sourceType: 'text' },
-      { name: 'at', sourceType: 'timestamp(3) with time zone' },
-      { name: 'born', sourceType: 'date' },
-      { name: 'Year', sourceType: 'integer' },
-    ]);
+    const fault = findPartitionFault(
+      [entry],
+      [
+        { name: 'event', sourceType: 'text' },
+        { name: 'at', sourceType: 'timestamp(3) with time zone' },
+        { name: 'born', sourceType: 'date' },
+        { name: 'Year', sourceType: 'integer' },
+      ],
+    );
     if (expected === null) expect(fault).toBeNull();
     else expect(fault).toMatch(expected);
   });

@@ -245,7 +245,8 @@ function withRowSettings(destinations: readonly DestinationDefinition[]) {
         config: Type.Optional(Type.Object(settings)),
       },
       {
-        description: 'Only include_events, exclude_events, decimal_columns and partition_by of its config count.',
+        description:
+          'Only include_events, exclude_events, decimal_columns and partition_by of its config count.',
       },
     ),
   );
