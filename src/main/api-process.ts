@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { buildApi } from '../service/api/build-api.ts';
 import { applyFilters } from '../rows/query/property-filters.ts';
 import { createDashboard } from '../state/queue/dashboard.ts';
-import { findTenantKey } from '../state/store/tenants.ts';
+import { findTenantKey } from '../state/store/tenants/tenants.ts';
 import { checkQueryOf, checkSourceOf } from './checks.ts';
 import { destinationContextOf, registry } from './connectors.ts';
 import { describeQueryOf } from './describe-query.ts';

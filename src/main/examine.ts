@@ -3,13 +3,16 @@ import { systemClock } from '../foundation/domain/clock.ts';
 import { turnOfCode } from '../foundation/domain/causes.ts';
 import { describeError, toSluiceError } from '../foundation/domain/errors.ts';
 import { connectQueues, within } from '../state/queue/connection.ts';
-import { type Database, openDatabase, openQueuePool } from '../state/store/database.ts';
-import { checkSchema, SchemaError } from '../state/store/migrate.ts';
-import { findRefusal } from '../state/store/unavailable.ts';
-import { listWorkSetAside } from '../state/store/guarded-work.ts';
-import { listVerifiedExports, type VerifiedExport } from '../state/store/verify-queries.ts';
-import { isModelExported } from '../state/store/exports.ts';
-import { listTenantKeys } from '../state/store/tenants.ts';
+import { type Database, openDatabase, openQueuePool } from '../state/store/database/database.ts';
+import { checkSchema, SchemaError } from '../state/store/database/migrate.ts';
+import { findRefusal } from '../state/store/database/unavailable.ts';
+import { listWorkSetAside } from '../state/store/files/guarded-work.ts';
+import {
+  listVerifiedExports,
+  type VerifiedExport,
+} from '../state/store/intervals/verify-queries.ts';
+import { isModelExported } from '../state/store/exports/exports.ts';
+import { listTenantKeys } from '../state/store/tenants/tenants.ts';
 import { checkModels } from './check-models.ts';
 import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';

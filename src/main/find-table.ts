@@ -2,7 +2,7 @@ import type { FindTable } from '../service/api/options.ts';
 import type { DestinationContext } from '../rows/destinations/destination.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import { objectsOf } from '../rows/pipeline/table.ts';
-import { findProject } from '../state/store/tenants.ts';
+import { findProject } from '../state/store/tenants/tenants.ts';
 import { findTableAt } from '../rows/table-formats/iceberg/find-table.ts';
 import type { Context } from '../service/use-cases/context.ts';
 import { tableOf } from '../service/worker/table-of.ts';

@@ -1,6 +1,6 @@
 import type { Config } from '../foundation/config/config.ts';
-import { readInstallationState } from '../state/store/first-day.ts';
-import type { Sql } from '../state/store/database.ts';
+import { readInstallationState } from '../state/store/exports/first-day.ts';
+import type { Sql } from '../state/store/database/database.ts';
 
 /** A step of docs/production.md, by its heading, and what to do. */
 export interface OpenStep {

@@ -1,9 +1,9 @@
 import type { QueueConnection } from '../state/queue/connection.ts';
 import type { Producer } from '../state/queue/producer.ts';
-import type { Sql } from '../state/store/database.ts';
-import { findHold } from '../state/store/eras.ts';
-import { findStalledDispatch } from '../state/store/outbox.ts';
-import { sumCapacity } from '../state/store/workers.ts';
+import type { Sql } from '../state/store/database/database.ts';
+import { findHold } from '../state/store/database/eras.ts';
+import { findStalledDispatch } from '../state/store/runs/outbox.ts';
+import { sumCapacity } from '../state/store/runs/workers.ts';
 import {
   checkReadiness,
   type Readiness,

@@ -1,5 +1,5 @@
-import type { Database } from '../state/store/database.ts';
-import { currentEra, findHold, listEras } from '../state/store/eras.ts';
+import type { Database } from '../state/store/database/database.ts';
+import { currentEra, findHold, listEras } from '../state/store/database/eras.ts';
 import type { Logger } from '../foundation/telemetry/logger.ts';
 
 const everyMs = 60_000;

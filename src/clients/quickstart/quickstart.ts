@@ -5,7 +5,7 @@ import type { Foundation } from '../../main/foundation.ts';
 import { writableSourceUrl } from '../../main/source-role.ts';
 import { verifyInstallation } from '../../main/verify.ts';
 import { countEvents, generateEvents } from '../../rows/sources/index.ts';
-import { readNow } from '../../state/store/ticks.ts';
+import { readNow } from '../../state/store/intervals/ticks.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
 import { countWithDuckDb, hasDuckDb } from './duckdb.ts';
 import type { QuickstartS3 } from './local-s3.ts';

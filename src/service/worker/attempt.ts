@@ -7,12 +7,12 @@ import { type ExportedInterval, exportInterval } from '../../rows/pipeline/expor
 import type { IntervalJob } from '../../rows/pipeline/interval-job.ts';
 import type { IntervalSource } from '../../rows/pipeline/interval-attempt.ts';
 import type { Settlement } from '../../rows/sources/source.ts';
-import { recordStepError } from '../../state/store/chains.ts';
-import type { ClaimedRun } from '../../state/store/claims.ts';
-import type { NewLogEntry } from '../../state/store/log-entries.ts';
-import type { RunStatements } from '../../state/store/run-statements.ts';
-import { isDatabaseUnavailable } from '../../state/store/unavailable.ts';
-import { releaseUploads } from '../../state/store/uploads.ts';
+import { recordStepError } from '../../state/store/transformations/chains.ts';
+import type { ClaimedRun } from '../../state/store/runs/claims.ts';
+import type { NewLogEntry } from '../../state/store/exports/log-entries.ts';
+import type { RunStatements } from '../../state/store/runs/run-statements.ts';
+import { isDatabaseUnavailable } from '../../state/store/database/unavailable.ts';
+import { releaseUploads } from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { endCauses } from '../use-cases/healing/end-causes.ts';
 import { causesAt, type RunPlaces, refuseKnownOutage } from '../use-cases/healing/known-outage.ts';

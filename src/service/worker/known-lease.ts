@@ -1,7 +1,7 @@
 import type { PutLease } from '../../rows/destinations/destination.ts';
 import { systemClock } from '../../foundation/domain/clock.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import { isDatabaseUnavailable } from '../../state/store/unavailable.ts';
+import { isDatabaseUnavailable } from '../../state/store/database/unavailable.ts';
 
 /**
  * The monotonic clock goes on while a process is stopped, but not while its machine sleeps or is paused. The host's

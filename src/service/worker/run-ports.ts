@@ -3,21 +3,21 @@ import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { RunPorts } from '../../rows/pipeline/interval-job.ts';
 import { namedBy } from '../../rows/pipeline/leftovers.ts';
-import type { ClaimedRun } from '../../state/store/claims.ts';
-import { knowsCommit } from '../../state/store/known-commits.ts';
-import { confirmLease, ownsUploads, raiseGeneration } from '../../state/store/leases.ts';
-import { withdrawFiles } from '../../state/store/leftover-files.ts';
-import type { RunStatements } from '../../state/store/run-statements.ts';
-import { type RunProgress, recordProgress } from '../../state/store/runs.ts';
-import { countStoredBytes } from '../../state/store/stored-bytes.ts';
-import { readNow } from '../../state/store/ticks.ts';
+import type { ClaimedRun } from '../../state/store/runs/claims.ts';
+import { knowsCommit } from '../../state/store/files/known-commits.ts';
+import { confirmLease, ownsUploads, raiseGeneration } from '../../state/store/runs/leases.ts';
+import { withdrawFiles } from '../../state/store/files/leftover-files.ts';
+import type { RunStatements } from '../../state/store/runs/run-statements.ts';
+import { type RunProgress, recordProgress } from '../../state/store/runs/runs.ts';
+import { countStoredBytes } from '../../state/store/tenants/stored-bytes.ts';
+import { readNow } from '../../state/store/intervals/ticks.ts';
 import {
   forgetUpload,
   noteUpload,
   type OpenUpload,
   recordUpload,
   recordUploadParts,
-} from '../../state/store/uploads.ts';
+} from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { KnownLease } from './known-lease.ts';
 import { PluginLines } from './plugin-lines.ts';

@@ -4,7 +4,7 @@ import {
   failpointNames,
 } from '../../../src/foundation/failpoints/failpoint.ts';
 import { connectQueues } from '../../../src/state/queue/connection.ts';
-import { openQueuePool } from '../../../src/state/store/database.ts';
+import { openQueuePool } from '../../../src/state/store/database/database.ts';
 import {
   backfill,
   createS3Export,

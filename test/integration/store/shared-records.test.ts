@@ -1,9 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { beginFreeCommits, type CommitRequest } from '../../../src/state/store/attempt-steps.ts';
-import type { ClaimedRun } from '../../../src/state/store/claims.ts';
-import { type CompletionOutcome, completeFree } from '../../../src/state/store/completions.ts';
-import type { Sql, Transactor } from '../../../src/state/store/database.ts';
-import { RunStatements } from '../../../src/state/store/run-statements.ts';
+import {
+  beginFreeCommits,
+  type CommitRequest,
+} from '../../../src/state/store/runs/attempt-steps.ts';
+import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
+import { type CompletionOutcome, completeFree } from '../../../src/state/store/runs/completions.ts';
+import type { Sql, Transactor } from '../../../src/state/store/database/database.ts';
+import { RunStatements } from '../../../src/state/store/runs/run-statements.ts';
 import { recordCompletion } from '../../../src/service/use-cases/runs/complete-run.ts';
 import { RunLog } from '../../../src/service/worker/run-log.ts';
 import { openPorts } from '../../../src/service/worker/run-ports.ts';

@@ -1,6 +1,6 @@
 import { ownStepsOf } from '../../../foundation/domain/recipe.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
-import { findChain } from '../../../state/store/chains.ts';
+import { findChain } from '../../../state/store/transformations/chains.ts';
 import { refuseManySandboxes } from '../../use-cases/transformations/try-chain.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
 import type { CompareRows, Deps, ExportedRows } from '../options.ts';

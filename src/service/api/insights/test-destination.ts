@@ -1,7 +1,7 @@
 import type { CheckStep } from '../../../rows/destinations/destination.ts';
 import { describeError, toSluiceError } from '../../../foundation/domain/errors.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
-import { findProject } from '../../../state/store/tenants.ts';
+import { findProject } from '../../../state/store/tenants/tenants.ts';
 import type { Context } from '../../use-cases/context.ts';
 import type { ApiOptions } from '../options.ts';
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Change, recordActivity } from '../../../state/store/activity.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import type { NotificationTarget } from '../../../state/store/notification-targets.ts';
+import { type Change, recordActivity } from '../../../state/store/exports/activity.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import type { NotificationTarget } from '../../../state/store/notifications/notification-targets.ts';
 import type { Actor } from '../context.ts';
 
 const fields = ['description', 'format', 'recipients', 'events', 'enabled', 'digests'] as const;

@@ -14,7 +14,7 @@ import {
   type NotificationTarget,
   storeRotatedSecret,
   updateTarget,
-} from '../../../state/store/notification-targets.ts';
+} from '../../../state/store/notifications/notification-targets.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordTargetActivity, targetChanges } from './activity.ts';
 import { askRecipients } from './confirm-addresses.ts';

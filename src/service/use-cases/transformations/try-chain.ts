@@ -4,8 +4,8 @@ import { type PluginConfig, withDefaults } from '../../../foundation/domain/plug
 import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import type { Column } from '../../../foundation/domain/row-block.ts';
 import { withOpenSteps } from '../../../rows/sandbox/open-steps.ts';
-import { findChain } from '../../../state/store/chains.ts';
-import type { InstalledPlugin } from '../../../state/store/plugins.ts';
+import { findChain } from '../../../state/store/transformations/chains.ts';
+import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
 import { chainColumnsOf } from '../../../rows/transforms/column-values.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
 import {
