@@ -89,7 +89,7 @@ export function findPartitionFault(
     if (!found) {
       const nearest = nearestName(column, names, 3);
       return [
-        `the rows have no column ${column}${nearest === null ? '' : `. Did you mean ${nearest}?`}`,
+        `the rows have no column ${column}${nearest === null ? '' : ` (did you mean ${nearest}?)`}`,
       ];
     }
     if (part === null) return [];

@@ -389,7 +389,7 @@ describe('the layout of an interval', () => {
   });
 
   it.each([
-    ['evnt', 'the rows have no column evnt. Did you mean event?'],
+    ['evnt', 'the rows have no column evnt (did you mean event?)'],
     ['day(event)', 'only a date or a timestamp has a day'],
   ])('ends a run whose rows cannot be divided by %s', async (entry, detail) => {
     const run = attempt(bench, destination, job({ partitionBy: [entry] }));

@@ -101,7 +101,7 @@ describe('entries of partition_by', () => {
     ['month(born)', null],
     [
       'evnt',
-      /^the rows have no column evnt\. Did you mean event\?.*Columns of the rows: event, at, born, Year$/,
+      /^the rows have no column evnt \(did you mean event\?\).*Columns of the rows: event, at, born, Year$/,
     ],
     ['hour(born)', /^born is a date, which has no hour/],
     ['day(event)', /^event is text, and only a date or a timestamp has a day/],
