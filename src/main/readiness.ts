@@ -48,18 +48,24 @@ async function findWorkerFault(db: Sql): Promise<string | null> {
 }
 
 /** What is wrong with the queue, in words for any user; null if nothing is. */
-export async function findQueueFault(
+async function findQueueFault(
   queues: QueueConnection,
   producer: Pick<Producer, 'listPaused'>,
 ): Promise<string | null> {
-  try {
-    const [fault] = await queues.inspect();
-    if (fault !== undefined) return fault;
-    const paused = await producer.listPaused();
-    return paused.length === 0
-      ? null
-      : `paused: ${paused.join(', ')}; resume at /admin/queues, until then no run starts`;
-  } catch {
-    return 'the queue is unreachable; work is recorded and starts later';
-  }
+  return inspectQueue(queues, producer).catch(
+    () => 'the queue is unreachable; work is recorded and starts later',
+  );
+}
+
+/** The same. Throws if the queue is unreachable. */
+export async function inspectQueue(
+  queues: QueueConnection,
+  producer: Pick<Producer, 'listPaused'>,
+): Promise<string | null> {
+  const [fault] = await queues.inspect();
+  if (fault !== undefined) return fault;
+  const paused = await producer.listPaused();
+  return paused.length === 0
+    ? null
+    : `paused: ${paused.join(', ')}; resume at /admin/queues, until then no run starts`;
 }

@@ -28,7 +28,7 @@ import { logAttempt } from './log-attempt.ts';
 import { joinSources } from './models.ts';
 import { openNotifications } from './notifications.ts';
 import { previewsOf } from './preview-rows.ts';
-import { findQueueFault } from './readiness.ts';
+import { inspectQueue } from './readiness.ts';
 import { checkRowLimit } from './row-limit.ts';
 import type { Part } from './run-process.ts';
 import { verifyBySchedule } from './scheduled-verify.ts';
@@ -203,7 +203,7 @@ async function startReporting(
     const { slots, smallRuns } = admission.room();
     await reportWorker(db, workerId, slots, smallRuns);
     await storeWork(foundation, admission);
-    const fault = await findQueueFault(queues, producer);
+    const fault = await inspectQueue(queues, producer);
     if (fault !== null && fault !== lastFault) logger.error(fault);
     lastFault = fault;
     await producer.ensureRecurring();

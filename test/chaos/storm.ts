@@ -14,7 +14,7 @@ import {
 import { compare, type Verdict } from './storm/check.ts';
 import { erasePeople } from './storm/erase.ts';
 import { Fleet } from './storm/fleet.ts';
-import { operate } from './storm/operator.ts';
+import { backfillAll, operate } from './storm/operator.ts';
 import { endOutliving, outliveRuns } from './storm/outlive.ts';
 import { comeHome, moveBuckets } from './storm/places.ts';
 import { randomOf } from './storm/random.ts';
@@ -106,20 +106,19 @@ async function rage(world: World): Promise<number> {
   const fleet = new Fleet(world);
   const striking = randomOf(seed, 'strikes');
   let leaks: Promise<void> | null = null;
-  const strike = async (): Promise<void> => {
-    await untilDelivered(world);
-    await act(
-      over.signal,
-      () => striking.between(50, 450),
-      async () => {
-        await fleet.strike(striking);
-        if (world.counts.kills >= kills / 3) leaks ??= leakOne(world);
-        if (world.counts.kills >= kills) over.abort();
-      },
-    );
-  };
-  const killing = strike();
   const watching = new AbortController();
+  const watch = fleet.watch(watching.signal);
+  await backfillAll(world);
+  await untilDelivered(world);
+  const killing = act(
+    over.signal,
+    () => striking.between(50, 450),
+    async () => {
+      await fleet.strike(striking);
+      if (world.counts.kills >= kills / 3) leaks ??= leakOne(world);
+      if (world.counts.kills >= kills) over.abort();
+    },
+  );
   const actors = Promise.all([
     killing,
     storeWeather(world, fleet, over.signal),
@@ -134,7 +133,6 @@ async function rage(world: World): Promise<number> {
     erasePeople(world, over.signal),
     progress(world, over.signal),
   ]);
-  const watch = fleet.watch(watching.signal);
   const [, , , losses] = await actors.finally(() => over.abort());
   await leaks;
   await fleet.calmDown();
