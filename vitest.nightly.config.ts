@@ -20,6 +20,7 @@ export default defineConfig({
       'test/e2e/operators-page.test.ts',
       'test/e2e/own-plugins.test.ts',
       'test/e2e/transformations.test.ts',
+      'test/e2e/worker-memory.test.ts',
       'test/e2e/transformations-page.test.ts',
       'test/e2e/faults/attack.test.ts',
       'test/e2e/faults/broken-starts.test.ts',

@@ -66,6 +66,8 @@ interface OpenFile {
 
 /** Bytes of files that wait in memory for the commit, because they are put at once. */
 const maxHeldBytes = 4 * 1024 ** 2;
+/** Memory of a file that waits for its commit; measured. */
+const waitingFileBytes = 8 * 1024;
 
 /**
  * The files of one interval while they are written. A file is begun with its first row, so an interval
@@ -316,6 +318,7 @@ export class FileSet {
   async #begin(): Promise<OpenFile> {
     const { exportId, encoding, columns, keyIndices } = this.#options;
     const { names, interval, generation, maxFileBytes } = this.#options;
+    if (this.#options.partitions) this.#options.destination.holds?.(waitingFileBytes);
     const number = (this.#parts.get(this.#partition) ?? 0) + 1;
     const part = maxFileBytes === null && number === 1 ? null : number;
     const key = fileKey(names, generation, part, encoding.extension, this.#partition);
