@@ -37,6 +37,7 @@ export default defineConfig({
       'test/e2e/faults/start.test.ts',
       'test/e2e/faults/strange-stores.test.ts',
       'test/e2e/faults/workers.test.ts',
+      'test/integration/pipeline/partitions.test.ts',
       'test/integration/store/bloat.ts',
       'test/integration/store/growth.test.ts',
       'test/security/query-on-server.test.ts',

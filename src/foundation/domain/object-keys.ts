@@ -32,7 +32,7 @@ function cutStem(stem: string) {
   return { folder: stem.slice(0, at), name: stem.slice(at) };
 }
 
-const partitionFolders = String.raw`(?:[^/=]+=[^/]+/){1,3}`;
+const partitionFolders = '(?:[^/=]+=[^/]+/){1,3}';
 
 /** The partition of a key of an interval: `event=signup`; `''` if it is beside the manifest, null if it is no key of the interval. */
 export function partitionOfKey(stem: string, key: string): string | null {

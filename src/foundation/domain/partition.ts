@@ -1,7 +1,6 @@
-import { createHash } from 'node:crypto';
 import { refusedCharacters } from './key-template.ts';
 import { nearestName } from './nearest-name.ts';
-import { type Column, textOfJson } from './row-block.ts';
+import type { Column } from './row-block.ts';
 
 /**
  * Folders of an interval's files by the values of its rows, in the layout of Hive: `event=signup/day=2026-11-25`. An entry of
@@ -26,14 +25,8 @@ export interface PartitionField {
   readonly name: string;
 }
 
-/** For null and the empty text: Hive cannot tell them apart. */
-export const defaultPartition = '__HIVE_DEFAULT_PARTITION__';
-
 /** Bytes of a folder's name, `event=signup`. A key of 1,024 bytes has room for three beside a prefix of 300. */
 export const maxFolderBytes = 200;
-
-/** What remains of a longer value, in front of its digest. */
-const keptBytes = 60;
 
 const partForm = /^(\w+)\((.+)\)$/s;
 
@@ -106,36 +99,6 @@ export function findPartitionFault(
   if (faults.length === 0) return null;
   const list = names.slice(0, 100).join(', ');
   return `${faults.join('; ')}. Columns of the rows: ${list}`;
-}
-
-/** The folder of a value, `event=signup`. @param json the value as JSON Lines has it; null for null */
-export function partitionFolder({ name, part }: PartitionField, json: string | null): string {
-  const text = json === null ? null : textOfJson(json);
-  const value = text === null || part === null ? text : cutDate(text, part);
-  const head = `${escapeValue(name)}=`;
-  if (value === null || value === '') return `${head}${defaultPartition}`;
-  const escaped = escapeValue(value);
-  if (Buffer.byteLength(head) + Buffer.byteLength(escaped) <= maxFolderBytes) return head + escaped;
-  const digest = createHash('sha256').update(value).digest('hex').slice(0, 32);
-  return `${head}${shorten(escaped)}-${digest}`;
-}
-
-/** `2026-11-25` of `2026-11-25T13:00:00.000000Z`; infinity stays, and so does `BC`. */
-function cutDate(text: string, part: DatePart): string {
-  const [, year, month, day, hour] = /^(\d{4,})-(\d\d)-(\d\d)(?:T(\d\d))?/.exec(text) ?? [];
-  if (year === undefined) return text;
-  const parts = [year, month, day, hour].slice(0, dateParts.indexOf(part) + 1);
-  return parts.join('-') + (text.endsWith(' BC') ? ' BC' : '');
-}
-
-/** The first characters, none of them cut in two. */
-function shorten(escaped: string): string {
-  let kept = '';
-  for (const [piece] of escaped.matchAll(/(?:%[0-9A-F]{2})+|[^%]/gu)) {
-    if (Buffer.byteLength(kept) + Buffer.byteLength(piece) > keptBytes) break;
-    kept += piece;
-  }
-  return kept;
 }
 
 /**

@@ -88,7 +88,7 @@ export class FileSet {
   #partition = '';
   /** Files of each partition. */
   readonly #parts = new Map<string, number>();
-  /** The rejected rows of all partitions: beside the manifest, where no reader of partitions looks. */
+  /** The rejected rows of all partitions: beside the manifest, so that folders of values have data files only. */
   #rejected: HashedFile | null = null;
   #heldBytes = 0;
   /** Ends when the file before the open one is sent: at most one file waits for the destination. */

@@ -2,12 +2,12 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import {
   findPartitionFault,
   maxPartitions,
-  partitionFolder,
   type PartitionField,
   readPartitionField,
 } from '../../foundation/domain/partition.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
+import { partitionFolder } from './partition-folder.ts';
 import { RowSpool, usualSpoolLimits } from './row-spool.ts';
 
 /** Bytes of rows of one round. More rows of an interval are in further files of their partitions. */
@@ -147,7 +147,7 @@ function folderOf(
   if (length < 0) return partitionFolder(of, null);
   const json = () => toJson(bytes, from, from + length);
   if (length > keptValueBytes) return partitionFolder(of, json());
-  // Most times of an interval differ, and few of their hours do.
+  // The times of an interval differ, and they have few hours.
   const key = of.part === null ? bytes.toString('latin1', from, from + length) : hourOf(json());
   const known = folders.get(key);
   if (known !== undefined) return known;

@@ -11,9 +11,9 @@ import {
   checkPartitionEntries,
   findPartitionFault,
   maxFolderBytes,
-  partitionFolder,
   readPartitionField,
 } from '../../../src/foundation/domain/partition.ts';
+import { partitionFolder } from '../../../src/rows/pipeline/partition-folder.ts';
 
 const folder = (entry: string, value: unknown) =>
   partitionFolder(readPartitionField(entry), value === null ? null : JSON.stringify(value));
