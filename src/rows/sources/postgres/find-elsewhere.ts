@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import type { SourceRequest } from '../source.ts';
-import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { beginReading, type SnapshotOptions } from './begin-snapshot.ts';
 import { describeColumns, destroyConnection, serverVersionOf, withAbort } from './connection.ts';
 import { toSourceError } from './errors.ts';
 import type { PlanSelect } from './plan.ts';
@@ -14,8 +14,8 @@ export async function findElsewhere(
   signal: AbortSignal,
 ): Promise<readonly (readonly (string | null)[])[]> {
   if (keys.length === 0) return [];
-  const { describeSql, select } = plan({ ...request, select: 'keys' });
-  const client = await beginSnapshot(options, request.tenantKey, signal);
+  const { relation, describeSql, select } = plan({ ...request, select: 'keys' });
+  const client = await beginReading(options, request.tenantKey, relation, signal);
   try {
     const described = await describeColumns(client, describeSql, signal);
     const { columns, elsewhereSql } = select(described, serverVersionOf(client));

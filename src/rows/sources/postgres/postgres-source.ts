@@ -94,6 +94,7 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     snapshotMs: 86_400_000,
     plan: planModels([eventsModel]),
     manyTies: new Set<string>(),
+    guardedViews: new Set<string>(),
     ...given,
   };
   const times = {
