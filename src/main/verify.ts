@@ -3,9 +3,12 @@ import { systemClock } from '../foundation/domain/clock.ts';
 import { formerFileName, usualFileName } from '../foundation/domain/file-name.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import { renderInterval } from '../rows/pipeline/render-interval.ts';
-import type { Database } from '../state/store/database.ts';
-import { listFormerNames } from '../state/store/former-destinations.ts';
-import { listLeftDestinations, type VerifiedExport } from '../state/store/verify-queries.ts';
+import type { Database } from '../state/store/database/database.ts';
+import { listFormerNames } from '../state/store/files/former-destinations.ts';
+import {
+  listLeftDestinations,
+  type VerifiedExport,
+} from '../state/store/intervals/verify-queries.ts';
 import { openChain } from '../service/use-cases/transformations/open-chain.ts';
 import type { StrayPlace } from '../service/verify/find-strays.ts';
 import { folderOf, type Places } from '../service/verify/places.ts';

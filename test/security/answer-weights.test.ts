@@ -28,6 +28,7 @@ const rows: Readonly<Record<string, 'exports' | 'runs' | 'logs' | 'steps' | 'act
   retrieveTransformationConfig: 'steps',
   retrieveTransformationConfigFrontend: 'steps',
   listPlugins: 'steps',
+  listPluginsOfProject: 'steps',
   retrievePlugin: 'steps',
 };
 

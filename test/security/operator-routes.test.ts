@@ -4,7 +4,7 @@ import { readinessOf } from '../../src/main/readiness.ts';
 import { findRunsOfJobs } from '../../src/main/runs-of-jobs.ts';
 import { createDashboard } from '../../src/state/queue/dashboard.ts';
 import { openProducer, type Producer } from '../../src/state/queue/producer.ts';
-import { openDatabase } from '../../src/state/store/database.ts';
+import { openDatabase } from '../../src/state/store/database/database.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';

@@ -90,6 +90,8 @@ const descriptions: Readonly<Record<string, string>> = {
     'The plugin of the step defines the jobs. If the job is unknown, the error lists the jobs that exist.',
   tryTransformations: 'Shows each row before and after each step. Nothing is stored.',
   listPlugins: 'Lists the plugins that a step of a transformation chain can use.',
+  listPluginsOfProject:
+    'The same list for keys of some projects of an organization. It leaves out the source of your own plugins.',
   installPlugin:
     'Sluice first checks and compiles the source in a sandbox. A plugin has no access to files or the network.',
   retrievePlugin:

@@ -8,13 +8,13 @@ import {
   successKey,
 } from '../../foundation/domain/object-keys.ts';
 import { readManifestAt } from '../../rows/pipeline/manifest.ts';
-import type { Sql } from '../../state/store/database.ts';
+import type { Sql } from '../../state/store/database/database.ts';
 import {
   findKnownKeys,
   isOfOurHistory,
   isUploadKnown,
   listWriters,
-} from '../../state/store/verify-queries.ts';
+} from '../../state/store/intervals/verify-queries.ts';
 import type { FolderOwner } from './places.ts';
 
 /** Where strays are looked for. */

@@ -5,9 +5,9 @@ import { commonFolder, renderKeyTemplate } from '../../foundation/domain/key-tem
 import { latestManifestKey, stemOf } from '../../foundation/domain/object-keys.ts';
 import type { CommitIntent, Encoding, IntervalJob } from '../../rows/pipeline/interval-job.ts';
 import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
-import type { ClaimedRun } from '../../state/store/claims.ts';
-import { listFormerManifests } from '../../state/store/leftover-files.ts';
-import type { LineageUpload } from '../../state/store/uploads.ts';
+import type { ClaimedRun } from '../../state/store/runs/claims.ts';
+import { listFormerManifests } from '../../state/store/files/leftover-files.ts';
+import type { LineageUpload } from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { openErased } from '../use-cases/runs/erase-intervals.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { insertRuns } from '../../../src/state/store/runs.ts';
+import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import type { ApiAnswer } from '../../support/api-client.ts';
 import { askOfExport, exportActions, otherBucket } from '../../support/export-requests.ts';
 import {

@@ -4,8 +4,8 @@ import {
   failpointNames,
 } from '../../../src/foundation/failpoints/failpoint.ts';
 import { connectQueues } from '../../../src/state/queue/connection.ts';
-import { openQueuePool } from '../../../src/state/store/database.ts';
-import { insertRuns } from '../../../src/state/store/runs.ts';
+import { openQueuePool } from '../../../src/state/store/database/database.ts';
+import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import {
   backfill,
   createS3Export,
