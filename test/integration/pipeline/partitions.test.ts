@@ -68,7 +68,7 @@ const small = {
   ...usualPartitionLimits,
   memoryBytes: 8_000,
   blockBytes: 1_500,
-  roundBytes: 40_000,
+  roundBytes: 10_000,
 };
 
 /** The folder of a key, without the prefix. */
@@ -154,7 +154,8 @@ describe.each(casesOf(['CSV', 'Parquet'] as const, ['JSONLines'] as const))(
         parts.set(partitionOf(key), part);
         expect(key).toContain(`-${String(part).padStart(5, '0')}.`);
       }
-      expect([...parts.keys()]).toEqual([...parts.keys()].sort());
+      const folders = keys.map(partitionOf);
+      expect(folders).toEqual(folders.toSorted());
       expect(Math.max(...parts.values())).toBeGreaterThan(2);
       expect((await deliveredKeys(destination, parted, result)).length).toBe(result.rows);
       // As a verification makes them again.
@@ -287,7 +288,8 @@ describe('the layout of an interval', () => {
     ]);
     expect(second.replaced.map(({ key }) => key)).toEqual(first.result.files.map(({ key }) => key));
     await remove(by, second.result, second.replaced);
-    const wide = jobAfter(by, second, { partitionBy: ['event'] });
+    // A database that was restored has no record of these files, but the manifest names them.
+    const wide = jobAfter(by, second, { partitionBy: ['event'], current: null });
     const third = await attempt(bench, destination, wide).exported;
     await remove(wide, third.result, third.replaced);
     const named = (await readManifest(destination)).files.map(({ key }) => key);

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
 import { keyNames, usualFileName } from '../../../src/foundation/domain/file-name.ts';
 import {
   fileKey,
@@ -151,4 +152,10 @@ describe('keys of files in partitions', () => {
   ])('are not those of another interval or export: %s', (other) => {
     expect(partitionOfKey(names.stem, other)).toBeNull();
   });
+});
+
+it('a full temporary folder, through which rows are sorted, has an error of its own', () => {
+  const full = Object.assign(new Error('write'), { code: 'ENOSPC' });
+  expect(toSluiceError(full)).toMatchObject({ code: 'internal.disk_full' });
+  expect(toSluiceError(new Error('other'))).toMatchObject({ code: 'internal.unexpected' });
 });
