@@ -2,7 +2,7 @@ import type pg from 'pg';
 import type { Model } from '../../../foundation/domain/model.ts';
 import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
 import { describeSql, explainSql } from '../../query/select.ts';
-import { beginSnapshot } from './begin-snapshot.ts';
+import { beginReading, beginSnapshot } from './begin-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
 import { closeConnection, describeColumns, query } from './connection.ts';
@@ -176,7 +176,12 @@ async function checkStatement(
   tell: Tell,
 ): Promise<readonly string[]> {
   const signal = new AbortController().signal;
-  const client = await beginSnapshot({ ...options, connectionString }, tenantKey, signal);
+  const client = await beginReading(
+    { ...options, connectionString },
+    tenantKey,
+    readRelationOf(model),
+    signal,
+  );
   try {
     const hidden = await findHidden(client, readRelationOf(model), signal);
     if (hidden) tell('error', `${hidden.detail}.`);

@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import { type Description, refusePartOfDay, type SourceRequest } from '../source.ts';
-import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { beginReading, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, describeColumns, query, serverVersionOf } from './connection.ts';
 import { findHidden, type ReadRelation, viewedRelationsSql } from './hidden-rows.ts';
 import { describeIntervalColumn } from './interval-column.ts';
@@ -16,7 +16,7 @@ export async function explain(
   runs = false,
 ): Promise<Description> {
   const { model, describeSql, relation, used, select } = plan(request);
-  const client = await beginSnapshot(options, request.tenantKey, signal);
+  const client = await beginReading(options, request.tenantKey, relation, signal);
   try {
     const { describeSql: usedSql, columns } = used;
     // A query may fail because of the change of a type: the change is what to name.

@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { eventsModel } from '../../../foundation/domain/events-model.ts';
 import type { Description, Source, SourceRequest } from '../source.ts';
-import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { beginReading, type SnapshotOptions } from './begin-snapshot.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
 import {
   closeConnection,
@@ -102,6 +102,7 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     snapshotMs: 86_400_000,
     plan: planModels([eventsModel]),
     manyTies: new Set<string>(),
+    guardedViews: new Set<string>(),
     ...given,
   };
   const times = {
@@ -267,8 +268,8 @@ async function findElsewhere(
   signal: AbortSignal,
 ): Promise<readonly (readonly (string | null)[])[]> {
   if (keys.length === 0) return [];
-  const { describeSql, select } = plan({ ...request, select: 'keys' });
-  const client = await beginSnapshot(options, request.tenantKey, signal);
+  const { relation, describeSql, select } = plan({ ...request, select: 'keys' });
+  const client = await beginReading(options, request.tenantKey, relation, signal);
   try {
     const described = await describeColumns(client, describeSql, signal);
     const { columns, elsewhereSql } = select(described, serverVersionOf(client));
