@@ -91,7 +91,7 @@ describe.skipIf(!ownRedisAvailable())('Redis', () => {
     });
     // One line per 30 s and process: the outage was shorter.
     const others = loudLines().filter((line) => !backAgain([line]).includes(line));
-    expect(others, others.join("\n")).toHaveLength(installation.processes.length);
+    expect(others, others.join('\n')).toHaveLength(installation.processes.length);
     for (const line of others) expect(line).toContain('REDIS_URL: Redis is unreachable');
     await expectInvariants(installation);
     await retireExports(installation);

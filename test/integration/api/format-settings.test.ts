@@ -1,6 +1,4 @@
-import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { formerFileName } from '../../../src/foundation/domain/file-name.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 
@@ -80,18 +78,6 @@ test('names of files are refused if two intervals or two parts could have one', 
   ]);
   const again = await change(id, { max_file_size_mb: 1 });
   expect([again.status, again.body.attr]).toEqual([400, 'destination__config__file_name']);
-});
-
-test('an export that was created before file_name keeps the names of its files, also after a change', async () => {
-  const { id } = await create({});
-  await api.db.query(
-    `update batch_exports set destination_config = destination_config - 'file_name' where id = $1`,
-    [id],
-  );
-  const migration = await readFile('migrations/0011_file_names.sql', 'utf8');
-  await api.db.query(migration.slice(0, migration.indexOf('\n\n')));
-  const { body } = await change(id, { compression: 'zstd' });
-  expect(body.destination.config.file_name).toBe(formerFileName);
 });
 
 test('what is beside the files needs a manifest', async () => {
