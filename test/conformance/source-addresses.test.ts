@@ -37,6 +37,7 @@ describe.skipIf(bin === null)('an address', () => {
       listen_addresses: hasIpv6 ? '127.0.0.1,::1' : '127.0.0.1',
       unix_socket_directories: folder,
       password_encryption: 'md5',
+      max_connections: '20',
     });
     admin = new Client({ connectionString: server.url });
     await admin.connect();
@@ -117,9 +118,28 @@ describe.skipIf(bin === null)('an address', () => {
     const name = new URL(shop.url).pathname.slice(1);
     await shop.run(`alter database ${name} connection limit 0`);
     expect(await openAt(() => {})).toMatch(
-      /^source\.out_of_resources SQLSTATE 53300: too many connections for database/,
+      /^source\.out_of_resources SHOP_URL: too many connections for database .* \(SQLSTATE 53300\)\. Raise it by ALTER DATABASE … CONNECTION LIMIT$/,
     );
     await shop.run(`alter database ${name} connection limit -1`);
+    const clients: Client[] = [];
+    const take = async (url: string): Promise<boolean> => {
+      const client = new Client({ connectionString: url });
+      client.on('error', () => {});
+      const isTaken = await client.connect().then(
+        () => true,
+        () => false,
+      );
+      if (isTaken) clients.push(client);
+      return isTaken;
+    };
+    while (await take(shop.url));
+    const full = /Raise max_connections of the server, or use fewer connections$/;
+    expect(await openAt(() => {})).toMatch(/superuser_reserved_connections and reserved_conn/);
+    while (await take(server.url));
+    expect(await openAt(() => {})).toMatch(/^source\.out_of_resources SHOP_URL: sorry, too many/);
+    expect(await openAt(() => {})).toMatch(full);
+    await Promise.all(clients.map((client) => client.end()));
+    await until(async () => (await openAt(() => {})) === 100);
   });
 
   test('each sslmode is refused by a server without TLS, or needs none', async () => {

@@ -123,6 +123,37 @@ describe.skipIf(!hasPgbouncer).each(['transaction', 'session'] as const)(
       await snapshot.close();
     });
 
+    test('its own limits are named', async () => {
+      const limits = { max_client_conn: 10, query_wait_timeout: 2 };
+      const full = await startPgbouncer(server.url, mode, limits);
+      const connectionString = full.reach(shop.url);
+      const open = () =>
+        shop
+          .source({}, { connectionString, addressName: 'SHOP_URL' })
+          .open(caseRequest(), never)
+          .then(
+            () => 'it opened',
+            ({ code, detail }) => `${code} ${detail}`,
+          );
+      // Eight have all connections to the server, one more waits for one, two more are too many.
+      const clients = [...Array(10).keys()].map(() => new Client({ connectionString }));
+      for (const [index, client] of clients.entries()) {
+        client.on('error', () => {});
+        await client.connect();
+        if (index < 8) await client.query('begin');
+        if (index === 8) {
+          expect(await open()).toMatch(
+            /^source\.out_of_resources .*query_wait_timeout.*\. Raise query_wait_timeout of PgBouncer/,
+          );
+        }
+      }
+      expect(await open()).toMatch(
+        /^source\.out_of_resources SHOP_URL: .*\. Raise max_client_conn of PgBouncer/,
+      );
+      await Promise.all(clients.map((client) => client.end()));
+      await full.stop();
+    });
+
     test('what the pooler refuses is named with the setting', async () => {
       const url = new URL(pooled.connectionString);
       url.password = 'other';

@@ -155,7 +155,9 @@ describe.each(sourceServers)('%s', (_, start) => {
       const limited = shop.source().open(caseRequest(), never);
       await expect(limited).rejects.toMatchObject({
         code: 'source.out_of_resources',
-        detail: expect.stringContaining('too many connections for role'),
+        detail: expect.stringMatching(
+          /too many connections for role .* Raise it by ALTER ROLE … CONNECTION LIMIT$/,
+        ),
       });
       await shop.run(`alter role ${shop.reader} connection limit -1`);
     });

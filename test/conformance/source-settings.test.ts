@@ -22,6 +22,7 @@ const harmlessCategories =
 const harmless: Readonly<Record<string, readonly string[]>> = {
   'set for each transaction': [
     'idle_in_transaction_session_timeout',
+    'row_security',
     'search_path',
     'statement_timeout',
     'transaction_timeout',

@@ -50,7 +50,8 @@ beforeAll(async () => {
     create table shop.base (id bigint primary key, team int not null, at timestamptz not null, v text);
     insert into shop.base select g, 1, timestamptz '2024-03-01 00:10Z' + g * interval '1 second', 'v' || g from generate_series(1, 100) g;
     create view shop.slow as select id, team, at, pg_sleep(60)::text as v from shop.base where pg_sleep(60) is not null;
-    grant select on shop.base, shop.slow to tls_reader`);
+    grant select on shop.base, shop.slow to tls_reader;
+    create role tls_plain login password 'reader' in role tls_reader`);
   await admin.query('create database certified');
   const other = new Client({ connectionString: urlOf('certified') });
   await other.connect();
@@ -61,7 +62,7 @@ beforeAll(async () => {
   const before = await readFile(rules, 'utf8');
   await writeFile(
     rules,
-    `hostssl certified tls_reader all cert\nhostssl all tls_reader all scram-sha-256\nhost all tls_reader all reject\n${before}`,
+    `hostssl all tls_plain all password\nhostssl certified tls_reader all cert\nhostssl all tls_reader all scram-sha-256\nhost all tls_reader all reject\n${before}`,
   );
   await appendFile(rules, '\n');
   await admin.query('select pg_reload_conf()');
@@ -145,6 +146,35 @@ describe('an address', () => {
     expect(await openWith({ sslmode: 'disable' })).toEqual({
       code: 'source.access_refused',
       detail: expect.stringMatching(/^TLS_URL: pg_hba\.conf .* Add sslmode=verify-full/),
+    });
+  });
+
+  test('that requires channel binding gives its password to nothing else', async () => {
+    const bound = {
+      sslmode: 'verify-full',
+      sslrootcert: file('caCertificate'),
+      channel_binding: 'require',
+    };
+    expect(await openWith(bound)).toEqual({ rows: 100 });
+    expect(await openWith({ ...bound, sslnegotiation: 'direct' })).toEqual({ rows: 100 });
+    const unbound = {
+      code: 'source.access_refused',
+      detail: expect.stringMatching(
+        /^TLS_URL: the address has channel_binding=require, but the server offers no/,
+      ),
+    };
+    // It asks for the password itself.
+    expect(await openWith({ ...bound, user: 'tls_plain' })).toEqual(unbound);
+    expect(await openWith({ ...bound, user: 'tls_plain', channel_binding: 'prefer' })).toEqual({
+      rows: 100,
+    });
+    // By its certificate alone.
+    const own = { sslcert: file('clientCertificate'), sslkey: file('clientKey') };
+    expect(await openWith({ ...bound, ...own }, 'localhost', 'certified')).toEqual(unbound);
+    const prefers = { ...bound, ...own, channel_binding: 'prefer' };
+    expect(await openWith(prefers, 'localhost', 'certified')).toEqual({ rows: 0 });
+    expect(await openWith({ sslmode: 'disable', channel_binding: 'require' })).toMatchObject({
+      code: 'source.access_refused',
     });
   });
 

@@ -221,7 +221,7 @@ function planOf(column: Column, sql: string): RequestPlan {
   return {
     model: eventsModel,
     used: { columns: [], describeSql: null },
-    relation: { name: 'public.events', isFiltered: false },
+    relation: { name: 'public.events', isFiltered: false, callsFunctions: false },
     describeSql: 'SELECT 1',
     ...counts,
     select: () => ({

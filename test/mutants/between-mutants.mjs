@@ -24,14 +24,14 @@ export const betweenMutants = [
   },
   {
     name: 'objects of others: the note of a refused key stays',
-    file: 'src/rows/pipeline/refused-commit.ts',
+    file: 'src/rows/pipeline/export-interval.ts',
     find: '  if (taken.length > 0) await ports.withdraw(taken);\n',
     replace: '',
     test: `${pipeline}/shared-prefix.test.ts`,
   },
   {
     name: 'objects of others: files stay that another manifest has refused',
-    file: 'src/rows/pipeline/refused-commit.ts',
+    file: 'src/rows/pipeline/export-interval.ts',
     find: '  await destination.deleteFiles(ours, signal);\n',
     replace: '',
     test: `${pipeline}/shared-prefix.test.ts`,

@@ -42,6 +42,7 @@ export interface Pooler {
 export async function startPgbouncer(
   databaseUrl: string,
   poolMode: 'transaction' | 'session' = 'transaction',
+  more: Readonly<Record<string, string | number>> = {},
 ): Promise<Pooler> {
   if (!program) throw new Error('There is no pgbouncer.');
   const target = new URL(databaseUrl);
@@ -64,9 +65,10 @@ auth_user = ${user}
 auth_query = SELECT usename, passwd FROM pg_catalog.pg_shadow WHERE usename = $1
 pool_mode = ${poolMode}
 default_pool_size = 8
-max_client_conn = 400
 server_login_retry = 1
-`,
+${Object.entries({ max_client_conn: 400, ...more })
+  .map(([name, value]) => `${name} = ${value}\n`)
+  .join('')}`,
   );
   // It refuses to run as root.
   const unprivileged = process.getuid?.() === 0 ? ['-u', 'nobody'] : [];

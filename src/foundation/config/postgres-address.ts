@@ -5,7 +5,7 @@ const schemes = /^postgres(ql)?:\/\//;
 const sslModes = ['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 'verify-full'];
 const files = ['sslrootcert', 'sslcert', 'sslkey'];
 /** Misspelt, these would be ignored, and the connection would not be encrypted. */
-const ofTls = [...files, 'sslmode', 'sslnegotiation'];
+const ofTls = [...files, 'sslmode', 'sslnegotiation', 'channel_binding'];
 /** What libpq knows and our client does not: an address with these would mean something else than it says. */
 const unsupported: Readonly<Record<string, string>> = {
   target_session_attrs: 'Name the address of one server, or of a proxy that leads to the right one',
@@ -94,6 +94,13 @@ function findParameterFault(parameters: URLSearchParams): string | null {
   }
   if (negotiation === 'direct' && mode === 'disable') {
     return 'has sslnegotiation=direct with sslmode=disable: remove one of them';
+  }
+  const binding = parameters.get('channel_binding');
+  if (binding !== null && !['require', 'prefer', 'disable'].includes(binding)) {
+    return 'has a channel_binding that is neither require nor prefer nor disable';
+  }
+  if (binding === 'require' && (mode ?? 'disable') === 'disable') {
+    return 'has channel_binding=require without TLS: add sslmode=verify-full';
   }
   if (parameters.get('sslrootcert') === 'system') {
     return 'has sslrootcert=system: remove it, as public authorities are trusted without it';

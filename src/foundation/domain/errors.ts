@@ -172,7 +172,7 @@ export const errorCatalogue = {
   'source.out_of_resources': transient(
     'source',
     'The source database has reached a limit.',
-    'Sluice retries automatically. If it persists, raise the limit that is named above, such as CONNECTION LIMIT of the role.',
+    'Sluice retries automatically. If it persists, raise the limit that is named above, or end sessions of others.',
   ),
   'source.failed': transient(
     'source',

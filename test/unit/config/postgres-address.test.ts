@@ -37,6 +37,9 @@ test.each([
     /names \/no\/such\.crt as sslrootcert/,
   ],
   ['postgres://u:s3cret@a/db?sslrootcert=system', /has sslrootcert=system/],
+  ['postgres://u:s3cret@a/db?channel_binding=yes', /has a channel_binding that is neither/],
+  ['postgres://u:s3cret@a/db?channel_binding=require', /without TLS: add sslmode=verify-full/],
+  ['postgres://u:s3cret@a/db?channel_bindings=require', /is unknown: write channel_binding/],
   [
     'postgres://u:s3cret@a/db?ssl_mode=verify-full',
     /has ssl_mode, which is unknown: write sslmode/,

@@ -11,10 +11,11 @@ import {
 import { toSourceError } from './errors.ts';
 import type { HeldSessions } from './held-locks.ts';
 import type { KeptConnections } from './kept-connections.ts';
+import { type ReadRelation, rowSecuritySql } from './hidden-rows.ts';
 import { limitSqls } from './own-statement.ts';
 import type { SliceOptions } from './read-slice.ts';
 import { hasReplayed } from './replay.ts';
-import { setUpSql } from './session-settings.ts';
+import { type Reader, setUpSql } from './session-settings.ts';
 import { watchSilence } from './silence.ts';
 import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 
@@ -34,18 +35,30 @@ export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
   readonly watchHeld?: (sessions: HeldSessions) => () => void;
   /** Gets the models whose reads a standby has ended. */
   readonly conflicts?: { note(model: string): void };
+  /** Gets the models with views over tables that have policies. */
+  readonly guardedViews?: Set<string>;
   /** The start of the server that settled last; null if it is not known. */
   readonly settledAt?: () => string | null;
 }
 
-/** A connection in a transaction with its own snapshot; `settled` as for `openSnapshot`. */
+/** A connection in a transaction with its own snapshot. */
 export async function beginSnapshot(
   options: SnapshotOptions,
   tenantKey: string,
   signal: AbortSignal,
-  settled: SettledAt = nowhere,
 ): Promise<pg.Client> {
-  return (await begin(options, tenantKey, settled, [], signal)).client;
+  return (await begin(options, { tenantKey }, nowhere, [], signal)).client;
+}
+
+/** As `beginSnapshot`, to read the rows of a relation. */
+export async function beginReading(
+  options: SnapshotOptions,
+  tenantKey: string,
+  relation: ReadRelation,
+  signal: AbortSignal,
+): Promise<pg.Client> {
+  const reader = { tenantKey, rowSecurity: rowSecuritySql([relation], true) };
+  return (await begin(options, reader, nowhere, [], signal)).client;
 }
 
 /** The server at which an interval settled: its rows are read there, or at a standby that has them all. */
@@ -81,7 +94,7 @@ interface Begun {
  */
 export async function begin(
   options: SnapshotOptions,
-  tenantKey: string,
+  reader: Reader,
   view: View,
   more: readonly BatchStatement[],
   signal: AbortSignal,
@@ -90,30 +103,17 @@ export async function begin(
   const { server } = view;
   if (kept) {
     const { connectTimeoutMs } = options;
-    const begun = await beginOn(
-      kept,
-      options,
-      tenantKey,
-      view,
-      more,
-      signal,
-      connectTimeoutMs,
-    ).catch((error) => {
-      if (toSourceError(error).code !== 'source.unavailable' || signal.aborted) throw error;
-      return null;
-    });
+    const begun = await beginOn(kept, options, reader, view, more, signal, connectTimeoutMs).catch(
+      (error) => {
+        if (toSourceError(error).code !== 'source.unavailable' || signal.aborted) throw error;
+        return null;
+      },
+    );
     const last = server ?? options.settledAt?.() ?? null;
     if (begun && (last === null || begun.serverStart === last)) return begun;
     destroyConnection(kept);
   }
-  const begun = await beginOn(
-    await connect(options, signal),
-    options,
-    tenantKey,
-    view,
-    more,
-    signal,
-  );
+  const begun = await beginOn(await connect(options, signal), options, reader, view, more, signal);
   if (server === null || begun.serverStart === server) return begun;
   destroyConnection(begun.client);
   throw new SluiceError('source.unavailable', 'another server answers than the one that settled');
@@ -122,7 +122,7 @@ export async function begin(
 async function beginOn(
   client: pg.Client,
   options: SnapshotOptions,
-  tenantKey: string,
+  reader: Reader,
   view: View,
   more: readonly BatchStatement[],
   signal: AbortSignal,
@@ -149,7 +149,7 @@ async function beginOn(
     if (position !== null && !(await hasReplayed(client, position, signal))) {
       throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
     }
-    const statements = [...before, { sql: setUpSql(options.idleTimeoutMs, tenantKey) }, ...more];
+    const statements = [...before, { sql: setUpSql(options.idleTimeoutMs, reader) }, ...more];
     const answers = await runBatch(client, statements, signal, answerMs ?? silenceMs);
     const [snapshot, serverStart, pid] = answers[before.length]?.rows[0] ?? [];
     if (!snapshot || !serverStart) {

@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import { createConnection, isIP, type Socket } from 'node:net';
 import { type ConnectionOptions as ConnectionOptionsOfTls, connect as connectTls } from 'node:tls';
 import type { Connection, FieldDef } from 'pg';
@@ -23,13 +24,18 @@ export interface ConnectionOptions {
 export async function connect(options: ConnectionOptions, signal: AbortSignal): Promise<pg.Client> {
   signal.throwIfAborted();
   const leave = await options.connections?.enter(signal);
+  const binding = new URLSearchParams(options.connectionString.split('?')[1]).get(
+    'channel_binding',
+  );
   const client = new pg.Client({
     connectionString: options.connectionString,
     application_name: options.applicationName,
     connectionTimeoutMillis: options.connectTimeoutMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
+    enableChannelBinding: binding === 'require' || binding === 'prefer',
   });
+  if (binding === 'require') requireChannelBinding(client);
   // Without a listener the loss of an idle connection would end the process.
   client.on('error', (error) => {
     if (serverErrorOf(error)) endings.set(client, error);
@@ -74,10 +80,37 @@ function nameAddress(
     const detail = `${setting}no server answers at its address${reason}. If it persists, correct host and port`;
     return new SluiceError('source.unavailable', detail, error);
   }
+  if (error.code === 'source.out_of_resources') {
+    return new SluiceError(error.code, `${setting}${error.detail}`, error);
+  }
   const isRefused = error.code === 'source.access_refused' || state === 'XX000';
   if (!isRefused) return error;
   return new SluiceError('source.access_refused', `${setting}${error.detail}`, error);
 }
+
+/**
+ * Gives the password, and goes on, only if the proof of the password also proves the certificate of the server: nothing
+ * between the two can pass it on.
+ */
+function requireChannelBinding(client: pg.Client): void {
+  const { password } = client;
+  const connection = connectionOf(client) as unknown as EventEmitter;
+  let isBound = false;
+  connection.on('authenticationSASL', ({ mechanisms }: { mechanisms: readonly string[] }) => {
+    isBound = mechanisms.includes('SCRAM-SHA-256-PLUS');
+  });
+  connection.on('authenticationOk', () => {
+    if (!isBound) connection.emit('error', noBinding());
+  });
+  Object.assign(client, {
+    password: async () => {
+      if (!isBound) throw noBinding();
+      return password;
+    },
+  });
+}
+
+const noBinding = () => new Error('the server offers no channel binding');
 
 /** Why a server ended sessions that executed nothing: the statement after it only finds the connection closed. */
 const endings = new WeakMap<pg.Client, Error>();

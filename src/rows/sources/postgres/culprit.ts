@@ -1,6 +1,6 @@
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { SourceRequest } from '../source.ts';
-import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { beginReading, beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import { findRelation } from './catalog.ts';
 import { closeConnection } from './connection.ts';
 import { nameDeniedRight } from './denied-right.ts';
@@ -57,7 +57,8 @@ export async function findCulprit(
   if (ofRows && serverErrorOf(ofRows)?.message === serverErrorOf(found)?.message) {
     return new SluiceError('source.model_invalid', withoutValue(found.detail ?? ''), error);
   }
-  const begin = () => beginSnapshot(search, request.tenantKey, signal);
+  const { relation } = plan(request);
+  const begin = () => beginReading(search, request.tenantKey, relation, signal);
   const sqlOf = (value: string) => plan(request).findRowSql(request.interval, value);
   return nameFailingRow(error, sqlOf, begin, signal);
 }

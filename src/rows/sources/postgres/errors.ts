@@ -122,6 +122,12 @@ export function toSourceError(error: unknown): SluiceError {
   // Whatever SQLSTATE the author of the function chose.
   if (found.routine === 'exec_stmt_raise') return ofFunction(found, error);
   if (isOfOtherServer(found)) return ofOtherServer(found, error);
+  if (isUnderPolicy(found)) return ofPolicy(found, error);
+  const limit = connectionLimitOf(found);
+  if (limit !== null) {
+    const detail = `${message} (SQLSTATE ${state}). ${limit}`;
+    return new SluiceError('source.out_of_resources', detail, error);
+  }
   // A standby that replays; on a primary 40001 is a conflict of writers, which a reader does not have.
   if (state === '40001') {
     return new SluiceError('source.recovery_conflict', `SQLSTATE ${state}: ${message}`, error);
@@ -139,6 +145,50 @@ export function toSourceError(error: unknown): SluiceError {
     return ofFunction(found, error);
   }
   return new SluiceError(code, detailOf(code, found), error);
+}
+
+/**
+ * Which setting limits the connections of a server, or of a pooler before it, and what to do; null if the error is another one.
+ * The words are in the language of the server, its functions are not. Other sessions end, so this passes.
+ */
+function connectionLimitOf({ code, message, routine }: ServerError): string | null {
+  if (code === '53300') {
+    return connectionLimits[routine ?? ''] ?? 'Raise the limit of connections';
+  }
+  if (code !== '08P01') return null;
+  const setting = poolerLimits.find((name) => message.includes(name));
+  if (setting === undefined) return null;
+  return `Raise ${setting} of PgBouncer, or use fewer connections`;
+}
+
+/** By the server's function. */
+const connectionLimits: Readonly<Record<string, string>> = {
+  InitProcess: 'Raise max_connections of the server, or use fewer connections',
+  ProcArrayAdd: 'Raise max_connections of the server, or use fewer connections',
+  InitPostgres:
+    'All connections are in use but those of superuser_reserved_connections and reserved_connections. Raise max_connections of the server, or use fewer connections',
+  InitializeSessionUserId: 'Raise it by ALTER ROLE … CONNECTION LIMIT',
+  CheckMyDatabase: 'Raise it by ALTER DATABASE … CONNECTION LIMIT',
+};
+
+/** Settings of PgBouncer that its errors name. */
+const poolerLimits = [
+  'max_client_conn',
+  'max_db_client_connections',
+  'max_user_client_connections',
+  'query_wait_timeout',
+];
+
+/** Whether the server refuses to leave out rows of a table, as `row_security` is off. */
+export function isUnderPolicy(error: unknown): boolean {
+  return serverErrorOf(error)?.routine === 'check_enable_rls';
+}
+
+function ofPolicy({ message, where = '' }: ServerError, cause: unknown): SluiceError {
+  const calls = where.split('\n');
+  const place = calls.find((line) => /^[^"]*\bfunction\b/i.test(line)) ?? calls.at(-1);
+  const detail = `${message}${place ? `, in ${place}` : ''}. The role that reads it would not see all rows. Give the role BYPASSRLS, or set row_security: filtered in the model if only the rows that the policy shows are to be exported`;
+  return new SluiceError('source.unsupported', detail, cause);
 }
 
 /**
@@ -223,6 +273,11 @@ const clientRefusals: readonly {
   {
     test: /ERR_SSL|ERR_OSSL|EPROTO/,
     detail: (code) => `the server and Sluice agree on no TLS (${code})`,
+  },
+  {
+    test: /channel binding/,
+    detail: () =>
+      'the address has channel_binding=require, but the server offers no channel binding. It needs a password that is stored as scram-sha-256, and TLS that ends at the server. Otherwise remove channel_binding from the address',
   },
   {
     test: /SASL|password must be a string/,

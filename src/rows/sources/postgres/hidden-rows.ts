@@ -10,6 +10,8 @@ export interface ReadRelation {
   readonly name: string;
   /** Whether the operator said that policies may leave out rows (`row_security: filtered`). */
   readonly isFiltered: boolean;
+  /** Whether an expression of the model may call a function that is not built in. */
+  readonly callsFunctions: boolean;
 }
 
 /** Policies that apply when a role reads a table, and are not dropped since the snapshot. */
@@ -34,7 +36,7 @@ const ownPolicies = (name: string): string =>
  *
  * Ask it in the transaction that has read the relation: what a policy allows cannot change under its lock.
  * `pg_policy` shows the moment of the snapshot, the names of objects show the present (as in `replaced-tables.ts`).
- * What a view reads is another question.
+ * What a view or a function reads is another question.
  */
 export function rowsHiddenSql({ name, isFiltered }: ReadRelation): string {
   const permissive = isFiltered ? 'p.polpermissive' : `p.polpermissive AND ${isOpen}`;
@@ -43,9 +45,32 @@ export function rowsHiddenSql({ name, isFiltered }: ReadRelation): string {
     AND (NOT EXISTS (SELECT FROM ${ownPolicies(name)} AND ${permissive})${isFiltered ? '' : ` OR ${narrows}`}))`;
 }
 
-/** SQL of whether a relation is a view or a materialized view; null if it is newer than the snapshot. */
-export function isViewSql({ name }: ReadRelation): string {
-  return `(SELECT c.relkind IN ('v', 'm') FROM pg_catalog.pg_class AS c WHERE c.oid = ${oidOf(name)})`;
+/**
+ * SQL of whether only `findHidden` knows what is read: through a view, or by functions that no error stops. Null if the
+ * relation is newer than the snapshot.
+ */
+export function readsMoreSql({ name, callsFunctions }: ReadRelation): string {
+  const mayCall = callsFunctions ? ` OR ${passesPolicies}` : '';
+  return `(SELECT c.relkind IN ('v', 'm')${mayCall} FROM pg_catalog.pg_class AS c WHERE c.oid = ${oidOf(name)})`;
+}
+
+/** SQL of whether a policy hides rows in this transaction. If not, PostgreSQL refuses to read a table that has one. */
+const passesPolicies = `pg_catalog.current_setting('row_security') = 'on'`;
+
+/**
+ * SQL of what `row_security` is set to. It is off if no policy applies to the relations that are read: then PostgreSQL refuses
+ * each other table with a policy for its reader, also if a function reads it (`check_enable_rls`, SQLSTATE 42501). It is on
+ * if a policy applies: then `findHidden` judges the policies, and what the functions might read.
+ *
+ * @param isThorough whether relations behind views count too. If not, reading such a view fails as a function's table does
+ */
+export function rowSecuritySql(relations: readonly ReadRelation[], isThorough: boolean): string {
+  const applies = relations.map((relation) => {
+    if (relation.isFiltered) return 'true';
+    const own = `pg_catalog.row_security_active(${oidOf(relation.name)})`;
+    return isThorough ? `${own} OR EXISTS (${guardedSql(relation, viewedOnly)})` : own;
+  });
+  return `CASE WHEN ${applies.join(' OR ') || 'false'} THEN 'on' ELSE 'off' END`;
 }
 
 const ofClass = (catalog: string): string => oidOf(`pg_catalog.${catalog}`);
@@ -61,11 +86,11 @@ const nameOf = (table: string): string =>
  *
  * `pg_class` shows the moment of the snapshot. For tables that this role itself would be held back from,
  * `row_security_active` shows the present. A view that is replaced while its statement waits is checked as it was; the next
- * run or look-back checks the new one. What a function within a view reads cannot be known.
+ * run or look-back checks the new one.
  */
 export function viewedRelationsSql({ name }: ReadRelation): string {
-  return `WITH RECURSIVE viewed (id, reader, caller, view) AS (
-    SELECT c.oid, me.oid, me.oid, c.oid FROM pg_catalog.pg_class AS c, pg_catalog.pg_roles AS me
+  return `WITH RECURSIVE viewed (id, reader, caller, view, is_kept) AS (
+    SELECT c.oid, me.oid, me.oid, c.oid, false FROM pg_catalog.pg_class AS c, pg_catalog.pg_roles AS me
      WHERE c.oid = ${oidOf(name)} AND me.rolname = current_user
     UNION
     SELECT d.refobjid,
@@ -74,7 +99,7 @@ export function viewedRelationsSql({ name }: ReadRelation): string {
                    WHERE o.option_name = 'security_invoker' AND CAST(o.option_value AS pg_catalog.bool))
                 THEN viewed.caller ELSE v.relowner END,
            CASE WHEN v.relkind = 'm' THEN v.relowner ELSE viewed.caller END,
-           v.oid
+           v.oid, viewed.is_kept OR v.relkind = 'm'
       FROM viewed
       JOIN pg_catalog.pg_class AS v ON v.oid = viewed.id AND v.relkind IN ('v', 'm')
       JOIN pg_catalog.pg_rewrite AS w ON w.ev_class = v.oid AND w.ev_type = '1'
@@ -82,22 +107,66 @@ export function viewedRelationsSql({ name }: ReadRelation): string {
                                     AND d.refclassid = ${ofClass('pg_class')} AND d.refobjid <> v.oid)`;
 }
 
-/** Those whose policies leave out rows: the policies as JSON, none if no policy lets the role read. */
-function guardedSql(relation: ReadRelation): string {
-  return `${viewedRelationsSql(relation)}
-  SELECT ${nameOf('t')} AS "table", CASE WHEN viewed.view <> t.oid THEN ${nameOf('v')} END AS view, u.rolname AS reader,
-         f.policies
-    FROM viewed
-    JOIN pg_catalog.pg_class AS t ON t.oid = viewed.id AND t.relkind IN ('r', 'p')
-    JOIN pg_catalog.pg_class AS v ON v.oid = viewed.view
-    JOIN pg_catalog.pg_roles AS u ON u.oid = viewed.reader
+/** A function that the operator of PostgreSQL wrote, in a language that can read tables; an aggregate calls others. */
+const isWritten = `(p.prokind = 'a' OR p.prolang NOT IN (SELECT l.oid FROM pg_catalog.pg_language AS l WHERE l.lanname IN ('internal', 'c')))
+     AND p.oid >= '16384'`;
+
+/**
+ * The CTE `reading`: what `viewed` has, and each table with policies that a function could read: a function behind a view, or in an
+ * expression of the model. Only functions that no error stops count: `row_security` is on, they turn it on, or a REFRESH has
+ * called them. PostgreSQL does not record what a function reads, so each table counts that its role may read.
+ */
+const withFunctions = ({ callsFunctions }: ReadRelation) => `,
+  called (view, caller, function) AS (
+    SELECT v.oid, CASE WHEN v.relkind = 'm' THEN v.relowner ELSE viewed.caller END,
+           pg_catalog.min(CAST(CAST(p.oid AS pg_catalog.regprocedure) AS pg_catalog.text))
+      FROM viewed
+      JOIN pg_catalog.pg_class AS v ON v.oid = viewed.id AND v.relkind IN ('v', 'm')
+      JOIN pg_catalog.pg_rewrite AS w ON w.ev_class = v.oid AND w.ev_type = '1'
+      JOIN pg_catalog.pg_depend AS d ON d.classid = ${ofClass('pg_rewrite')} AND d.objid = w.oid
+      LEFT JOIN pg_catalog.pg_operator AS o ON d.refclassid = ${ofClass('pg_operator')} AND o.oid = d.refobjid
+      JOIN pg_catalog.pg_proc AS p ON p.oid = CASE WHEN d.refclassid = ${ofClass('pg_proc')} THEN d.refobjid ELSE o.oprcode END
+     WHERE ${isWritten}
+       AND (v.relkind = 'm' OR viewed.is_kept OR ${passesPolicies}
+         OR EXISTS (SELECT FROM pg_catalog.unnest(p.proconfig) AS c (setting)
+                     WHERE c.setting LIKE 'row_security=%' AND c.setting <> 'row_security=off'))
+     GROUP BY 1, 2
+    UNION ALL
+    SELECT NULL, me.oid, 'in an expression of the model' FROM pg_catalog.pg_roles AS me
+     WHERE me.rolname = current_user AND ${callsFunctions} AND ${passesPolicies}),
+  reading (id, reader, view, function) AS (
+    SELECT viewed.id, viewed.reader, viewed.view, CAST(NULL AS pg_catalog.text) FROM viewed
+    UNION
+    SELECT t.oid, r.id, called.view, called.function
+      FROM called
+      CROSS JOIN LATERAL (
+        SELECT called.caller
+        UNION
+        SELECT p.proowner FROM pg_catalog.pg_proc AS p
+         WHERE p.prosecdef AND ${isWritten} AND pg_catalog.has_function_privilege(called.caller, p.oid, 'EXECUTE')) AS r (id)
+      JOIN pg_catalog.pg_class AS t
+        ON t.relrowsecurity AND t.relkind IN ('r', 'p') AND pg_catalog.has_any_column_privilege(r.id, t.oid, 'SELECT'))`;
+
+const viewedOnly = () => `,
+  reading (id, reader, view, function) AS (
+    SELECT viewed.id, viewed.reader, viewed.view, CAST(NULL AS pg_catalog.text) FROM viewed)`;
+
+/** What is read under policies: these as JSON, none if no policy lets the role read. */
+function guardedSql(relation: ReadRelation, readingOf: (relation: ReadRelation) => string): string {
+  return `${viewedRelationsSql(relation)}${readingOf(relation)}
+  SELECT ${nameOf('t')} AS "table", CASE WHEN reading.view <> t.oid THEN ${nameOf('v')} END AS view, u.rolname AS reader,
+         reading.function AS "calledFunction", f.policies
+    FROM reading
+    JOIN pg_catalog.pg_class AS t ON t.oid = reading.id AND t.relkind IN ('r', 'p')
+    LEFT JOIN pg_catalog.pg_class AS v ON v.oid = reading.view
+    JOIN pg_catalog.pg_roles AS u ON u.oid = reading.reader
     CROSS JOIN LATERAL (
       SELECT COALESCE(pg_catalog.json_agg(pg_catalog.json_build_object(
                'name', p.polname, 'isPermissive', p.polpermissive, 'isOpen', ${isOpen}) ORDER BY p.polname), '[]') AS policies
         FROM ${policiesOf('t.oid', `pg_catalog.pg_has_role(u.oid, r.id, 'USAGE')`)}) AS f
    WHERE (t.relrowsecurity OR pg_catalog.row_security_active(t.oid)) AND NOT u.rolsuper AND NOT u.rolbypassrls
      AND (t.relforcerowsecurity OR NOT pg_catalog.pg_has_role(u.oid, t.relowner, 'USAGE'))
-   ORDER BY 1, 2, 3`;
+   ORDER BY reading.function IS NOT NULL, 1, 2, 3`;
 }
 
 interface Policy {
@@ -111,6 +180,8 @@ interface Guarded {
   /** Null: the relation itself is read, by the role of Sluice. */
   readonly view: string | null;
   readonly reader: string;
+  /** A function that may read it; null: the view or the relation itself reads it. */
+  readonly calledFunction: string | null;
   readonly policies: readonly Policy[];
 }
 
@@ -122,22 +193,33 @@ function narrowing(policies: readonly Policy[]): readonly string[] {
     .map(({ name }) => name);
 }
 
-function describeGuarded({ table, view, reader, policies }: Guarded, isFiltered: boolean) {
+function describeGuarded(guarded: Guarded, isFiltered: boolean): string | null {
+  const { table, view, reader, calledFunction, policies } = guarded;
+  if (calledFunction !== null && isFiltered) return null;
   const role = `the role ${reader}`;
-  const as = view === null ? role : `${role}, with whose rights the view ${view} reads it`;
-  if (!policies.some(({ isPermissive }) => isPermissive)) {
-    return `row-level security hides every row of ${table} from ${as}: it is on, and no policy lets the role read. Create a policy for the role, or give the role BYPASSRLS`;
-  }
+  const through = calledFunction === null && view !== null;
+  const as = through ? `${role}, with whose rights the view ${view} reads it` : role;
+  const isShut = !policies.some(({ isPermissive }) => isPermissive);
   const names = narrowing(policies);
-  if (isFiltered || names.length === 0) return null;
-  const which = names.length === 1 ? `the policy ${names[0]}` : `the policies ${names.join(', ')}`;
-  return `row-level security may hide rows of ${table} from ${as}: ${which} may leave out rows. Give the role BYPASSRLS, or set row_security: filtered in the model if only the rows that the policy shows are to be exported`;
+  if (!isShut && (isFiltered || names.length === 0)) return null;
+  const which = isShut
+    ? 'it is on, and no policy lets the role read'
+    : `the ${names.length === 1 ? 'policy' : 'policies'} ${names.join(', ')} may leave out rows`;
+  const hint =
+    'Give the role BYPASSRLS, or set row_security: filtered in the model if only the rows that the policy shows are to be exported';
+  if (calledFunction !== null) {
+    const caller = view === null ? 'the function' : `the view ${view} calls the function`;
+    return `row-level security may hide rows of ${table} from ${as}: ${which}, and ${caller} ${calledFunction}, which may read them. ${hint}`;
+  }
+  return isShut
+    ? `row-level security hides every row of ${table} from ${as}: ${which}. Create a policy for the role, or give the role BYPASSRLS`
+    : `row-level security may hide rows of ${table} from ${as}: ${which}. ${hint}`;
 }
 
 /**
  * Ask it in the transaction that has read the relation.
  *
- * @returns why the role does not see all rows of the relation, or of a table behind it: `source.unsupported`; or null
+ * @returns why the role may not see all rows of what is read: `source.unsupported`; or null
  */
 export async function findHidden(
   client: pg.Client,
@@ -146,7 +228,7 @@ export async function findHidden(
 ): Promise<SluiceError | null> {
   const found = await query<{ readonly table: string } & Guarded>(
     client,
-    guardedSql(relation),
+    guardedSql(relation, withFunctions),
     signal,
   );
   for (const guarded of found) {

@@ -5,6 +5,7 @@ import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.t
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { begin, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
+import { rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import { type PlanSelect, type RequestPlan, type SelectPlan, showsKeys } from './plan.ts';
 import { readSlices, type SliceReading } from './read-slice.ts';
@@ -112,7 +113,7 @@ export class JointSnapshots {
     });
     const begun = await begin(
       this.#options,
-      tenantKey,
+      { tenantKey, rowSecurity: rowSecuritySql(relations, false) },
       { position: null, server },
       [
         ...shapes.map((sql) => ({ sql, describeOnly: true })),
@@ -124,10 +125,9 @@ export class JointSnapshots {
     const { client, snapshot, serverStart } = begun;
     let isWhole = false;
     try {
-      const described = new Map(
-        shapes.map((sql, index) => [sql, begun.answers[index]?.fields ?? []]),
-      );
-      const values = [...(begun.answers[shapes.length]?.rows[0] ?? [])];
+      const { answers } = begun;
+      const described = new Map(shapes.map((sql, index) => [sql, answers[index]?.fields ?? []]));
+      const values = [...(answers[shapes.length]?.rows[0] ?? [])];
       const counted = plans.map((plan) => (plan ? Number(values.shift()) : null));
       const plain = new Set(
         relations.filter(() => isPlain(values.splice(0, 3))).map(({ name }) => name),
@@ -203,7 +203,7 @@ function tryPlan(plan: PlanSelect, request: SourceRequest): RequestPlan | null {
   }
 }
 
-/** The answer to `checksSql`: nothing was replaced or is hidden, and it is no view. */
+/** The answer to `checksSql`: nothing was replaced or is hidden, and nothing else is read. */
 function isPlain(row: readonly (string | null)[]): boolean {
   return row.length === 3 && row.every((value) => value === 'f');
 }

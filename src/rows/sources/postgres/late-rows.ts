@@ -5,7 +5,7 @@ import type { EarlierExport, SecondLook, SourceRequest } from '../source.ts';
 import { begin, type SettledAt, type SnapshotOptions } from './begin-snapshot.ts';
 import { describeColumns, destroyConnection, query, serverVersionOf } from './connection.ts';
 import { toSourceError } from './errors.ts';
-import { findHidden } from './hidden-rows.ts';
+import { findHidden, rowSecuritySql } from './hidden-rows.ts';
 import { readKeySet } from './key-set.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
 import { checkTables } from './replaced-tables.ts';
@@ -73,7 +73,8 @@ async function withPlan<T>(
   work: (client: pg.Client, select: SelectPlan, snapshot: string) => Promise<T>,
 ): Promise<T> {
   const { relation, describeSql, select } = plan(request);
-  const begun = await begin(options, request.tenantKey, settled, [], signal);
+  const reader = { tenantKey: request.tenantKey, rowSecurity: rowSecuritySql([relation], true) };
+  const begun = await begin(options, reader, settled, [], signal);
   const { client, snapshot, serverStart } = begun;
   try {
     const described = await describeColumns(client, describeSql, signal);

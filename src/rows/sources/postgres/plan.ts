@@ -253,8 +253,14 @@ const selectionOfColumns = (columns: readonly ModelColumn[]): ParsedQuery => {
 
 /** The model's relation, and whether policies may leave out rows of it. */
 export function readRelationOf(model: Model): ReadRelation {
-  return { name: relationOf(model), isFiltered: model.rowSecurity === 'filtered' };
+  const callsFunctions = model.columns.some(({ expression }) => namesObjects(expression ?? ''));
+  const isFiltered = model.rowSecurity === 'filtered';
+  return { name: relationOf(model), isFiltered, callsFunctions };
 }
+
+/** Whether an expression names something with its schema, such as a function. Only built-in ones have none. */
+const namesObjects = (expression: string): boolean =>
+  /[\w"]\s*\.\s*["\p{L}_]/u.test(expression.replace(/\bpg_catalog\s*\.\s*/gi, ''));
 
 /** Types of at most 16 bytes, as they come: a block has many rows of these. */
 const shortTypes: ReadonlySet<ColumnType> = new Set([

@@ -2,8 +2,15 @@ import { quoteText } from '../../query/print.ts';
 import { markOwnTransaction } from './live-transactions.ts';
 import { tenantSetting } from './source-role.ts';
 
+/** Who reads, and what of `rowSecuritySql`; default: no table with a policy. */
+export interface Reader {
+  readonly tenantKey: string;
+  readonly rowSecurity?: string;
+}
+
 /** One statement for all settings of a transaction but its limits (`limitSqls`). It gives the snapshot, when the server was started, and the session's pid. */
-export function setUpSql(idleTimeoutMs: number, tenantKey: string): string {
+export function setUpSql(idleTimeoutMs: number, reader: Reader): string {
+  const { tenantKey, rowSecurity = "'off'" } = reader;
   const limits = Object.entries({
     idle_in_transaction_session_timeout: idleTimeoutMs,
     // Row-level security shows the rows of this project only: source-role.ts.
@@ -14,7 +21,8 @@ export function setUpSql(idleTimeoutMs: number, tenantKey: string): string {
   );
   return `SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text,
     pg_catalog.extract('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text,
-    pg_catalog.pg_backend_pid(), ${markOwnTransaction}, ${ownPath}, ${settings.join(', ')}`;
+    pg_catalog.pg_backend_pid(), ${markOwnTransaction}, ${ownPath}, ${settings.join(', ')},
+    pg_catalog.set_config('row_security', ${rowSecurity}, true)`;
 }
 
 /**
@@ -50,8 +58,6 @@ export const pinnedSettings: Readonly<Record<string, string | number>> = {
   standard_conforming_strings: 'on',
   timezone_abbreviations: 'Default',
   transform_null_equals: 'off',
-  // Which rows are seen: `hidden-rows.ts` says whether policies leave out some.
-  row_security: 'on',
   // Any other value lets an index leave out rows.
   gin_fuzzy_search_limit: 0,
   // Statements have a limit of their own; a lock is waited for as long.

@@ -11,12 +11,13 @@ import {
   serverVersionOf,
 } from './connection.ts';
 import { findCulprit } from './culprit.ts';
-import { toSourceError } from './errors.ts';
+import { isUnderPolicy, toSourceError } from './errors.ts';
 import {
   findHidden,
-  isViewSql,
   type ReadRelation,
+  readsMoreSql,
   rowsHidden,
+  rowSecuritySql,
   rowsHiddenSql,
 } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
@@ -25,6 +26,7 @@ import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
 import { readSlice } from './read-slice.ts';
 import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
 import { nameLargeRow } from './row-too-large.ts';
+import type { Reader } from './session-settings.ts';
 import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
 import { countLimit, sliceInterval } from './slices.ts';
 
@@ -43,9 +45,16 @@ export async function openSnapshot(
   settled: View,
   signal: AbortSignal,
 ): Promise<PostgresSnapshot> {
+  const { guardedViews = new Set() } = options;
   for (let taken = 1; taken <= maxSnapshots; taken += 1) {
-    const opened = await takeSnapshot(options, plan, request, settled, signal);
-    if (opened) return new PostgresSnapshot(opened, request);
+    const isGuarded = guardedViews.has(request.model);
+    try {
+      const opened = await takeSnapshot(options, plan, request, settled, isGuarded, signal);
+      if (opened) return new PostgresSnapshot(opened, request);
+    } catch (error) {
+      if (isGuarded || !isUnderPolicy(error)) throw error;
+      guardedViews.add(request.model);
+    }
   }
   throw tablesReplaced();
 }
@@ -56,11 +65,14 @@ async function takeSnapshot(
   plan: PlanSelect,
   request: SourceRequest,
   settled: View,
+  isGuarded: boolean,
   signal: AbortSignal,
 ): Promise<Opened | null> {
   const { model, relation, describeSql, countSql, used, select } = plan(request);
   // Keys are compared in number, and may not be read at all.
   const limit = request.select === 'keys' ? null : countLimit(request.interval, options.sliceMs);
+  const { tenantKey } = request;
+  const reader = { tenantKey, rowSecurity: rowSecuritySql([relation], isGuarded) };
   const statements = [
     { sql: describeSql, describeOnly: true },
     { sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${checksSql(relation)}` },
@@ -68,19 +80,19 @@ async function takeSnapshot(
   ];
   const { client, pid, snapshot, serverStart, answers } = await begin(
     options,
-    request.tenantKey,
+    reader,
     settled,
     statements,
     signal,
   );
   try {
     const [described, counted, types] = answers;
-    const [count, replaced, hidden, view] = counted?.rows[0] ?? [];
+    const [count, replaced, hidden, readsMore] = counted?.rows[0] ?? [];
     if (replaced === 't') {
       await closeConnection(client);
       return null;
     }
-    const isPlain = hidden === 'f' && view === 'f';
+    const isPlain = hidden === 'f' && readsMore === 'f';
     const behind = isPlain ? null : await findHidden(client, relation, signal);
     if (behind ?? hidden !== 'f') throw behind ?? rowsHidden(relation);
     const rows = Number(count);
@@ -99,6 +111,7 @@ async function takeSnapshot(
     return {
       options,
       plan,
+      reader,
       client,
       pid,
       select: planned,
@@ -117,13 +130,15 @@ async function takeSnapshot(
   }
 }
 
-/** SQL of three columns: whether a table was replaced, whether rows are hidden, and whether it is a view. */
+/** SQL of three columns: whether a table was replaced, whether rows are hidden, and whether more than the relation is read. */
 export const checksSql = (relation: ReadRelation): string =>
-  `${tablesReplacedSql(relation.name)} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${isViewSql(relation)} AS "view"`;
+  `${tablesReplacedSql(relation.name)} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${readsMoreSql(relation)} AS "more"`;
 
 interface Opened {
   readonly options: SnapshotOptions;
   readonly plan: PlanSelect;
+  /** Each connection of the snapshot has it. */
+  readonly reader: Reader;
   readonly client: pg.Client;
   readonly pid: number;
   readonly select: SelectPlan;
@@ -296,11 +311,11 @@ export class PostgresSnapshot implements SourceSnapshot {
   /** Another connection to the same snapshot. */
   async #connect(signal: AbortSignal): Promise<pg.Client> {
     if (this.#excess) throw this.#excess;
-    const { options, exported, serverStart: server } = this.#opened;
+    const { options, exported, reader, serverStart: server } = this.#opened;
     if (exported === null) throw new Error('the only slice is read a second time');
     const { client, pid } = await begin(
       options,
-      this.#request.tenantKey,
+      reader,
       { snapshot: exported, server },
       [],
       signal,

@@ -2,11 +2,11 @@ import type { Model } from '../../../foundation/domain/model.ts';
 import { quoteName, quoteText } from '../../query/print.ts';
 import { relationOf } from '../../query/select.ts';
 import { anyInterval, type Source } from '../source.ts';
-import { beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { beginReading, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, query } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
-import type { PlanSelect } from './plan.ts';
+import { type PlanSelect, readRelationOf } from './plan.ts';
 
 interface FoundRow {
   readonly tenantKey: string;
@@ -72,7 +72,7 @@ async function findNewestRow(
            WHERE pg_catalog.isfinite(${moment}) ${rest}) AS t`;
   const ofProject = `AND ${column(model.tenantColumn)} = ${quoteText(tenantKey)} ORDER BY ${column(model.intervalColumn)} DESC LIMIT 1`;
   const limited = { ...options, statementTimeoutMs: searchSeconds * 1_000 };
-  const client = await beginSnapshot(limited, tenantKey, signal);
+  const client = await beginReading(limited, tenantKey, readRelationOf(model), signal);
   try {
     const ofAny = `AND ${column(model.tenantColumn)} IS NOT NULL LIMIT 1`;
     for (const rest of ofOthers ? [ofProject, ofAny] : [ofProject]) {

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type DestinationTestkit, invalidFileConfigs } from '../testkit.ts';
+import { type DestinationTestkit, invalidFileConfigs } from './testkit.ts';
 
 export const testkit: DestinationTestkit = {
   type: 'File',

@@ -1,4 +1,4 @@
-import { type DestinationTestkit, invalidFileConfigs } from '../testkit.ts';
+import { type DestinationTestkit, invalidFileConfigs } from './testkit.ts';
 
 export const testkit: DestinationTestkit = {
   type: 'NoOp',

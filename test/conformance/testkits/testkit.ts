@@ -1,7 +1,7 @@
-import type { DestinationContext } from './destination.ts';
+import type { DestinationContext } from '../../../src/rows/destinations/destination.ts';
 
 /**
- * What a destination gives to the conformance suite, from `testkit.ts` in its folder: a real store on
+ * What a destination gives to the conformance suite, from the file with the name of its folder: a real store on
  * this machine, and configs that it must accept or refuse.
  */
 export interface DestinationTestkit {
