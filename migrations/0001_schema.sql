@@ -1,8 +1,8 @@
 -- The tables of Sluice, in the order in which one needs the next: who uses it, what they export, when, by which runs, and
 -- what came of it. Then what surrounds an export, then the installation itself. The rules that the database keeps are
--- triggers; all of them are at the end.
+-- triggers: 0002_rules.sql.
 --
--- This file is the baseline of 0.1.0 and does not change. A later file only adds: CONTRIBUTING.md says how.
+-- These two files are the baseline of 0.1.0 and do not change. A later file only adds: CONTRIBUTING.md says how.
 --
 -- Names that recur:
 --   team_id               the id of the project that owns the row
@@ -23,8 +23,12 @@ create table organizations (
   name text not null,
   created_at timestamptz not null default now(),
   -- Since when it is being deleted: its keys are refused, and nothing new begins.
-  closed_at timestamptz
+  closed_at timestamptz,
+  -- Since when an operator has disabled it: its keys are refused, and its exports are paused.
+  disabled_at timestamptz
 );
+-- The installation itself: its targets of notifications hear of all organizations. It has no projects and no keys.
+insert into organizations (id, name) values ('00000000-0000-0000-0000-000000000000', 'Installation');
 
 -- A project's id is the team_id of everything it owns.
 create table projects (
@@ -34,14 +38,24 @@ create table projects (
   -- The external id that a customer's role trusts when we assume it.
   external_id uuid not null default gen_random_uuid(),
   created_at timestamptz not null default now(),
-  -- As for an organization.
-  closed_at timestamptz
+  -- The value that the tenant column of a model has for its rows, which customers call it by; null: its id. It is given when the
+  -- project is created and never changes: what was delivered belongs to it.
+  tenant_key text,
+  -- What PostgreSQL can take for the same value has the same identity, in any type that a tenant column may have.
+  tenant_identity text,
+  -- The objective of exports without one of their own; null: that of the installation, or two intervals and some minutes.
+  freshness_minutes integer check (freshness_minutes > 0),
+  -- These two are as for an organization.
+  closed_at timestamptz,
+  disabled_at timestamptz
 );
 create index projects_by_organization on projects (organization_id, id);
+create unique index projects_by_tenant_identity on projects ((coalesce(tenant_identity, id::text)));
 
 create table api_keys (
   id uuid primary key default gen_random_uuid(),
-  organization_id uuid not null references organizations (id),
+  -- Null: an operator's key, which belongs to no organization.
+  organization_id uuid references organizations (id),
   -- Null: all projects of the organization.
   project_ids integer[],
   name text not null,
@@ -55,6 +69,7 @@ create table api_keys (
 );
 comment on column api_keys.hash is 'open: a hash of the key';
 create index api_keys_by_organization on api_keys (organization_id, created_at);
+create index api_keys_of_operators on api_keys (created_at) where organization_id is null;
 
 
 -- EXPORTS
@@ -83,6 +98,9 @@ create table batch_exports (
   destination_config jsonb not null,
   -- The secret properties of the config, sealed; null if there are none.
   destination_secrets bytea,
+  -- Which secrets it has, by the name of their property, and the last characters of those that may be shown: the id of an
+  -- access key, so that a person sees which key is in use. Null: not known, or no secrets.
+  destination_secret_ends jsonb,
   destination_version integer not null default 0,
   -- Conditions and checksums that the destination's store supports; null if it was not tried since the destination moved.
   store_traits jsonb,
@@ -105,6 +123,13 @@ create table batch_exports (
   schedule jsonb not null,
   -- The next tick to decide, out of the schedule.
   next_tick_at timestamptz not null,
+  -- How long an interval heals after its run ended without success. 0: it does not.
+  heal_for_hours integer not null default 168 check (heal_for_hours between 0 and 720),
+  -- By when an interval is due at the destination, and how long before that its owner is warned.
+  deadline_minutes integer check (deadline_minutes between 1 and 43200),
+  -- HH:MM in the zone of the export; for day and week.
+  deadline_at text check (deadline_at ~ '^([01][0-9]|2[0-3]):[0-5][0-9]$'),
+  warn_minutes integer check (warn_minutes between 1 and 43200),
 
   -- How it goes.
   -- End of the unbroken prefix of completed intervals; null before the first.
@@ -116,15 +141,21 @@ create table batch_exports (
   failure_streak integer not null default 0,
   -- What its notifications are about. Null: its newest outcome is a success.
   failing_since timestamptz,
+  -- Of the newest failure since the last success; null if it does not fail.
+  failing_code text,
+  failing_error text,
   -- Since when the retries of an interval have run out.
   exhausted_since timestamptz,
+  -- Since when an export that does not fail has intervals without data, for an hour at least. A check by a worker writes it.
+  incomplete_since timestamptz,
   -- The maximum age of its data, and since when they are older. A check by a worker writes late_since.
   freshness_minutes integer check (freshness_minutes > 0),
   late_since timestamptz,
   -- When a run that was expected to be small was not. Its runs count as large for a day.
   outgrew_at timestamptz,
 
-  check (end_at is null or start_at is null or end_at > start_at)
+  check (end_at is null or start_at is null or end_at > start_at),
+  constraint batch_exports_one_deadline check (deadline_minutes is null or deadline_at is null)
 );
 comment on column batch_exports.destination_secrets is 'sealed: {id}';
 create index batch_exports_due on batch_exports (next_tick_at) where deleted_at is null;
@@ -132,6 +163,10 @@ create index batch_exports_deleted on batch_exports (deleted_at) where deleted_a
 create index batch_exports_by_team on batch_exports (team_id, created_at desc, id desc) where deleted_at is null;
 create index batch_exports_with_freshness on batch_exports (id)
   where deleted_at is null and (freshness_minutes is not null or late_since is not null);
+create index batch_exports_incomplete on batch_exports (id) where incomplete_since is not null;
+-- Exports that Sluice paused. A run that heals and completes ends such a pause.
+create index batch_exports_paused_by_sluice on batch_exports (id)
+  where paused and paused_reason is not null and deleted_at is null;
 
 -- Where an export's files went before its destination moved: uploads that were begun there are aborted there.
 create table former_destinations (
@@ -149,6 +184,14 @@ create table former_destinations (
   primary key (export_id, version)
 );
 comment on column former_destinations.destination_secrets is 'sealed: {export_id}';
+
+-- Pauses that Sluice made. What is due in them is still owed.
+create table automatic_pauses (
+  export_id uuid not null references batch_exports (id) on delete cascade,
+  began_at timestamptz not null default clock_timestamp(),
+  ended_at timestamptz,
+  primary key (export_id, began_at)
+);
 
 
 -- RUNS: WHAT IS DUE, AND WHO DOES IT
@@ -177,7 +220,8 @@ create table backfills (
   start_at timestamptz not null,
   end_at timestamptz not null,
   "order" text not null default 'oldest_first' check ("order" in ('oldest_first', 'newest_first')),
-  reprocess text not null default 'all' check (reprocess in ('all', 'failed', 'none')),
+  -- missing: the intervals that were asked for before and have no data, which are the holes of the export.
+  reprocess text not null default 'all' check (reprocess in ('all', 'failed', 'missing', 'none')),
   -- Whether its runs may replace files by others that lack delivered rows.
   drops_missing boolean not null default false,
   concurrency integer not null check (concurrency > 0),
@@ -186,6 +230,8 @@ create table backfills (
   total_runs integer not null,
   created_at timestamptz not null default clock_timestamp(),
   finished_at timestamptz,
+  -- Why Sluice stopped it; null if it did not.
+  stopped_reason text,
   last_updated_at timestamptz not null default clock_timestamp(),
   -- The span that it was created in, as a W3C traceparent; null unless traces are on.
   traceparent text,
@@ -209,6 +255,10 @@ create table runs (
   purpose text not null default 'whole' check (purpose in ('whole', 'supplement', 'erase')),
   -- Whether it may replace files by others that lack delivered rows: a person asked for it.
   drops_missing boolean not null default false,
+  -- Whether Sluice made it to heal its interval: it goes behind live runs, and its failure counts for no pause.
+  heals boolean not null default false,
+  -- The cause that its next attempt probes. It is made although the cause is open.
+  probes uuid,
   -- The column and the value of the rows that a run erases, sealed. A run that has ended has none: it forgets them with its
   -- last change of status.
   erases bytea,
@@ -294,6 +344,7 @@ create index runs_without_success on runs (export_id, status, created_at desc, i
   where status in ('Failed', 'FailedRetryable', 'Cancelled');
 create index runs_without_success_by_interval on runs (export_id, status, data_interval_start desc, id desc)
   where status in ('Failed', 'FailedRetryable', 'Cancelled');
+create index runs_healing on runs (export_id) where heals and status in ('Starting', 'Running');
 -- Rotation of the encryption keys looks for them among all runs.
 create index runs_erasing on runs (id) where erases is not null;
 
@@ -322,8 +373,11 @@ create table outbox (
   parked_since timestamptz,
   -- What the wait found, for the worker that claims the run next, and when.
   settlement jsonb,
-  settled_at timestamptz
+  settled_at timestamptz,
+  -- What a run waits for that had an attempt at an open cause.
+  cause_id uuid
 );
+create index outbox_by_cause on outbox (cause_id) where cause_id is not null;
 create index outbox_delayed on outbox (available_at) where not ready;
 -- The first waiting runs of each team and kind.
 create index outbox_waiting on outbox (team_id, small, (backfill_id is not null), data_interval_start, run_id)
@@ -390,6 +444,8 @@ create table receipts (
   data_interval_end timestamptz not null,
   run_id uuid not null references runs (id),
   committed_at timestamptz not null default clock_timestamp(),
+  -- When the interval was delivered for the first time. A later commit of it changes nothing here.
+  delivered_at timestamptz default clock_timestamp(),
   -- The era of the database that committed it.
   era uuid not null,
   destination_version integer not null,
@@ -402,6 +458,8 @@ create table receipts (
   files jsonb not null,
   -- The same, of the rows that the format could not hold.
   rejected_files jsonb not null,
+  -- Objects beside the files of the interval that its manifest does not list, in the same form.
+  side_files jsonb not null default '[]',
   rows bigint not null,
   bytes bigint not null,
   -- What the files were made by.
@@ -442,6 +500,8 @@ create table holes (
   export_id uuid not null references batch_exports (id) on delete cascade,
   data_interval_start timestamptz not null,
   data_interval_end timestamptz not null,
+  -- When the interval began to be without data.
+  noted_at timestamptz not null default now(),
   primary key (export_id, data_interval_start, data_interval_end)
 );
 
@@ -501,6 +561,118 @@ create table leftover_files (
   primary key (export_id, destination_version, key)
 );
 create index leftover_files_by_interval on leftover_files (export_id, data_interval_start, data_interval_end);
+
+
+-- HEALING
+--
+-- Intervals without data heal by themselves: what keeps them from their data is a cause. A cause is probed now and then, and
+-- when it is over, all that it held up runs.
+
+-- A place that does not work (a destination with its credentials, or a source), or an export whose runs fail for a reason of
+-- its own. It goes when a run there succeeds: what refers to it is free then.
+create table causes (
+  id uuid primary key default gen_random_uuid(),
+  scope text not null check (scope in ('destination', 'source', 'export')),
+  -- Null: a source, which all organizations share.
+  organization_id uuid references organizations (id) on delete cascade,
+  -- What two runs of one place have in common: a fingerprint, the name of a source, or the id of an export.
+  place text not null,
+  -- Of the newest failure.
+  code text not null,
+  latest_error text not null,
+  began_at timestamptz not null default clock_timestamp(),
+  failed_at timestamptz not null default clock_timestamp(),
+  failures integer not null default 1,
+  -- Null: suspected. Attempts at its place are made as ever, and only more failures without a success open it.
+  opened_at timestamptz,
+  -- A cause is announced once it has lasted a minute.
+  announced_at timestamptz,
+  next_probe_at timestamptz not null default clock_timestamp(),
+  probes integer not null default 0,
+  unique nulls not distinct (organization_id, scope, place)
+);
+create index causes_open on causes (next_probe_at) where opened_at is not null;
+create index causes_of_sources on causes (place) where scope = 'source';
+
+-- Intervals that heal: those of `holes` that no person has decided about. They go with their hole.
+create table healing_intervals (
+  export_id uuid not null,
+  data_interval_start timestamptz not null,
+  data_interval_end timestamptz not null,
+  -- Null: nothing is known to hold it up, so it runs when there is room.
+  cause_id uuid references causes (id) on delete set null,
+  -- When a run of it ended without success for the first time.
+  since timestamptz not null default clock_timestamp(),
+  -- Runs that it got without a cause and that failed again. The next one waits for longer each time.
+  tries integer not null default 0,
+  not_before timestamptz not null default clock_timestamp(),
+  primary key (export_id, data_interval_start, data_interval_end),
+  foreign key (export_id, data_interval_start, data_interval_end)
+    references holes (export_id, data_interval_start, data_interval_end) on delete cascade
+);
+create index healing_intervals_by_cause on healing_intervals (cause_id, data_interval_start) where cause_id is not null;
+create index healing_intervals_free on healing_intervals (export_id, data_interval_start) where cause_id is null;
+
+
+-- DEADLINES
+
+-- How far the deadlines of an export are judged. A row beside the export, so that a check never locks what runs need.
+create table deadline_checks (
+  export_id uuid primary key references batch_exports (id) on delete cascade,
+  -- Ticks up to here are judged.
+  judged_to timestamptz not null,
+  next_check_at timestamptz not null
+);
+create index deadline_checks_due on deadline_checks (next_check_at);
+
+-- Intervals that are at risk of missing their deadline, or have missed it. All others were delivered in time.
+create table late_intervals (
+  export_id uuid not null references batch_exports (id) on delete cascade,
+  data_interval_start timestamptz not null,
+  data_interval_end timestamptz not null,
+  due_by timestamptz not null,
+  at_risk_at timestamptz not null default clock_timestamp(),
+  missed_at timestamptz,
+  delivered_at timestamptz,
+  -- Of the newest failure when that was noted; null: none failed.
+  code text,
+  turn text not null check (turn in ('ours', 'source', 'customer')),
+  primary key (export_id, data_interval_start, data_interval_end)
+);
+create index late_intervals_open on late_intervals (export_id) where delivered_at is null;
+
+
+-- VERIFICATIONS BY VERIFY_SCHEDULE
+
+-- The newest verification of each export.
+create table verifications (
+  export_id uuid primary key references batch_exports (id) on delete cascade,
+  -- Null: the first one has not ended.
+  verified_at timestamptz,
+  -- The newest one began then. `tries`: how often it began since the last one ended. A process that dies leaves it above 0.
+  begun_at timestamptz not null default clock_timestamp(),
+  tries integer not null default 0,
+  result text check (result in ('proven', 'incomplete', 'broken', 'unread')),
+  intervals bigint not null default 0,
+  rows bigint not null default 0,
+  breaches bigint not null default 0,
+  -- What was found, and the remedy.
+  detail text not null default '',
+  -- Since when its result is `broken` or `unread`; null: it is not.
+  failed_since timestamptz
+);
+create index verifications_failed on verifications (export_id) where failed_since is not null;
+
+-- Which worker verifies: one at a time.
+create table verify_turn (
+  singleton boolean primary key default true check (singleton),
+  lease uuid,
+  leased_until timestamptz,
+  -- When the first round began, and when the last one ended in which each export had its turn.
+  began_at timestamptz,
+  ended_at timestamptz
+);
+insert into verify_turn default values;
 
 
 -- TRANSFORMATIONS
@@ -635,7 +807,7 @@ create table notification_targets (
   description text not null,
   -- What of a webhook's URL is shown: all of it is in `secrets`, because it can be a credential.
   url_preview text,
-  format text not null check (format in ('json', 'slack')),
+  format text not null check (format in ('json', 'slack', 'teams', 'discord', 'pagerduty')),
   recipients text[] not null default '{}',
   events text[] not null,
   -- Whether many events of one type are sent in one message.
@@ -851,6 +1023,41 @@ create table offboarding_places (
 );
 
 
+-- TASKS OF OPERATORS
+--
+-- What an operator does to many exports at once: retry or pause all that a cause holds up. Sweeps do it bit by bit, by backfills
+-- and pauses like any other, so it goes behind live runs and takes turns among customers.
+
+create table operator_tasks (
+  id uuid primary key default gen_random_uuid(),
+  action text not null check (action in ('probe', 'retry', 'pause')),
+  -- The cause, as it was named when the task was asked for.
+  cause text not null,
+  code text not null,
+  status text not null default 'Running' check (status in ('Running', 'Completed', 'Cancelled')),
+  -- The operator's key.
+  requested_by uuid references api_keys (id),
+  created_at timestamptz not null default clock_timestamp(),
+  finished_at timestamptz
+);
+create index operator_tasks_running on operator_tasks (id) where status = 'Running';
+create index operator_tasks_by_time on operator_tasks (created_at desc, id desc);
+
+create table operator_task_exports (
+  task_id uuid not null references operator_tasks (id) on delete cascade,
+  export_id uuid not null references batch_exports (id) on delete cascade,
+  team_id integer not null,
+  status text not null default 'waiting' check (status in ('waiting', 'done', 'skipped')),
+  -- Why nothing was done; null if something was.
+  detail text,
+  -- What it has started.
+  backfill_ids uuid[] not null default '{}',
+  primary key (task_id, export_id)
+);
+create index operator_task_exports_waiting on operator_task_exports (task_id, team_id) where status = 'waiting';
+create index operator_task_exports_by_export on operator_task_exports (export_id);
+
+
 -- THE INSTALLATION
 
 -- The database's history, in stretches that no restore or failover interrupts. The newest row is the current era; the first
@@ -894,6 +1101,12 @@ create table encryption_keys (
   registered_at timestamptz not null default now()
 );
 
+-- What is wrong with the installation, so that it is said once.
+create table installation_alarms (
+  kind text primary key,
+  since timestamptz not null default clock_timestamp()
+);
+
 
 -- ROOM AND VACUUM
 --
@@ -932,262 +1145,3 @@ alter table ticks set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_
 alter table log_entries set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
   autovacuum_analyze_scale_factor = 0.05);
 alter table log_counts set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
-
-
--- RULES
---
--- What must be true after every statement, whichever statement it is. The triggers of one event fire in the order of their
--- names.
-
--- 1. A run that has ended waits for nothing. The trigger sees what was committed while the statement that ends the run waited
---    for it: the sweep may have enqueued it meanwhile.
-create function leave_outbox() returns trigger language plpgsql as $$
-begin
-  delete from outbox where run_id = new.id;
-  return null;
-end $$;
-create trigger runs_leave_outbox after update of status on runs for each row
-  when (old.finished_at is null and new.finished_at is not null) execute function leave_outbox();
-
--- 2. A run that ends without success leaves a hole if its interval has no receipt.
-create function note_hole() returns trigger language plpgsql as $$
-begin
-  insert into holes (export_id, data_interval_start, data_interval_end)
-  select new.export_id, new.data_interval_start, new.data_interval_end
-   where not exists (select from receipts c where c.export_id = new.export_id
-           and c.data_interval_start = new.data_interval_start and c.data_interval_end = new.data_interval_end)
-  on conflict do nothing;
-  return null;
-end $$;
-create trigger runs_leave_holes after insert or update of status on runs for each row
-  when (new.status in ('Failed', 'FailedRetryable', 'Cancelled')) execute function note_hole();
-
--- 3. A receipt fills the hole.
-create function fill_hole() returns trigger language plpgsql as $$
-begin
-  delete from holes where export_id = new.export_id
-     and data_interval_start = new.data_interval_start and data_interval_end = new.data_interval_end;
-  return null;
-end $$;
-create trigger receipts_fill_holes after insert on receipts for each row execute function fill_hole();
-
--- 4. The current intervals of an export never overlap. An exclusion constraint over (export_id, range) needs btree_gist, which
---    not every server has. The lock makes insertions of an export wait for each other, so the neighbours are enough; whatever
---    completes a run has it already.
-create function refuse_overlap() returns trigger language plpgsql as $$
-begin
-  perform from batch_exports where id = new.export_id for no key update;
-  if exists (
-       select from receipts c where c.export_id = new.export_id
-          and c.data_interval_start >= new.data_interval_start and c.data_interval_start < new.data_interval_end
-          and (c.data_interval_start, c.data_interval_end) <> (new.data_interval_start, new.data_interval_end))
-     or (select c.data_interval_end from receipts c
-          where c.export_id = new.export_id and c.data_interval_start < new.data_interval_start
-          order by c.data_interval_start desc limit 1) > new.data_interval_start then
-    raise exclusion_violation using message = 'the interval overlaps a current one of its export',
-      detail = format('%s: %s to %s', new.export_id, new.data_interval_start, new.data_interval_end);
-  end if;
-  return new;
-end $$;
-create trigger receipts_do_not_overlap before insert on receipts for each row execute function refuse_overlap();
-
--- 5. The source of a plugin is kept by its content.
-create function keep_plugin_source() returns trigger language plpgsql as $$
-begin
-  new.source_sha256 := encode(sha256(convert_to(new.source, 'UTF8')), 'hex');
-  insert into plugin_sources (sha256, source) values (new.source_sha256, new.source) on conflict do nothing;
-  if tg_op = 'UPDATE' and old.source_sha256 <> new.source_sha256 then
-    update plugin_sources set replaced_at = now() where sha256 = old.source_sha256;
-  end if;
-  return new;
-end $$;
-create trigger keep_plugin_source before insert or update of source on plugins
-  for each row execute function keep_plugin_source();
-
--- 6. Log entries are counted. A count that becomes zero goes at once, so that nothing has to look for it.
-create function count_log_entries() returns trigger language plpgsql as $$
-begin
-  insert into log_counts as c (export_id, run_id, level, entries)
-  select export_id, counted_id, level, count(*) * case tg_op when 'INSERT' then 1 else -1 end
-    from changed_entries,
-         lateral (values ('00000000-0000-0000-0000-000000000000'::uuid), (run_id)) as counted (counted_id)
-   where counted_id is not null
-   group by 1, 2, 3
-   -- One order for all, so that two writers never wait for each other.
-   order by 1, 2, 3
-  on conflict (export_id, run_id, level) do update set entries = c.entries + excluded.entries;
-  if tg_op = 'DELETE' then
-    -- Its rows are locked by the statement above.
-    delete from log_counts c using (
-      select distinct export_id, counted_id, level from changed_entries,
-             lateral (values ('00000000-0000-0000-0000-000000000000'::uuid), (run_id)) as counted (counted_id)
-       where counted_id is not null) as changed
-     where c.export_id = changed.export_id and c.run_id = changed.counted_id and c.level = changed.level and c.entries = 0;
-  end if;
-  return null;
-end $$;
-create trigger log_entries_inserted after insert on log_entries
-  referencing new table as changed_entries for each statement execute function count_log_entries();
-create trigger log_entries_deleted after delete on log_entries
-  referencing old table as changed_entries for each statement execute function count_log_entries();
-
--- 7. to 11. A change that people ask to be notified of is recorded in its own transaction, by these three functions.
-
--- A time as the API shows it.
-create function api_time(at timestamptz) returns text language sql stable as $$
-  select to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-$$;
-
-create function facts_of_run(run runs) returns jsonb language sql stable as $$
-  select jsonb_build_object(
-    'run', jsonb_build_object('id', run.id, 'data_interval_start', api_time(run.data_interval_start),
-      'data_interval_end', api_time(run.data_interval_end), 'attempt', run.attempt, 'backfill_id', run.backfill_id),
-    'error', jsonb_build_object('code', run.error_code, 'detail', left(run.latest_error, 2000)))
-$$;
-
--- Records an event of an export, and its delivery to each target that asks for it; nothing if no target does. Targets that
--- also ask for `unless_type` do not get it: they got that one at the same moment. From the 21st event of a type within five
--- minutes on, a delivery waits a minute for others of its type. If 500 deliveries wait for a target, a new one waits too, and
--- takes the place of those of its export and type that wait.
-create function notify_targets(about uuid, event_type text, event_facts jsonb, unless_type text default null)
-returns void language plpgsql as $$
-declare
-  waiting_max constant integer := 500;
-  single_max constant integer := 20;
-begin
-  with wanted as materialized (
-    -- Locked, so that a target that is being deleted cannot fail the transaction of the change.
-    select t.id, t.kind, t.organization_id, t.digests, (select count(*) from (
-             select from notification_deliveries d where d.target_id = t.id and d.status = 'waiting' limit waiting_max
-           ) as counted) >= waiting_max as is_full,
-           (select count(*) from (
-             select from notification_deliveries d where d.target_id = t.id and d.type = event_type
-                and d.created_at > clock_timestamp() - interval '5 minutes' limit single_max
-           ) as recent) >= single_max as is_storm
-      from batch_exports e join projects p on p.id = e.team_id
-      join notification_targets t on t.organization_id = p.organization_id and (t.team_id is null or t.team_id = e.team_id)
-     where e.id = about and e.deleted_at is null and t.enabled and event_type = any (t.events)
-       and (unless_type is null or unless_type <> all (t.events))
-       for key share of t
-  ), event as (
-    insert into notification_events (organization_id, team_id, export_id, type, facts)
-    select p.organization_id, e.team_id, e.id, event_type,
-           jsonb_build_object('export', jsonb_build_object('id', e.id, 'name', e.name)) || event_facts
-      from batch_exports e join projects p on p.id = e.team_id
-     where e.id = about and exists (select from wanted)
-    returning id, seq
-  ), older as materialized (
-    select d.id, d.target_id, d.gathers_until
-      from wanted w join notification_deliveries d on d.target_id = w.id and d.export_id = about and d.type = event_type
-     where w.is_full and d.status = 'waiting' and d.digest_id is null and not d.is_repeat
-       and (d.leased_until is null or d.leased_until <= now())
-       for update of d skip locked
-  ), replaced as (
-    update notification_deliveries d set status = 'replaced', gathers_until = null, lease = null, leased_until = null, finished_at = now()
-      from older where d.id = older.id
-  )
-  insert into notification_deliveries (target_id, event_id, organization_id, export_id, seq, kind, type, gathers_until)
-  select w.id, event.id, w.organization_id, about, event.seq, w.kind, event_type,
-         case when w.digests and (w.is_full or w.is_storm) then coalesce(
-           (select min(older.gathers_until) from older where older.target_id = w.id), clock_timestamp() + interval '1 minute') end
-    from event, wanted w;
-end $$;
-
--- 7. An export begins to fail, and its retries run out. The transactions that end a run without success lock its export before.
-create function note_failing() returns trigger language plpgsql as $$
-declare
-  export batch_exports;
-  is_exhausted boolean := new.status = 'FailedRetryable';
-begin
-  select * into export from batch_exports e where e.id = new.export_id;
-  if export.deleted_at is not null or (export.failing_since is not null and (not is_exhausted or export.exhausted_since is not null)) then
-    return null;
-  end if;
-  update batch_exports set failing_since = coalesce(failing_since, clock_timestamp()),
-         exhausted_since = case when is_exhausted then coalesce(exhausted_since, clock_timestamp()) else exhausted_since end
-   where id = new.export_id;
-  if is_exhausted and export.exhausted_since is null then
-    perform notify_targets(new.export_id, 'export.retries_exhausted', facts_of_run(new));
-  end if;
-  if export.failing_since is null then
-    perform notify_targets(new.export_id, 'export.failing', facts_of_run(new),
-      case when is_exhausted then 'export.retries_exhausted' end);
-  end if;
-  return null;
-end $$;
-create trigger runs_notify_failing after update of status on runs for each row
-  when (new.status in ('Failed', 'FailedRetryable') and old.status is distinct from new.status) execute function note_failing();
-
--- 8. A success ends that.
-create function end_failing() returns trigger language plpgsql as $$
-begin
-  new.failing_since := null;
-  new.exhausted_since := null;
-  return new;
-end $$;
-create trigger batch_exports_end_failing before update of last_success_at on batch_exports for each row
-  when (old.failing_since is not null and old.last_success_at is distinct from new.last_success_at) execute function end_failing();
-
--- 9. An export recovers, or Sluice pauses it.
-create function note_export_change() returns trigger language plpgsql as $$
-declare
-  missing bigint;
-begin
-  if old.failing_since is not null and new.failing_since is null then
-    select count(*) into missing from (
-      select from holes h where h.export_id = new.id and not exists (
-        select from receipts c where c.export_id = h.export_id and c.data_interval_start = h.data_interval_start
-           and c.data_interval_end = h.data_interval_end) limit 1000) as counted;
-    perform notify_targets(new.id, 'export.recovered',
-      jsonb_build_object('failing_since', api_time(old.failing_since), 'missing_intervals', missing));
-  end if;
-  if new.paused and not old.paused and new.paused_reason is not null then
-    perform notify_targets(new.id, 'export.paused',
-      jsonb_build_object('reason', left(new.paused_reason, 2000), 'failure_streak', new.failure_streak));
-  end if;
-  return null;
-end $$;
-create trigger batch_exports_notify after update on batch_exports for each row
-  when ((old.failing_since is not null and new.failing_since is null)
-     or (new.paused and not old.paused and new.paused_reason is not null)) execute function note_export_change();
-
--- 10. The data of an export are late, or on time again.
-create function note_lateness() returns trigger language plpgsql as $$
-declare
-  objective jsonb := jsonb_build_object('freshness_minutes', new.freshness_minutes,
-    'high_water_mark', api_time(new.high_water_mark));
-begin
-  if new.late_since is not null then
-    perform notify_targets(new.id, 'export.late', objective || jsonb_build_object('late_since', api_time(new.late_since)));
-  -- Without an objective, or in a pause, it is not on time either.
-  elsif new.freshness_minutes is not null and not new.paused then
-    perform notify_targets(new.id, 'export.on_time', objective || jsonb_build_object('late_since', api_time(old.late_since)));
-  end if;
-  return null;
-end $$;
-create trigger batch_exports_notify_lateness after update of late_since on batch_exports for each row
-  when ((old.late_since is null) <> (new.late_since is null)) execute function note_lateness();
-
--- 11. A backfill completes.
-create function note_backfill_end() returns trigger language plpgsql as $$
-declare
-  failed bigint;
-begin
-  select count(*) into failed from runs r where r.backfill_id = new.id and r.status in ('Failed', 'FailedRetryable');
-  perform notify_targets(new.export_id, 'backfill.completed', jsonb_build_object('backfill', jsonb_build_object(
-    'id', new.id, 'start_at', api_time(new.start_at), 'end_at', api_time(new.end_at),
-    'total_runs', new.total_runs, 'failed_runs', failed)));
-  return null;
-end $$;
-create trigger backfills_notify after update of status on backfills for each row
-  when (old.status = 'Running' and new.status = 'Completed') execute function note_backfill_end();
-
--- 12. How a digest ends, all that it carries ends.
-create function end_carried() returns trigger language plpgsql as $$
-begin
-  update notification_deliveries m set status = new.status, finished_at = new.finished_at
-   where m.digest_id = new.id and m.status = 'waiting' and not m.is_repeat;
-  return null;
-end $$;
-create trigger notification_deliveries_end_carried after update of status on notification_deliveries for each row
-  when (new.type = 'digest' and old.status = 'waiting' and new.status <> 'waiting') execute function end_carried();

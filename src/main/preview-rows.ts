@@ -88,14 +88,8 @@ export function previewsOf(
         const pinned = transformations ? await findChain(context.db, teamId) : [];
         const steps = (await openChain(context, teamId, pinned))?.steps ?? [];
         const now = await readNow(context.db);
-        return previewRows(
-          sourceOf(model),
-          request,
-          steps,
-          { openJsonLines, toJson: ({ type }) => jsonOfField(type), settings },
-          { limit, now },
-          patience,
-        );
+        const json = { openJsonLines, toJson: ({ type }: Column) => jsonOfField(type), settings };
+        return previewRows(sourceOf(model), steps, { request, limit, now, ...json }, patience);
       }),
     compareRows: ({ model, teamId, dslQuery, destination }, intervals, signal) =>
       patiently(signal, async (patience) => {

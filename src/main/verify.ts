@@ -1,6 +1,6 @@
 import type { Config } from '../foundation/config/config.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
-import { formerFileName, usualFileName } from '../foundation/domain/file-name.ts';
+import { usualFileName } from '../foundation/domain/file-name.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import { renderInterval } from '../rows/pipeline/render-interval.ts';
 import type { Database } from '../state/store/database/database.ts';
@@ -114,9 +114,8 @@ async function openPlaces(
 ): Promise<OpenedPlaces> {
   const { id, model, externalId, destinationVersion } = batchExport;
   const { type, config } = batchExport.destination;
-  const named = [readFileSettings(config), ...(await listFormerNames(db, id, formerFileName))];
-  const standard = [usualFileName, formerFileName];
-  const fileNames = [...new Set([...named.map(({ fileName }) => fileName), ...standard])];
+  const named = [readFileSettings(config), ...(await listFormerNames(db, id, usualFileName))];
+  const fileNames = [...new Set([...named.map(({ fileName }) => fileName), usualFileName])];
   const destination = connectors.openDestination({ ...batchExport, exportId: id });
   const present = places.ownersAt(id, type, config);
   // The export is not back at these places.

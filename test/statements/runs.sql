@@ -213,7 +213,8 @@ with recursive asked as materialized (
   update batch_exports e set mark_began_at = coalesce(e.mark_began_at, m.first), high_water_mark =
   case when m.mark > coalesce(e.high_water_mark, m.first) then m.mark else e.high_water_mark end,
          failure_streak = case when exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then 0 else e.failure_streak end,
-         last_success_at = case when exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then now() else e.last_success_at end
+         last_success_at = case when exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then now() else e.last_success_at end,
+         failing_since = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_since end, exhausted_since = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.exhausted_since end, failing_code = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_code end, failing_error = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_error end
     from (select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id) m where e.id = m.export_id
 ), logged as (
   insert into log_entries (team_id, export_id, run_id, level, message, timestamp)

@@ -7,11 +7,8 @@ import type { DataInterval } from './time.ts';
  * and {part} for a single file, with the character in front. Two intervals, generations or parts never have one name.
  */
 
-/** Of new exports. It has no colon, which rsync, tar and Hadoop take for the end of a host or scheme. */
+/** The default. It has no colon, which rsync, tar and Hadoop take for the end of a host or scheme. */
 export const usualFileName = '{start}-{end}.{generation}-{part}';
-
-/** Of exports that were created before `file_name` existed; migration 0011 has written it into their configs. */
-export const formerFileName = '{data_interval_start}-{data_interval_end}.{generation}-{part}';
 
 /** With a prefix of 900 bytes, the extension and the end of a file of rejected rows, a key has 1,024 bytes. */
 const maxNameBytes = 96;

@@ -95,26 +95,33 @@ export function namedBy(commit: {
   return commit.manifestKey === null ? files : [...files, commit.manifestKey];
 }
 
+/** What may be removed. */
+export interface RemovalRules {
+  /** Whether files stay for a day: without conditional writes a late manifest could still name them. */
+  readonly keepsRecent: boolean;
+  /** Whether a manifest is of our database's history; another's is left alone. */
+  readonly knows: RunPorts['knowsCommit'];
+  /**
+   * It is called right before files are removed, and before an unconditional tombstone.
+   *
+   * @returns those that may still be removed
+   */
+  readonly confirm: (keys: readonly string[]) => Promise<readonly string[]>;
+}
+
 /**
  * Removes files that no current manifest names and that no worker can commit any more: their generation is
  * older than the current one, and the condition of their commit no longer fits. If a former manifest is at
  * another key, a tombstone replaces it first.
- *
- * @param keepsRecent whether files stay for a day: without conditional writes a late manifest could still
- *   name them
- * @param knows whether a manifest is of our database's history; another's is left alone
- * @param confirm called right before files are removed, and before an unconditional tombstone: returns
- *   those that may still be removed
  */
 export async function removeLeftovers(
   destination: Destination,
   commit: CurrentCommit,
   leftovers: readonly LeftoverFile[],
-  keepsRecent: boolean,
-  knows: RunPorts['knowsCommit'],
-  confirm: (keys: readonly string[]) => Promise<readonly string[]>,
+  rules: RemovalRules,
   signal: AbortSignal,
 ): Promise<Removal> {
+  const { keepsRecent, knows, confirm } = rules;
   const removed: string[] = [];
   const foreign: string[] = [];
   let fault: SluiceError | null = null;
@@ -122,7 +129,7 @@ export async function removeLeftovers(
     const fenced = new Set<string | null>([null, commit.manifestKey]);
     for (const key of new Set(leftovers.map(({ manifestKey }) => manifestKey))) {
       if (key === null || fenced.has(key)) continue;
-      if (!(await entomb(destination, commit, key, knows, confirm, signal))) continue;
+      if (!(await entomb(destination, commit, key, rules, signal))) continue;
       fenced.add(key);
       removed.push(key);
     }
@@ -191,8 +198,7 @@ async function entomb(
   destination: Destination,
   commit: CurrentCommit,
   key: string,
-  knows: RunPorts['knowsCommit'],
-  confirm: (keys: readonly string[]) => Promise<readonly string[]>,
+  { knows, confirm }: RemovalRules,
   signal: AbortSignal,
 ): Promise<boolean> {
   // Files that are replaced in place keep their generation, which does not show their age.

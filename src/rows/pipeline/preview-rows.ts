@@ -46,31 +46,27 @@ const maxRowWork = 1024 * 1024;
  */
 export async function previewRows(
   source: Source,
-  request: Omit<SourceRequest, 'interval'>,
   definitions: readonly StepDefinition[],
-  encoding: PreviewEncoding,
-  wanted: Wanted,
+  preview: Preview,
   signal: AbortSignal,
 ): Promise<RowSample> {
-  const options = { intervalEndMs: wanted.now, signal };
+  const options = { intervalEndMs: preview.now, signal };
   return withOpenSteps(definitions, options, (steps) =>
-    previewWith(steps, source, request, encoding, wanted, signal),
+    previewWith(source, steps, preview, signal),
   );
 }
 
-type PreviewEncoding = Pick<Encoding, 'openJsonLines' | 'toJson' | 'settings'>;
-
-interface Wanted {
+/** Which rows are shown, and how. */
+interface Preview extends Pick<Encoding, 'openJsonLines' | 'toJson' | 'settings'> {
+  readonly request: Omit<SourceRequest, 'interval'>;
   readonly limit: number;
   readonly now: Instant;
 }
 
 async function previewWith(
-  steps: readonly Step[],
   source: Source,
-  request: Omit<SourceRequest, 'interval'>,
-  { openJsonLines, toJson, settings }: PreviewEncoding,
-  { limit, now }: Wanted,
+  steps: readonly Step[],
+  { request, limit, now, openJsonLines, toJson, settings }: Preview,
   signal: AbortSignal,
 ): Promise<RowSample> {
   const select = steps.length === 0 ? 'rows' : 'columns';
@@ -124,7 +120,7 @@ export async function sampleRows(
   source: Source,
   request: Pick<SourceRequest, 'model' | 'tenantKey'>,
   openJsonLines: (columns: readonly Column[]) => FileEncoder,
-  { limit, now }: Wanted,
+  { limit, now }: Pick<Preview, 'limit' | 'now'>,
   signal: AbortSignal,
 ): Promise<RawSample> {
   const all = { dslQuery: null, includeEvents: null, excludeEvents: null };

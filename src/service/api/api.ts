@@ -41,7 +41,7 @@ declare module 'fastify' {
     context: Context;
     caller: PresentedKey | undefined;
     reach: Reach | undefined;
-    /** Of its body as it came. */
+    /** The bytes of its body as it came. */
     bodyBytes: number;
     /** Scheme and host that links begin with. */
     linkBase: string;

@@ -134,10 +134,10 @@ export interface ApiOptions {
   readonly publicUrl: string | null;
   /** Failed authentications of one address per minute. */
   readonly failedKeysPerMinute: number;
-  /** Of what clients make the process keep; default: those of production. */
+  /** Limits of what clients make the process keep; default: those of production. */
   readonly held?: HeldLimits;
   readonly connections?: ConnectionLimits;
-  /** Of the previews and trials of one organization; default: that of production. */
+  /** The budget of the previews and trials of one organization; default: that of production. */
   readonly timeShare?: TimeShare;
   /** What changes of one organization may store per day, deleted or not. */
   readonly storedBytesPerDay: number;
@@ -169,7 +169,7 @@ export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly rules: ExportRules;
   /** Shared by both families of routes. */
   readonly previews: PreviewSlots;
-  /** The same for tests of destinations, which also connect to a source. */
+  /** The one for tests of destinations, which also connect to a source. */
   readonly tests: PreviewSlots;
   /** For searches of logs. */
   readonly searches: PreviewSlots;
@@ -177,6 +177,6 @@ export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly notificationTests: PreviewSlots;
   /** For chains that are tried on rows. */
   readonly trials: PreviewSlots;
-  /** The same for what starts sandboxes: the lab, previews of such chains, and installing a plugin. */
+  /** The one for what starts sandboxes: the lab, previews of such chains, and installing a plugin. */
   readonly sandboxes: PreviewSlots;
 }

@@ -6,7 +6,7 @@ import { exportsLink } from './page-links.ts';
 /** The facts of a digest, as the database wrote them (store/notifications/notification-digests.ts). */
 interface DigestFacts {
   readonly type: NotificationType;
-  /** Of its events, one per export. */
+  /** How many events it has, one per export. */
   readonly count: number;
   readonly first_at: Timestamp;
   readonly last_at: Timestamp;

@@ -47,7 +47,7 @@ export function contextOf(
   };
 }
 
-/** The same in words. */
+/** Describes the context in words. */
 export function contextLines({ facts, type }: Notification): readonly string[] {
   const known: CommonFacts = facts;
   const { organization, project, since, missing_intervals: missing } = known;

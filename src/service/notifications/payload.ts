@@ -110,7 +110,7 @@ interface Description {
   readonly lines: readonly string[];
 }
 
-/** Of an error. It may quote what a store or a row says. */
+/** The most characters of an error. It may quote what a store or a row says. */
 const maxDetail = 2_000;
 
 /** The parts of `facts` that texts need. The database wrote them. */
@@ -123,7 +123,7 @@ interface Facts {
   readonly since?: Timestamp | null;
   readonly failing_since?: Timestamp;
   readonly missing_intervals?: number;
-  /** Of a verification. */
+  /** It is there for a verification: what was found. */
   readonly detail?: string;
   readonly freshness_minutes?: number | null;
   readonly high_water_mark?: Timestamp | null;

@@ -4,7 +4,7 @@ import type { CoverageRange, CoverageState } from '../../foundation/domain/cover
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
 import { countBounds, type Timeline } from './timeline.ts';
 
-/** Of two facts about one interval, the one that comes first here is its state. */
+/** If there are two facts about one interval, the one that comes first here is its state. */
 const precedence: readonly CoverageState[] = [
   'retrying',
   'running',
@@ -73,7 +73,7 @@ export interface CoverageDay {
 
 const dayMs = 86_400_000;
 
-/** The same per UTC day, oldest first. An interval belongs to the day that it starts on; days without any are absent. */
+/** Counts them per UTC day, oldest first. An interval belongs to the day that it starts on; days without any are absent. */
 export function countPerDay(
   timeline: Timeline,
   ranges: readonly CoverageRange[],

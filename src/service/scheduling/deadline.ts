@@ -74,7 +74,7 @@ export interface Budget {
   readonly shareMet: number | null;
   /** Deadlines that may be missed. */
   readonly allowed: number;
-  /** Of these, those that are left; negative if more were missed. */
+  /** How many of these are left; negative if more were missed. */
   readonly left: number;
 }
 

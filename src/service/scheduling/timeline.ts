@@ -34,7 +34,7 @@ export function timelineOf(
   return { cadences, decided: kept.filter((fact) => !isComputed(fact)) };
 }
 
-/** The same timeline with bounds at both ends of a range that was decided as a whole. */
+/** Returns the same timeline with bounds at both ends of a range that was decided as a whole. */
 export function withRange(timeline: Timeline, { start, end }: DataInterval): Timeline {
   const within = timeline.decided.filter((one) => start <= one.start && one.end <= end);
   const before = { start: start - 1, end: start };

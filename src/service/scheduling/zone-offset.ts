@@ -19,7 +19,7 @@ const cellMs = 48 * hourMs;
 /** No zone has ever been further than this from UTC. */
 const maxOffsetMs = 16 * hourMs;
 
-/** Of all zones: about 10 MB, 500 years. */
+/** The limit for all zones together: about 10 MB, 500 years. */
 const maxCells = 100_000;
 
 /** Names may be written in any case, so there are more than the zone database has. luxon keeps about 30 KB for each. */

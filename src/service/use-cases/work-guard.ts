@@ -20,7 +20,7 @@ export type GuardedEnd = 'done' | 'busy' | 'set aside';
 export class WorkGuard {
   readonly #db: Sql;
   readonly #onSetAside: (work: GuardedWork) => void;
-  /** Of this process: a restart has another one. */
+  /** The name of this process: a restart has another one. */
   readonly #holder = randomUUID();
   readonly #inProgress = new Set<Promise<unknown>>();
   /** The last work that is done alone: what comes later waits for it. */

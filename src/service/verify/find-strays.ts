@@ -27,7 +27,7 @@ export interface StrayPlace {
   readonly fileNames: readonly string[];
   /** This export, at the versions of its destination that are at this place. */
   readonly own: readonly FolderOwner[];
-  /** The same of all exports. */
+  /** All exports that have this place, at their versions of it. */
   readonly all: readonly FolderOwner[];
 }
 

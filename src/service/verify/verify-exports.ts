@@ -19,7 +19,7 @@ export interface VerifiedExportReport extends Verified {
   readonly name: string;
   /** The first ones. */
   readonly findings: readonly Finding[];
-  /** Of all. */
+  /** How many breaches were found; `findings` has the first ones. */
   readonly breaches: number;
   /** Why it could not be read to its end, with the remedy; null if it was. */
   readonly failure: string | null;
@@ -87,7 +87,7 @@ export async function verifyExports(all: VerifyAll): Promise<VerifyReport> {
 }
 
 /**
- * The same without a report of all: `onResult` gets each result, and none is kept.
+ * Verifies without a report of all: `onResult` gets each result, and none is kept.
  *
  * @returns the exports that there were to choose from
  */

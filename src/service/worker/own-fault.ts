@@ -12,7 +12,7 @@ export function nameOwnFault(error: unknown): unknown {
     : error;
 }
 
-/** The same of a function that a destination calls. */
+/** Wraps a function that a destination calls, so that what it throws is named in this way. */
 export function namingOwnFaults<Args extends readonly unknown[], T>(
   work: (...args: Args) => Promise<T>,
 ): (...args: Args) => Promise<T> {

@@ -2,7 +2,7 @@ import type { Destination } from '../../rows/destinations/destination.ts';
 import type { SluiceError } from '../../foundation/domain/errors.ts';
 import { fencesManifests } from '../../foundation/domain/store-traits.ts';
 import type { IntervalTable } from '../../rows/pipeline/interval-job.ts';
-import { removeLeftovers } from '../../rows/pipeline/leftovers.ts';
+import { type RemovalRules, removeLeftovers } from '../../rows/pipeline/leftovers.ts';
 import { findHeldFiles } from '../../rows/pipeline/table.ts';
 import {
   endRemoval,
@@ -64,18 +64,16 @@ export async function removeFiles(
   } = current;
   const commit = { exportId, runId, era, interval, generation, lineage, manifestKey };
   const keepsRecent = destination.traits !== null && !fencesManifests(destination.traits);
-  const { removed, foreign, fault } = await removeLeftovers(
-    destination,
-    commit,
-    leftovers,
+  const rules: RemovalRules = {
     keepsRecent,
-    (...commit) => knowsCommit(db, current, ...commit),
-    async (keys) => {
+    knows: (...commit) => knowsCommit(db, current, ...commit),
+    confirm: async (keys) => {
       const left = new Set((await listLeftoverFiles(db, current)).map(({ key }) => key));
       return keys.filter((key) => left.has(key));
     },
-    signal,
-  );
+  };
+  const removal = await removeLeftovers(destination, commit, leftovers, rules, signal);
+  const { removed, foreign, fault } = removal;
   await forgetLeftoverFiles(db, current, [...removed, ...foreign]);
   const again = new Set(leftovers.filter(({ wasDeleted }) => wasDeleted).map(({ key }) => key));
   const gone = removed.filter((key) => !again.has(key));

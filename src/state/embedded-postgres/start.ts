@@ -36,7 +36,7 @@ export interface EmbeddedPostgres {
   readonly port: number;
   /** A role for exports, which the caller creates. Its password stays the same. */
   readonly sourceRole: { readonly name: string; readonly password: string };
-  /** The same database for that role. Secret. */
+  /** The address of this database for that role. It is secret. */
   readonly sourceUrl: string;
   /** True if the server already ran: another process's, or one that a killed process left. */
   readonly adopted: boolean;

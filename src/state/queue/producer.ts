@@ -56,7 +56,7 @@ const keep = {
 };
 
 /**
- * The same for jobs of runs. In Postgres, BullMQ looks at all that are kept whenever one more ends, and at those that
+ * What is kept of jobs of runs. In Postgres, BullMQ looks at all that are kept whenever one more ends, and at those that
  * autovacuum has not removed yet. So none is kept there: the run itself says how it ended.
  */
 const keepRuns = { redis: keep, postgres: { ...keep, removeOnComplete: true } };

@@ -91,7 +91,7 @@ export async function inspectRedis(
   }
 }
 
-/** As the scripts of BullMQ: it also names a key that its caller does not declare. */
+/** Like the scripts of BullMQ, it also names a key that its caller does not declare. */
 const trialScript = `redis.call('set', KEYS[1], ARGV[1], 'PX', 10000)
 local kept = redis.call('get', KEYS[1])
 redis.call('exists', KEYS[1] .. ':other')

@@ -1,6 +1,4 @@
-import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { formerFileName } from '../../../src/foundation/domain/file-name.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 
@@ -120,18 +118,6 @@ test('folders by values are refused if an entry cannot be one, or with a table, 
   expect(refused.body.detail).toMatch(
     /^Not possible with table_format iceberg.* Leave one of them empty\.$/,
   );
-});
-
-test('an export that was created before file_name keeps the names of its files, also after a change', async () => {
-  const { id } = await create({});
-  await api.db.query(
-    `update batch_exports set destination_config = destination_config - 'file_name' where id = $1`,
-    [id],
-  );
-  const migration = await readFile('migrations/0011_file_names.sql', 'utf8');
-  await api.db.query(migration.slice(0, migration.indexOf('\n\n')));
-  const { body } = await change(id, { compression: 'zstd' });
-  expect(body.destination.config.file_name).toBe(formerFileName);
 });
 
 test('what is beside the files needs a manifest', async () => {

@@ -70,9 +70,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
           destination,
           current,
           leftovers,
-          false,
-          async () => true,
-          async (asked) => asked,
+          { keepsRecent: false, knows: async () => true, confirm: async (asked) => asked },
           AbortSignal.timeout(30_000),
         );
       expect(await remove(commit)).toEqual({ removed: [], foreign: keys, fault: null });
@@ -106,9 +104,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
           destination,
           { ...ours, generation: 2, lineage: 2, manifestKey: null },
           [{ key, generation: 1, manifestKey: null, etag: recorded, isRecent: false }],
-          false,
-          unknown.knowsCommit,
-          async (asked) => asked,
+          { keepsRecent: false, knows: unknown.knowsCommit, confirm: async (asked) => asked },
           AbortSignal.timeout(30_000),
         );
       expect(await remove('another')).toEqual({ removed: [], foreign: [key], fault: null });

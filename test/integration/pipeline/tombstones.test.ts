@@ -23,9 +23,7 @@ async function leave(confirmed: readonly string[], knows = true) {
     destination,
     commit,
     left,
-    true,
-    async () => knows,
-    async () => confirmed,
+    { keepsRecent: true, knows: async () => knows, confirm: async () => confirmed },
     AbortSignal.timeout(30_000),
   );
   const found = store.server.objects(bucket).find((object) => object.key === key);

@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import {
   checkFileName,
   fileNameVariables,
-  formerFileName,
   keyNames,
   keysOfTemplates,
   readKey,
@@ -20,12 +19,13 @@ import {
 
 const interval = { start: Date.UTC(2024, 2, 1), end: Date.UTC(2024, 2, 1, 1) };
 const stem = '20240301T000000Z-20240301T010000Z';
-const formerStem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';
+const isoFileName = '{data_interval_start}-{data_interval_end}.{generation}-{part}';
+const isoStem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';
 const namesAt = (prefix: string, template = usualFileName) => keyNames(prefix, template, interval);
 
 describe.each([
   [usualFileName, stem],
-  [formerFileName, formerStem],
+  [isoFileName, isoStem],
 ])('the keys of an interval by %s', (template, stem) => {
   const names = namesAt('a/b', template);
 
@@ -58,7 +58,7 @@ describe.each([
         start: '2024-03-01T00:00:00Z',
         generation: end.startsWith('.v12') ? 12 : 1,
       });
-      expect(keysOfTemplates([usualFileName, formerFileName]).test(`a/b/${stem}${end}`)).toBe(true);
+      expect(keysOfTemplates([usualFileName, isoFileName]).test(`a/b/${stem}${end}`)).toBe(true);
       expect(keysOfTemplates(['x{start}{end}']).test(`a/b/${stem}${end}`)).toBe(false);
     }
     for (const other of ['a.csv', `${stem.slice(0, 20)}.csv`, `${stem}/a.csv`]) {
@@ -123,7 +123,7 @@ describe('a template of names', () => {
   it('needs the part if an interval can have several files', () => {
     expect(checkFileName('{start}-{end}', true).join()).toMatch(/same name\. Add -\{part\}/);
     expect(checkFileName(usualFileName, true)).toEqual([]);
-    expect(checkFileName(formerFileName, true)).toEqual([]);
+    expect(checkFileName(isoFileName, true)).toEqual([]);
   });
 
   it('that is accepted never names two intervals, generations or parts alike, and they are read back', () => {

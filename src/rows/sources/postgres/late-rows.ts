@@ -22,16 +22,15 @@ import { checkTables } from './replaced-tables.ts';
  * @param settled the server at which the interval settled
  */
 export async function lookAgain(
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
+  planned: PlannedRequest,
   earlier: EarlierExport,
   settled: SettledAt,
   signal: AbortSignal,
 ): Promise<SecondLook> {
-  return withPlan(options, plan, request, settled, signal, async (client, select, snapshot) => {
-    const { interval } = request;
-    const keys = await readKeySet(client, select, interval, options.blockBytes, signal);
+  return withPlan(planned, settled, signal, async (client, select, snapshot) => {
+    const { interval } = planned.request;
+    const { blockBytes } = planned.options;
+    const keys = await readKeySet(client, select, interval, blockBytes, signal);
     const now = { ...keys, snapshot };
     const isSame = keys.count === earlier.count && keys.digest === earlier.digest;
     if (isSame) return { now, mayHaveLateRows: false };
@@ -48,26 +47,30 @@ export async function lookAgain(
 
 /** Whether a row of the interval was written, or is gone, since an earlier export. Throws SluiceError. */
 export async function haveRowsChanged(
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
+  planned: PlannedRequest,
   earlier: EarlierExport,
   signal: AbortSignal,
 ): Promise<boolean> {
   const nowhere = { position: null, server: null };
-  return withPlan(options, plan, request, nowhere, signal, async (client, select) => {
-    const { interval } = request;
-    const now = await readKeySet(client, select, interval, options.blockBytes, signal);
+  return withPlan(planned, nowhere, signal, async (client, select) => {
+    const { interval } = planned.request;
+    const { blockBytes } = planned.options;
+    const now = await readKeySet(client, select, interval, blockBytes, signal);
     if (now.count !== earlier.count) return true;
     return (await countWrittenSince(client, select, interval, earlier, signal)) !== '0';
   });
 }
 
+/** What is read, and how it is planned. */
+interface PlannedRequest {
+  readonly options: SnapshotOptions;
+  readonly plan: PlanSelect;
+  readonly request: SourceRequest;
+}
+
 /** Plans a request in a snapshot of its own. */
 async function withPlan<T>(
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
+  { options, plan, request }: PlannedRequest,
   settled: SettledAt,
   signal: AbortSignal,
   work: (client: pg.Client, select: SelectPlan, snapshot: string) => Promise<T>,

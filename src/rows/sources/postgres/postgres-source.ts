@@ -197,9 +197,9 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     recheck: (interval, pending, signal) =>
       withReason(signal, recheckInterval(servers, interval, pending, times, signal)),
     lookAgain: (request, earlier, position, signal, server = null) =>
-      lookAgain(options, options.plan, request, earlier, { position, server }, signal),
+      lookAgain({ options, plan: options.plan, request }, earlier, { position, server }, signal),
     hasChanged: (request, earlier, signal) =>
-      haveRowsChanged(options, options.plan, request, earlier, signal),
+      haveRowsChanged({ options, plan: options.plan, request }, earlier, signal),
     findElsewhere: (request, keys, signal) =>
       findElsewhere(reading, options.plan, request, keys, signal),
     open,

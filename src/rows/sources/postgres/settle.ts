@@ -75,18 +75,15 @@ export function settleInterval(
   signal: AbortSignal,
   databaseMs = Number.NEGATIVE_INFINITY,
 ): Promise<Settlement> {
-  const deadline = performance.now() + times.timeoutMs;
+  const wait = { interval, times, deadline: performance.now() + times.timeoutMs, signal };
   return source.hold(async () => {
     const first = await lookFirst(source, databaseMs, signal);
-    if (!first.look.isStandby) {
-      return settleWriter(source, first, interval, times, deadline, signal);
-    }
+    if (!first.look.isStandby) return settleWriter(source, first, wait);
     if (primary === null) {
       if (!allowsStandby) throw new SluiceError('source.standby');
       return unsettled('standby', [standby]);
     }
-    const both = { source, primary };
-    return primary.hold(() => settleStandby(both, databaseMs, interval, times, deadline, signal));
+    return primary.hold(() => settleStandby({ source, primary }, databaseMs, wait));
   });
 }
 
@@ -103,6 +100,15 @@ export function recallSettled(
 ): Settlement | null {
   const server = source.memory.settledAt(interval, requestedAt);
   return server === null ? null : { ...settledNow, server };
+}
+
+/** A wait until an interval settles. */
+interface Wait {
+  readonly interval: DataInterval;
+  readonly times: SettleTimes;
+  /** When it gives up, by the clock of this process. */
+  readonly deadline: number;
+  readonly signal: AbortSignal;
 }
 
 /** The look from which a wait goes on, and when it was asked for. */
@@ -123,17 +129,15 @@ async function lookFirst(
 async function settleStandby(
   { source, primary }: { readonly source: SharedServer; readonly primary: SharedServer },
   databaseMs: number,
-  interval: DataInterval,
-  times: SettleTimes,
-  deadline: number,
-  signal: AbortSignal,
+  wait: Wait,
 ): Promise<Settlement> {
+  const { times, deadline, signal } = wait;
   const fault = await withBoth(source, primary, signal, findPrimaryFault);
   if (fault !== null) throw new SluiceError('source.standby', fault);
   const first = await lookFirst(primary, databaseMs, signal);
   const { serverStart, isStandby } = first.look;
   if (isStandby) throw new SluiceError('source.unavailable', 'another primary answers than before');
-  const settlement = await settleWriter(primary, first, interval, times, deadline, signal);
+  const settlement = await settleWriter(primary, first, wait);
   if (settlement.pending.some((name) => name === unlisted || isTransaction(name))) {
     return { ...settlement, server: null };
   }
@@ -261,20 +265,11 @@ async function canSee(
 async function settleWriter(
   server: SharedServer,
   first: FirstLook,
-  interval: DataInterval,
-  times: SettleTimes,
-  deadline: number,
-  signal: AbortSignal,
+  wait: Wait,
 ): Promise<Settlement> {
+  const { interval, times, signal } = wait;
   const lookAgain = async () => checkSame(first.look, await server.look(signal));
-  let look = await waitForClock(
-    first.look,
-    lookAgain,
-    interval.end,
-    times.pollMs,
-    deadline,
-    signal,
-  );
+  let look = await waitForClock(first.look, lookAgain, wait);
   if (look === null) return unsettled('clock', [unlisted]);
   // `now()` is taken a moment before anything is visible. Waiting one poll covers what was between the two
   // when the interval ended; long after the end there is nothing between.
@@ -282,15 +277,7 @@ async function settleWriter(
     await delay(times.pollMs, undefined, { signal });
     look = await lookAgain();
   }
-  const waited = await waitForTransactions(
-    server,
-    look,
-    lookAgain,
-    interval,
-    times,
-    deadline,
-    signal,
-  );
+  const waited = await waitForTransactions(server, look, lookAgain, wait);
   const { left, live, settledTo, blockers } = waited;
   const pending = live.hasUnseen ? [...left, unseenUntil(live.nowMs + times.unseenMs)] : left;
   if (pending.length === 0) server.memory.noteSettled(settledTo, live, first.askedAt, first.look);
@@ -311,14 +298,11 @@ function checkSame(first: Look, look: Look): Look {
 
 type LookAgain = () => Promise<Look>;
 
-/** @returns the look in which the server's clock has passed `end`; null if it has not by the deadline */
+/** @returns the look in which the server's clock has passed the end; null if it has not by the deadline */
 async function waitForClock(
   first: Look,
   lookAgain: LookAgain,
-  end: Instant,
-  pollMs: number,
-  deadline: number,
-  signal: AbortSignal,
+  { interval: { end }, times: { pollMs }, deadline, signal }: Wait,
 ): Promise<Look | null> {
   for (let look = first; ; look = await lookAgain()) {
     const { nowMs } = look;
@@ -344,10 +328,7 @@ async function waitForTransactions(
   server: SharedServer,
   first: Look,
   lookAgain: LookAgain,
-  interval: DataInterval,
-  { pollMs, timeoutMs, onWait }: SettleTimes,
-  deadline: number,
-  signal: AbortSignal,
+  { interval, times: { pollMs, timeoutMs, onWait }, deadline, signal }: Wait,
 ): Promise<{
   readonly left: readonly PendingName[];
   readonly live: Live;

@@ -335,7 +335,7 @@ function anyDestination(destinations: readonly DestinationDefinition[]) {
   });
 }
 
-/** The same schema, but it refuses unknown keys. */
+/** Returns the same schema, but it refuses unknown keys. */
 export function closed(schema: TObject): TObject {
   return Type.Object(schema.properties, { ...schema, additionalProperties: false });
 }

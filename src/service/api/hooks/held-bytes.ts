@@ -4,7 +4,7 @@ import { networkOf } from '../network-of.ts';
 
 /** Bytes that clients make this process keep: bodies that are not complete, and answers that are not taken. */
 export interface HeldLimits {
-  /** Of one organization; without a key, of one address. */
+  /** The limit of one organization; without a key, of one address. */
   readonly perOwner: number;
   readonly inAll: number;
 }

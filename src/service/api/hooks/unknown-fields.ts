@@ -94,7 +94,7 @@ interface Schema {
   readonly additionalProperties?: unknown;
 }
 
-/** The same schema, but it takes only the fields that it names, on each level. Schemas that it refers to stay as they are. */
+/** Returns the same schema, but it takes only the fields that it names, on each level. Schemas that it refers to stay as they are. */
 function closed(schema: unknown): object {
   const { properties, items, additionalProperties = false } = schema as Schema;
   return {

@@ -46,7 +46,7 @@ export class PreviewSlots {
   readonly #limits: PreviewLimits;
   readonly #inside: string[] = [];
   #waiting: readonly Waiting[] = [];
-  /** Of organizations that have used some of their time. */
+  /** The savings of organizations that have used some of their time. */
   readonly #savings = new Map<string, Savings>();
   readonly #now: () => number;
 

@@ -119,7 +119,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       const tested = { type: stored.type, teamId, openConfig };
       const interval = sampleIntervalOf(timesOf(request.body), batchExport.cadence);
       const test = await lookAtDestination(deps, request, reply, { model: name, interval }, tested);
-      // Of the export as it is stored.
+      // A test with other settings says nothing about the export as it is stored.
       if (test.passed && change === undefined) await notePassedTest(context, id);
       return test;
     },

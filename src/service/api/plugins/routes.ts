@@ -97,7 +97,7 @@ export function pluginRoutes(api: Api, { sandboxes }: Deps): void {
   );
 }
 
-/** The same list for a key of some projects. The source of an own plugin is for keys of the whole organization. */
+/** Shows the same list to a key of some projects. The source of an own plugin is for keys of the whole organization. */
 export function projectPluginRoutes(api: Api): void {
   const ofProject = transformationOperations('Plugins', projectFamily, 'plugin');
   api.get(

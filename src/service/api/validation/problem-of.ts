@@ -2,7 +2,7 @@ import type { ErrorObject } from 'ajv';
 import { nearestName } from '../../../foundation/domain/nearest-name.ts';
 import type { Problem, ProblemCode } from '../../../foundation/domain/problem.ts';
 
-/** Of a field's name: one of three letters may be wrong, as in `event` or `evnts`. */
+/** One of three letters of a field's name may be wrong, as in `event` or `evnts`. */
 const lettersPerMistake = 3;
 
 /** Maximum problems in an answer. */
@@ -20,7 +20,7 @@ export function problemsOf(errors: readonly ErrorObject[], data: unknown): Probl
   return [...byField.values()];
 }
 
-/** The same for a query: a problem with an item of a list names the parameter. */
+/** Collects the problems of a query: a problem with an item of a list names the parameter. */
 export function queryProblemsOf(errors: readonly ErrorObject[], query: unknown): Problem[] {
   const named = errors.map((error) => ({
     ...error,

@@ -7,7 +7,7 @@ import { type RowChoice, sourceRequestOf } from '../runs/source-request.ts';
 export interface DeliveredInterval extends DataInterval {
   /** Rows in its current files, rejected ones included. */
   readonly deliveredRows: number;
-  /** Of the keys of these rows; null if it is not known, or if a transformation chain may drop some of them now. */
+  /** A digest of the keys of these rows; null if it is not known, or if a transformation chain may drop some of them now. */
   readonly deliveredDigest: string | null;
 }
 

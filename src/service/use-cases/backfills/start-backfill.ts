@@ -76,7 +76,7 @@ export async function startBackfill(
   return started;
 }
 
-/** The same within the caller's transaction. The caller notifies the workers after the commit. */
+/** Starts a backfill within the caller's transaction. The caller notifies the workers after the commit. */
 export async function recordBackfill(
   tx: Sql,
   { policy, traces }: Context,

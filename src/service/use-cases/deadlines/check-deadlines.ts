@@ -147,7 +147,7 @@ function nextLook(due: Instant, expected: Expectation, outcome: string, now: Ins
   return Math.min(changesAt, now + minuteMs);
 }
 
-/** Of the interval that is open now: it may be at risk at its end already. */
+/** Judges the interval that is open now: it may be at risk at its end already. */
 function firstLook(
   checked: CheckedExport,
   deadline: Deadline,

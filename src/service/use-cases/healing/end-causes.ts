@@ -7,7 +7,7 @@ export async function endCauses(db: Transactor, ids: readonly string[]): Promise
   await db.transaction((tx) => endCausesIn(tx, ids));
 }
 
-/** The same within the caller's transaction. */
+/** Ends causes within the caller's transaction. */
 export async function endCausesIn(tx: Sql, ids: readonly string[]): Promise<void> {
   const held = await listHeldUp(tx, ids);
   const ended = new Set(await deleteCauses(tx, ids));

@@ -73,7 +73,7 @@ function probeCauses({ db }: Context): Promise<number> {
   });
 }
 
-/** Of a cause that holds something up. */
+/** Announces causes that hold something up. */
 async function announceCauses({ db }: Context): Promise<void> {
   await db.transaction(async (tx) => {
     const ids = await lockUnannounced(tx, causesPerCall);

@@ -69,7 +69,7 @@ async function faultOf(check: () => Promise<string | null>): Promise<string | nu
 /** How long an answer is shown again. */
 const freshMs = 1_000;
 
-/** The same check, but at most one runs at a time, and its answer is used for a second. */
+/** Returns the same check, but at most one runs at a time, and its answer is used for a second. */
 export function shareReadiness(check: () => Promise<Readiness>): () => Promise<Readiness> {
   let latest: { readonly answer: Promise<Readiness>; endsAt: number } | null = null;
   return () => {

@@ -51,7 +51,7 @@ export function rotateEncryption(db: Database, secrets: SecretBox): Promise<Rota
   });
 }
 
-/** The same secrets under the first key; null if they are under it already. */
+/** Seals the same secrets under the first key; null if they are under it already. */
 function reseal(secrets: SecretBox, { box, identity }: SealedSecrets): Buffer | SluiceError | null {
   try {
     const opened = secrets.open(box, identity);

@@ -173,7 +173,7 @@ export async function releaseOutgrown(context: Context, run: ClaimedRun): Promis
   });
 }
 
-/** Of a run of the schedule: too many in a row pause it. Of a backfill: they stop the backfill, and the schedule goes on. */
+/** Too many failures of the schedule in a row pause it. Those of a backfill stop the backfill, and the schedule goes on. */
 async function countFailure(
   tx: Sql,
   context: Context,

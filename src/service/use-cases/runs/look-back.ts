@@ -21,7 +21,7 @@ import { type RowChoice, sourceRequestOf } from './source-request.ts';
 
 /** Checks that one worker makes at a time. */
 const lanes = 4;
-/** Of these, checks of slow exports at most. */
+/** How many of these may be checks of slow exports. */
 const longLanes = 2;
 /** Time limit of a check of a slow export: reading the keys of a large interval is slow. */
 const longestMs = 900_000;

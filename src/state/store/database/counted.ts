@@ -1,7 +1,7 @@
 import type { Sql, Transactor } from './database.ts';
 
 /**
- * The same database. It reports the bytes of the values that each statement sends: an upper bound of what a request
+ * Returns the same database. It reports the bytes of the values that each statement sends: an upper bound of what a request
  * stores, wherever it is stored.
  */
 export function countBytes(db: Transactor, onBytes: (bytes: number) => void): Transactor {

@@ -55,7 +55,7 @@ export const eraFacts = `(select to_jsonb(n) from (select ${eraColumns}, ${place
      from eras e order by e.number desc limit 1) n) as "newestEra",
   (select to_jsonb(n) from (select ${placeColumns('p')} from read_place() p) n) as place`;
 
-/** The same as `currentEra`, of facts that another statement has just read. */
+/** Does what `currentEra` does, with facts that another statement has just read. */
 export async function resolveEra(sql: Sql, { newestEra: newest, place }: EraFacts): Promise<Era> {
   const moves = newest ? findMoves(newest, place) : [];
   if (newest && moves.length === 0) {

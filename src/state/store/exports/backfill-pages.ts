@@ -9,7 +9,7 @@ import { instantOf } from '../database/times.ts';
 
 /** A running backfill, with what its next page depends on. */
 export interface AdvancingBackfill extends Backfill {
-  /** Of its export. */
+  /** The schedule of its export. */
   readonly schedule: Schedule;
   /** Its runs that have not ended. */
   readonly liveRuns: number;

@@ -190,7 +190,7 @@ export async function findPassedOver(
 }
 
 /**
- * The same rule for a whole range. Intervals that have a live run are passed over too, because an interval never has two.
+ * Applies the same rule to a whole range. Intervals that have a live run are passed over too, because an interval never has two.
  * With `all`, a run that has begun may lack newer rows, so it does not count.
  */
 export async function findPassedOverIn(

@@ -36,7 +36,7 @@ const details = prepared(`select ${holesColumns}, failed.latest_error as failure
                       order by r.created_at desc, r.id desc limit 10) as newest on true
  where e.id = any ((select $1)::uuid[])`);
 
-/** Of each of these exports: one statement for a whole page. Each run's row repeats the holes of its export. */
+/** Reads each of these exports, by one statement for a whole page. Each run's row repeats the holes of its export. */
 export async function findExportDetails(
   sql: Sql,
   exportIds: readonly string[],

@@ -4,7 +4,7 @@ import type { Sql } from '../database/database.ts';
 
 /** Exports in a state that somebody must look at, by the code of their newest failure. */
 export interface TroubledExports {
-  /** Of the newest failure since the last success; null: there is none. */
+  /** The code of the newest failure since the last success; null: there is none. */
   readonly code: string | null;
   readonly failing: number;
   readonly exhausted: number;

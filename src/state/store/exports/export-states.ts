@@ -11,7 +11,7 @@ const longest = `case e."interval" when 'hour' then interval '1 hour' when 'day'
 /** The time up to which the export `e` has data; before its first interval, the time from which it should have. */
 const dataUntil = `coalesce(e.high_water_mark, greatest(e.created_at, e.start_at))`;
 
-/** Of an export without an objective: two intervals, and time for the run. */
+/** The age that an export without an objective may have: two intervals, and time for the run. */
 const usualObjective = `(2 * (${longest}) + ${grace})`;
 
 const ofProject = `(select p.freshness_minutes from projects p where p.id = e.team_id)`;
@@ -40,7 +40,7 @@ export const lateSince = (
 ): string => `case when not (e.paused and e.paused_reason is null) then least(
   case when ${dataUntil} + ${objective(usual)} < least(clock_timestamp(), e.end_at) then ${dataUntil} + ${objective(usual)} end, ${missedDeadline}) end`;
 
-/** As `missing` counts them: while a run of the interval is live, its data is on its way. */
+/** This is how `missing` counts: while a run of the interval is live, its data is on its way. */
 const hasHole = `exists (select from holes h where h.export_id = e.id and not exists (
   select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
      and r.data_interval_end = h.data_interval_end and r.status in ${live}))`;

@@ -36,7 +36,7 @@ export type ExportRow = Omit<BatchExport, 'destination' | 'cadence'> & {
   offsetHour: number | null;
 };
 
-/** Of the export `e`. */
+/** Columns of the export `e`. */
 export const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",

@@ -8,7 +8,7 @@ export interface SeenCommit {
   readonly run_id: string;
   readonly generation: number;
   readonly era: string;
-  /** Of a tombstone. */
+  /** Only a tombstone has it. */
   readonly moved_to?: string | null;
 }
 

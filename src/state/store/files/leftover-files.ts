@@ -20,7 +20,7 @@ export interface IntervalPlace {
 export interface LeftoverFile {
   readonly key: string;
   readonly generation: number;
-  /** Of its commit; null if the export wrote none. */
+  /** The manifest of its commit; null if the export wrote none. */
   readonly manifestKey: string | null;
   /** The tag that the store gave it; null if no receipt ever named it, or if the tag was not kept. */
   readonly etag: string | null;
@@ -162,7 +162,7 @@ export interface RemovalWork extends IntervalPlace {
   readonly destination: StoredDestination;
   readonly model: string;
   readonly generation: number;
-  /** Of the run that made the receipt. */
+  /** The lineage of the run that made the receipt. */
   readonly fileGeneration: number;
   readonly manifestKey: string | null;
   readonly era: string;

@@ -16,7 +16,7 @@ export interface IntervalFiles {
   readonly runGeneration: number | null;
   readonly destination: {
     readonly type: string;
-    /** Of the place at which the files are, also if the export has left it; without secrets. */
+    /** The config of the place at which the files are, also if the export has left it; without secrets. */
     readonly config: DestinationConfig;
   };
 }

@@ -9,7 +9,7 @@ export interface KnownCause {
   readonly id: string;
   readonly scope: CauseScope;
   readonly place: string;
-  /** Of the newest failure there. */
+  /** The code of the newest failure there. */
   readonly code: ErrorCode;
   /** Otherwise the place is only suspected. */
   readonly isOpen: boolean;
@@ -77,7 +77,7 @@ export async function noteCause(
   return row;
 }
 
-/** Of a run that made an attempt at an open cause: its end makes the run available. */
+/** Makes a run wait for the open cause that it had an attempt at: the end of the cause makes the run available. */
 export async function waitForCause(tx: Sql, runId: string, causeId: string): Promise<void> {
   await tx.query(`update outbox set cause_id = $2 where run_id = $1`, [runId, causeId]);
 }

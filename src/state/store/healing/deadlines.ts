@@ -40,7 +40,7 @@ const isOwed = `(t.fate = 'ran' or t.fate = 'paused' and exists (select from aut
     where a.export_id = t.export_id and t.tick_at > a.began_at and (a.ended_at is null or t.tick_at <= a.ended_at)))
   and not exists (select from accepted_intervals x where ${isSameInterval('x', 't')})`;
 
-/** Of the interval of the tick `t`: its newest failure, and whether its run waits for transactions of the source. */
+/** SQL: the newest failure of the interval of the tick `t`, and whether its run waits for transactions of the source. */
 const whyOf = `left join lateral (select r.error_code as code from runs r where ${isSameInterval('r', 't')} and r.error_code is not null
      order by r.generation desc limit 1) as failed on c.export_id is null
   left join lateral (select o.parked_by is not null as parked, k.next_probe_at from runs r join outbox o on o.run_id = r.id
@@ -87,7 +87,7 @@ export interface Pace {
   readonly runMs: number;
 }
 
-/** Of each export the longest of its last five completed runs. */
+/** Finds for each export the longest of its last five completed runs. */
 export async function readPaces(tx: Sql, exportIds: readonly string[]): Promise<Pace[]> {
   return tx.query<Pace>(
     `select x.id as "exportId", coalesce((select max(extract(epoch from last.finished_at - last.started_at) * 1000) from (
@@ -190,7 +190,7 @@ export async function noteArrivals(tx: Sql): Promise<DeliveredLate[]> {
 
 /** A row of the record of deliveries. */
 export interface DeliveryRow extends OwedInterval {
-  /** As noted when it was late or at risk. */
+  /** The code that was noted when it was late or at risk. */
   readonly lateCode: string | null;
   readonly turn: Turn | null;
   readonly isAtRisk: boolean;

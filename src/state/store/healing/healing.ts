@@ -79,7 +79,7 @@ export async function releaseExport(tx: Sql, exportId: string): Promise<void> {
   );
 }
 
-/** The same for exports of a project whose transformations failed. */
+/** Releases the exports of a project whose transformations failed. */
 export async function releaseTransformed(tx: Sql, teamId: number): Promise<void> {
   await tx.query(
     `delete from causes c using batch_exports e

@@ -11,10 +11,10 @@ import { Conditions, type OffsetPage, type PageRequest } from '../database/lists
  * of `causes`, with its code, age and next probe. An export that does not heal has its own code.
  */
 export interface OperatorCause {
-  /** The same as long as the cause is. */
+  /** It stays the same as long as the cause is there. */
   readonly id: string;
   readonly turn: Turn;
-  /** Of the catalogue, or one of `conditionCodes`. */
+  /** A code of the catalogue, or one of `conditionCodes`. */
   readonly code: string;
   /** The bucket or the model; '' if it is not at a place. */
   readonly place: string;

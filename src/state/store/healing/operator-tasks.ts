@@ -19,7 +19,7 @@ export interface OperatorTask {
   /** Exports to which it was done, and those that it passed over. */
   readonly doneExports: number;
   readonly skippedExports: number;
-  /** Of its backfills. */
+  /** How many runs its backfills have. */
   readonly runs: number;
   readonly completedRuns: number;
   readonly failedRuns: number;

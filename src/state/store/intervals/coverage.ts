@@ -65,7 +65,7 @@ const edgesOf = (rows: string): string => `
    where opens or closes`;
 
 /**
- * The same of `done`, for many rows: the first row of each stretch, with the end of the stretch before it, and
+ * Edges of `done`, for many rows: the first row of each stretch, with the end of the stretch before it, and
  * the last row of all. A look at one neighbour costs half of a look at both.
  */
 const doneEdges = `

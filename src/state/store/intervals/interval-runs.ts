@@ -50,7 +50,7 @@ export interface IntervalRun {
   readonly latestError: string | null;
 }
 
-/** Of each of these intervals that ever had a run, in no order. */
+/** Reads the newest run of each of these intervals that ever had one, in no order. */
 export async function listNewestRuns(
   sql: Sql,
   exportId: string,

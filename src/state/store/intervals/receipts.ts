@@ -6,7 +6,7 @@ import { boundsOf, instantOf, intervalOf } from '../database/times.ts';
 /** One file of a current manifest. */
 export interface ReceiptFile {
   readonly key: string;
-  /** Of the commit that wrote it. */
+  /** The generation of the commit that wrote it. */
   readonly generation: number;
   readonly rows: number;
   readonly bytes: number;
@@ -23,9 +23,9 @@ export interface Receipt {
   readonly runId: string;
   /** The version of the export's destination that it is at. */
   readonly destinationVersion: number;
-  /** Of the current files. */
+  /** The generation of the current files. */
   readonly generation: number;
-  /** Of the database that committed it. */
+  /** The era of the database that committed it. */
   readonly era: string;
   /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
@@ -39,7 +39,7 @@ export interface Receipt {
   readonly bytes: number;
   /** What the source had when it was last looked at. */
   readonly proof: ReadSnapshot & Settled;
-  /** Of the keys in the files, rejected rows included; null if it is not known. */
+  /** A digest of the keys in the files, rejected rows included; null if it is not known. */
   readonly deliveredDigest: string | null;
 }
 

@@ -185,7 +185,7 @@ const claimSql = prepared(`with recursive organizations_with as (
 export interface ClaimLimits {
   /** In this call. */
   readonly limit: number;
-  /** Of one organization in progress, in all processes. */
+  /** How many of one organization may be in progress, in all processes. */
   readonly perOrganization: number;
   readonly leaseMs: number;
 }

@@ -10,7 +10,7 @@ export interface CommitKeys {
   readonly destinationVersion: number;
   /** Null if the export writes none. */
   readonly manifestKey: string | null;
-  /** Of all its files, including the manifest. */
+  /** The keys of all its files, including the manifest. */
   readonly keys: readonly string[];
 }
 

@@ -119,11 +119,15 @@ const leftBehind = `left_behind as (
   on conflict do nothing
 )`;
 
-/** The high-water mark and the export's health. */
+const endsWithSuccess = (column: string): string =>
+  `${column} = case when not ${isOfSchedule} then e.${column} end`;
+
+/** The high-water mark and the export's health. A success of its schedule ends that it fails. */
 const marked = `marked as (
   update batch_exports e set ${moveMark},
          failure_streak = case when ${isOfSchedule} then 0 else e.failure_streak end,
-         last_success_at = case when ${isOfSchedule} then now() else e.last_success_at end
+         last_success_at = case when ${isOfSchedule} then now() else e.last_success_at end,
+         ${['failing_since', 'exhausted_since', 'failing_code', 'failing_error'].map(endsWithSuccess).join(', ')}
     from ${walked} where e.id = m.export_id
 )`;
 

@@ -9,7 +9,7 @@ const queuedRun = (
   lane: string,
 ) => `team_id as "projectId", export_id as "exportId", ${lane} as "backfillId",
   ${instantOf('data_interval_start')} as "intervalStart", small`;
-/** Of an entry. */
+/** The columns of an entry. */
 const queuedRunColumns = queuedRun('backfill_id');
 
 /** SQL of the lane behind live runs that a run is in: its backfill, or what heals in its export. Null: it is a live run. */
@@ -73,7 +73,7 @@ export interface ListLimits {
 
 /** What a dispatcher chooses by, of one moment. */
 export interface DispatchState {
-  /** Of this moment: `dispatch` refuses a choice that another one has overtaken. */
+  /** The turn of this moment: `dispatch` refuses a choice that another one has overtaken. */
   readonly turn: number;
   /** Slots of all workers that reported lately. */
   readonly capacity: number;
@@ -154,7 +154,7 @@ export async function lockDispatch(tx: Sql): Promise<void> {
 }
 
 /**
- * The same for teams whose list one export fills: the first `perExport` live runs of each export, and the
+ * Finds waiting runs of teams whose list one export fills: the first `perExport` live runs of each export, and the
  * first `perTeam` of backfills, small or not. One index descent per export.
  */
 export async function findWaitingByExport(

@@ -34,7 +34,7 @@ export interface RunNeeds {
   readonly transformations: boolean;
   /** Steps of its chain whose plugin is an organization's own. */
   readonly ownSteps: number;
-  /** As its next claim will count them. */
+  /** The number that its next claim will count. */
   readonly crashes: number;
   /** Whether it waits for a place for small runs, and is still expected to be small. */
   readonly small: boolean;

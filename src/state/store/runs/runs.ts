@@ -59,7 +59,7 @@ export interface Run {
   readonly files: number;
   /** Whether no transaction can add rows to the interval any more; null before it is completed. */
   readonly settled: boolean | null;
-  /** Of its transformation chain; null before it is completed. */
+  /** The steps of its transformation chain; null before it is completed. */
   readonly steps: readonly StepCount[] | null;
   readonly cursor: unknown;
   readonly latestError: string | null;
@@ -207,7 +207,7 @@ export interface RunResult extends RunProgress {
   readonly snapshot: string;
   readonly settled: boolean;
   readonly pending: readonly string[];
-  /** Of the keys that the source has for the interval, for the receipt; null if there is none. */
+  /** A digest of the keys that the source has for the interval, for the receipt; null if there is none. */
   readonly keyDigest: string | null;
   /** How many rows these are. */
   readonly keyCount: number;

@@ -5,7 +5,7 @@ import type { Sql } from '../database/database.ts';
 export interface IntervalThroughput {
   readonly startsAt: Timestamp;
   readonly endsAt: Timestamp;
-  /** Of the current files. */
+  /** How many rows the current files have. */
   readonly rows: number;
   readonly bytes: number;
   /** The run that wrote them, or that found them unchanged. */

@@ -18,7 +18,7 @@ export type OffboardingStatus = 'cancelling' | 'deleting' | 'settling' | 'comple
 /** The deletion of an organization or a project. It stays as the record of what was deleted. */
 export interface Offboarding extends OffboardedTenant {
   readonly id: string;
-  /** As it was called. */
+  /** The name that it had. */
   readonly name: string;
   /** The operator's key; null: the command line. */
   readonly requestedBy: string | null;

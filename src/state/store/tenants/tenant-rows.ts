@@ -63,7 +63,7 @@ const ofTenant = (column: string): string =>
 /** SQL that is true for a key, aliased `k`, which has access to nothing else. */
 const ownKey = `k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])`;
 
-/** Of the whole organization, or of the project. */
+/** SQL that is true for rows of the whole organization, or of the project. */
 const inTenant = `t.organization_id = $1 and ($2::int is null or t.team_id = $2)`;
 
 const byConfig = (table: string): TenantTable => ({

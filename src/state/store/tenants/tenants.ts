@@ -57,7 +57,7 @@ export interface Project {
   readonly name: string;
   /** Trusted by a customer's role when we assume it. */
   readonly externalId: string;
-  /** Of its exports without one; null: that of the installation. */
+  /** The objective of its exports without one; null: that of the installation. */
   readonly freshnessMinutes: number | null;
   readonly createdAt: Timestamp;
   readonly disabledAt: Timestamp | null;
@@ -80,7 +80,7 @@ export async function findTenantKey(sql: Sql, teamId: number): Promise<string> {
 /** Tenant keys that a check of the models looks at. */
 const checkedKeys = 10_000;
 
-/** Of the projects that are not being deleted, oldest first. */
+/** Lists those of the projects that are not being deleted, oldest first. */
 export async function listTenantKeys(sql: Sql): Promise<readonly string[]> {
   const rows = await sql.query<{ tenantKey: string }>(
     `select ${tenantKeyOf('p')} from projects p where p.closed_at is null order by p.id limit $1`,

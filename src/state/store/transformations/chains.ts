@@ -25,11 +25,11 @@ export async function findChain(sql: Sql, teamId: number): Promise<readonly Pinn
 
 /** A version of a transformation config. Its secrets are still encrypted. */
 export interface StepVersion {
-  /** Of its config. */
+  /** The id of its config. */
   readonly id: number;
   readonly version: number;
   readonly plugin: number;
-  /** Of an own plugin, as it is called now; null for a built-in one. */
+  /** The present name of an own plugin; null for a built-in one. */
   readonly pluginName: string | null;
   /** Null: the plugin's. */
   readonly name: string | null;
