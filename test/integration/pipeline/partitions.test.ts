@@ -272,8 +272,9 @@ async function remove(
 ) {
   const commit = { ...of, generation, lineage: generation, manifestKey };
   const { signal } = new AbortController();
-  const all = async (keys: readonly string[]) => keys;
-  return removeLeftovers(destination, commit, replaced, false, async () => true, all, signal);
+  const confirm = async (keys: readonly string[]) => keys;
+  const rules = { keepsRecent: false, knows: async () => true, confirm };
+  return removeLeftovers(destination, commit, replaced, rules, signal);
 }
 
 describe('the layout of an interval', () => {
