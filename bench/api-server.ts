@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import fastify from 'fastify';
 import { buildApi } from '../src/service/api/build-api.ts';
-import { type Database, openDatabase } from '../src/state/store/database.ts';
+import { type Database, openDatabase } from '../src/state/store/database/database.ts';
 import { createLogger } from '../src/foundation/telemetry/logger.ts';
 import { testApiOptions } from '../test/support/test-api-options.ts';
 import { replay, type Script, type Statement } from './api-statements.ts';

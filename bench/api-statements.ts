@@ -1,4 +1,4 @@
-import type { Database, Sql } from '../src/state/store/database.ts';
+import type { Database, Sql } from '../src/state/store/database/database.ts';
 
 export interface Statement {
   readonly text: string;

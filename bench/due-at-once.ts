@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../src/state/embedded-postgres/start.ts';
 import { createSecretBox } from '../src/foundation/security/secret-box.ts';
-import { openDatabase } from '../src/state/store/database.ts';
+import { openDatabase } from '../src/state/store/database/database.ts';
 import { createTenant } from '../test/support/tenants.ts';
 import { measureApi, percentilesOf } from './service/api-times.ts';
 import { watchIdle } from './service/idle.ts';

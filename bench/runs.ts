@@ -5,7 +5,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../src/state/embedded-postgres/start.ts';
-import { openDatabase } from '../src/state/store/database.ts';
+import { openDatabase } from '../src/state/store/database/database.ts';
 import { createTenant } from '../test/support/tenants.ts';
 import { describeMachine } from './datapath/report.ts';
 import { replaceSection } from './document.ts';

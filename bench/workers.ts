@@ -7,7 +7,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../src/state/embedded-postgres/start.ts';
-import { openDatabase } from '../src/state/store/database.ts';
+import { openDatabase } from '../src/state/store/database/database.ts';
 import { createTenant } from '../test/support/tenants.ts';
 import { post, untilBackfilled } from './service/calls.ts';
 import { cpuSeconds, end, Processes, postmasterOf, s3Credentials } from './service/processes.ts';

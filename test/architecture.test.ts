@@ -120,10 +120,12 @@ describe('the rules see', () => {
     const destination = "from '../destinations/destination.ts';";
     expect(arrows('worker/a.ts', `import { type Destination } ${destination}`)).toBe(0);
     expect(arrows('worker/a.ts', `import { type A, b } ${destination}`)).toBe(1);
-    expect(arrows('api/a.ts', "import { findRun } from '../store/runs.ts';")).toBe(0);
-    expect(arrows('api/a.ts', "import { findRun, type Run } from '../store/runs.ts';")).toBe(0);
-    expect(arrows('api/a.ts', "import { insertRun } from '../store/runs.ts';")).toBe(1);
-    expect(arrows('api/a.ts', "import * as runs from '../store/runs.ts';")).toBe(1);
+    expect(arrows('api/a.ts', "import { findRun } from '../store/runs/runs.ts';")).toBe(0);
+    expect(arrows('api/a.ts', "import { findRun, type Run } from '../store/runs/runs.ts';")).toBe(
+      0,
+    );
+    expect(arrows('api/a.ts', "import { insertRun } from '../store/runs/runs.ts';")).toBe(1);
+    expect(arrows('api/a.ts', "import * as runs from '../store/runs/runs.ts';")).toBe(1);
   });
 
   test('a connector that reaches for its sibling or its registry, but not for the groundwork', () => {

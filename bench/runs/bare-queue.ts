@@ -1,7 +1,7 @@
 import { parseRedisAddress } from '../../src/foundation/domain/redis-address.ts';
 import type { QueueName } from '../../src/state/queue/catalogue.ts';
 import { connectQueues, type QueueConnection } from '../../src/state/queue/connection.ts';
-import { openQueuePool } from '../../src/state/store/database.ts';
+import { openQueuePool } from '../../src/state/store/database/database.ts';
 
 const session = { applicationName: 'bare-queue', maxConnections: 10, onError: fail };
 

@@ -1,4 +1,4 @@
-import { becomeSoleService, type SoleService } from '../state/store/sole-service.ts';
+import { becomeSoleService, type SoleService } from '../state/store/database/sole-service.ts';
 import type { Foundation } from './foundation.ts';
 import { StartError } from './wait-for-database.ts';
 

@@ -5,9 +5,12 @@ import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import type { DataInterval } from '../foundation/domain/time.ts';
 import { countInSource } from '../rows/pipeline/count-in-source.ts';
 import type { SecretBox } from '../foundation/security/secret-box.ts';
-import type { Database } from '../state/store/database.ts';
-import { listReceipts } from '../state/store/receipts.ts';
-import { listVerifiedExports, type VerifiedExport } from '../state/store/verify-queries.ts';
+import type { Database } from '../state/store/database/database.ts';
+import { listReceipts } from '../state/store/intervals/receipts.ts';
+import {
+  listVerifiedExports,
+  type VerifiedExport,
+} from '../state/store/intervals/verify-queries.ts';
 import { sourceRequestOf } from '../service/use-cases/runs/source-request.ts';
 import { openChain } from '../service/use-cases/transformations/open-chain.ts';
 import {
@@ -16,7 +19,7 @@ import {
   type SearchedInterval,
 } from '../service/verify/find-value.ts';
 import type { Connectors } from '../service/worker/connectors.ts';
-import { findTenantKey } from '../state/store/tenants.ts';
+import { findTenantKey } from '../state/store/tenants/tenants.ts';
 import {
   destinationContextOf,
   destinationOf,

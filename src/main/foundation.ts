@@ -1,27 +1,28 @@
+import { createRequire } from 'node:module';
 import type { Config } from '../foundation/config/config.ts';
 import type { SourcedModel } from '../foundation/config/models-file.ts';
-import { startEmbeddedPostgres } from '../state/embedded-postgres/start.ts';
 import { failpoint } from '../foundation/failpoints/failpoint.ts';
+import { createLogger, type Logger, screenLines } from '../foundation/telemetry/logger.ts';
+import { createMetrics, type Metrics } from '../foundation/telemetry/metrics.ts';
+import type { OpenTraces } from '../foundation/telemetry/open-traces.ts';
+import { type Dependency, Outages } from '../foundation/telemetry/outages.ts';
+import type { SourceRole } from '../rows/sources/index.ts';
+import type { Context, Doorbell } from '../service/use-cases/context.ts';
+import { startEmbeddedPostgres } from '../state/embedded-postgres/start.ts';
 import { connectQueues, type QueueConnection } from '../state/queue/connection.ts';
 import { openProducer, type Producer } from '../state/queue/producer.ts';
-import type { SourceRole } from '../rows/sources/index.ts';
-import { type Database, openDatabase, openQueuePool } from '../state/store/database.ts';
-import { checkSchema } from '../state/store/migrate.ts';
-import { registerEncryptionKeys } from '../state/store/sealed-secrets.ts';
-import { isSameDatabase } from '../state/store/sessions.ts';
-import { createLogger, type Logger, screenLines } from '../foundation/telemetry/logger.ts';
-import { type Dependency, Outages } from '../foundation/telemetry/outages.ts';
-import { watchDependencies } from './service-metrics.ts';
-import { createMetrics, type Metrics } from '../foundation/telemetry/metrics.ts';
-import type { Context, Doorbell } from '../service/use-cases/context.ts';
+import { type Database, openDatabase, openQueuePool } from '../state/store/database/database.ts';
+import { currentEra, findHold, listEras } from '../state/store/database/eras.ts';
+import { checkSchema } from '../state/store/database/migrate.ts';
+import { registerEncryptionKeys } from '../state/store/tenants/sealed-secrets.ts';
+import { isSameDatabase } from '../state/store/database/sessions.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels, type SourceOf } from './models.ts';
 import { policyOf } from './policy.ts';
 import { prepareSchemas, requireQueueSession } from './prepare-schemas.ts';
+import { watchDependencies } from './service-metrics.ts';
 import { ensureSourceRole } from './source-role.ts';
-import { tracesOf } from './traces.ts';
 import { type Start, StartError, waitForDatabase } from './wait-for-database.ts';
-import { watchEra } from './watch-era.ts';
 
 export interface Foundation {
   readonly config: Config;
@@ -234,4 +235,50 @@ export async function openDatabases(
     sourceRole: config.SOURCE_DATABASE_URL === null ? postgres.sourceRole : null,
     stop: () => postgres.stop(),
   };
+}
+
+const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+
+/** Opens traces if OTEL_EXPORTER_OTLP_ENDPOINT is set; otherwise null, and nothing is loaded. */
+async function tracesOf(config: Config, role: string, logger: Logger): Promise<OpenTraces | null> {
+  const endpoint = config.OTEL_EXPORTER_OTLP_ENDPOINT;
+  if (endpoint === null) return null;
+  const { openTraces } = await import('../foundation/telemetry/open-traces.ts');
+  const settings = {
+    endpoint,
+    headers: config.OTEL_EXPORTER_OTLP_HEADERS,
+    serviceName: config.OTEL_SERVICE_NAME,
+    serviceVersion: version,
+    role,
+    ratio: Number(config.OTEL_TRACES_SAMPLER_ARG ?? 1),
+  };
+  return openTraces(settings, (message) => logger.warn(`traces could not be sent: ${message}`));
+}
+
+const everyMs = 60_000;
+
+/**
+ * Compares the database with its newest era now and every minute. Reports a new era once, and a held one
+ * every minute.
+ */
+async function watchEra(db: Database, logger: Logger): Promise<{ close(): void }> {
+  let known = (await listEras(db)).at(-1)?.number ?? null;
+  const look = async () => {
+    const { number } = await currentEra(db);
+    if (known !== null && number !== known) {
+      const begun = (await listEras(db)).filter((era) => era.number > (known ?? 0));
+      for (const { number: era, reason } of begun)
+        logger.warn({ era }, `A new era began. ${reason}`);
+    }
+    known = number;
+    const hold = await findHold(db);
+    if (hold !== null) logger.warn({ era: number }, `The service is held. ${hold}`);
+  };
+  await look();
+  const timer = setInterval(
+    () => void look().catch((error) => logger.debug({ err: error }, 'the era could not be read')),
+    everyMs,
+  );
+  timer.unref();
+  return { close: () => clearInterval(timer) };
 }

@@ -1,9 +1,9 @@
 import type { Config } from '../foundation/config/config.ts';
 import { connectQueues } from '../state/queue/connection.ts';
 import { ensureEventsTable } from '../rows/sources/index.ts';
-import { openQueuePool } from '../state/store/database.ts';
-import { migrate } from '../state/store/migrate.ts';
-import { requireOwnSession } from '../state/store/sessions.ts';
+import { openQueuePool } from '../state/store/database/database.ts';
+import { migrate } from '../state/store/database/migrate.ts';
+import { requireOwnSession } from '../state/store/database/sessions.ts';
 import { isSourceToo } from './source-role.ts';
 
 /** Queues in PostgreSQL wait for jobs by LISTEN. @throws PoolerError if the address cannot do that */

@@ -7,13 +7,13 @@ import type { Column } from '../foundation/domain/row-block.ts';
 import { jsonLines, jsonOfField, openEncoder } from '../rows/encoders/index.ts';
 import { previewRows, type RawSample, sampleRows } from '../rows/pipeline/preview-rows.ts';
 import { ConnectionLimit } from '../rows/sources/index.ts';
-import { findChain } from '../state/store/chains.ts';
-import { readNow } from '../state/store/ticks.ts';
+import { findChain } from '../state/store/transformations/chains.ts';
+import { readNow } from '../state/store/intervals/ticks.ts';
 import { compareRows } from '../service/use-cases/backfills/compare-rows.ts';
 import type { Context } from '../service/use-cases/context.ts';
 import { sourceRequestOf } from '../service/use-cases/runs/source-request.ts';
 import { openChain } from '../service/use-cases/transformations/open-chain.ts';
-import { findTenantKey } from '../state/store/tenants.ts';
+import { findTenantKey } from '../state/store/tenants/tenants.ts';
 import { joinSources, type SourceOf } from './models.ts';
 
 /** Rows for people to look at: like a run reads them, with short limits. */

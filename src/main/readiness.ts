@@ -1,9 +1,9 @@
 import type { QueueConnection } from '../state/queue/connection.ts';
 import type { Producer } from '../state/queue/producer.ts';
-import type { Sql } from '../state/store/database.ts';
-import { findHold } from '../state/store/eras.ts';
-import { findStalledDispatch } from '../state/store/outbox.ts';
-import { sumCapacity } from '../state/store/workers.ts';
+import type { Sql } from '../state/store/database/database.ts';
+import { findHold } from '../state/store/database/eras.ts';
+import { findStalledDispatch } from '../state/store/runs/outbox.ts';
+import { sumCapacity } from '../state/store/runs/workers.ts';
 import {
   checkReadiness,
   type Readiness,
@@ -48,18 +48,24 @@ async function findWorkerFault(db: Sql): Promise<string | null> {
 }
 
 /** What is wrong with the queue, in words for any user; null if nothing is. */
-export async function findQueueFault(
+async function findQueueFault(
   queues: QueueConnection,
   producer: Pick<Producer, 'listPaused'>,
 ): Promise<string | null> {
-  try {
-    const [fault] = await queues.inspect();
-    if (fault !== undefined) return fault;
-    const paused = await producer.listPaused();
-    return paused.length === 0
-      ? null
-      : `paused: ${paused.join(', ')}; resume at /admin/queues, until then no run starts`;
-  } catch {
-    return 'the queue is unreachable; work is recorded and starts later';
-  }
+  return inspectQueue(queues, producer).catch(
+    () => 'the queue is unreachable; work is recorded and starts later',
+  );
+}
+
+/** The same. Throws if the queue is unreachable. */
+export async function inspectQueue(
+  queues: QueueConnection,
+  producer: Pick<Producer, 'listPaused'>,
+): Promise<string | null> {
+  const [fault] = await queues.inspect();
+  if (fault !== undefined) return fault;
+  const paused = await producer.listPaused();
+  return paused.length === 0
+    ? null
+    : `paused: ${paused.join(', ')}; resume at /admin/queues, until then no run starts`;
 }

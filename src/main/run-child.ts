@@ -1,7 +1,7 @@
 import { idleWorkerBytes } from '../service/admission/memory-budget.ts';
-import type { ClaimedRun } from '../state/store/claims.ts';
-import { openDatabase } from '../state/store/database.ts';
-import { RunStatements } from '../state/store/run-statements.ts';
+import type { ClaimedRun } from '../state/store/runs/claims.ts';
+import { openDatabase } from '../state/store/database/database.ts';
+import { RunStatements } from '../state/store/runs/run-statements.ts';
 import { createLogger } from '../foundation/telemetry/logger.ts';
 import { Attempt } from '../service/worker/attempt.ts';
 import type { AttemptReport } from '../service/worker/attempt-report.ts';

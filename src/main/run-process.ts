@@ -2,12 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import closeWithGrace from 'close-with-grace';
 import { type Config, ConfigError, readConfig } from '../foundation/config/config.ts';
 import { findUnknownSettings } from '../foundation/config/unknown-settings.ts';
-import { SchemaError } from '../state/store/migrate.ts';
-import { PoolerError } from '../state/store/sessions.ts';
 import { createLogger } from '../foundation/telemetry/logger.ts';
 import { checkReadiness } from '../service/use-cases/installation/check-readiness.ts';
+import { SchemaError } from '../state/store/database/migrate.ts';
+import { PoolerError } from '../state/store/database/sessions.ts';
 import { findFileRootFault } from './check-file-root.ts';
-import { checkSourceRoles } from './check-source-roles.ts';
 import { explainStart } from './explain-start.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
 import { StartError } from './wait-for-database.ts';
@@ -138,4 +137,43 @@ export function readConfigOrExit(role: string): Config {
     process.stderr.write(`sluice ${role}: ${describeFault(error)}\n`);
     process.exit(1);
   }
+}
+
+/** A source that takes longer to answer is not checked. */
+const patienceMs = 10_000;
+
+/**
+ * Checks what the roles of the sources may do. In production a role with excess rights stops the start;
+ * elsewhere, and if a source is unreachable, a warning is logged.
+ *
+ * @throws StartError
+ */
+async function checkSourceRoles({
+  config,
+  logger,
+  models,
+  sourceOf,
+}: Pick<Foundation, 'config' | 'logger' | 'models' | 'sourceOf'>): Promise<void> {
+  const sources = new Map(models.map(({ model }) => [sourceOf(model.name), model.name]));
+  const checks = [...sources].map(async ([source, model]) => {
+    try {
+      const rights = await source.findExcessRights(AbortSignal.timeout(patienceMs));
+      return rights.length === 0
+        ? []
+        : [`The source role of model ${model} ${rights.join(' and ')}.`];
+    } catch (error) {
+      logger.warn({ err: error, model }, 'the rights of the source role could not be checked');
+      return [];
+    }
+  });
+  const faults = (await Promise.all(checks)).flat();
+  if (faults.length === 0) return;
+  const remedy =
+    'Set SOURCE_DATABASE_URL to a role that may only read what is exported; docs/security.md shows how.';
+  const text = `${faults.join(' ')} ${remedy}`;
+  if (config.NODE_ENV !== 'production' || config.ALLOW_PRIVILEGED_SOURCE) {
+    logger.warn(text);
+    return;
+  }
+  throw new StartError(`${text} ALLOW_PRIVILEGED_SOURCE=true starts Sluice anyway.`);
 }

@@ -1,13 +1,13 @@
 import os from 'node:os';
-import { openDatabase } from '../state/store/database.ts';
+import { openDatabase } from '../state/store/database/database.ts';
 import {
   type Lease,
   listUnverified,
   noteBegun,
   noteHandedBack,
   storeVerification,
-} from '../state/store/verifications.ts';
-import type { VerifiedExport } from '../state/store/verify-queries.ts';
+} from '../state/store/intervals/verifications.ts';
+import type { VerifiedExport } from '../state/store/intervals/verify-queries.ts';
 import { createLogger } from '../foundation/telemetry/logger.ts';
 import { describeResult, resultOf } from '../service/verify/describe-result.ts';
 import { verifyEach } from '../service/verify/verify-exports.ts';

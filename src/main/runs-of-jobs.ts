@@ -1,7 +1,7 @@
 import type { Config } from '../foundation/config/config.ts';
 import type { RunOfJob } from '../state/queue/dashboard.ts';
-import type { Sql } from '../state/store/database.ts';
-import { findNamedRuns } from '../state/store/run-names.ts';
+import type { Sql } from '../state/store/database/database.ts';
+import { findNamedRuns } from '../state/store/runs/run-names.ts';
 
 /** What the queue dashboard shows of runs. It reads them when it is viewed, so a run costs nothing more. */
 export async function findRunsOfJobs(

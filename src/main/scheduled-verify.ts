@@ -1,5 +1,9 @@
 import { runChild } from '../service/worker/watch-child.ts';
-import { endVerifyTurn, renewVerifyTurn, takeVerifyTurn } from '../state/store/verifications.ts';
+import {
+  endVerifyTurn,
+  renewVerifyTurn,
+  takeVerifyTurn,
+} from '../state/store/intervals/verifications.ts';
 import { verifyProgramOf } from './child-program.ts';
 import type { Foundation } from './foundation.ts';
 import type { VerifyJob, VerifyJobReport } from './run-verify.ts';

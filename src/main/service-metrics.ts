@@ -1,12 +1,12 @@
 import { faultOf, faults } from '../foundation/domain/errors.ts';
-import type { Sql } from '../state/store/database.ts';
+import type { Sql } from '../state/store/database/database.ts';
 import {
   type ExportHealth,
   readExportHealth,
   type TroubledExports,
-} from '../state/store/export-health.ts';
-import { readServiceState } from '../state/store/service-state.ts';
-import { readVerifyState } from '../state/store/verifications.ts';
+} from '../state/store/exports/export-health.ts';
+import { readServiceState } from '../state/store/database/service-state.ts';
+import { readVerifyState } from '../state/store/intervals/verifications.ts';
 import type { Metrics } from '../foundation/telemetry/metrics.ts';
 import { turns } from '../foundation/domain/causes.ts';
 import type { Outages } from '../foundation/telemetry/outages.ts';

@@ -3,9 +3,12 @@ import { systemClock } from '../foundation/domain/clock.ts';
 import { formerFileName, usualFileName } from '../foundation/domain/file-name.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import { renderInterval } from '../rows/pipeline/render-interval.ts';
-import type { Database } from '../state/store/database.ts';
-import { listFormerNames } from '../state/store/former-destinations.ts';
-import { listLeftDestinations, type VerifiedExport } from '../state/store/verify-queries.ts';
+import type { Database } from '../state/store/database/database.ts';
+import { listFormerNames } from '../state/store/files/former-destinations.ts';
+import {
+  listLeftDestinations,
+  type VerifiedExport,
+} from '../state/store/intervals/verify-queries.ts';
 import { openChain } from '../service/use-cases/transformations/open-chain.ts';
 import type { StrayPlace } from '../service/verify/find-strays.ts';
 import { folderOf, type Places } from '../service/verify/places.ts';
@@ -58,10 +61,10 @@ export async function withConnectors<Result>(
     (batchExport: VerifiedExport): RenderAgain =>
     async ({ exportId: id, interval }, recipe, request, folder, signal) => {
       const chain = await openChain({ db, secrets }, batchExport.teamId, recipe.chain ?? []);
-      const { maxFileBytes = null } = recipe;
+      const { maxFileBytes = null, partitionBy = [] } = recipe;
       const encoding = connectors.encodingOf(recipe);
       const steps = chain?.steps ?? [];
-      const job = { exportId: id, interval, request, encoding, maxFileBytes, steps };
+      const job = { exportId: id, interval, request, encoding, maxFileBytes, partitionBy, steps };
       const here = destinationOf(registry, 'File').open(
         { directory: '' },
         { ...context, fileDestinationRoot: folder },

@@ -1,5 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findRefusal, isDatabaseUnavailable, isReadOnly } from '../state/store/unavailable.ts';
+import {
+  findRefusal,
+  isDatabaseUnavailable,
+  isReadOnly,
+} from '../state/store/database/unavailable.ts';
 import type { Logger } from '../foundation/telemetry/logger.ts';
 
 /** The progress of a process's start. */

@@ -1,6 +1,6 @@
 import { SluiceError } from '../foundation/domain/errors.ts';
 import type { SourceState } from '../rows/sources/source.ts';
-import { readNow } from '../state/store/ticks.ts';
+import { readNow } from '../state/store/intervals/ticks.ts';
 import type { Foundation } from './foundation.ts';
 
 /** How often each source is checked. */

@@ -1,10 +1,10 @@
 import type { NotificationSender } from '../foundation/domain/notification.ts';
 import { NotificationCourier } from '../service/worker/notification-courier.ts';
 import { checkDeadlines } from '../service/use-cases/deadlines/check-deadlines.ts';
-import { checkFreshness } from '../state/store/freshness.ts';
-import { countWaiting } from '../state/store/outbox.ts';
-import { endAlarm, raiseAlarm } from '../state/store/installation-alarms.ts';
-import { sumCapacity } from '../state/store/workers.ts';
+import { checkFreshness } from '../state/store/exports/freshness.ts';
+import { countWaiting } from '../state/store/runs/outbox.ts';
+import { endAlarm, raiseAlarm } from '../state/store/notifications/installation-alarms.ts';
+import { sumCapacity } from '../state/store/runs/workers.ts';
 import type { Foundation } from './foundation.ts';
 
 interface Timing {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { parquetMetadata } from 'hyparquet';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { readBackBytes } from '../../src/service/admission/memory-budget.ts';
-import { insertRuns } from '../../src/state/store/runs.ts';
+import { insertRuns } from '../../src/state/store/runs/runs.ts';
 import { deployedMalloc } from '../support/deployed-malloc.ts';
 import {
   backfill,

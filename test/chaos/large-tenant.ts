@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { insertRuns } from '../../src/state/store/runs.ts';
+import { insertRuns } from '../../src/state/store/runs/runs.ts';
 import {
   backfill,
   createS3Export,

@@ -13,11 +13,7 @@ import type {
   UploadProgress,
   UploadRef,
 } from '../../src/rows/destinations/destination.ts';
-import type {
-  DestinationTestkit,
-  DestinationTestStore,
-  TestStores,
-} from '../../src/rows/destinations/testkit.ts';
+import type { DestinationTestkit, DestinationTestStore, TestStores } from './testkits/testkit.ts';
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
 
 const agents = { httpAgent: new HttpAgent({ keepAlive: true }), httpsAgent: new HttpsAgent() };

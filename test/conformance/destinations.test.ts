@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { startFauxqs } from 'fauxqs';
 import { expect, it } from 'vitest';
-import type { DestinationTestkit, TestStores } from '../../src/rows/destinations/testkit.ts';
+import type { DestinationTestkit, TestStores } from './testkits/testkit.ts';
 import { destinationOf, registry } from '../../src/main/connectors.ts';
 import { startS3Server } from '../support/s3-server/server.ts';
 import { describeDestination } from './destination-suite.ts';
@@ -13,10 +13,8 @@ const folders = readdirSync(room, { withFileTypes: true })
 
 const kits = await Promise.all(
   folders.map(async (folder) => {
-    const module = (await import(new URL(`${folder}/testkit.ts`, room).href)) as {
-      testkit: DestinationTestkit;
-    };
-    return module.testkit;
+    const module: unknown = await import(`./testkits/${folder}.ts`);
+    return (module as { readonly testkit: DestinationTestkit }).testkit;
   }),
 );
 

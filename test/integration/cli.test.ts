@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { buildApi } from '../../src/service/api/build-api.ts';
 import { isWellFormedApiKey } from '../../src/foundation/security/api-keys.ts';
-import { openDatabase } from '../../src/state/store/database.ts';
+import { openDatabase } from '../../src/state/store/database/database.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { projectRoot, startBundled } from '../support/processes.ts';

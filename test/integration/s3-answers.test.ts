@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
+import type { UploadJournal } from '../../src/rows/destinations/destination.ts';
 import { codeOf, options, readAll, recordingJournal } from '../conformance/destination-suite.ts';
 import { type OpenedStore, openStore, partBytes } from '../support/s3-destination.ts';
 import type { FaultEffect } from '../support/s3-server/faults.ts';
@@ -281,6 +282,24 @@ describe('an upload whose answer comes after it was given up', () => {
     const created = store.destination.createFile(options('a'), recordingJournal().journal);
     expect(await codeOf(created)).toBe('destination.stalled');
     await until(gone(1), { message: 'the late upload is aborted' });
+  });
+
+  it('of a probe is aborted if its id cannot be recorded, and the note of its key stays', async () => {
+    store = await openStore();
+    const noted = new Set<string>();
+    const journal: UploadJournal = {
+      ...recordingJournal().journal,
+      starting: async (key) => void noted.add(key),
+      started: async () => {
+        throw new SluiceError('run.lease_lost');
+      },
+      ended: async ({ key, uploadId }) => void (uploadId === '' && noted.delete(key)),
+    };
+    expect(await codeOf(store.destination.probe(AbortSignal.timeout(30_000), journal))).toBe(
+      'run.lease_lost',
+    );
+    expect(store.server.uploads('exports')).toEqual([]);
+    expect(noted.size).toBe(1);
   });
 
   it('leaves the one that was made in its place', async () => {

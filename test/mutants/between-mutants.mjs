@@ -10,28 +10,28 @@ const answers = 'test/e2e/verify-answers.test.ts';
 export const betweenMutants = [
   {
     name: 'bounds: a backfill computes what was decided',
-    file: 'src/state/store/decided-intervals.ts',
+    file: 'src/state/store/intervals/decided-intervals.ts',
     find: 'where f.export_id = $1 and f.data_interval_start >= s.span_start',
     replace: 'where false and f.export_id = $1 and f.data_interval_start >= s.span_start',
     test: `${store}/zone-data.test.ts`,
   },
   {
     name: 'erasures: a second attempt that may adopt a manifest is not waited for',
-    file: 'src/state/store/interval-runs.ts',
+    file: 'src/state/store/intervals/interval-runs.ts',
     find: 'and (r.fence = held.fence or r.commit_intent is not null)',
     replace: 'and r.fence = held.fence',
     test: `${store}/erasures.test.ts`,
   },
   {
     name: 'objects of others: the note of a refused key stays',
-    file: 'src/rows/pipeline/refused-commit.ts',
+    file: 'src/rows/pipeline/export-interval.ts',
     find: '  if (taken.length > 0) await ports.withdraw(taken);\n',
     replace: '',
     test: `${pipeline}/shared-prefix.test.ts`,
   },
   {
     name: 'objects of others: files stay that another manifest has refused',
-    file: 'src/rows/pipeline/refused-commit.ts',
+    file: 'src/rows/pipeline/export-interval.ts',
     find: '  await destination.deleteFiles(ours, signal);\n',
     replace: '',
     test: `${pipeline}/shared-prefix.test.ts`,
@@ -52,14 +52,14 @@ export const betweenMutants = [
   },
   {
     name: 'other histories: every commit is known',
-    file: 'src/state/store/known-commits.ts',
+    file: 'src/state/store/files/known-commits.ts',
     find: 'return rows.length > 0;',
     replace: 'return rows.length >= 0;',
     test: `${store}/places.test.ts`,
   },
   {
     name: 'other histories: what is put after an era was accepted is known',
-    file: 'src/state/store/known-commits.ts',
+    file: 'src/state/store/files/known-commits.ts',
     find: 'case when $10::float8 is null then',
     replace: 'case when $10::float8 is null or true then',
     test: `${store}/places.test.ts`,
@@ -74,7 +74,7 @@ export const betweenMutants = [
   },
   {
     name: 'retention: a tick goes that the high-water mark still needs',
-    file: 'src/state/store/retention.ts',
+    file: 'src/state/store/database/retention.ts',
     find: 'or coalesce(k.data_interval_end <= e.high_water_mark, false)))',
     replace: 'or true))',
     test: `${store}/retention.test.ts`,

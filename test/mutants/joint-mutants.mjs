@@ -8,21 +8,21 @@ const store = 'test/integration/store';
 export const jointMutants = [
   {
     name: 'completions: one that had to wait makes those after it wait too',
-    file: 'src/state/store/run-statements.ts',
+    file: 'src/state/store/runs/run-statements.ts',
     find: '    await this.#lockedCompletions.ended(exportId);\n',
     replace: '',
     test: `${store}/shared-records.test.ts`,
   },
   {
     name: 'pages of backfills: an export that is locked holds up the others',
-    file: 'src/state/store/backfill-pages.ts',
+    file: 'src/state/store/exports/backfill-pages.ts',
     find: ' for key share of e skip locked',
     replace: '',
     test: `${store}/overtaken.test.ts`,
   },
   {
     name: 'pages of backfills: the total counts the runs of the others too',
-    file: 'src/state/store/backfill-pages.ts',
+    file: 'src/state/store/exports/backfill-pages.ts',
     find: 'from made where made.backfill_id = held.id))',
     replace: 'from made))',
     test: `${store}/overtaken.test.ts`,

@@ -41,7 +41,7 @@ const readers: Readonly<Record<string, string>> = {
   'rows/encoders/codecs/zstd.ts': 'unpacked as a stream',
   'rows/encoders/jsonlines/raw-json.ts': 'one row of a file',
   'rows/encoders/jsonlines/read.ts': 'one row of a file',
-  'rows/encoders/parquet/codecs.ts': 'compresses only',
+  'rows/encoders/parquet/page-compressor.ts': 'compresses only',
   'rows/encoders/parquet/column-cursor.ts': 'pages of a file whose SHA-256 is ours',
   'rows/encoders/parquet/definition.ts': 'names compressions only',
   'rows/encoders/parquet/without-rows.ts': 'a row group of a file whose SHA-256 is ours',

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { Destination, DestinationContext } from '../../src/rows/destinations/destination.ts';
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { readManifestAt } from '../../src/rows/pipeline/manifest.ts';
-import type { Receipt } from '../../src/state/store/receipts.ts';
+import type { Receipt } from '../../src/state/store/intervals/receipts.ts';
 import { verifyFiles } from '../../src/service/verify/verify-files.ts';
 import { options, recordingJournal } from '../conformance/destination-suite.ts';
 import {

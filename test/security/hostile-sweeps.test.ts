@@ -2,15 +2,15 @@ import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { joinConnectors } from '../../src/main/connectors.ts';
-import { listWorkSetAside, retryWork } from '../../src/state/store/guarded-work.ts';
+import { listWorkSetAside, retryWork } from '../../src/state/store/files/guarded-work.ts';
 import {
   endVisit,
   findTeamsWithOrphans,
   maxCollectTries,
   takeOrphanedPlace,
-} from '../../src/state/store/orphaned-uploads.ts';
-import { cancelRuns } from '../../src/state/store/runs.ts';
-import { noteUpload } from '../../src/state/store/uploads.ts';
+} from '../../src/state/store/files/orphaned-uploads.ts';
+import { cancelRuns } from '../../src/state/store/runs/runs.ts';
+import { noteUpload } from '../../src/state/store/files/uploads.ts';
 import { type GuardedEnd, WorkGuard } from '../../src/service/use-cases/work-guard.ts';
 import type { SweepOptions } from '../../src/service/worker/collect-by-team.ts';
 import { collectUploads } from '../../src/service/worker/collect-uploads.ts';

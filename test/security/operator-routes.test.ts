@@ -4,7 +4,7 @@ import { readinessOf } from '../../src/main/readiness.ts';
 import { findRunsOfJobs } from '../../src/main/runs-of-jobs.ts';
 import { createDashboard } from '../../src/state/queue/dashboard.ts';
 import { openProducer, type Producer } from '../../src/state/queue/producer.ts';
-import { openDatabase } from '../../src/state/store/database.ts';
+import { openDatabase } from '../../src/state/store/database/database.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -216,13 +216,16 @@ test('/readyz is computed once for all who ask within a second', async () => {
       return { status: 'ok', checks: { postgres: 'ok', queue: 'ok', era: 'ok' } };
     },
   });
+  const began = performance.now();
   try {
     const many = Array.from({ length: 50 }, () => counted.client.withKey(null).get('/readyz'));
     await until(() => computed > 0);
     answer();
     const answers = await Promise.all(many);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
-    expect(computed).toBe(1);
+    // On a busy machine some of them ask later than a second after the first answer.
+    expect(computed).toBeLessThanOrEqual(1 + Math.floor((performance.now() - began) / 1_000));
+    expect(computed).toBeLessThan(many.length / 2);
   } finally {
     await counted.stop();
   }

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { reportWorker } from '../../src/state/store/workers.ts';
+import { reportWorker } from '../../src/state/store/runs/workers.ts';
 import { Admission, type ComingRun } from '../../src/service/admission/admission.ts';
 import { Crowd } from '../../src/service/admission/crowd.ts';
 import { dispatchRuns } from '../../src/service/admission/dispatch-runs.ts';
 import type { AttemptReport } from '../../src/service/worker/attempt-report.ts';
 import { createHandlers, type HandlerOptions } from '../../src/service/worker/handlers.ts';
-import { RunStatements } from '../../src/state/store/run-statements.ts';
+import { RunStatements } from '../../src/state/store/runs/run-statements.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../support/run-side.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 

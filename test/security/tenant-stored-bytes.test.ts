@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { countStoredBytes } from '../../src/state/store/stored-bytes.ts';
+import { countStoredBytes } from '../../src/state/store/tenants/stored-bytes.ts';
 import { PluginLines } from '../../src/service/worker/plugin-lines.ts';
 import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';

@@ -2,7 +2,7 @@
 
 import { type ErrorCode, SluiceError } from '../../src/foundation/domain/errors.ts';
 import type { DataInterval } from '../../src/foundation/domain/time.ts';
-import type { ClaimedRun } from '../../src/state/store/claims.ts';
+import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
 import type { Context } from '../../src/service/use-cases/context.ts';
 import { recordFault } from '../../src/service/use-cases/runs/finish-run.ts';
 import { recordManifest } from '../support/record-manifest.ts';

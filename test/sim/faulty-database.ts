@@ -1,6 +1,6 @@
 /** The real database behind a wire that breaks, and SQL with a bug that was put in on purpose. */
 
-import type { Database, Sql } from '../../src/state/store/database.ts';
+import type { Database, Sql } from '../../src/state/store/database/database.ts';
 
 /** What became of a transaction: `unheard` was committed, but its answer was lost. */
 export type Outcome = 'done' | 'lost' | 'unheard';

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { defaultHealForHours } from '../../src/foundation/domain/batch-export.ts';
 import { type ErrorCode, SluiceError } from '../../src/foundation/domain/errors.ts';
 import { openSchedule } from '../../src/service/scheduling/schedule.ts';
-import { markReady } from '../../src/state/store/outbox.ts';
+import { markReady } from '../../src/state/store/runs/outbox.ts';
 import { endCauses } from '../../src/service/use-cases/healing/end-causes.ts';
 import { heal } from '../../src/service/use-cases/healing/heal.ts';
 import {

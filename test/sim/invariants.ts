@@ -2,9 +2,13 @@
 
 import { isTerminal, type RunPurpose, type RunStatus } from '../../src/foundation/domain/run.ts';
 import type { Instant } from '../../src/foundation/domain/time.ts';
-import { listRunningBackfills } from '../../src/state/store/backfills.ts';
-import type { Sql } from '../../src/state/store/database.ts';
-import { findGaps, findOverlaps, findTornTicks } from '../../src/state/store/verify-queries.ts';
+import { listRunningBackfills } from '../../src/state/store/exports/backfills.ts';
+import type { Sql } from '../../src/state/store/database/database.ts';
+import {
+  findGaps,
+  findOverlaps,
+  findTornTicks,
+} from '../../src/state/store/intervals/verify-queries.ts';
 import { findLostRuns } from '../support/lost-runs.ts';
 import { advanceBackfill } from '../support/run-verbs.ts';
 import { keyOf } from './attempt.ts';

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { createSecretBox } from '../../src/foundation/security/secret-box.ts';
-import { openDatabase } from '../../src/state/store/database.ts';
+import { openDatabase } from '../../src/state/store/database/database.ts';
 import { createTenant } from '../support/tenants.ts';
 import { anyHistory, type History } from './actions.ts';
 import { type Defect, faultyDatabase } from './faulty-database.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { toTimestamp } from '../../src/foundation/domain/time.ts';
-import { readNow } from '../../src/state/store/ticks.ts';
-import { reportWorker } from '../../src/state/store/workers.ts';
+import { readNow } from '../../src/state/store/intervals/ticks.ts';
+import { reportWorker } from '../../src/state/store/runs/workers.ts';
 import { openLane } from './simulate.ts';
 
 test("the store's SQL and the columns' defaults have the time that is set", async () => {

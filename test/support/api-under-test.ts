@@ -1,6 +1,6 @@
 import { buildApi } from '../../src/service/api/build-api.ts';
 import type { ApiOptions } from '../../src/service/api/options.ts';
-import { type Database, openDatabase } from '../../src/state/store/database.ts';
+import { type Database, openDatabase } from '../../src/state/store/database/database.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
 import { createTestDatabase } from './database.ts';
 import { createTenant, type Tenant } from './tenants.ts';

@@ -1,5 +1,5 @@
-import type { ClaimedRun } from '../../src/state/store/claims.ts';
-import type { CompletedRun } from '../../src/state/store/completions.ts';
+import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
+import type { CompletedRun } from '../../src/state/store/runs/completions.ts';
 import { plainRecipe } from './brief-receipts.ts';
 
 /** A run without rows whose manifest is current. */

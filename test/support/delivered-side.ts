@@ -10,7 +10,7 @@ import type { DataInterval } from '../../src/foundation/domain/time.ts';
 import { type Foundation, openFoundation } from '../../src/main/foundation.ts';
 import type { Part } from '../../src/main/run-process.ts';
 import { startWorker } from '../../src/main/worker-process.ts';
-import { insertRuns, type NewRun } from '../../src/state/store/runs.ts';
+import { insertRuns, type NewRun } from '../../src/state/store/runs/runs.ts';
 import { exportOfThePast, openRunSide, type RunSide } from './run-side.ts';
 import { storeExport } from './store-export.ts';
 import { until } from './until.ts';

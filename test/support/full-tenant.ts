@@ -1,6 +1,6 @@
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
-import { appendLogEntries } from '../../src/state/store/log-entries.ts';
-import { recordUpload } from '../../src/state/store/uploads.ts';
+import { appendLogEntries } from '../../src/state/store/exports/log-entries.ts';
+import { recordUpload } from '../../src/state/store/files/uploads.ts';
 import {
   claim,
   complete,

@@ -9,7 +9,7 @@ import {
   findEmbeddedPostgres,
   startEmbeddedPostgres,
 } from '../../src/state/embedded-postgres/start.ts';
-import { migrate } from '../../src/state/store/migrate.ts';
+import { migrate } from '../../src/state/store/database/migrate.ts';
 import { dropDatabase, withClient } from './drop-database.ts';
 import { findRedis, type RedisWays } from './find-redis.ts';
 import { compileS3Server } from './s3-server/compile.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Pool } from 'pg';
 import { inject } from 'vitest';
-import { type Database, openDatabase } from '../../src/state/store/database.ts';
+import { type Database, openDatabase } from '../../src/state/store/database/database.ts';
 import type { ApiClient } from './api-client.ts';
 import { createTestDatabase } from './database.ts';
 import { type ForeignS3, openForeignS3 } from './foreign-s3.ts';

@@ -1,6 +1,6 @@
-import type { ClaimedRun } from '../../src/state/store/claims.ts';
-import type { Database } from '../../src/state/store/database.ts';
-import { type LineageUpload, openUploadsOf } from '../../src/state/store/uploads.ts';
+import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
+import type { Database } from '../../src/state/store/database/database.ts';
+import { type LineageUpload, openUploadsOf } from '../../src/state/store/files/uploads.ts';
 
 /** The uploads that the next attempt of a run would get. */
 export async function listUploads(

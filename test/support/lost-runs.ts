@@ -1,5 +1,5 @@
-import type { Sql } from '../../src/state/store/database.ts';
-import { live } from '../../src/state/store/run-moves.ts';
+import type { Sql } from '../../src/state/store/database/database.ts';
+import { live } from '../../src/state/store/runs/run-moves.ts';
 
 /**
  * Runs that wait for nothing although they have not ended, and outbox rows of runs that have ended.

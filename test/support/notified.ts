@@ -6,7 +6,7 @@ import {
   notificationTypes,
 } from '../../src/foundation/domain/notification.ts';
 import { openNotifications } from '../../src/main/notifications.ts';
-import type { Database } from '../../src/state/store/database.ts';
+import type { Database } from '../../src/state/store/database/database.ts';
 import {
   createTarget,
   type TargetWithSecret,

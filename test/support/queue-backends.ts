@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import { Pool } from 'pg';
 import { parseRedisAddress } from '../../src/foundation/domain/redis-address.ts';
 import { connectQueues, type QueueConnection } from '../../src/state/queue/connection.ts';
-import { openQueuePool } from '../../src/state/store/database.ts';
+import { openQueuePool } from '../../src/state/store/database/database.ts';
 import { createEmptyDatabase } from './database.ts';
 import { ownRedisAvailable, startOwnRedis } from './redis.ts';
 import { until } from './until.ts';

@@ -1,5 +1,5 @@
-import type { ClaimedRun } from '../../src/state/store/claims.ts';
-import { RunStatements } from '../../src/state/store/run-statements.ts';
+import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
+import { RunStatements } from '../../src/state/store/runs/run-statements.ts';
 import type { Context } from '../../src/service/use-cases/context.ts';
 import { recordCompletion } from '../../src/service/use-cases/runs/complete-run.ts';
 import { plainRecipe } from './brief-receipts.ts';

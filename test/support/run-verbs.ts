@@ -1,8 +1,8 @@
-import type { CommitKeys } from '../../src/state/store/attempt-steps.ts';
-import type { ClaimedRun } from '../../src/state/store/claims.ts';
-import type { Transactor } from '../../src/state/store/database.ts';
-import type { Lease } from '../../src/state/store/lease.ts';
-import { RunStatements } from '../../src/state/store/run-statements.ts';
+import type { CommitKeys } from '../../src/state/store/runs/attempt-steps.ts';
+import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
+import type { Transactor } from '../../src/state/store/database/database.ts';
+import type { Lease } from '../../src/state/store/runs/lease.ts';
+import { RunStatements } from '../../src/state/store/runs/run-statements.ts';
 import { advanceBackfill as advance } from '../../src/service/use-cases/backfills/advance-backfill.ts';
 import type { Context } from '../../src/service/use-cases/context.ts';
 

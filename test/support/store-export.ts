@@ -1,6 +1,6 @@
 import type { BatchExport } from '../../src/foundation/domain/batch-export.ts';
-import type { Transactor } from '../../src/state/store/database.ts';
-import { createBatchExport, type NewBatchExport } from '../../src/state/store/exports.ts';
+import type { Transactor } from '../../src/state/store/database/database.ts';
+import { createBatchExport, type NewBatchExport } from '../../src/state/store/exports/exports.ts';
 
 /**
  * Stores an export as a create does.

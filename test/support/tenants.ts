@@ -1,7 +1,11 @@
 import { hashApiKey, mintApiKey } from '../../src/foundation/security/api-keys.ts';
-import { type ApiKey, insertApiKey, type NewApiKey } from '../../src/state/store/api-keys.ts';
-import type { Database } from '../../src/state/store/database.ts';
-import { insertOrganization, insertProject } from '../../src/state/store/tenants.ts';
+import {
+  type ApiKey,
+  insertApiKey,
+  type NewApiKey,
+} from '../../src/state/store/tenants/api-keys.ts';
+import type { Database } from '../../src/state/store/database/database.ts';
+import { insertOrganization, insertProject } from '../../src/state/store/tenants/tenants.ts';
 
 /** An organization with two projects, and a key of all scopes. */
 export interface Tenant {

@@ -10,7 +10,7 @@ import { openNotifications } from '../../src/main/notifications.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { previewsOf } from '../../src/main/preview-rows.ts';
 import { applyFilters } from '../../src/rows/query/property-filters.ts';
-import type { Database } from '../../src/state/store/database.ts';
+import type { Database } from '../../src/state/store/database/database.ts';
 import { checkReadiness } from '../../src/service/use-cases/installation/check-readiness.ts';
 import { testSecrets } from './test-secrets.ts';
 

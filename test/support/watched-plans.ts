@@ -1,6 +1,6 @@
 import { Client, types } from 'pg';
-import type { Sql, Transactor } from '../../src/state/store/database.ts';
-import { joinTransaction } from '../../src/state/store/database.ts';
+import type { Sql, Transactor } from '../../src/state/store/database/database.ts';
+import { joinTransaction } from '../../src/state/store/database/database.ts';
 
 /** What one statement read, also those of triggers and foreign keys. */
 export interface WatchedPlan {

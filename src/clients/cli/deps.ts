@@ -1,5 +1,5 @@
 import type { Environment } from '../../foundation/config/client-settings.ts';
-import type { Database } from '../../state/store/database.ts';
+import type { Database } from '../../state/store/database/database.ts';
 
 /** What a command sees of the world. */
 export interface Terminal {

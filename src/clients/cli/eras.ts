@@ -13,7 +13,7 @@ export function register(program: Command, deps: CliDeps): void {
     .description('list the eras, oldest first')
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
-      const { currentEra, listEras } = await import('../../state/store/eras.ts');
+      const { currentEra, listEras } = await import('../../state/store/database/eras.ts');
       const listed = await deps.withDatabase(async (db) => {
         await currentEra(db);
         return listEras(db);

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
 import { type DataInterval, describeInterval, type Instant } from '../../foundation/domain/time.ts';
 import type { OpenSearch, SearchedInterval } from '../../main/erase.ts';
-import type { Database } from '../../state/store/database.ts';
-import type { IntervalRun, RunUnderWay } from '../../state/store/interval-runs.ts';
+import type { Database } from '../../state/store/database/database.ts';
+import type { IntervalRun, RunUnderWay } from '../../state/store/intervals/interval-runs.ts';
 import { type CliDeps, CliError } from './deps.ts';
 import { plain, plural } from './text.ts';
 
@@ -62,8 +62,8 @@ const removalPatienceMs = 120_000;
  */
 export async function rewriteFound(rewrite: Rewrite): Promise<Rewritten> {
   const { db, exportId, since } = rewrite;
-  const { listUnderWay } = await import('../../state/store/interval-runs.ts');
-  const { listUnfinishedCommits } = await import('../../state/store/unfinished-commits.ts');
+  const { listUnderWay } = await import('../../state/store/intervals/interval-runs.ts');
+  const { listUnfinishedCommits } = await import('../../state/store/files/unfinished-commits.ts');
   const endsAt = performance.now() + rewrite.timeoutMs;
   const underWay = await listUnderWay(db, exportId);
   const unfinished = await listUnfinishedCommits(db, exportId, since);
@@ -159,7 +159,9 @@ async function untilOver(
   before: readonly RunUnderWay[],
   endsAt: number,
 ): Promise<void> {
-  const { listNewestRuns, listStillUnderWay } = await import('../../state/store/interval-runs.ts');
+  const { listNewestRuns, listStillUnderWay } = await import(
+    '../../state/store/intervals/interval-runs.ts'
+  );
   for (;;) {
     const newest = await listNewestRuns(db, exportId, intervals);
     const live = newest.filter(({ isLive }) => isLive);
@@ -190,7 +192,7 @@ async function listAgain(
   own: ReadonlySet<string>,
   endsAt: number,
 ): Promise<readonly DataInterval[]> {
-  const { listNewestRuns } = await import('../../state/store/interval-runs.ts');
+  const { listNewestRuns } = await import('../../state/store/intervals/interval-runs.ts');
   const left = found.map(({ interval }) => interval);
   const newest = await listNewestRuns(db, exportId, left);
   const ours = newest.filter(({ runId }) => own.has(runId));
@@ -238,7 +240,7 @@ async function expectRemoved(
   { deps, db, exportId, since }: Rewrite,
   endsAt: number,
 ): Promise<void> {
-  const { listReplacedFiles } = await import('../../state/store/leftover-files.ts');
+  const { listReplacedFiles } = await import('../../state/store/files/leftover-files.ts');
   let before = '';
   let quietAt = performance.now();
   for (;;) {

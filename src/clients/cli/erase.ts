@@ -7,7 +7,7 @@ import {
   toTimestamp,
 } from '../../foundation/domain/time.ts';
 import type { OpenSearch, SearchedInterval } from '../../main/erase.ts';
-import type { Database } from '../../state/store/database.ts';
+import type { Database } from '../../state/store/database/database.ts';
 import { readInstant, readSeconds, readUuid } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
 import { type Found, type Rewritten, rewriteFound } from './erase-rewrite.ts';
@@ -189,7 +189,7 @@ async function rewrite(
       return found;
     },
   });
-  const { countDeletedAgain } = await import('../../state/store/unfinished-commits.ts');
+  const { countDeletedAgain } = await import('../../state/store/files/unfinished-commits.ts');
   const deletedAgain = await countDeletedAgain(db, options.export);
   const proof = describeProof(rewritten, after, search.hasMoved, deletedAgain);
   const { doubtful, unrecorded, intervals } = rewritten;

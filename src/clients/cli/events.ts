@@ -20,7 +20,7 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--json', 'print JSON')
     .action(async ({ project: teamId, rows, from, to, json }: Options) => {
       const { generateEvents } = await import('../../rows/sources/index.ts');
-      const { findTenantKey } = await import('../../state/store/tenants.ts');
+      const { findTenantKey } = await import('../../state/store/tenants/tenants.ts');
       const { readConfig } = await import('../../foundation/config/config.ts');
       const config = readConfig(deps.terminal.env);
       const { writableSourceUrl } = await import('../../main/source-role.ts');

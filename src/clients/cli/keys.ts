@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { Timestamp } from '../../foundation/domain/time.ts';
-import type { ApiKey } from '../../state/store/api-keys.ts';
+import type { ApiKey } from '../../state/store/tenants/api-keys.ts';
 import type { IssuedKey } from '../../service/use-cases/tenants/issue-key.ts';
 import { printRecord, printRecords } from './answer.ts';
 import { collectProjectIds, readList, readSeconds, readTime, readUuid } from './arguments.ts';
@@ -61,7 +61,7 @@ export function register(program: Command, deps: CliDeps): void {
     .action(async (options: Pick<CreateOptions, 'organization' | 'operator' | 'json'>) => {
       const { organization, json } = options;
       refuseBoth(options);
-      const { listApiKeys } = await import('../../state/store/api-keys.ts');
+      const { listApiKeys } = await import('../../state/store/tenants/api-keys.ts');
       const listed = await deps.withDatabase((db) => listApiKeys(db, organization ?? null));
       printRecords(deps, json, listed.map(view));
     });

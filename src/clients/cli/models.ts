@@ -33,8 +33,10 @@ export function register(program: Command, deps: CliDeps): void {
       const config = readConfig(deps.terminal.env, addresses);
       const sharedFault = [...addresses.values()].find((fault) => fault !== null) ?? null;
       const findSource = async () => config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
-      const { findTenantKey, listTenantKeys } = await import('../../state/store/tenants.ts');
-      const { isModelExported } = await import('../../state/store/exports.ts');
+      const { findTenantKey, listTenantKeys } = await import(
+        '../../state/store/tenants/tenants.ts'
+      );
+      const { isModelExported } = await import('../../state/store/exports/exports.ts');
       // Models can be checked from a machine that does not reach the service's database.
       const isExported = (model: string) =>
         deps.withDatabase((db) => isModelExported(db, model)).catch(() => false);

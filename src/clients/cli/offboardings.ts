@@ -28,7 +28,7 @@ export function register(program: Command, deps: CliDeps): void {
     .description('list the newest 1000, newest first')
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
-      const { listOffboardings } = await import('../../state/store/offboardings.ts');
+      const { listOffboardings } = await import('../../state/store/tenants/offboardings.ts');
       const listed = await deps.withDatabase((db) => listOffboardings(db, 1_000));
       const brief = listed.map(({ deletedRows: _, lastError, ...rest }) => ({
         ...rest,
@@ -48,7 +48,9 @@ export function register(program: Command, deps: CliDeps): void {
 const maxPlaces = 100_000;
 
 async function show(deps: CliDeps, json: boolean | undefined, id: string): Promise<void> {
-  const { findOffboarding, listRemainingFiles } = await import('../../state/store/offboardings.ts');
+  const { findOffboarding, listRemainingFiles } = await import(
+    '../../state/store/tenants/offboardings.ts'
+  );
   const [found, remaining] = await deps.withDatabase(
     async (db) =>
       [await findOffboarding(db, id), await listRemainingFiles(db, id, maxPlaces)] as const,

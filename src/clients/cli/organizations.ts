@@ -26,7 +26,7 @@ export function register(program: Command, deps: CliDeps): void {
     .description('list the organizations, oldest first')
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
-      const { listOrganizations } = await import('../../state/store/tenants.ts');
+      const { listOrganizations } = await import('../../state/store/tenants/tenants.ts');
       printRecords(deps, json, await deps.withDatabase(listOrganizations));
     });
 

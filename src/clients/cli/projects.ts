@@ -41,7 +41,7 @@ export function register(program: Command, deps: CliDeps): void {
     .requiredOption('--organization <id>', 'the organization', readUuid)
     .option('--json', 'print JSON')
     .action(async ({ organization, json }: Options) => {
-      const { listProjects } = await import('../../state/store/tenants.ts');
+      const { listProjects } = await import('../../state/store/tenants/tenants.ts');
       const projects = await deps.withDatabase((db) => listProjects(db, organization));
       printRecords(deps, json, projects);
     });

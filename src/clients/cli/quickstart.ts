@@ -3,7 +3,7 @@ import { readEventRows } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
 
 /** `sluice quickstart`: the service with example data. */
-export function register(program: Command, { print }: CliDeps): void {
+export function register(program: Command, deps: CliDeps): void {
   program
     .command('quickstart')
     .description('start everything, export a day of example events to S3 and verify them')
@@ -16,6 +16,6 @@ export function register(program: Command, { print }: CliDeps): void {
     )
     .action(async ({ exit = false, rows }: { exit?: boolean; rows: number }) => {
       const { runQuickstart } = await import('../quickstart/run.ts');
-      await runQuickstart({ exit, rows }, print);
+      await runQuickstart({ exit, rows }, deps);
     });
 }

@@ -20,7 +20,7 @@ export async function runSluice(
     findDatabase: () => findDatabase(terminal),
     async withDatabase(work) {
       const url = await findDatabase(terminal);
-      const { openDatabase } = await import('../../state/store/database.ts');
+      const { openDatabase } = await import('../../state/store/database/database.ts');
       const db = openDatabase({
         connectionString: url,
         applicationName: 'sluice-cli',
@@ -78,7 +78,9 @@ async function explain(error: unknown): Promise<{ code: number; message: string 
   const code = exitCodes.failed;
   const reason = error instanceof Error ? error.message || error.name : String(error);
   if (error instanceof Error && error.name === 'ConfigError') return { code, message: reason };
-  const { findRefusal, isDatabaseUnavailable } = await import('../../state/store/unavailable.ts');
+  const { findRefusal, isDatabaseUnavailable } = await import(
+    '../../state/store/database/unavailable.ts'
+  );
   const refusal = findRefusal(error);
   if (refusal !== null) return { code, message: `DATABASE_URL: ${refusal}. Correct it.` };
   return isDatabaseUnavailable(error)

@@ -79,7 +79,7 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
 }
 
 async function printLast(deps: CliDeps, { json, problems }: Options): Promise<void> {
-  const { listVerifications } = await import('../../state/store/verifications.ts');
+  const { listVerifications } = await import('../../state/store/intervals/verifications.ts');
   const wanted = problems ? verifyResults.filter((result) => result !== 'proven') : null;
   const { count, results } = await deps.withDatabase((db) =>
     listVerifications(db, wanted, { limit: printedResults, offset: 0 }),

@@ -15,7 +15,7 @@ export function register(program: Command, deps: CliDeps): void {
     .description(`list it, oldest first, at most ${maxListed}`)
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
-      const { listWorkSetAside } = await import('../../state/store/guarded-work.ts');
+      const { listWorkSetAside } = await import('../../state/store/files/guarded-work.ts');
       printRecords(deps, json, await deps.withDatabase((db) => listWorkSetAside(db, maxListed)));
     });
 
@@ -25,7 +25,7 @@ export function register(program: Command, deps: CliDeps): void {
     .argument('[id]', 'the id of the list; default: all')
     .option('--json', 'print JSON')
     .action(async (id: string | undefined, { json }: { json?: boolean }) => {
-      const { retryWork } = await import('../../state/store/guarded-work.ts');
+      const { retryWork } = await import('../../state/store/files/guarded-work.ts');
       printRecords(deps, json, await deps.withDatabase((db) => retryWork(db, id ?? null)));
     });
 }

@@ -17,7 +17,6 @@ import { NewStepPage, StepPage } from './pages/step-page.tsx';
 import { TransformationsPage } from './pages/transformations-page.tsx';
 import { Logo } from './parts/logo.tsx';
 import { Failure } from './parts/notice.tsx';
-import { ProjectSwitch } from './parts/project-switch.tsx';
 import { ServiceBanner } from './parts/service-banner.tsx';
 import { ClockSwitch } from './parts/time-text.tsx';
 import { hrefOf, type Route } from './route.ts';
@@ -271,5 +270,36 @@ function CancelButton({ cancel, say }: { cancel: () => Promise<void>; say: Toast
       </button>
       {act.failure && <span> {act.failure.message}</span>}
     </>
+  );
+}
+
+interface Props {
+  /** Null until the API has answered. */
+  readonly me: Me | null;
+  /** The id of the open project. */
+  readonly project: string;
+}
+
+/** The name of the open project; a choice if the key has several. */
+function ProjectSwitch({ me, project }: Props) {
+  const projects = me?.projects ?? [];
+  const open = projects.find(({ id }) => String(id) === project);
+  if (projects.length < 2) {
+    return <span className="muted small">{open?.name ?? `Project ${project}`}</span>;
+  }
+  return (
+    <select
+      className="project"
+      aria-label="Project"
+      value={project}
+      onChange={({ target }) => {
+        window.location.hash = hrefOf({ page: 'exports' }, target.value);
+      }}
+    >
+      {open === undefined && <option value={project}>{`Project ${project}`}</option>}
+      {projects.map(({ id, name }) => (
+        <option key={id} value={id}>{`${name} (${id})`}</option>
+      ))}
+    </select>
   );
 }

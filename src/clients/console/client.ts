@@ -326,7 +326,7 @@ export function createClient(key: string, project: string, onRefused: () => void
         body: {},
       }),
     listPlugins: (signal: AbortSignal) =>
-      send<OffsetPage<Plugin>>('/api/organizations/@current/plugins', {
+      send<OffsetPage<Plugin>>(`${base}/plugins`, {
         query: { limit: 1_000 },
         signal,
       }),

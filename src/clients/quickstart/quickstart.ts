@@ -5,16 +5,18 @@ import type { Foundation } from '../../main/foundation.ts';
 import { writableSourceUrl } from '../../main/source-role.ts';
 import { verifyInstallation } from '../../main/verify.ts';
 import { countEvents, generateEvents } from '../../rows/sources/index.ts';
-import { readNow } from '../../state/store/ticks.ts';
-import { type ApiClient, createApiClient } from './api-client.ts';
+import { readNow } from '../../state/store/intervals/ticks.ts';
+import { type Api, connectApi } from '../cli/api/api.ts';
+import { createProgress } from '../cli/api/progress.ts';
+import type { AnswerOf } from '../cli/api/types.ts';
+import type { Terminal } from '../cli/deps.ts';
+import { count, paintFor, tableLines } from '../cli/text.ts';
 import { countWithDuckDb, hasDuckDb } from './duckdb.ts';
 import type { QuickstartS3 } from './local-s3.ts';
-import { createProgressBar, runTable } from './show.ts';
 import type { QuickstartTenant } from './tenant.ts';
 
 const hourMs = 3_600_000;
 const hours = 24;
-const exportsPath = '/api/projects/{project_id}/batch_exports';
 
 /** What the quickstart exports; the second only if DuckDB is installed to read it. */
 const jsonLines = {
@@ -39,6 +41,7 @@ export interface QuickstartOptions {
   readonly rows: number;
   /** Reads and compares every row again even if this start exported nothing. */
   readonly alwaysProve: boolean;
+  readonly terminal: Terminal;
   readonly print: (line: string) => void;
 }
 
@@ -50,7 +53,11 @@ export interface QuickstartOptions {
  */
 export async function quickstart(options: QuickstartOptions): Promise<boolean> {
   const { foundation, address, tenant } = options;
-  const api = createApiClient(address, tenant.key);
+  const api = connectApi({
+    ...{ url: address, key: tenant.key, project: String(tenant.projectId) },
+    signal: new AbortController().signal,
+    onWait: (seconds) => options.print(`The API asks to wait for ${seconds} seconds …`),
+  });
   const end = Math.floor((await readNow(foundation.db)) / hourMs) * hourMs;
   await ensureEvents(options, { start: end - hours * hourMs, end });
   const proven = await showExport(options, api, jsonLines, end);
@@ -60,25 +67,25 @@ export async function quickstart(options: QuickstartOptions): Promise<boolean> {
 
 async function showExport(
   options: QuickstartOptions,
-  api: ApiClient,
+  api: Api,
   shown: Shown,
   end: number,
 ): Promise<boolean> {
-  const { tenant, print } = options;
+  const { terminal, print } = options;
   const batchExport = await ensureExport(options, api, shown);
-  const at = { project_id: tenant.projectId, batch_export_id: batchExport.id };
   const listCompleted = async () =>
     (
-      await api.get(`${exportsPath}/{batch_export_id}/runs`, at, {
-        status: 'Completed',
-        ordering: '-data_interval_start',
+      await api.call('get', '/batch_exports/{batch_export_id}/runs', {
+        path: { batch_export_id: batchExport.id },
+        query: { status: ['Completed'], ordering: '-data_interval_start' },
       })
     ).results;
   const exported = options.s3.kept && (await listCompleted()).length >= hours;
-  if (!exported) await backfill(options, api, at, end);
+  if (!exported) await backfill(options, api, batchExport.id, end);
 
   const results = await listCompleted();
-  print(`\n${shown.name}\n${runTable(results.slice(0, hours).toReversed())}\n`);
+  const table = runTable(results.slice(0, hours).toReversed(), terminal);
+  for (const line of ['', shown.name, ...table, '']) print(line);
   if (exported && !options.alwaysProve) {
     print('  exported by an earlier start; `npx sluice verify` proves it again');
     return true;
@@ -125,25 +132,25 @@ async function prove(options: QuickstartOptions, exportId: string, end: number):
 }
 
 async function ensureEvents(
-  { tenant, rows, print, ...options }: QuickstartOptions,
+  { tenant, rows, terminal, print, ...options }: QuickstartOptions,
   range: { start: number; end: number },
 ): Promise<void> {
   const sourceUrl = tableUrl(options);
   if ((await countEvents(sourceUrl, tenant.projectId, range.end)) > 0) return;
   print(`Writing ${rows.toLocaleString('en')} events of the last ${hours} hours …`);
-  const draw = createProgressBar(process.stdout);
+  const progress = createProgress(terminal);
   await generateEvents(sourceUrl, { teamId: tenant.projectId, rows, range }, (written) =>
-    draw(written / rows, `${written.toLocaleString('en')} rows`),
+    progress.show(written / rows, `${written.toLocaleString('en')} rows`),
   );
+  progress.end();
 }
 
 async function ensureExport(
   options: QuickstartOptions,
-  api: ApiClient,
+  api: Api,
   { name: wanted, format }: Shown,
 ): Promise<{ readonly id: string }> {
-  const { s3, tenant, print } = options;
-  const at = { project_id: tenant.projectId };
+  const { s3, print } = options;
   const config = {
     bucket_name: s3.bucket,
     region: 'us-east-1',
@@ -153,39 +160,62 @@ async function ensureExport(
     endpoint_url: s3.endpoint,
     ...format,
   };
-  const listed = await api.get(exportsPath, at);
+  const listed = await api.call('get', '/batch_exports');
   const kept = listed.results.find(
     ({ name, destination }) => name === wanted && destination.config.endpoint_url === s3.endpoint,
   );
   if (kept) return kept;
   print(`Creating an hourly ${format.file_format} export to S3 over the API …`);
-  return api.post(exportsPath, at, {
-    name: wanted,
-    interval: 'hour',
-    destination: { type: 'S3', config },
+  return api.call('post', '/batch_exports', {
+    body: { name: wanted, interval: 'hour', destination: { type: 'S3', config } },
   });
 }
 
 async function backfill(
-  { print }: QuickstartOptions,
-  api: ApiClient,
-  at: { readonly project_id: number; readonly batch_export_id: string },
+  { terminal, print }: QuickstartOptions,
+  api: Api,
+  exportId: string,
   end: number,
 ): Promise<void> {
   print(`Backfilling ${hours} hours …`);
-  const of = { ...at, id: at.batch_export_id };
-  const started = await api.post(`${exportsPath}/{id}/backfill`, of, {
-    start_at: toTimestamp(end - hours * hourMs),
-    end_at: toTimestamp(end),
-    concurrency: 4,
+  const started = await api.call('post', '/batch_exports/{id}/backfill', {
+    path: { id: exportId },
+    body: {
+      start_at: toTimestamp(end - hours * hourMs),
+      end_at: toTimestamp(end),
+      concurrency: 4,
+    },
   });
   if ('dry_run' in started || !started.backfill_id) throw new Error('no backfill was started');
   const id = started.backfill_id;
-  const draw = createProgressBar(process.stdout);
+  const progress = createProgress(terminal);
   for (;;) {
-    const found = await api.get(`${exportsPath}/{batch_export_id}/backfills/{id}`, { ...at, id });
-    draw(found.progress, `${found.finished_runs} of ${found.total_runs} runs`);
-    if (found.status !== 'Running') return;
+    const found = await api.call('get', '/batch_exports/{batch_export_id}/backfills/{id}', {
+      path: { batch_export_id: exportId, id },
+    });
+    progress.show(found.progress, `${found.finished_runs} of ${found.total_runs} runs`);
+    if (found.status !== 'Running') break;
     await sleep(150);
   }
+  progress.end();
+}
+
+type Run = AnswerOf<'get', '/batch_exports/{batch_export_id}/runs'>['results'][number];
+
+function runTable(runs: readonly Run[], terminal: Terminal): readonly string[] {
+  const rows = runs.map((run) => {
+    const ms = Date.parse(run.finished_at ?? '') - Date.parse(run.started_at ?? run.created_at);
+    const seconds = Math.max(ms / 1_000, 0.001);
+    const records = run.records_completed ?? 0;
+    return [
+      `${run.data_interval_start?.slice(0, 16)}Z – ${run.data_interval_end.slice(11, 16)}Z`,
+      run.status,
+      count(records),
+      count(run.bytes_exported),
+      { text: seconds.toFixed(2), atEnd: true },
+      count(Math.round(records / seconds)),
+    ];
+  });
+  const head = ['interval', 'status', 'rows', 'bytes', 'seconds', 'rows/s'];
+  return tableLines(head, rows, paintFor(terminal)).map((line) => `  ${line}`);
 }

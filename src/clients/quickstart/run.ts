@@ -3,6 +3,7 @@ import { startApi } from '../../main/api-process.ts';
 import { claimDataFolder } from '../../main/claim-data-folder.ts';
 import { runProcess } from '../../main/run-process.ts';
 import { startWorker } from '../../main/worker-process.ts';
+import type { CliDeps } from '../cli/deps.ts';
 import { quickstart } from './quickstart.ts';
 import { allowQuickstartS3, openQuickstartS3, placeQuickstartS3 } from './remembered-s3.ts';
 import { ensureTenant } from './tenant.ts';
@@ -15,13 +16,13 @@ import { ensureTenant } from './tenant.ts';
  */
 export async function runQuickstart(
   { exit, rows }: { readonly exit: boolean; readonly rows: number },
-  print: (line: string) => void,
+  { terminal, print }: Pick<CliDeps, 'terminal' | 'print'>,
 ): Promise<void> {
   const given = readConfig();
   await placeQuickstartS3(given);
   const config = {
     ...(await allowQuickstartS3(given)),
-    LOG_LEVEL: process.stdout.isTTY || exit ? ('warn' as const) : given.LOG_LEVEL,
+    LOG_LEVEL: terminal.isTerminal || exit ? ('warn' as const) : given.LOG_LEVEL,
   };
   await runProcess('quickstart', config, config.PORT, async (foundation, keep, end) => {
     const running = keep(await claimDataFolder(foundation));
@@ -31,19 +32,22 @@ export async function runQuickstart(
     const { address } = keep(await startApi(foundation));
     await running.publish(address);
     const tenant = await ensureTenant(foundation.db, config.SLUICE_DATA_DIR);
-    const shown = { foundation, config, address, s3, tenant, rows, print };
+    const shown = { foundation, config, address, s3, tenant, rows, terminal, print };
     const proven = await quickstart({ ...shown, alwaysProve: exit });
     if (!proven) process.exitCode = 1;
-    print(`
-  API            ${address}/api/projects/${tenant.projectId}/batch_exports/
-  documentation  ${address}/api/docs
-  page           ${address}/console/
-  queues         ${address}/admin/queues   (the operator key as password)
-  key            ${tenant.key}
-  operator key   ${tenant.operatorKey}
-  S3             ${s3.endpoint}   (bucket ${s3.bucket}, access key ${s3.accessKeyId}, secret key ${s3.secretAccessKey})
-`);
-    print(`ready ${address}`);
+    const lines = [
+      '',
+      `  API            ${address}/api/projects/${tenant.projectId}/batch_exports/`,
+      `  documentation  ${address}/api/docs`,
+      `  page           ${address}/console/`,
+      `  queues         ${address}/admin/queues   (the operator key as password)`,
+      `  key            ${tenant.key}`,
+      `  operator key   ${tenant.operatorKey}`,
+      `  S3             ${s3.endpoint}   (bucket ${s3.bucket}, access key ${s3.accessKeyId}, secret key ${s3.secretAccessKey})`,
+      '',
+      `ready ${address}`,
+    ];
+    for (const line of lines) print(line);
     if (exit) await end();
   });
 }

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Database } from '../../state/store/database.ts';
-import { findProject } from '../../state/store/tenants.ts';
+import type { Database } from '../../state/store/database/database.ts';
+import { findProject } from '../../state/store/tenants/tenants.ts';
 import { createOrganization } from '../../service/use-cases/tenants/create-organization.ts';
 import { createProject } from '../../service/use-cases/tenants/create-project.ts';
 import { issueKey } from '../../service/use-cases/tenants/issue-key.ts';

@@ -190,10 +190,14 @@ const codes = new Set([
 const messages =
   /^(Connection terminated|Connection is closed|timeout exceeded when trying to connect|Stream isn't writeable|Client has encountered a connection error|All sentinels are unreachable|Failed to refresh slots cache|Reached the max retries per request|Command timed out|None of startup nodes is available)/;
 
-/** Whether an error says that a connection could not be made or is broken. Errors of our catalogue say more: they are of a place. */
+/**
+ * Whether an error says that a connection could not be made or is broken. Errors of our catalogue say more: they are of a place,
+ * except the one of our own database.
+ */
 export function isBrokenConnection(error: unknown): boolean {
-  if (!(error instanceof Error) || error.name === 'SluiceError') return false;
-  if (error instanceof AggregateError && error.errors.some(isBrokenConnection)) return true;
+  if (!(error instanceof Error)) return false;
   const code = 'code' in error ? String(error.code) : '';
+  if (error.name === 'SluiceError') return code === 'internal.database_unavailable';
+  if (error instanceof AggregateError && error.errors.some(isBrokenConnection)) return true;
   return codes.has(code) || messages.test(error.message) || isBrokenConnection(error.cause);
 }

@@ -1,10 +1,10 @@
-import type { Destination } from '../destinations/destination.ts';
-import { SluiceError } from '../../foundation/domain/errors.ts';
+import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
 import { settingsForRecipe } from '../../foundation/domain/format-settings.ts';
 import { manifestKey, mayFollow } from '../../foundation/domain/object-keys.ts';
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
+import type { Destination } from '../destinations/destination.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
 import { refusePartOfDay } from '../sources/source.ts';
 import type { TableState } from '../table-formats/iceberg/held-files.ts';
@@ -25,18 +25,17 @@ import type {
   LeftoverFile,
   RunPorts,
 } from './interval-job.ts';
-import { checkLatest, raiseLatest } from './latest-manifest.ts';
 import { KeySpool } from './key-spool.ts';
-import { replacedBy } from './leftovers.ts';
-import { type FoundManifest, schemaOf } from './manifest.ts';
+import { checkLatest, raiseLatest } from './latest-manifest.ts';
+import { namedBy, replacedBy } from './leftovers.ts';
+import { type FoundManifest, readManifestAt, schemaOf } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
-import { cleanAfterRefusal } from './refused-commit.ts';
 import { putSuccess } from './side-files.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
 import { findTableState, isInTable } from './table.ts';
 import { allKeyIndicesOf, countSteps } from './transform-blocks.ts';
-import { endUploads, type WrittenRows, writeRows } from './write-rows.ts';
+import { endUploads, writeRows, type WrittenRows } from './write-rows.ts';
 
 /** The result of an interval, and what its commit replaced. */
 export interface ExportedInterval {
@@ -213,7 +212,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
 }
 
 function recipeOf(
-  { chain, encoding, maxFileBytes, request, writesManifest }: IntervalJob,
+  { chain, encoding, maxFileBytes, partitionBy, request, writesManifest }: IntervalJob,
   columns: readonly Column[],
 ): Recipe {
   const { format, compression, settings } = encoding;
@@ -226,6 +225,56 @@ function recipeOf(
     includeEvents,
     excludeEvents,
     ...((!writesManifest || !settings.csvHeader) && { schema: schemaOf(columns) }),
+    ...(partitionBy.length > 0 && { partitionBy }),
     ...(chain && { chain: chain.recipe, maxFileBytes }),
   };
+}
+
+/**
+ * Cleans up after a commit that the store refused because of what another export, or another program, has put there. A key
+ * with another's object is not ours, so its note is deleted. If another's manifest is at the key of ours, then no manifest
+ * will ever name our files: they are deleted at once. What is not known stays as it is.
+ *
+ * @throws always `error`
+ */
+async function cleanAfterRefusal(
+  destination: Destination,
+  job: IntervalJob,
+  intent: CommitIntent,
+  error: unknown,
+  ports: RunPorts,
+  signal: AbortSignal,
+): Promise<never> {
+  const { code } = toSluiceError(error);
+  if (code === 'destination.conflict' || code === 'destination.key_taken') {
+    // The refusal is what the run reports. Files that stay are on record.
+    await withdraw(destination, job, intent, ports, signal).catch(() => {});
+  }
+  throw error;
+}
+
+async function withdraw(
+  destination: Destination,
+  job: IntervalJob,
+  intent: CommitIntent,
+  ports: RunPorts,
+  signal: AbortSignal,
+): Promise<void> {
+  const { manifestKey } = intent;
+  const keys = namedBy({ ...intent, manifestKey: null });
+  const ours: string[] = [];
+  const taken: string[] = [];
+  for (const key of keys) {
+    const found = await destination.statFile(key, signal);
+    if (found !== null) (found.owner === job.exportId ? ours : taken).push(key);
+  }
+  if (taken.length > 0) await ports.withdraw(taken);
+  // Another commit of the interval may still put a manifest of ours.
+  if (manifestKey === null || job.begunManifests.length > 0 || job.mayBeOvertaken) return;
+  const there = await readManifestAt(destination, manifestKey, signal);
+  if (there === null || there === 'denied') return;
+  if (there.manifest?.batch_export_id === job.exportId) return;
+  await ports.confirmLease();
+  await destination.deleteFiles(ours, signal);
+  await ports.withdraw(keys.concat(manifestKey));
 }

@@ -1,13 +1,13 @@
 import type { PluginConfig } from '../../foundation/domain/plugin.ts';
 import { JsonObject } from '../transforms/json.ts';
 import { RowError } from '../transforms/row-error.ts';
+import { TextWriter } from '../transforms/text-writer.ts';
 import type { Row } from '../transforms/transform.ts';
 import { applyChange } from './apply-change.ts';
-import { Body } from './body.ts';
 import type { Prepare, Prepared } from './child/main.ts';
 import type { SourceProblem } from './child/source-problem.ts';
 import { defaultLimits, maxSourceChars, SandboxError, type SandboxLimits } from './limits.ts';
-import { PluginProcess, parsersFolder } from './plugin-process.ts';
+import { parsersFolder, PluginProcess } from './plugin-process.ts';
 import { makePrograms } from './program.ts';
 import type { Change } from './realm/diff.ts';
 import type { LogLine } from './realm/plugin-log.ts';
@@ -253,4 +253,30 @@ function readError(given: unknown): PluginRowError {
   const verb = kind === 'unreadable' ? 'The event it returned threw' : 'The plugin threw';
   const article = /^[AEIOU]/.test(name) ? 'an' : 'a';
   return new PluginRowError(`${verb} ${article} ${name}.`, detail);
+}
+
+const lengthBytes = 4;
+const maxSpareBytes = 1_024 ** 2;
+
+/** A message in the making. Its memory is not used again. */
+class Body extends TextWriter {
+  /** @param bytes how long it will be, about */
+  constructor(bytes: number) {
+    super(bytes, 0, maxSpareBytes);
+  }
+
+  /** Begins a piece with its length before it. @returns what `close` needs */
+  open(): number {
+    this.ensure(lengthBytes);
+    this.length += lengthBytes;
+    return this.length;
+  }
+
+  close(start: number): void {
+    this.bytes.writeUInt32LE(this.length - start, start - lengthBytes);
+  }
+
+  finish(): Buffer {
+    return this.bytes.subarray(0, this.length);
+  }
 }

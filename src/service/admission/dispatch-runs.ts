@@ -1,6 +1,6 @@
 import type { QueuedRun } from '../../foundation/domain/run.ts';
 import { crowdedShare, type DispatchLimits, organizationShare, pickFair } from './fairness.ts';
-import type { Sql } from '../../state/store/database.ts';
+import type { Sql } from '../../state/store/database/database.ts';
 import {
   type DispatchState,
   dispatch,
@@ -12,7 +12,7 @@ import {
   markReady,
   readDispatchState,
   unmarkDispatched,
-} from '../../state/store/outbox.ts';
+} from '../../state/store/runs/outbox.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { Crowd } from './crowd.ts';
 

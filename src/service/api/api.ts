@@ -9,9 +9,9 @@ import type {
 } from 'fastify';
 import type { BatchExport } from '../../foundation/domain/batch-export.ts';
 import type { Scope } from '../../foundation/security/scopes.ts';
-import type { PresentedKey } from '../../state/store/api-keys.ts';
-import type { NotificationTarget } from '../../state/store/notification-targets.ts';
-import { installationId, type Reach } from '../../state/store/tenants.ts';
+import type { PresentedKey } from '../../state/store/tenants/api-keys.ts';
+import type { NotificationTarget } from '../../state/store/notifications/notification-targets.ts';
+import { installationId, type Reach } from '../../state/store/tenants/tenants.ts';
 import type { Actor, Context } from '../use-cases/context.ts';
 
 /** The server, with request types from the schemas. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import fastify, { type FastifyHttpOptions, LogController, type RawServerDefault } from 'fastify';
 import { notFound } from '../../foundation/domain/problem.ts';
-import { findKnownHashes } from '../../state/store/api-keys.ts';
+import { findKnownHashes } from '../../state/store/tenants/api-keys.ts';
 import type { Context } from '../use-cases/context.ts';
 import { causeRoutes } from './admin/causes.ts';
 import { verificationRoutes } from './admin/verifications.ts';
@@ -50,7 +50,7 @@ import {
 } from './operations.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { offboardingRoutes } from './offboardings/routes.ts';
-import { pluginRoutes } from './plugins/routes.ts';
+import { pluginRoutes, projectPluginRoutes } from './plugins/routes.ts';
 import { projectRoutes } from './projects/routes.ts';
 import { runRoutes } from './runs/routes.ts';
 import { deliveryRoutes } from './delivery/routes.ts';
@@ -166,6 +166,9 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   api.register(async (scope: Api) => labRoutes(scope, deps), { prefix: steps });
   api.register(async (scope: Api) => pluginRoutes(scope, deps), {
     prefix: `${organizationFamily.prefix}/plugins`,
+  });
+  api.register(async (scope: Api) => projectPluginRoutes(scope), {
+    prefix: `${projectFamily.prefix}/plugins`,
   });
   api.register(async (scope: Api) => refuseOtherMethods(scope, methods));
   await api.ready();

@@ -32,9 +32,9 @@ const descriptions: Readonly<Record<string, string>> = {
   testDestination:
     'Connects, writes a marker object, finds out what the store supports, and removes the marker. The test stops at the first step that fails and says what to do. It changes nothing in Sluice. With a `destination`, it tests the changed config before you save it. If you change more than file settings, send each secret again.',
   testNewDestination:
-    'Like the test of a saved export, but for the body of a new export. It uses only `destination` and `model`. For `decimal_columns`, it also uses the query and the transformations. Nothing is saved.',
+    'Like the test of a saved export, but for the body of a new export. It uses only `destination` and `model`. For `decimal_columns` and `partition_by`, it also uses the query and the transformations. Nothing is saved.',
   previewNewRows:
-    'Like the preview of a saved export, but for the body of a new export. It uses only the model, the query, the transformations, the event filters and `decimal_columns`. Nothing is saved.',
+    'Like the preview of a saved export, but for the body of a new export. It uses only the model, the query, the transformations, the event filters, `decimal_columns` and `partition_by`. Nothing is saved.',
   previewChangedRows:
     'Like the preview, but with an unsaved change. Omitted fields keep their values.',
   previewRows:
@@ -90,6 +90,8 @@ const descriptions: Readonly<Record<string, string>> = {
     'The plugin of the step defines the jobs. If the job is unknown, the error lists the jobs that exist.',
   tryTransformations: 'Shows each row before and after each step. Nothing is stored.',
   listPlugins: 'Lists the plugins that a step of a transformation chain can use.',
+  listPluginsOfProject:
+    'The same list for keys of some projects of an organization. It leaves out the source of your own plugins.',
   installPlugin:
     'Sluice first checks and compiles the source in a sandbox. A plugin has no access to files or the network.',
   retrievePlugin:

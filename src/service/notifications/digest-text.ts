@@ -3,7 +3,7 @@ import type { Timestamp } from '../../foundation/domain/time.ts';
 import { oneLine } from '../../foundation/domain/one-line.ts';
 import { exportsLink } from './page-links.ts';
 
-/** The facts of a digest, as the database wrote them (store/notification-digests.ts). */
+/** The facts of a digest, as the database wrote them (store/notifications/notification-digests.ts). */
 interface DigestFacts {
   readonly type: NotificationType;
   /** Of its events, one per export. */

@@ -1,7 +1,7 @@
 import type { Policy } from '../../foundation/domain/policy.ts';
 import type { Traces } from '../../foundation/domain/traces.ts';
 import type { SecretBox } from '../../foundation/security/secret-box.ts';
-import { joinTransaction, type Transactor } from '../../state/store/database.ts';
+import { joinTransaction, type Transactor } from '../../state/store/database/database.ts';
 
 /**
  * Notifies the workers of new work. Best effort, never throws: the workers find the work in Postgres

@@ -1,6 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import type { Sql } from '../../state/store/database.ts';
-import { beginWork, endWork, type GuardedWork, leaveWork } from '../../state/store/guarded-work.ts';
+import type { Sql } from '../../state/store/database/database.ts';
+import {
+  beginWork,
+  endWork,
+  type GuardedWork,
+  leaveWork,
+} from '../../state/store/files/guarded-work.ts';
 
 /** Beyond its patience: for what ends late, and a process that is silent meanwhile. */
 const lateMs = 60_000;

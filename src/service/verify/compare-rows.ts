@@ -8,8 +8,8 @@ import {
 import { showKeys } from '../../rows/pipeline/key-values.ts';
 import { madeBy } from '../../rows/pipeline/read-back.ts';
 import type { SourceRequest } from '../../rows/sources/source.ts';
-import type { Receipt } from '../../state/store/receipts.ts';
-import { type CommitFacts, findCommit } from '../../state/store/verify-queries.ts';
+import type { Receipt } from '../../state/store/intervals/receipts.ts';
+import { type CommitFacts, findCommit } from '../../state/store/intervals/verify-queries.ts';
 import { readSourceKeys, type SourceRows } from './source-keys.ts';
 import type { VerifiedInterval } from './verified-interval.ts';
 import { verifyFiles } from './verify-files.ts';

@@ -4,9 +4,9 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 import { joinKeys } from '../../rows/pipeline/key-values.ts';
 import { madeBy, type ReadRows } from '../../rows/pipeline/read-back.ts';
-import type { Sql } from '../../state/store/database.ts';
-import { listReceipts, type Receipt } from '../../state/store/receipts.ts';
-import type { VerifiedExport } from '../../state/store/verify-queries.ts';
+import type { Sql } from '../../state/store/database/database.ts';
+import { listReceipts, type Receipt } from '../../state/store/intervals/receipts.ts';
+import type { VerifiedExport } from '../../state/store/intervals/verify-queries.ts';
 import { verifyFiles } from './verify-files.ts';
 
 export interface SearchedExport {

@@ -1,6 +1,6 @@
 import { type DestinationConfig, readFileSettings } from '../../foundation/domain/file-settings.ts';
 import { commonFolder } from '../../foundation/domain/key-template.ts';
-import type { ExportPlace, PlaceOwner } from '../../state/store/verify-queries.ts';
+import type { ExportPlace, PlaceOwner } from '../../state/store/intervals/verify-queries.ts';
 
 /** Two configs with the same place see each other's files; null: a destination without files. */
 export type PlaceOf = (type: string, config: DestinationConfig) => string | null;

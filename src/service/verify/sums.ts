@@ -1,5 +1,5 @@
 import { describeInterval } from '../../foundation/domain/time.ts';
-import type { MissingData } from '../../state/store/verify-queries.ts';
+import type { MissingData } from '../../state/store/intervals/verify-queries.ts';
 import type { Strays } from './find-strays.ts';
 import { counted } from './finding.ts';
 import { noSums, type RowSums } from './verified-interval.ts';

@@ -3,9 +3,9 @@ import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { ReadRows } from '../../rows/pipeline/read-back.ts';
 import type { RenderedInterval } from '../../rows/pipeline/render-interval.ts';
 import type { Source, SourceRequest } from '../../rows/sources/source.ts';
-import type { Sql } from '../../state/store/database.ts';
-import type { Receipt } from '../../state/store/receipts.ts';
-import type { VerifiedExport } from '../../state/store/verify-queries.ts';
+import type { Sql } from '../../state/store/database/database.ts';
+import type { Receipt } from '../../state/store/intervals/receipts.ts';
+import type { VerifiedExport } from '../../state/store/intervals/verify-queries.ts';
 import type { Finding } from './finding.ts';
 import type { LookUp } from './source-keys.ts';
 

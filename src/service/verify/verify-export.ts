@@ -1,5 +1,5 @@
 import type { IntervalTable } from '../../rows/pipeline/interval-job.ts';
-import { listReceipts, type Receipt } from '../../state/store/receipts.ts';
+import { listReceipts, type Receipt } from '../../state/store/intervals/receipts.ts';
 import {
   countMissingData,
   findGaps,
@@ -7,7 +7,7 @@ import {
   findOverlaps,
   findTornTicks,
   hasLiveRuns,
-} from '../../state/store/verify-queries.ts';
+} from '../../state/store/intervals/verify-queries.ts';
 import { findStrays, type StrayPlace } from './find-strays.ts';
 import { breachesOf, type Finding } from './finding.ts';
 import { Sums, type Verified } from './sums.ts';

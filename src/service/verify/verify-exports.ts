@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeError, SluiceError } from '../../foundation/domain/errors.ts';
-import type { Sql } from '../../state/store/database.ts';
+import type { Sql } from '../../state/store/database/database.ts';
 import {
   type ExportSize,
   listExportPlaces,
   listVerifiedExports,
   sizeExports,
   type VerifiedExport,
-} from '../../state/store/verify-queries.ts';
+} from '../../state/store/intervals/verify-queries.ts';
 import type { Finding } from './finding.ts';
 import { type PlaceOf, Places } from './places.ts';
 import { nothingVerified, type Verified } from './sums.ts';

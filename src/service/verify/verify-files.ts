@@ -14,7 +14,7 @@ import {
   maxManifestBytes,
 } from '../../rows/pipeline/manifest.ts';
 import type { MadeBy, ReadRows } from '../../rows/pipeline/read-back.ts';
-import type { Receipt } from '../../state/store/receipts.ts';
+import type { Receipt } from '../../state/store/intervals/receipts.ts';
 
 export interface FileReading {
   readonly destination: Destination;

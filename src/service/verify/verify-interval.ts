@@ -1,6 +1,6 @@
 import { describeInterval } from '../../foundation/domain/time.ts';
-import type { Receipt } from '../../state/store/receipts.ts';
-import type { CommitFacts } from '../../state/store/verify-queries.ts';
+import type { Receipt } from '../../state/store/intervals/receipts.ts';
+import type { CommitFacts } from '../../state/store/intervals/verify-queries.ts';
 import { compareRows, type RowAnswers, type Rows, requestOf } from './compare-rows.ts';
 import { breachesOf, counted, type Finding } from './finding.ts';
 import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';

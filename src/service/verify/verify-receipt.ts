@@ -1,6 +1,6 @@
 import type { DataInterval } from '../../foundation/domain/time.ts';
-import type { Receipt } from '../../state/store/receipts.ts';
-import { readReceiptNow } from '../../state/store/verify-queries.ts';
+import type { Receipt } from '../../state/store/intervals/receipts.ts';
+import { readReceiptNow } from '../../state/store/intervals/verify-queries.ts';
 import type { Finding } from './finding.ts';
 import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';
 import { verifyInterval } from './verify-interval.ts';

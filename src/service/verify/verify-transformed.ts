@@ -9,7 +9,7 @@ import { joinKeys, keyOfRow } from '../../rows/pipeline/key-values.ts';
 import { madeBy } from '../../rows/pipeline/read-back.ts';
 import type { RenderedInterval } from '../../rows/pipeline/render-interval.ts';
 import type { SourceRequest } from '../../rows/sources/source.ts';
-import type { Receipt } from '../../state/store/receipts.ts';
+import type { Receipt } from '../../state/store/intervals/receipts.ts';
 import {
   type ComparedRows,
   compareRows,

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../../foundation/domain/errors.ts';
-import type { ClaimedRun } from '../../state/store/claims.ts';
+import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 
 /** How an attempt ended. `skipped`: there was nothing to claim. */
 export type AttemptEnd = 'completed' | 'failed' | 'released' | 'lost' | 'skipped';

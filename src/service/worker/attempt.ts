@@ -1,5 +1,5 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
-import { SluiceError, StepFault, toSluiceError } from '../../foundation/domain/errors.ts';
+import { type SluiceError, StepFault, toSluiceError } from '../../foundation/domain/errors.ts';
 import { describeInterval } from '../../foundation/domain/time.ts';
 import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
@@ -7,12 +7,11 @@ import { type ExportedInterval, exportInterval } from '../../rows/pipeline/expor
 import type { IntervalJob } from '../../rows/pipeline/interval-job.ts';
 import type { IntervalSource } from '../../rows/pipeline/interval-attempt.ts';
 import type { Settlement } from '../../rows/sources/source.ts';
-import { recordStepError } from '../../state/store/chains.ts';
-import type { ClaimedRun } from '../../state/store/claims.ts';
-import type { NewLogEntry } from '../../state/store/log-entries.ts';
-import type { RunStatements } from '../../state/store/run-statements.ts';
-import { isDatabaseUnavailable } from '../../state/store/unavailable.ts';
-import { releaseUploads } from '../../state/store/uploads.ts';
+import { recordStepError } from '../../state/store/transformations/chains.ts';
+import type { ClaimedRun } from '../../state/store/runs/claims.ts';
+import type { NewLogEntry } from '../../state/store/exports/log-entries.ts';
+import type { RunStatements } from '../../state/store/runs/run-statements.ts';
+import { releaseUploads } from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { endCauses } from '../use-cases/healing/end-causes.ts';
 import { causesAt, type RunPlaces, refuseKnownOutage } from '../use-cases/healing/known-outage.ts';
@@ -24,6 +23,7 @@ import {
   releaseRun,
 } from '../use-cases/runs/finish-run.ts';
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
+import { nameOwnFault } from './own-fault.ts';
 import { checkMemory, type RunMemory } from './check-memory.ts';
 import type { Connectors } from './connectors.ts';
 import { makeJob } from './make-job.ts';
@@ -108,7 +108,9 @@ export class Attempt {
       }
     } catch (thrown) {
       // The reason of an abort says more than the error that it caused.
-      const error = nameFault(this.#signal.aborted ? this.#signal.reason : thrown);
+      const error = toSluiceError(
+        nameOwnFault(this.#signal.aborted ? this.#signal.reason : thrown),
+      );
       const end = await this.#conclude(error);
       await releaseUploads(this.#options.context.db, run).catch((caught) => this.#report(caught));
       return { ...nothing, end, fault: end === 'failed' ? error.code : null };
@@ -296,10 +298,3 @@ function recordOf(run: ClaimedRun, result: ExportedInterval['result']) {
 
 const sum = <T>(items: readonly T[], value: (item: T) => number): number =>
   items.reduce((total, item) => total + value(item), 0);
-
-/** Sources and destinations throw SluiceErrors, so a bare database error is from our own database. */
-function nameFault(thrown: unknown): SluiceError {
-  return isDatabaseUnavailable(thrown)
-    ? new SluiceError('internal.database_unavailable', undefined, thrown)
-    : toSluiceError(thrown);
-}

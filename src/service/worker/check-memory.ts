@@ -1,7 +1,7 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { type FileSettings, readFileSettings } from '../../foundation/domain/file-settings.ts';
 import { ownStepsOf } from '../../foundation/domain/recipe.ts';
-import type { ClaimedRun } from '../../state/store/claims.ts';
+import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 
 const mebibyte = 1024 ** 2;
 

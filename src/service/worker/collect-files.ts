@@ -3,9 +3,9 @@ import {
   findTeamsWithRemovals,
   type RemovalWork,
   takeRemoval,
-} from '../../state/store/leftover-files.ts';
-import { appendLogEntries, type LogLevel } from '../../state/store/log-entries.ts';
-import { findStoreTraits } from '../../state/store/store-traits.ts';
+} from '../../state/store/files/leftover-files.ts';
+import { appendLogEntries, type LogLevel } from '../../state/store/exports/log-entries.ts';
+import { findStoreTraits } from '../../state/store/files/store-traits.ts';
 import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-by-team.ts';
 import { removeFiles } from './remove-files.ts';
 import { tableOf } from './table-of.ts';

@@ -1,15 +1,15 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
 import { isMarkerKey } from '../../foundation/domain/object-keys.ts';
-import type { Sql } from '../../state/store/database.ts';
-import { appendLogEntries } from '../../state/store/log-entries.ts';
+import type { Sql } from '../../state/store/database/database.ts';
+import { appendLogEntries } from '../../state/store/exports/log-entries.ts';
 import {
   endVisit,
   findTeamsWithOrphans,
   maxCollectTries,
   type OrphanedPlace,
   takeOrphanedPlace,
-} from '../../state/store/orphaned-uploads.ts';
+} from '../../state/store/files/orphaned-uploads.ts';
 import {
   findLiveUploads,
   findUploadOwner,
@@ -18,7 +18,7 @@ import {
   listAbortableUploads,
   listNotedKeys,
   type UploadOwner,
-} from '../../state/store/uploads.ts';
+} from '../../state/store/files/uploads.ts';
 import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-by-team.ts';
 
 /** Number of leases for which a key is checked again if the answer with its upload's id was lost. */

@@ -9,8 +9,8 @@ import {
   recordComparison,
   takeUncomparedPlace,
   type UncomparedPlace,
-} from '../../state/store/former-destinations.ts';
-import { appendLogEntries } from '../../state/store/log-entries.ts';
+} from '../../state/store/files/former-destinations.ts';
+import { appendLogEntries } from '../../state/store/exports/log-entries.ts';
 import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-by-team.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { PutLease } from '../../rows/destinations/destination.ts';
 import { systemClock } from '../../foundation/domain/clock.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import { isDatabaseUnavailable } from '../../state/store/unavailable.ts';
+import { namingOwnFaults } from './own-fault.ts';
 
 /**
  * The monotonic clock goes on while a process is stopped, but not while its machine sleeps or is paused. The host's
@@ -37,12 +37,7 @@ export class KnownLease implements PutLease {
 
   async extend(always: boolean): Promise<void> {
     if (!always && this.#lasts(enough * this.#leaseMs)) return;
-    await this.confirm().catch((error: unknown) => {
-      // The destination that asks must not take it for a fault of its own.
-      throw isDatabaseUnavailable(error)
-        ? new SluiceError('internal.database_unavailable', undefined, error)
-        : error;
-    });
+    await namingOwnFaults(() => this.confirm())();
   }
 
   /** @throws SluiceError `run.lease_lost`; errors of our database */

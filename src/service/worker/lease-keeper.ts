@@ -1,7 +1,7 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import type { Database } from '../../state/store/database.ts';
-import type { Lease } from '../../state/store/lease.ts';
-import { renewLeases, whyLost } from '../../state/store/leases.ts';
+import type { Database } from '../../state/store/database/database.ts';
+import type { Lease } from '../../state/store/runs/lease.ts';
+import { renewLeases, whyLost } from '../../state/store/runs/leases.ts';
 
 export interface LeaseKeeperOptions {
   readonly db: Database;

@@ -5,9 +5,9 @@ import { commonFolder, renderKeyTemplate } from '../../foundation/domain/key-tem
 import { latestManifestKey, stemOf } from '../../foundation/domain/object-keys.ts';
 import type { CommitIntent, Encoding, IntervalJob } from '../../rows/pipeline/interval-job.ts';
 import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
-import type { ClaimedRun } from '../../state/store/claims.ts';
-import { listFormerManifests } from '../../state/store/leftover-files.ts';
-import type { LineageUpload } from '../../state/store/uploads.ts';
+import type { ClaimedRun } from '../../state/store/runs/claims.ts';
+import { listFormerManifests } from '../../state/store/files/leftover-files.ts';
+import type { LineageUpload } from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { openErased } from '../use-cases/runs/erase-intervals.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
@@ -37,7 +37,9 @@ export async function makeJob(
   const current = isHere ? receipt : null;
   // What is added to files is made as they were.
   const recipe = run.purpose === 'whole' ? null : (current?.recipe ?? null);
-  const files = recipe ? { ...stored, ...recipe, ...settingsOfRecipe(recipe) } : stored;
+  const files = recipe
+    ? { ...stored, partitionBy: [], ...recipe, ...settingsOfRecipe(recipe) }
+    : stored;
   const writesManifest = recipe && current ? current.manifestKey !== null : files.writesManifest;
   const isOwn = ({ generation }: LineageUpload) => generation === run.fileGeneration;
   return {
@@ -63,6 +65,7 @@ export async function makeJob(
     withoutRows: options.connectors.withoutRows,
     erased: openErased(options.context, run),
     maxFileBytes: files.maxFileBytes,
+    partitionBy: files.partitionBy,
     writesManifest: writesManifest && keepsFiles,
     checksumFiles: files.checksumFiles,
     successFile: files.successFile,

@@ -6,9 +6,9 @@ import type {
 import {
   type ClaimedDelivery,
   claimDeliveries,
-} from '../../state/store/notification-deliveries.ts';
-import { gatherDigests } from '../../state/store/notification-digests.ts';
-import { unblockEmails } from '../../state/store/sent-emails.ts';
+} from '../../state/store/notifications/notification-deliveries.ts';
+import { gatherDigests } from '../../state/store/notifications/notification-digests.ts';
+import { unblockEmails } from '../../state/store/notifications/sent-emails.ts';
 import type { Context } from '../use-cases/context.ts';
 import { sendConfirmations } from '../use-cases/notifications/confirm-addresses.ts';
 import { deliver, deliveryLeaseMs } from '../use-cases/notifications/deliver.ts';

@@ -1,5 +1,5 @@
 import type { Producer } from '../../state/queue/producer.ts';
-import { findGoneWork } from '../../state/store/tenant-rows.ts';
+import { findGoneWork } from '../../state/store/tenants/tenant-rows.ts';
 import type { Context } from '../use-cases/context.ts';
 import { advanceOffboardings } from '../use-cases/tenants/advance-offboarding.ts';
 import type { WorkGuard } from '../use-cases/work-guard.ts';

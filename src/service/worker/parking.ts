@@ -2,10 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type DataInterval, isEarlier, type Moment } from '../../foundation/domain/time.ts';
 import { describeOpen } from '../../rows/pipeline/describe-unsettled.ts';
 import type { Settlement, Source } from '../../rows/sources/source.ts';
-import type { Sql } from '../../state/store/database.ts';
-import { appendLogEntries } from '../../state/store/log-entries.ts';
-import { keepParked, parkRun, wakeRuns } from '../../state/store/parked-runs.ts';
-import type { RunNeeds } from '../../state/store/run-needs.ts';
+import type { Sql } from '../../state/store/database/database.ts';
+import { appendLogEntries } from '../../state/store/exports/log-entries.ts';
+import { keepParked, parkRun, wakeRuns } from '../../state/store/runs/parked-runs.ts';
+import type { RunNeeds } from '../../state/store/runs/run-needs.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 
 /** How long a run may use a slot for settling. */

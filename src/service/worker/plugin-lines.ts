@@ -1,4 +1,4 @@
-import type { LogLevel } from '../../state/store/log-entries.ts';
+import type { LogLevel } from '../../state/store/exports/log-entries.ts';
 import type { RunLog } from './run-log.ts';
 
 /** What a stored line takes beside its text. */

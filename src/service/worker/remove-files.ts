@@ -9,11 +9,11 @@ import {
   forgetLeftoverFiles,
   type IntervalPlace,
   listLeftoverFiles,
-} from '../../state/store/leftover-files.ts';
-import type { LogLevel } from '../../state/store/log-entries.ts';
-import { knowsCommit } from '../../state/store/known-commits.ts';
-import { readNow } from '../../state/store/ticks.ts';
-import { forgetUpload, listAbortableUploads } from '../../state/store/uploads.ts';
+} from '../../state/store/files/leftover-files.ts';
+import type { LogLevel } from '../../state/store/exports/log-entries.ts';
+import { knowsCommit } from '../../state/store/files/known-commits.ts';
+import { readNow } from '../../state/store/intervals/ticks.ts';
+import { forgetUpload, listAbortableUploads } from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 
 /** The current commit of an interval, from our tables. */

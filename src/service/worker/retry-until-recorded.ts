@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isDatabaseUnavailable } from '../../state/store/unavailable.ts';
+import { isDatabaseUnavailable } from '../../state/store/database/unavailable.ts';
 
 const everyMs = 500;
 

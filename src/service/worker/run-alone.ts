@@ -1,5 +1,5 @@
 import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
-import type { ClaimedRun } from '../../state/store/claims.ts';
+import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import type { Context } from '../use-cases/context.ts';
 import { recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
 import { recordDeathAlone } from '../use-cases/runs/record-death.ts';

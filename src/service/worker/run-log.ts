@@ -1,10 +1,10 @@
-import type { ClaimedRun } from '../../state/store/claims.ts';
-import type { Sql } from '../../state/store/database.ts';
+import type { ClaimedRun } from '../../state/store/runs/claims.ts';
+import type { Sql } from '../../state/store/database/database.ts';
 import {
   appendLogEntries,
   type LogLevel,
   type NewLogEntry,
-} from '../../state/store/log-entries.ts';
+} from '../../state/store/exports/log-entries.ts';
 
 /** A run that ends within this time writes its lines with its end. */
 const writeAfterMs = 2_000;

@@ -3,23 +3,24 @@ import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { RunPorts } from '../../rows/pipeline/interval-job.ts';
 import { namedBy } from '../../rows/pipeline/leftovers.ts';
-import type { ClaimedRun } from '../../state/store/claims.ts';
-import { knowsCommit } from '../../state/store/known-commits.ts';
-import { confirmLease, ownsUploads, raiseGeneration } from '../../state/store/leases.ts';
-import { withdrawFiles } from '../../state/store/leftover-files.ts';
-import type { RunStatements } from '../../state/store/run-statements.ts';
-import { type RunProgress, recordProgress } from '../../state/store/runs.ts';
-import { countStoredBytes } from '../../state/store/stored-bytes.ts';
-import { readNow } from '../../state/store/ticks.ts';
+import type { ClaimedRun } from '../../state/store/runs/claims.ts';
+import { knowsCommit } from '../../state/store/files/known-commits.ts';
+import { confirmLease, ownsUploads, raiseGeneration } from '../../state/store/runs/leases.ts';
+import { withdrawFiles } from '../../state/store/files/leftover-files.ts';
+import type { RunStatements } from '../../state/store/runs/run-statements.ts';
+import { type RunProgress, recordProgress } from '../../state/store/runs/runs.ts';
+import { countStoredBytes } from '../../state/store/tenants/stored-bytes.ts';
+import { readNow } from '../../state/store/intervals/ticks.ts';
 import {
   forgetUpload,
   noteUpload,
   type OpenUpload,
   recordUpload,
   recordUploadParts,
-} from '../../state/store/uploads.ts';
+} from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { KnownLease } from './known-lease.ts';
+import { namingOwnFaults } from './own-fault.ts';
 import { PluginLines } from './plugin-lines.ts';
 import type { RunLog } from './run-log.ts';
 
@@ -71,17 +72,17 @@ export function openPorts(
   const lines = new PluginLines(log, (bytes) => countStoredBytes(db, run.teamId, bytes, perDay));
   const ports: RunPorts = {
     journal: {
-      async starting(key) {
+      starting: namingOwnFaults(async (key) => {
         const note = await noteUpload(db, run, key);
         if (note === null) throw lost();
         if (note === 'new') ownNotes.add(key);
         else ownNotes.delete(key);
-      },
-      async started(upload, alone) {
+      }),
+      started: namingOwnFaults(async (upload, alone) => {
         const isOnly = alone && ownNotes.has(upload.key);
         if (!(await recordUpload(db, run, upload, isOnly))) throw lost();
-      },
-      async progressed(upload) {
+      }),
+      progressed: namingOwnFaults(async (upload) => {
         const [first] = upload.parts;
         // To send a small file again costs less than to record that it was sent.
         if (upload.parts.length > 1 || (first?.bytes ?? 0) >= minRecordedBytes) {
@@ -92,8 +93,8 @@ export function openPorts(
         if (begunKey !== upload.key) await failpoint('first_part');
         begunKey = upload.key;
         if (upload.parts.length > 1) await failpoint('mid_part');
-      },
-      ended: (upload) => forgetUpload(db, run.runId, upload),
+      }),
+      ended: namingOwnFaults((upload) => forgetUpload(db, run.runId, upload)),
     },
     async progressed({ totalRows, rows, bytes, files }) {
       unwritten = {
@@ -105,7 +106,7 @@ export function openPorts(
       };
       if (performance.now() - writtenAt >= progressEveryMs) await writeProgress();
     },
-    async confirmCommit(intent) {
+    confirmCommit: namingOwnFaults(async (intent) => {
       const { generation, manifestKey } = intent;
       const { destinationVersion } = run;
       const keys = namedBy(intent);
@@ -113,7 +114,7 @@ export function openPorts(
       if (keys.length === 0) return;
       const commit = { generation, destinationVersion, manifestKey, keys };
       await lease.renewBy(() => statements.beginCommit(run, intent, commit));
-    },
+    }),
     confirmLease: () => lease.confirm(),
     lease,
     ownsUploads: () => ownsUploads(db, run, policy.leaseMs),

@@ -10,13 +10,13 @@ import {
   findTransformedModel,
   recordStepError,
   recordSteps,
-} from '../../state/store/chains.ts';
-import { readNow } from '../../state/store/ticks.ts';
+} from '../../state/store/transformations/chains.ts';
+import { readNow } from '../../state/store/intervals/ticks.ts';
 import {
   deleteTransformationJob,
   type TakenJob,
   takeTransformationJob,
-} from '../../state/store/transformation-configs.ts';
+} from '../../state/store/transformations/transformation-configs.ts';
 import { Chain } from '../../rows/transforms/chain.ts';
 import { chainColumnsOf } from '../../rows/transforms/column-values.ts';
 import { readRow } from '../../rows/transforms/transform-rows.ts';

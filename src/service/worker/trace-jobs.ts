@@ -1,7 +1,7 @@
 import type { Traces } from '../../foundation/domain/traces.ts';
 import { queueNames } from '../../state/queue/catalogue.ts';
 import type { QueuedEntry } from '../../state/queue/producer.ts';
-import { findTraceparents } from '../../state/store/traceparents.ts';
+import { findTraceparents } from '../../state/store/runs/traceparents.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { QueueEntry } from '../admission/dispatch-runs.ts';
 import type { AttemptReport } from './attempt-report.ts';

@@ -1,12 +1,12 @@
 import type { Destination, UploadJournal } from '../../rows/destinations/destination.ts';
 import { toSluiceError } from '../../foundation/domain/errors.ts';
 import { describeMissingTraits, type StoreTraits } from '../../foundation/domain/store-traits.ts';
-import type { Sql } from '../../state/store/database.ts';
+import type { Sql } from '../../state/store/database/database.ts';
 import {
   forgetStoreTraits,
   keepStoreTraits,
   type TriedPlace,
-} from '../../state/store/store-traits.ts';
+} from '../../state/store/files/store-traits.ts';
 import type { RunLog } from './run-log.ts';
 
 /**

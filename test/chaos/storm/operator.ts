@@ -14,14 +14,17 @@ const formats = [
 ] as const;
 const folders = ['a', 'b', 'c'] as const;
 
+/** The first backfill of each export: what is delivered then can be pruned, moved and erased. */
+export async function backfillAll({ installation, exports }: World): Promise<void> {
+  for (const target of exports) await persistently(() => backfillIfIdle(installation, target));
+}
+
 /** An operator who changes formats, prefixes and manifests, and runs intervals again and again. */
 export async function operate(world: World, signal: AbortSignal): Promise<void> {
   const { installation, exports, seed } = world;
   const random = randomOf(seed, 'operator');
   const [first, ...others] = exports;
   if (!first) return;
-  // A short storm may end before chance has chosen a backfill.
-  for (const target of exports) await persistently(() => backfillIfIdle(installation, target));
   await act(
     signal,
     () => random.between(300, 1_500),

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
-import { insertRuns } from '../../../src/state/store/runs.ts';
-import { readNow } from '../../../src/state/store/ticks.ts';
+import { insertRuns } from '../../../src/state/store/runs/runs.ts';
+import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { issueKey } from '../../../src/service/use-cases/tenants/issue-key.ts';
 import {
   createS3Export,

@@ -1,8 +1,8 @@
 import { fork } from 'node:child_process';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { cancelRuns, insertRuns } from '../../../src/state/store/runs.ts';
-import { noteUpload } from '../../../src/state/store/uploads.ts';
+import { cancelRuns, insertRuns } from '../../../src/state/store/runs/runs.ts';
+import { noteUpload } from '../../../src/state/store/files/uploads.ts';
 import {
   backfill,
   createS3Export,

@@ -10,6 +10,8 @@ import {
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { casesOf } from '../../support/nightly.ts';
+import { openLoudLines, readDependencyUp } from '../../support/outage-lines.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
@@ -45,7 +47,7 @@ afterAll(async () => {
   await postgres?.stop();
 });
 
-test.each(['fast', 'immediate'] as const)(
+test.each(casesOf<'fast' | 'immediate'>(['immediate'], ['fast']))(
   'restarted mid-run (%s): the pool heals, no 5xx after 5 s, nothing written is lost',
   async (mode) => {
     const { client, s3 } = installation;
@@ -57,6 +59,7 @@ test.each(['fast', 'immediate'] as const)(
     });
     await backfill(installation, exportId);
     await until(async () => (await countParts(installation, exportId)) >= 1, { timeoutMs: 30_000 });
+    const loudLines = openLoudLines(installation);
     await postgres.restart(mode);
     await until(
       async () => (await client.get(`${projectPath(installation)}/batch_exports/`)).status === 200,
@@ -69,6 +72,11 @@ test.each(['fast', 'immediate'] as const)(
     for (const _ of Array.from({ length: 30 })) {
       expect((await client.get(`${projectPath(installation)}/batch_exports/`)).status).toBe(200);
     }
+    await until(async () => (await readDependencyUp(installation, 'postgres')) === 1);
+    // One line of each process, whatever number of connections it lost.
+    const lines = loudLines().filter((line) => !line.includes('is reachable again'));
+    expect(lines.length, lines.join('\n')).toBeLessThanOrEqual(installation.processes.length);
+    for (const line of lines) expect(line).toContain('DATABASE_URL: PostgreSQL is unreachable');
     await s3.faults.clear();
     const [run] = await untilEnded(installation, exportId, { timeoutMs: 90_000 });
     expect(run).toMatchObject({ status: 'Completed', rows });

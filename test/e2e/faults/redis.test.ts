@@ -11,12 +11,16 @@ import {
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { openLoudLines, readDependencyUp } from '../../support/outage-lines.ts';
 import { type OwnRedisServer, ownRedisAvailable } from '../../support/redis.ts';
 import { until } from '../../support/until.ts';
 
 const days = { start: '2024-03-01T00:00:00Z', end: '2024-03-02T16:00:00Z' };
 const hours = 40;
 const rows = 800;
+
+const backAgain = (lines: readonly string[]) =>
+  lines.filter((line) => line.includes('REDIS_URL: Redis is reachable again'));
 
 describe.skipIf(!ownRedisAvailable())('Redis', () => {
   let installation: Installation;
@@ -66,8 +70,10 @@ describe.skipIf(!ownRedisAvailable())('Redis', () => {
   });
 
   test('unreachable for a while: the API answers 2xx throughout, readiness says degraded, all runs end', async () => {
+    const loudLines = openLoudLines(installation);
     await server.kill();
     await until(async () => (await readiness()) === 'degraded');
+    expect(await readDependencyUp(installation, 'redis')).toBe(0);
     const exportId = await createS3Export(installation, { name: 'made without a queue' });
     const day = { start: '2024-03-01T00:00:00Z', end: '2024-03-02T00:00:00Z' };
     await backfill(installation, exportId, day);
@@ -79,6 +85,14 @@ describe.skipIf(!ownRedisAvailable())('Redis', () => {
     const runs = await untilEnded(installation, exportId, { count: 24, timeoutMs: 60_000 });
     expect(runs.map(({ status }) => status)).toEqual(Array.from({ length: 24 }, () => 'Completed'));
     await until(async () => (await readiness()) === 'ok');
+    expect(await readDependencyUp(installation, 'redis')).toBe(1);
+    await until(() => backAgain(loudLines()).length === installation.processes.length, {
+      message: 'each process says once that Redis is back',
+    });
+    // One line per 30 s and process: the outage was shorter.
+    const others = loudLines().filter((line) => !backAgain([line]).includes(line));
+    expect(others, others.join('\n')).toHaveLength(installation.processes.length);
+    for (const line of others) expect(line).toContain('REDIS_URL: Redis is unreachable');
     await expectInvariants(installation);
     await retireExports(installation);
   });

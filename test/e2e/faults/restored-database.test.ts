@@ -1,6 +1,6 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import type { Database } from '../../../src/state/store/database.ts';
+import type { Database } from '../../../src/state/store/database/database.ts';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
 import { startBundled } from '../../support/processes.ts';
 import { createExportOfThePast, hourMs, listRuns, openTestPool } from '../../support/run-side.ts';

@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { insertRuns } from '../../../src/state/store/runs.ts';
-import { readNow } from '../../../src/state/store/ticks.ts';
+import { insertRuns } from '../../../src/state/store/runs/runs.ts';
+import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { canaryOf } from '../../support/canaries.ts';
 import {
   backfill,

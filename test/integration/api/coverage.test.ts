@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
-import { takeLookBacks } from '../../../src/state/store/look-backs.ts';
-import { readNow } from '../../../src/state/store/ticks.ts';
+import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
+import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';

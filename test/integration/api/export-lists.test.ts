@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { exportHealths } from '../../../src/foundation/domain/batch-export.ts';
-import { acceptIntervals } from '../../../src/state/store/coverage.ts';
-import { checkFreshness } from '../../../src/state/store/freshness.ts';
+import { acceptIntervals } from '../../../src/state/store/intervals/coverage.ts';
+import { checkFreshness } from '../../../src/state/store/exports/freshness.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';

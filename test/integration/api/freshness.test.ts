@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { checkFreshness } from '../../../src/state/store/freshness.ts';
+import { checkFreshness } from '../../../src/state/store/exports/freshness.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 

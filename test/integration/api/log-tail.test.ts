@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { joinTransaction } from '../../../src/state/store/database.ts';
-import { appendLogEntries } from '../../../src/state/store/log-entries.ts';
+import { joinTransaction } from '../../../src/state/store/database/database.ts';
+import { appendLogEntries } from '../../../src/state/store/exports/log-entries.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 

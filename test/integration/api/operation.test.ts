@@ -1,7 +1,7 @@
 import type { FastifyPluginCallback } from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildApi } from '../../../src/service/api/build-api.ts';
-import { openDatabase } from '../../../src/state/store/database.ts';
+import { openDatabase } from '../../../src/state/store/database/database.ts';
 import { checkReadiness } from '../../../src/service/use-cases/installation/check-readiness.ts';
 import { createApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';

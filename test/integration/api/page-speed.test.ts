@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Database, Sql } from '../../../src/state/store/database.ts';
-import type { LogLevel } from '../../../src/state/store/log-entries.ts';
-import { listLogEntries } from '../../../src/state/store/log-entries.ts';
-import { findExportDetails } from '../../../src/state/store/export-details.ts';
-import { listRuns } from '../../../src/state/store/runs.ts';
+import type { Database, Sql } from '../../../src/state/store/database/database.ts';
+import type { LogLevel } from '../../../src/state/store/exports/log-entries.ts';
+import { listLogEntries } from '../../../src/state/store/exports/log-entries.ts';
+import { findExportDetails } from '../../../src/state/store/exports/export-details.ts';
+import { listRuns } from '../../../src/state/store/runs/runs.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { until } from '../../support/until.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { buildApi } from '../../../src/service/api/build-api.ts';
-import { openDatabase } from '../../../src/state/store/database.ts';
+import { openDatabase } from '../../../src/state/store/database/database.ts';
 import { type ApiAnswer, createApiClient } from '../../support/api-client.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { createKey } from '../../support/tenants.ts';

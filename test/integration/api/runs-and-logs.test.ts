@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { appendLogEntries, type LogLevel } from '../../../src/state/store/log-entries.ts';
+import { appendLogEntries, type LogLevel } from '../../../src/state/store/exports/log-entries.ts';
 import type { ApiClient, WireBody } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';

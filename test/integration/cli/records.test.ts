@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
-import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
+import { createKey } from '../../support/tenants.ts';
 
 let api: ApiUnderTest;
 let env: Record<string, string>;
@@ -73,8 +74,13 @@ test('coverage lists stretches of one state, accepts them, and changes say who d
   expect(changes).toContain('no data then');
 });
 
-test('transformations are listed, made, changed and deleted; a new one says whether it is enabled', async () => {
-  const transformations = (...args: string[]) => sluice(['transformations', ...args]);
+test('transformations are listed, made, changed and deleted with a key of one project', async () => {
+  const { key } = await createKey(api.db, {
+    organizationId: api.tenant.organizationId,
+    projectIds: [api.tenant.projectIds[0]],
+  });
+  const own = { ...env, SLUICE_KEY: key };
+  const transformations = (...args: string[]) => sluice(['transformations', ...args], { env: own });
   expect((await transformations('plugins')).out).toMatch(/ Hash properties +properties\*?, /);
   const settings = ['Hash properties', '--set', 'properties=email', '--set', `salt=\${SALT}`];
   const unsaid = await transformations('create', ...settings);
@@ -87,7 +93,7 @@ test('transformations are listed, made, changed and deleted; a new one says whet
     'the environment variable SALT is not set',
   );
   const made = await sluice(['transformations', 'create', ...named], {
-    env: { ...env, SALT: 'canary-salt' },
+    env: { ...own, SALT: 'canary-salt' },
   });
   expect(made.out).toMatch(/^Created step \d+, enabled\. No export applies the chain\./);
   const [, step = ''] = /step (\d+)/.exec(made.out) ?? [];
@@ -96,6 +102,7 @@ test('transformations are listed, made, changed and deleted; a new one says whet
   expect(listed.out).toMatch(/^ *\d+ +Mask +Hash properties +enabled$/m);
   expect(listed.out).toMatch(/^Applied by 1 of \d+ exports: "Masked"\.$/m);
   expect((await transformations('list', '--json')).out).not.toContain('canary');
+  expect((await sluice(['export'], { env: own })).out).toContain('plugin: Hash properties');
   expect((await transformations('update', step, '--disabled')).out).toBe(
     `Changed step ${step}, disabled: it changes no rows.\n`,
   );

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
-import { claimDeliveries } from '../../../src/state/store/notification-deliveries.ts';
+import { claimDeliveries } from '../../../src/state/store/notifications/notification-deliveries.ts';
 import {
   createTarget,
   rotateSecret,

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
-import { listDeliveries } from '../../../src/state/store/notification-deliveries.ts';
+import { listDeliveries } from '../../../src/state/store/notifications/notification-deliveries.ts';
 import { changeTarget } from '../../../src/service/use-cases/notifications/change-targets.ts';
 import { redeliver } from '../../../src/service/use-cases/notifications/deliver.ts';
 import {

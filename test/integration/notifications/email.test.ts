@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { openNotifications } from '../../../src/main/notifications.ts';
-import { listDeliveries } from '../../../src/state/store/notification-deliveries.ts';
+import { listDeliveries } from '../../../src/state/store/notifications/notification-deliveries.ts';
 import {
   createTarget,
   removeTarget,

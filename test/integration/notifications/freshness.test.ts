@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
-import { checkFreshness } from '../../../src/state/store/freshness.ts';
+import { checkFreshness } from '../../../src/state/store/exports/freshness.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
 import {
   createWebhook,

@@ -6,9 +6,9 @@ import type { NotificationSender } from '../../../src/foundation/domain/notifica
 import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { watchWorkers } from '../../../src/main/watch-workers.ts';
-import { checkCompleteness, checkFreshness } from '../../../src/state/store/freshness.ts';
-import { installationId, setProjectFreshness } from '../../../src/state/store/tenants.ts';
-import { reportWorker } from '../../../src/state/store/workers.ts';
+import { checkCompleteness, checkFreshness } from '../../../src/state/store/exports/freshness.ts';
+import { installationId, setProjectFreshness } from '../../../src/state/store/tenants/tenants.ts';
+import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import {
   createWebhook,
   deliveriesOf,

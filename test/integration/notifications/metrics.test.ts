@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { watchService } from '../../../src/main/service-metrics.ts';
-import { checkFreshness } from '../../../src/state/store/freshness.ts';
-import { addWorkerSeconds } from '../../../src/state/store/worker-seconds.ts';
+import { checkFreshness } from '../../../src/state/store/exports/freshness.ts';
+import { addWorkerSeconds } from '../../../src/state/store/runs/worker-seconds.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
 import { WorkClock } from '../../../src/service/admission/work-clock.ts';

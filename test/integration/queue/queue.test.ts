@@ -8,7 +8,7 @@ import { type JobHandlers, type JobName, queueNames } from '../../../src/state/q
 import { connectQueues, type QueueConnection } from '../../../src/state/queue/connection.ts';
 import { type Consumer, openConsumer } from '../../../src/state/queue/consumer.ts';
 import { openProducer, type Producer } from '../../../src/state/queue/producer.ts';
-import { openQueuePool } from '../../../src/state/store/database.ts';
+import { openQueuePool } from '../../../src/state/store/database/database.ts';
 import { createEmptyDatabase, createTestDatabase } from '../../support/database.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { Reprocess } from '../../../src/foundation/domain/backfill.ts';
-import { insertRuns } from '../../../src/state/store/runs.ts';
+import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import {
   type BackfillRequest,
   previewBackfill,

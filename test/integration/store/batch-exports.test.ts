@@ -1,6 +1,6 @@
 import { describe, expect, it, test } from 'vitest';
-import { findExportDetails } from '../../../src/state/store/export-details.ts';
-import { lockExport } from '../../../src/state/store/exports.ts';
+import { findExportDetails } from '../../../src/state/store/exports/export-details.ts';
+import { lockExport } from '../../../src/state/store/exports/exports.ts';
 import { changeExport } from '../../../src/service/use-cases/exports/activity.ts';
 import {
   claim,

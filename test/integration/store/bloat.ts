@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { reportWorker } from '../../../src/state/store/workers.ts';
+import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import {

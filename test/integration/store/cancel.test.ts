@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { Refusal } from '../../../src/foundation/domain/problem.ts';
-import { renewLeases, sweepExpiredLeases } from '../../../src/state/store/leases.ts';
-import { findRun, insertRuns } from '../../../src/state/store/runs.ts';
+import { renewLeases, sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
+import { findRun, insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
 import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';

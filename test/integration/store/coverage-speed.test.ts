@@ -1,8 +1,8 @@
 import { timelineOf } from '../../../src/service/scheduling/timeline.ts';
 import { beforeAll, expect, it } from 'vitest';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
-import { findCoverage, findHoles } from '../../../src/state/store/coverage.ts';
-import type { Sql } from '../../../src/state/store/database.ts';
+import { findCoverage, findHoles } from '../../../src/state/store/intervals/coverage.ts';
+import type { Sql } from '../../../src/state/store/database/database.ts';
 import { coverageOf } from '../../../src/service/use-cases/exports/read-coverage.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { createExportOfThePast, hourMs } from '../../support/run-side.ts';

@@ -4,10 +4,10 @@ import type { BatchExport } from '../../../src/foundation/domain/batch-export.ts
 import type { CoverageState } from '../../../src/foundation/domain/coverage.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { type Instant, toTimestamp } from '../../../src/foundation/domain/time.ts';
-import { acceptIntervals, findHoles } from '../../../src/state/store/coverage.ts';
-import { advanceHighWaterMark } from '../../../src/state/store/high-water-mark.ts';
-import { findRun } from '../../../src/state/store/runs.ts';
-import { findGaps } from '../../../src/state/store/verify-queries.ts';
+import { acceptIntervals, findHoles } from '../../../src/state/store/intervals/coverage.ts';
+import { advanceHighWaterMark } from '../../../src/state/store/intervals/high-water-mark.ts';
+import { findRun } from '../../../src/state/store/runs/runs.ts';
+import { findGaps } from '../../../src/state/store/intervals/verify-queries.ts';
 import { coverageOf } from '../../../src/service/use-cases/exports/read-coverage.ts';
 import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';

@@ -1,7 +1,7 @@
 import { beforeEach, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
-import { readNow } from '../../../src/state/store/ticks.ts';
+import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { checkDeadlines } from '../../../src/service/use-cases/deadlines/check-deadlines.ts';
 import { readDelivery } from '../../../src/service/use-cases/deadlines/read-delivery.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';

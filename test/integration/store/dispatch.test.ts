@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
-import { readServiceState } from '../../../src/state/store/service-state.ts';
-import { insertProject } from '../../../src/state/store/tenants.ts';
-import { reportWorker } from '../../../src/state/store/workers.ts';
+import { readServiceState } from '../../../src/state/store/database/service-state.ts';
+import { insertProject } from '../../../src/state/store/tenants/tenants.ts';
+import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { dispatchRuns, type QueueEntry } from '../../../src/service/admission/dispatch-runs.ts';
 import {
   claim,

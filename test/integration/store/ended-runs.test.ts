@@ -1,12 +1,12 @@
 import { Client } from 'pg';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { ClaimedRun } from '../../../src/state/store/claims.ts';
-import { sweepExpiredLeases } from '../../../src/state/store/leases.ts';
-import { findStalledDispatch, removeEndedEntries } from '../../../src/state/store/outbox.ts';
-import { findRun } from '../../../src/state/store/runs.ts';
-import { endSilentCommits } from '../../../src/state/store/tenant-rows.ts';
-import { reportWorker } from '../../../src/state/store/workers.ts';
+import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
+import { sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
+import { findStalledDispatch, removeEndedEntries } from '../../../src/state/store/runs/outbox.ts';
+import { findRun } from '../../../src/state/store/runs/runs.ts';
+import { endSilentCommits } from '../../../src/state/store/tenants/tenant-rows.ts';
+import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';

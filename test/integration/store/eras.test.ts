@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Database } from '../../../src/state/store/database.ts';
-import { currentEra, findHold, listEras } from '../../../src/state/store/eras.ts';
+import type { Database } from '../../../src/state/store/database/database.ts';
+import { currentEra, findHold, listEras } from '../../../src/state/store/database/eras.ts';
 import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
 import { openTestPool } from '../../support/run-side.ts';

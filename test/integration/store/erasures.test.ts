@@ -1,10 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { ClaimedRun } from '../../../src/state/store/claims.ts';
-import { listStillUnderWay, listUnderWay } from '../../../src/state/store/interval-runs.ts';
-import { findRun } from '../../../src/state/store/runs.ts';
-import { listUnfinishedCommits } from '../../../src/state/store/unfinished-commits.ts';
+import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
+import {
+  listStillUnderWay,
+  listUnderWay,
+} from '../../../src/state/store/intervals/interval-runs.ts';
+import { findRun } from '../../../src/state/store/runs/runs.ts';
+import { listUnfinishedCommits } from '../../../src/state/store/files/unfinished-commits.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { eraseIntervals, openErased } from '../../../src/service/use-cases/runs/erase-intervals.ts';
 import {

@@ -1,35 +1,38 @@
 import { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Timestamp } from '../../../src/foundation/domain/time.ts';
-import { listActivity } from '../../../src/state/store/activity.ts';
-import { beginFreeCommits } from '../../../src/state/store/attempt-steps.ts';
-import { findAdvancing, planFreePages } from '../../../src/state/store/backfill-pages.ts';
-import { averageRows, insertBackfill } from '../../../src/state/store/backfills.ts';
-import { claimFree } from '../../../src/state/store/claims.ts';
-import { completeFree } from '../../../src/state/store/completions.ts';
+import { listActivity } from '../../../src/state/store/exports/activity.ts';
+import { beginFreeCommits } from '../../../src/state/store/runs/attempt-steps.ts';
+import { findAdvancing, planFreePages } from '../../../src/state/store/exports/backfill-pages.ts';
+import { averageRows, insertBackfill } from '../../../src/state/store/exports/backfills.ts';
+import { claimFree } from '../../../src/state/store/runs/claims.ts';
+import { completeFree } from '../../../src/state/store/runs/completions.ts';
 import {
   findCoverage,
   findFirstTick,
   findHoles,
   findOldestInterval,
-} from '../../../src/state/store/coverage.ts';
-import type { Sql, Transactor } from '../../../src/state/store/database.ts';
-import { findExportDetails } from '../../../src/state/store/export-details.ts';
+} from '../../../src/state/store/intervals/coverage.ts';
+import type { Sql, Transactor } from '../../../src/state/store/database/database.ts';
+import { findExportDetails } from '../../../src/state/store/exports/export-details.ts';
 import {
   countExportHealths,
   findBatchExports,
   listProjectOverviews,
-} from '../../../src/state/store/export-lists.ts';
-import { renewLeases, sweepExpiredLeases } from '../../../src/state/store/leases.ts';
-import { findTeamsWithRemovals } from '../../../src/state/store/leftover-files.ts';
-import { type LogListRequest, listLogEntries } from '../../../src/state/store/log-entries.ts';
-import { findLogTail } from '../../../src/state/store/log-tail.ts';
-import { takeLookBacks } from '../../../src/state/store/look-backs.ts';
-import { findTeamsWithOrphans } from '../../../src/state/store/orphaned-uploads.ts';
-import { findRunNeeds } from '../../../src/state/store/run-needs.ts';
-import { cancelRuns, listRuns } from '../../../src/state/store/runs.ts';
-import { readServiceState } from '../../../src/state/store/service-state.ts';
-import { readNow } from '../../../src/state/store/ticks.ts';
+} from '../../../src/state/store/exports/export-lists.ts';
+import { renewLeases, sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
+import { findTeamsWithRemovals } from '../../../src/state/store/files/leftover-files.ts';
+import {
+  type LogListRequest,
+  listLogEntries,
+} from '../../../src/state/store/exports/log-entries.ts';
+import { findLogTail } from '../../../src/state/store/exports/log-tail.ts';
+import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
+import { findTeamsWithOrphans } from '../../../src/state/store/files/orphaned-uploads.ts';
+import { findRunNeeds } from '../../../src/state/store/runs/run-needs.ts';
+import { cancelRuns, listRuns } from '../../../src/state/store/runs/runs.ts';
+import { readServiceState } from '../../../src/state/store/database/service-state.ts';
+import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
 import { decideTicks } from '../../../src/service/use-cases/runs/decide-ticks.ts';
 import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';

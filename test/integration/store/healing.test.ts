@@ -1,8 +1,8 @@
 import { beforeEach, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { ClaimedRun } from '../../../src/state/store/claims.ts';
+import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
-import { findRun } from '../../../src/state/store/runs.ts';
+import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
 import { endCauses } from '../../../src/service/use-cases/healing/end-causes.ts';

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Database } from '../../../src/state/store/database.ts';
-import { findExportDetails } from '../../../src/state/store/export-details.ts';
-import { lockExportNow } from '../../../src/state/store/exports.ts';
-import { confirmLease } from '../../../src/state/store/leases.ts';
-import { recordProgress } from '../../../src/state/store/runs.ts';
+import type { Database } from '../../../src/state/store/database/database.ts';
+import { findExportDetails } from '../../../src/state/store/exports/export-details.ts';
+import { lockExportNow } from '../../../src/state/store/exports/exports.ts';
+import { confirmLease } from '../../../src/state/store/runs/leases.ts';
+import { recordProgress } from '../../../src/state/store/runs/runs.ts';
 import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import { changeExport } from '../../../src/service/use-cases/exports/activity.ts';
 import {

@@ -1,21 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { ClaimedRun } from '../../../src/state/store/claims.ts';
-import { retireDestination, returnToPlace } from '../../../src/state/store/former-destinations.ts';
+import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
+import {
+  retireDestination,
+  returnToPlace,
+} from '../../../src/state/store/files/former-destinations.ts';
 import {
   countDeathAlone,
   renewLeases,
   sweepExpiredLeases,
-} from '../../../src/state/store/leases.ts';
-import { handBackRun, recordProgress } from '../../../src/state/store/runs.ts';
+} from '../../../src/state/store/runs/leases.ts';
+import { handBackRun, recordProgress } from '../../../src/state/store/runs/runs.ts';
 import {
   findLiveUploads,
   listNotedKeys,
   noteUpload,
   recordUpload,
   recordUploadParts,
-} from '../../../src/state/store/uploads.ts';
+} from '../../../src/state/store/files/uploads.ts';
 import {
   quarantineRun,
   recordFault,

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { ClaimedRun } from '../../../src/state/store/claims.ts';
+import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import {
   endRemoval,
   findTeamsWithRemovals,
   takeRemoval,
-} from '../../../src/state/store/leftover-files.ts';
-import { findRun } from '../../../src/state/store/runs.ts';
+} from '../../../src/state/store/files/leftover-files.ts';
+import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import {
   claim,

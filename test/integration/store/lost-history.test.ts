@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { currentEra } from '../../../src/state/store/eras.ts';
-import { renewLeases } from '../../../src/state/store/leases.ts';
-import { enqueueRuns } from '../../../src/state/store/outbox.ts';
+import { currentEra } from '../../../src/state/store/database/eras.ts';
+import { renewLeases } from '../../../src/state/store/runs/leases.ts';
+import { enqueueRuns } from '../../../src/state/store/runs/outbox.ts';
 import {
   claim,
   complete,

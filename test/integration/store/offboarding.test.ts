@@ -1,18 +1,18 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { renewLeases } from '../../../src/state/store/leases.ts';
-import { appendLogEntries } from '../../../src/state/store/log-entries.ts';
+import { renewLeases } from '../../../src/state/store/runs/leases.ts';
+import { appendLogEntries } from '../../../src/state/store/exports/log-entries.ts';
 import {
   findOffboarding,
   listRemainingFiles,
   type Offboarding,
   takeOffboarding,
-} from '../../../src/state/store/offboardings.ts';
-import { findTeamsWithOrphans } from '../../../src/state/store/orphaned-uploads.ts';
+} from '../../../src/state/store/tenants/offboardings.ts';
+import { findTeamsWithOrphans } from '../../../src/state/store/files/orphaned-uploads.ts';
 import {
   deletersOfExport,
   deletersOfOwner,
   deletersOfTenant,
-} from '../../../src/state/store/tenant-rows.ts';
+} from '../../../src/state/store/tenants/tenant-rows.ts';
 import {
   advanceOffboardings,
   type OffboardingPorts,
@@ -48,7 +48,7 @@ const tablesWithTenants = [
   'plugin_sources',
 ];
 
-/** Tables whose rows belong to the installation. A new table belongs here, or to `src/state/store/tenant-rows.ts`. */
+/** Tables whose rows belong to the installation. A new table belongs here, or to `src/state/store/tenants/tenant-rows.ts`. */
 const tablesWithoutTenants = [
   'dispatch_turn',
   'encryption_keys',

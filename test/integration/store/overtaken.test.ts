@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { beginLockedCommit } from '../../../src/state/store/attempt-steps.ts';
+import { beginLockedCommit } from '../../../src/state/store/runs/attempt-steps.ts';
 import {
   findAdvancing,
   type PlannedPage,
   planFreePages,
   planLockedPage,
-} from '../../../src/state/store/backfill-pages.ts';
-import type { Sql } from '../../../src/state/store/database.ts';
-import { lockExport, lockExportNow } from '../../../src/state/store/exports.ts';
-import { advanceHighWaterMark } from '../../../src/state/store/high-water-mark.ts';
-import { dispatch, readDispatchState } from '../../../src/state/store/outbox.ts';
-import { readNow } from '../../../src/state/store/ticks.ts';
+} from '../../../src/state/store/exports/backfill-pages.ts';
+import type { Sql } from '../../../src/state/store/database/database.ts';
+import { lockExport, lockExportNow } from '../../../src/state/store/exports/exports.ts';
+import { advanceHighWaterMark } from '../../../src/state/store/intervals/high-water-mark.ts';
+import { dispatch, readDispatchState } from '../../../src/state/store/runs/outbox.ts';
+import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import {
   claim,

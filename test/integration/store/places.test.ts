@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import type { ClaimedRun } from '../../../src/state/store/claims.ts';
-import { currentEra } from '../../../src/state/store/eras.ts';
-import { retireDestination } from '../../../src/state/store/former-destinations.ts';
-import { knowsCommit, type SeenCommit } from '../../../src/state/store/known-commits.ts';
-import { listLeftoverFiles } from '../../../src/state/store/leftover-files.ts';
-import { findRun } from '../../../src/state/store/runs.ts';
-import { readNow } from '../../../src/state/store/ticks.ts';
-import { noteUpload } from '../../../src/state/store/uploads.ts';
+import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
+import { currentEra } from '../../../src/state/store/database/eras.ts';
+import { retireDestination } from '../../../src/state/store/files/former-destinations.ts';
+import { knowsCommit, type SeenCommit } from '../../../src/state/store/files/known-commits.ts';
+import { listLeftoverFiles } from '../../../src/state/store/files/leftover-files.ts';
+import { findRun } from '../../../src/state/store/runs/runs.ts';
+import { readNow } from '../../../src/state/store/intervals/ticks.ts';
+import { noteUpload } from '../../../src/state/store/files/uploads.ts';
 import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import {

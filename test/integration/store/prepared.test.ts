@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { storeMark } from '../../../src/foundation/domain/store-mark.ts';
-import { type Database, openQueuePool } from '../../../src/state/store/database.ts';
-import { prepared } from '../../../src/state/store/prepared.ts';
+import { type Database, openQueuePool } from '../../../src/state/store/database/database.ts';
+import { prepared } from '../../../src/state/store/database/prepared.ts';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
 import { openTestPool } from '../../support/run-side.ts';
 

@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { joinTransaction, type Sql, type Transactor } from '../../../src/state/store/database.ts';
-import { insertProject } from '../../../src/state/store/tenants.ts';
+import {
+  joinTransaction,
+  type Sql,
+  type Transactor,
+} from '../../../src/state/store/database/database.ts';
+import { insertProject } from '../../../src/state/store/tenants/tenants.ts';
 import { exportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { until } from '../../support/until.ts';

@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import { acceptIntervals } from '../../../src/state/store/coverage.ts';
-import { keepResponse } from '../../../src/state/store/idempotency.ts';
+import { acceptIntervals } from '../../../src/state/store/intervals/coverage.ts';
+import { keepResponse } from '../../../src/state/store/tenants/idempotency.ts';
 import {
   findTeamsWithOrphans,
   takeOrphanedPlace,
-} from '../../../src/state/store/orphaned-uploads.ts';
-import { cancelRuns, findRun, handBackRun } from '../../../src/state/store/runs.ts';
-import { recordUpload } from '../../../src/state/store/uploads.ts';
-import { findGaps, findTornTicks } from '../../../src/state/store/verify-queries.ts';
+} from '../../../src/state/store/files/orphaned-uploads.ts';
+import { cancelRuns, findRun, handBackRun } from '../../../src/state/store/runs/runs.ts';
+import { recordUpload } from '../../../src/state/store/files/uploads.ts';
+import { findGaps, findTornTicks } from '../../../src/state/store/intervals/verify-queries.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createSecretBox } from '../../../src/foundation/security/secret-box.ts';
-import { registerEncryptionKeys } from '../../../src/state/store/sealed-secrets.ts';
+import { registerEncryptionKeys } from '../../../src/state/store/tenants/sealed-secrets.ts';
 import { rotateEncryption } from '../../../src/service/use-cases/installation/rotate-encryption.ts';
 import { createTarget } from '../../../src/service/use-cases/notifications/change-targets.ts';
 import { eraseIntervals, openErased } from '../../../src/service/use-cases/runs/erase-intervals.ts';

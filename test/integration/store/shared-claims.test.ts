@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type ClaimedRun, claimFree } from '../../../src/state/store/claims.ts';
+import { type ClaimedRun, claimFree } from '../../../src/state/store/runs/claims.ts';
 import {
   claim,
   complete,

@@ -1,9 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { beginFreeCommits, type CommitRequest } from '../../../src/state/store/attempt-steps.ts';
-import type { ClaimedRun } from '../../../src/state/store/claims.ts';
-import { type CompletionOutcome, completeFree } from '../../../src/state/store/completions.ts';
-import type { Sql, Transactor } from '../../../src/state/store/database.ts';
-import { RunStatements } from '../../../src/state/store/run-statements.ts';
+import {
+  beginFreeCommits,
+  type CommitRequest,
+} from '../../../src/state/store/runs/attempt-steps.ts';
+import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
+import { type CompletionOutcome, completeFree } from '../../../src/state/store/runs/completions.ts';
+import {
+  openDatabase,
+  type Sql,
+  type Transactor,
+} from '../../../src/state/store/database/database.ts';
+import { RunStatements } from '../../../src/state/store/runs/run-statements.ts';
 import { recordCompletion } from '../../../src/service/use-cases/runs/complete-run.ts';
 import { RunLog } from '../../../src/service/worker/run-log.ts';
 import { openPorts } from '../../../src/service/worker/run-ports.ts';
@@ -255,5 +262,33 @@ describe('commits that begin together', () => {
     const intent = { files: [], rejectedFiles: [], manifestKey: null, generation: 1 };
     await ports.confirmCommit(intent as unknown as Parameters<typeof ports.confirmCommit>[0]);
     expect(await stateOf(run)).toMatchObject({ committing: null, leftovers: 0 });
+  });
+
+  it('name a fault of our own database, which the destination must not take for its own', async () => {
+    const [run] = (await claimedRuns(1)) as [ClaimedRun];
+    const gone = openDatabase({
+      connectionString: 'postgres://sluice@127.0.0.1:1/sluice',
+      applicationName: 'test',
+      maxConnections: 1,
+      writes: true,
+      onError: () => {},
+    });
+    const statements = new RunStatements(gone, leaseMs);
+    const context = { ...side.context, db: gone };
+    const { ports } = openPorts(context, statements, run, new RunLog(gone, run, () => {}));
+    const intent = { files: [], rejectedFiles: [], manifestKey: 'm', generation: 1 };
+    const upload = { key: 'a', uploadId: 'b' };
+    const parts = [{ number: 1, bytes: 1_000_000, tag: 'c' }];
+    const asked = [
+      ports.journal.starting('a'),
+      ports.journal.started(upload, true),
+      ports.journal.progressed({ ...upload, parts }),
+      ports.journal.ended(upload),
+      ports.lease.extend(true),
+      ports.confirmCommit(intent as unknown as Parameters<typeof ports.confirmCommit>[0]),
+    ];
+    for (const { reason } of (await Promise.allSettled(asked)) as PromiseRejectedResult[])
+      expect(reason).toMatchObject({ code: 'internal.database_unavailable' });
+    await gone.close();
   });
 });

@@ -1,8 +1,8 @@
 import { afterAll, beforeEach, expect, it } from 'vitest';
 import type { BatchExport } from '../../../src/foundation/domain/batch-export.ts';
-import { expectLarge } from '../../../src/state/store/outbox.ts';
-import { insertRuns } from '../../../src/state/store/runs.ts';
-import { reportWorker } from '../../../src/state/store/workers.ts';
+import { expectLarge } from '../../../src/state/store/runs/outbox.ts';
+import { insertRuns } from '../../../src/state/store/runs/runs.ts';
+import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { dispatchRuns, type QueueEntry } from '../../../src/service/admission/dispatch-runs.ts';
 import { releaseOutgrown } from '../../../src/service/use-cases/runs/finish-run.ts';
 import {

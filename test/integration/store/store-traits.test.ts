@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { StoreTraits } from '../../../src/foundation/domain/store-traits.ts';
-import { retireDestination } from '../../../src/state/store/former-destinations.ts';
-import { findStoreTraits, keepStoreTraits } from '../../../src/state/store/store-traits.ts';
+import { retireDestination } from '../../../src/state/store/files/former-destinations.ts';
+import { findStoreTraits, keepStoreTraits } from '../../../src/state/store/files/store-traits.ts';
 import {
   claim,
   complete,

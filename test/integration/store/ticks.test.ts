@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { jitterMs } from '../../../src/service/scheduling/jitter.ts';
-import { readNow, recordTicks } from '../../../src/state/store/ticks.ts';
+import { readNow, recordTicks } from '../../../src/state/store/intervals/ticks.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
 import { decideTicks } from '../../../src/service/use-cases/runs/decide-ticks.ts';
 import {

@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { retireDestination, returnToPlace } from '../../../src/state/store/former-destinations.ts';
-import { ownsUploads } from '../../../src/state/store/leases.ts';
-import { cancelRuns, findRun } from '../../../src/state/store/runs.ts';
-import { listAbortableUploads, recordUpload } from '../../../src/state/store/uploads.ts';
+import {
+  retireDestination,
+  returnToPlace,
+} from '../../../src/state/store/files/former-destinations.ts';
+import { ownsUploads } from '../../../src/state/store/runs/leases.ts';
+import { cancelRuns, findRun } from '../../../src/state/store/runs/runs.ts';
+import { listAbortableUploads, recordUpload } from '../../../src/state/store/files/uploads.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import {
   claim,

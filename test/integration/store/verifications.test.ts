@@ -11,7 +11,7 @@ import {
   readVerifyState,
   storeVerification,
   takeVerifyTurn,
-} from '../../../src/state/store/verifications.ts';
+} from '../../../src/state/store/intervals/verifications.ts';
 import {
   createWebhook,
   deliveriesOf,

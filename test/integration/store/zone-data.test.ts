@@ -5,9 +5,9 @@ import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { DataInterval } from '../../../src/foundation/domain/time.ts';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { openSchedule } from '../../../src/service/scheduling/schedule.ts';
-import { insertRuns } from '../../../src/state/store/runs.ts';
-import { readNow } from '../../../src/state/store/ticks.ts';
-import { findOverlaps } from '../../../src/state/store/verify-queries.ts';
+import { insertRuns } from '../../../src/state/store/runs/runs.ts';
+import { readNow } from '../../../src/state/store/intervals/ticks.ts';
+import { findOverlaps } from '../../../src/state/store/intervals/verify-queries.ts';
 import {
   previewBackfill,
   startBackfill,

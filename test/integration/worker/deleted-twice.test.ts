@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { ClaimedRun } from '../../../src/state/store/claims.ts';
+import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import {
   endRemoval,
   findTeamsWithRemovals,
   forgetLeftoverFiles,
   listReplacedFiles,
   takeRemoval,
-} from '../../../src/state/store/leftover-files.ts';
-import { findRun } from '../../../src/state/store/runs.ts';
+} from '../../../src/state/store/files/leftover-files.ts';
+import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { removeFiles } from '../../../src/service/worker/remove-files.ts';

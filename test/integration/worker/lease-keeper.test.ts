@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { ClaimedRun } from '../../../src/state/store/claims.ts';
-import { findRun } from '../../../src/state/store/runs.ts';
+import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
+import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { LeaseKeeper } from '../../../src/service/worker/lease-keeper.ts';
 import {

@@ -2,10 +2,10 @@
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Settlement, Source } from '../../../src/rows/sources/source.ts';
-import type { Sql } from '../../../src/state/store/database.ts';
-import { findRun } from '../../../src/state/store/runs.ts';
-import { findRunNeeds, type RunNeeds } from '../../../src/state/store/run-needs.ts';
-import { reportWorker } from '../../../src/state/store/workers.ts';
+import type { Sql } from '../../../src/state/store/database/database.ts';
+import { findRun } from '../../../src/state/store/runs/runs.ts';
+import { findRunNeeds, type RunNeeds } from '../../../src/state/store/runs/run-needs.ts';
+import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import { Parking } from '../../../src/service/worker/parking.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';

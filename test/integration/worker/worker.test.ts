@@ -9,7 +9,7 @@ import { type Foundation, openFoundation } from '../../../src/main/foundation.ts
 import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import { findRun } from '../../../src/state/store/runs.ts';
+import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';

@@ -1,4 +1,4 @@
-import { testkit } from '../../../src/rows/destinations/s3/testkit.ts';
+import { testkit } from '../../conformance/testkits/s3.ts';
 import { destinationOf, registry } from '../../../src/main/connectors.ts';
 import { describeDestination } from '../../conformance/destination-suite.ts';
 import { openForeignS3 } from '../../support/foreign-s3.ts';

@@ -103,7 +103,10 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   destinations: {
     from: ['domain', 'failpoints'],
-    packages: ['@aws-sdk/client-s3', '@aws-sdk/client-sts', 'sax', 'typebox', 'node:*'],
+    packages: [
+      ...['@aws-sdk/client-s3', '@aws-sdk/client-sts', '@smithy/signature-v4', 'sax', 'typebox'],
+      'node:*',
+    ],
   },
   // Its objects are the caller's: no I/O. Of timers the waits between tries.
   'table-formats': {

@@ -169,7 +169,7 @@ export function findWrongFloors(files: readonly SourceFile[]): Breach[] {
   });
 }
 
-/** `state/store/runs.ts` → `store/runs.ts`. */
+/** `state/store/runs/runs.ts` → `store/runs/runs.ts`. */
 function withoutFloor(path: string): string {
   const [first = '', second = ''] = path.split('/');
   return floors[first]?.rooms.includes(second) ? path.slice(first.length + 1) : path;

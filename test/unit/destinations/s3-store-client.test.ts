@@ -106,3 +106,22 @@ interface Sent {
   readonly query?: Record<string, string | readonly string[] | null>;
   readonly headers: Record<string, string>;
 }
+
+test('a request names and signs the token of a session, and each header that it is sent with', async () => {
+  const sent: Readonly<Record<string, string>>[] = [];
+  const client = openStoreClient({
+    bucket: 'b',
+    sdk: { region: 'us-east-1', endpoint: 'http://127.0.0.1:1', forcePathStyle: true },
+    keys: { ...keys, sessionToken: 'of a role' },
+    send: async ({ headers }) => {
+      sent.push(headers);
+      return { statusCode: 200, reason: 'OK', headers: {}, body: Buffer.alloc(0) };
+    },
+  });
+  await client.send({ method: 'PUT', key: 'a', headers: { 'if-match': '"1"' } }, {});
+  const [{ authorization = '', ...headers } = {}] = sent;
+  expect(headers['x-amz-security-token']).toBe('of a role');
+  expect(authorization).toContain(
+    'SignedHeaders=host;if-match;x-amz-content-sha256;x-amz-date;x-amz-security-token,',
+  );
+});

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isDatabaseUnavailable } from '../../../src/state/store/unavailable.ts';
+import { isDatabaseUnavailable } from '../../../src/state/store/database/unavailable.ts';
 
 const withCode = (code: string) => Object.assign(new Error('no'), { code });
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { logAttempt } from '../../../src/main/log-attempt.ts';
-import type { ClaimedRun } from '../../../src/state/store/claims.ts';
+import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
 
 /** A logger, and its lines as objects. */

@@ -113,4 +113,5 @@ test('errors of places are not outages of ours', () => {
   expect(isBrokenConnection(new Error('Connection is closed.'))).toBe(true);
   expect(isBrokenConnection(new Error('Connection terminated unexpectedly'))).toBe(true);
   expect(isBrokenConnection('ECONNREFUSED')).toBe(false);
+  expect(isBrokenConnection(new SluiceError('internal.database_unavailable'))).toBe(true);
 });

@@ -37,7 +37,7 @@ interface Plugin {
 
 /** Read without JSON.parse: an example may hold numbers that it would round. */
 function readExamples(folder: string): Example[] {
-  const file = path.join(room, folder, 'examples.json');
+  const file = path.join(import.meta.dirname, 'examples', `${folder}.json`);
   const list = existsSync(file) ? listOf(trustJson(readFileSync(file, 'utf8'))) : [];
   return (list ?? []).map((element) => {
     const example = objectOf(element);

@@ -52,7 +52,7 @@ export interface Api {
   ): Promise<AdminAnswerOf<M, Path>>;
   /** What the key may do, and where. */
   readMe(): Promise<Me>;
-  /** The plugins that steps of the key's organization can use. */
+  /** The plugins that steps of the project can use. */
   readPlugins(): Promise<readonly Plugin[]>;
   /** What the service's probe says of itself; needs no key. */
   readReadiness(): Promise<Readiness>;
@@ -153,7 +153,8 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
       ) as Promise<Readiness>,
     readMe: () => read('GET', '/api/me') as Promise<Me>,
     async readPlugins() {
-      const page = await read('GET', '/api/organizations/@current/plugins?limit=1000');
+      const path = `/api/projects/${encodeURIComponent(project)}/plugins?limit=1000`;
+      const page = await read('GET', path);
       return (page as { readonly results: readonly Plugin[] }).results;
     },
     readDocument: () => read('GET', '/api/openapi.json'),

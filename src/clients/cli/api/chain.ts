@@ -84,7 +84,6 @@ export async function create(deps: CliDeps, plugin: string, options: StepOptions
   ]);
 }
 
-/** A key of some projects may not list the plugins of its organization: it names the id. */
 async function findPlugin(api: Api, nameOrId: string): Promise<number> {
   if (/^\d+$/.test(nameOrId)) return Number(nameOrId);
   const known = await api.readPlugins();

@@ -3,18 +3,17 @@ import type { BatchExport } from '../api-types.ts';
 import { ApiFailure, type ExportInput } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { ConfirmDialog } from '../parts/dialog.tsx';
-import { KeptDraftNotice } from '../parts/kept-draft-notice.tsx';
 import { localTimes } from '../parts/time-text.tsx';
 import { sortProblems } from '../problems.ts';
 import { hrefOf } from '../route.ts';
 import { useAction } from '../use-action.ts';
-import { useKeptDraft } from '../use-kept-draft.ts';
+import { type DraftState, useKeptDraft } from '../use-kept-draft.ts';
 import { useResource } from '../use-resource.ts';
 import { goTo } from '../use-route.ts';
 import { checkDraft, withIncomplete } from './check-draft.ts';
+import { ConfigGroup, fieldsOfGroup, needsToBeSeen } from './config-group.tsx';
 import { DestinationFields } from './destination-fields.tsx';
 import { bodyOf, type Draft, draftOf, rowsOf } from './draft.ts';
-import { FileFields } from './file-fields.tsx';
 import { labelsOf, problemsInWords } from './form-words.ts';
 import type { ApiDescription } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
@@ -166,5 +165,41 @@ export function ExportForm({ description, batchExport }: Props) {
         </ConfirmDialog>
       )}
     </>
+  );
+}
+
+/** Says that the form shows what was typed before, with a button to begin afresh. */
+function KeptDraftNotice({ kept }: Pick<DraftState, 'kept'>) {
+  if (kept === null) return null;
+  return (
+    <div className="row alert is-paused" role="status">
+      <p>
+        <strong>Your unsaved changes are back.</strong> Secrets were not kept: enter them again.
+        {kept.isOutdated && ' The export was changed meanwhile: compare before you save.'}
+      </p>
+      <button type="button" onClick={kept.startOver}>
+        Start over
+      </button>
+    </div>
+  );
+}
+
+/** How rows become files: format, compression, size, and what is written for special values. */
+function FileFields(props: PartProps) {
+  const files = fieldsOfGroup(props, 'files');
+  const values = fieldsOfGroup(props, 'values');
+  if (files.length === 0) return null;
+  const opened = needsToBeSeen(props, values);
+  return (
+    <section className="card panel">
+      <h2>Files</h2>
+      <ConfigGroup {...props} group="files" />
+      {values.length > 0 && (
+        <details open={opened || undefined}>
+          <summary>Special values and rejected rows</summary>
+          <ConfigGroup {...props} group="values" />
+        </details>
+      )}
+    </section>
   );
 }

@@ -8,8 +8,7 @@ import { TimeText } from '../parts/time-text.tsx';
 import { useResource } from '../use-resource.ts';
 import { useTitle } from '../use-title.ts';
 import { CauseActions } from './cause-actions.tsx';
-import { CauseExports } from './cause-exports.tsx';
-import { causesPageSize, type OperatorClient } from './operator-client.ts';
+import { causeExportsPageSize, causesPageSize, type OperatorClient } from './operator-client.ts';
 import { TaskList } from './task-list.tsx';
 
 const turns = [
@@ -139,5 +138,41 @@ function CauseRow({ cause, client, onDone }: RowProps) {
       </div>
       {isOpen && <CauseExports causeId={cause.id} client={client} />}
     </li>
+  );
+}
+
+interface Props {
+  readonly causeId: string;
+  readonly client: OperatorClient;
+}
+
+/** The exports that a cause holds up. */
+function CauseExports({ causeId, client }: Props) {
+  const { data, failure, reload } = useResource({
+    key: causeId,
+    load: (signal) => client.listExports(causeId, 0, signal),
+    pollMs: () => 10_000,
+  });
+  return (
+    <>
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading lines={3} />}
+      {data && (
+        <ul className="cause-exports" aria-label={plural(data.count, 'export')}>
+          {data.results.map((one) => (
+            <li key={one.id}>
+              {one.organization_name} › {one.project_name} › <strong>{one.name}</strong>{' '}
+              <small className="muted">{one.id}</small>
+              {one.missing_intervals > 0 &&
+                ` · ${plural(one.missing_intervals, 'interval')} without data`}
+              {one.latest_error !== null && <p className="muted">{one.latest_error}</p>}
+            </li>
+          ))}
+        </ul>
+      )}
+      {data && data.count > causeExportsPageSize && (
+        <p className="muted">{plural(data.count - causeExportsPageSize, 'more export')}</p>
+      )}
+    </>
   );
 }

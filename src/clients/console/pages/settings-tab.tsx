@@ -1,5 +1,5 @@
-import type { BatchExport, Config } from '../api-types.ts';
-import { useDescription } from '../console-context.ts';
+import type { BatchExport, Config, PlannedInterval } from '../api-types.ts';
+import { useConsole, useDescription } from '../console-context.ts';
 import { describeInterval } from '../export-health.ts';
 import { destinationForm } from '../form/draft.ts';
 import { labelOf } from '../form/fields.ts';
@@ -7,10 +7,11 @@ import type { DestinationForm } from '../form/openapi.ts';
 import { plural } from '../numbers.ts';
 import { DestinationTest } from '../parts/destination-test.tsx';
 import { Fact, Facts } from '../parts/facts.tsx';
+import { Failure, Loading } from '../parts/notice.tsx';
 import { RowSample } from '../parts/row-sample.tsx';
-import { SchedulePreview } from '../parts/schedule-preview.tsx';
-import { TimeText } from '../parts/time-text.tsx';
+import { IntervalText, TimeText } from '../parts/time-text.tsx';
 import { days } from '../times.ts';
+import { useResource } from '../use-resource.ts';
 
 /** The settings of the export, its next intervals, and the test of its destination. */
 export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
@@ -125,4 +126,52 @@ function ConfigValue({ value }: { value: Config[string] }) {
     return <span className="muted">not set</span>;
   if (typeof value === 'boolean') return <>{value ? 'yes' : 'no'}</>;
   return <>{Array.isArray(value) ? value.join(', ') : String(value)}</>;
+}
+
+const fates: Readonly<Record<PlannedInterval['fate'], string>> = {
+  ran: '',
+  paused: 'not exported: paused',
+  outside_window: 'not exported: outside start and end',
+};
+
+/** The next intervals of the schedule. */
+function SchedulePreview({ batchExport }: { batchExport: BatchExport }) {
+  const { client } = useConsole();
+  const { id, last_updated_at } = batchExport;
+  const { data, failure } = useResource({
+    key: `${id} ${last_updated_at}`,
+    load: (signal) => client.getSchedule(id, signal),
+  });
+  return (
+    <>
+      <h3>Next intervals</h3>
+      <Failure failure={failure} />
+      {!data && !failure && <Loading />}
+      <ol className="schedule">
+        {data?.results.map((planned) => (
+          <Planned key={planned.data_interval_end} planned={planned} />
+        ))}
+      </ol>
+    </>
+  );
+}
+
+/** An interval in the reader's zone; if the schedule has another zone, also its start there. */
+function Planned({ planned }: { planned: PlannedInterval }) {
+  const { data_interval_start, data_interval_end, local_start, timezone, hours, fate } = planned;
+  return (
+    <li>
+      <IntervalText start={data_interval_start} end={data_interval_end} />{' '}
+      <small className="muted">
+        {hours >= 1 && `${hours} h`}
+        {!isOwnZone(timezone) && ` · from ${local_start.slice(11, 16)} in ${timezone}`}
+      </small>{' '}
+      <small className="warn-text">{fates[fate]}</small>
+    </li>
+  );
+}
+
+/** Whether the zone of the schedule needs no text: it is UTC or the reader's own. */
+function isOwnZone(timezone: string): boolean {
+  return timezone === 'UTC' || timezone === Intl.DateTimeFormat().resolvedOptions().timeZone;
 }

@@ -1,13 +1,13 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type { S3ClientConfig } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
-import type { RetryPolicy } from '../../../foundation/domain/retry-policy.ts';
+import { decideRetry, type RetryPolicy } from '../../../foundation/domain/retry-policy.ts';
 import { type PartTraits, usualParts } from '../../../foundation/domain/store-traits.ts';
 import type { DestinationContext, DestinationOwner, StoreTraits } from '../destination.ts';
 import type { S3Config } from './config.ts';
 import { type Hidden, toDestinationError } from './errors.ts';
 import { queryString } from './query-string.ts';
 import { createRequestHandler, type SendOptions, sendRequest } from './request-handler.ts';
-import { retryRequest } from './retry-request.ts';
 import { openStoreClient, type StoreClient } from './store-client.ts';
 
 /** A client for one bucket. It retries requests within limits and fails as SluiceError. */
@@ -245,4 +245,41 @@ function roleError(error: SluiceError): SluiceError {
   if (error.spec.retryable) return error;
   const detail = `cannot assume the role: ${error.detail ?? error.code}`;
   return new SluiceError('destination.invalid_credentials', detail, error);
+}
+
+/**
+ * Transient errors of one request that a retry fixes: one 503 among ten thousand parts must not cost
+ * the attempt. The worker retries the rest. It also retries a conflict and a lost upload; the same
+ * request would only fail again.
+ */
+const transient = new Set([
+  'destination.unavailable',
+  'destination.throttled',
+  'destination.stalled',
+]);
+
+/**
+ * Sends a request until it succeeds, its error is not transient, or the policy is exhausted.
+ *
+ * @param send must be safe to repeat
+ * @throws SluiceError of the last try; at once when `signal` aborts
+ */
+async function retryRequest<T>(
+  send: () => Promise<T>,
+  policy: RetryPolicy,
+  hidden: Hidden,
+  signal: AbortSignal,
+): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await send();
+    } catch (caught) {
+      const error = toDestinationError(caught, hidden);
+      const decision = decideRetry(error, attempt, policy, Math.random());
+      if (decision.outcome !== 'retry' || !transient.has(error.code) || signal.aborted) throw error;
+      await wait(decision.delayMs, undefined, { signal }).catch(() => {
+        throw error;
+      });
+    }
+  }
 }

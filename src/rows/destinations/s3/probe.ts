@@ -260,11 +260,11 @@ class UploadTrial {
     const wasUnknown = this.mayBeUnknown;
     this.mayBeUnknown = true;
     const { upload, checksums, alone } = await createUpload(connection, options, this.#signal);
-    this.mayBeUnknown = wasUnknown || !alone;
-    // The note stays until the object is gone too.
-    await this.#journal?.started(upload, false);
     this.#checksums &&= checksums;
     try {
+      // The note stays until the object is gone too.
+      await this.#journal?.started(upload, false);
+      this.mayBeUnknown = wasUnknown || !alone;
       await this.#sendAndComplete(upload, checksums, condition);
     } catch (error) {
       if (!this.#signal.aborted) await abortUpload(connection, upload);

@@ -1,8 +1,8 @@
 import {
   type Agent,
   type ClientRequest,
-  request as httpRequest,
   type IncomingMessage,
+  request as httpRequest,
 } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
@@ -12,7 +12,6 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { DestinationContext, OwnedRequest } from '../destination.ts';
 import { checkLength, maxXmlBytes, nameOf, readAnswer } from './answer.ts';
 import { AnsweredError, readErrorAnswer } from './error-answer.ts';
-import { lateRequests } from './late-requests.ts';
 import { queryString } from './query-string.ts';
 import { StalledError, type StallLimits, watchForStall } from './stall-watch.ts';
 
@@ -274,3 +273,35 @@ function abortError(signal: AbortSignal | undefined): Error {
   }
   return Object.assign(new Error('The request was aborted'), { name: 'AbortError' });
 }
+
+/** A store that has not answered by then has most likely lost the request. */
+const patienceMs = 10 * 60_000;
+
+/** Each holds a socket. The limit keeps a silent store from collecting them without end. */
+const maxKept = 64;
+
+/**
+ * Requests that were given up but may still be answered: an answer may name an upload. They do not keep
+ * the process alive.
+ */
+class LateRequests {
+  #kept = 0;
+
+  /** @returns false if the request cannot be answered any more, or too many are kept */
+  keep(request: ClientRequest): boolean {
+    const { socket } = request;
+    if (!socket || socket.connecting || request.destroyed || this.#kept >= maxKept) return false;
+    this.#kept += 1;
+    socket.unref();
+    const timer = setTimeout(() => request.destroy(), patienceMs);
+    timer.unref();
+    request.once('close', () => {
+      clearTimeout(timer);
+      this.#kept -= 1;
+    });
+    return true;
+  }
+}
+
+/** One per process: it limits the sockets of all destinations. */
+const lateRequests = new LateRequests();

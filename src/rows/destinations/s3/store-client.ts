@@ -1,18 +1,20 @@
+import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
+import { SignatureV4 } from '@smithy/signature-v4';
 import { systemClock } from '../../../foundation/domain/clock.ts';
 import { nameOf } from './answer.ts';
 import { AnsweredError } from './error-answer.ts';
-import { encode, queryString } from './query-string.ts';
+import { encode } from './query-string.ts';
 import type { SdkRequest, SendOptions, SentAnswer } from './request-handler.ts';
-import {
-  type AccessKeys,
-  emptyHash,
-  RequestSigner,
-  type SigningScope,
-  sha256,
-} from './sign-request.ts';
 import { readShortXml, textsBelow } from './xml.ts';
+
+/** Keys of a store, own or issued for a role. */
+interface AccessKeys {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  readonly sessionToken?: string;
+}
 
 /** A request for one object, or for an upload of it. */
 export interface StoreRequest {
@@ -34,7 +36,7 @@ export interface StoreAnswer {
 }
 
 /**
- * Sends requests to one bucket. A run sends the few that `send` knows; building and signing them by the SDK
+ * Sends requests to one bucket. A run sends the few that `send` knows; the SDK's way to build and send them
  * took most of the time of a small run. The SDK serves what is rare: lists.
  */
 export interface StoreClient {
@@ -80,28 +82,27 @@ export function openStoreClient({
       return getSdk();
     },
     async send(request, options) {
-      place ??= placeOf(bucket, sdk);
+      place ??= placeOf(bucket, sdk, keys ?? (() => getSdk().config.credentials()));
       const { url, signer } = place;
       const given = Object.entries({ ...always, ...request.headers });
       const { method, query = {}, body } = request;
       const path = `${place.path}/${request.key.split('/').map(encode).join('/')}`;
+      const { protocol, hostname, port } = url;
       const unsigned = {
-        method,
-        path,
-        query: queryString(query),
-        headers: { host: url.host, ...Object.fromEntries(given.filter(isGiven)) },
-        payloadHash: request.payloadHash ?? (body === undefined ? emptyHash : sha256(body)),
+        ...{ protocol, hostname, method, path, query },
+        ...(port === '' ? {} : { port: Number(port) }),
+        headers: {
+          host: url.host,
+          'x-amz-content-sha256': request.payloadHash ?? sha256(body ?? ''),
+          ...Object.fromEntries(given.filter(isGiven)),
+        },
       };
-      const now = systemClock.now() + aheadMs;
-      const headers = signer.sign(unsigned, keys ?? (await getSdk().config.credentials()), now);
+      // In seconds.
+      const signingDate = (systemClock.now() + aheadMs) / 1_000;
+      const { headers } = await signer.sign(unsigned, { signingDate });
       headers['user-agent'] = 'app/sluice';
       if (body !== undefined) headers['content-length'] = String(body.length);
-      const { protocol, hostname, port } = url;
-      const sent: SdkRequest = {
-        ...{ protocol, hostname, method, path, query, headers },
-        ...(port === '' ? {} : { port: Number(port) }),
-        ...(body === undefined ? {} : { body }),
-      };
+      const sent: SdkRequest = { ...unsigned, headers, ...(body === undefined ? {} : { body }) };
       const answer = await send(sent, options);
       aheadMs = correctClock(aheadMs, answer.headers.date);
       return judge(answer, nameOf(sent));
@@ -109,6 +110,9 @@ export function openStoreClient({
     close: () => made?.destroy(),
   };
 }
+
+const sha256 = (data: string | Uint8Array): string =>
+  createHash('sha256').update(data).digest('hex');
 
 const isGiven = (header: [string, string | undefined]): header is [string, string] =>
   header[1] !== undefined;
@@ -149,15 +153,19 @@ interface Place {
   readonly url: URL;
   /** Of the bucket, without a slash at its end. */
   readonly path: string;
-  readonly signer: RequestSigner;
+  readonly signer: SignatureV4;
 }
 
-let rules: S3Client['config']['endpointProvider'] | null = null;
+let shared: S3Client['config'] | null = null;
 
 /** The SDK knows the hosts of AWS's regions, and which buckets can be in a host name. */
-function placeOf(bucket: string, { region, endpoint, forcePathStyle }: StoreClientOptions['sdk']) {
-  rules ??= new S3Client({ region: 'us-east-1' }).config.endpointProvider;
-  const found = rules({
+function placeOf(
+  bucket: string,
+  { region, endpoint, forcePathStyle }: StoreClientOptions['sdk'],
+  credentials: AccessKeys | (() => Promise<AccessKeys>),
+): Place {
+  shared ??= new S3Client({ region: 'us-east-1' }).config;
+  const found = shared.endpointProvider({
     ...{ Bucket: bucket, Region: region, ForcePathStyle: forcePathStyle },
     ...(endpoint === undefined ? {} : { Endpoint: endpoint }),
     ...{ UseFIPS: false, UseDualStack: false, Accelerate: false, UseGlobalEndpoint: false },
@@ -165,14 +173,15 @@ function placeOf(bucket: string, { region, endpoint, forcePathStyle }: StoreClie
     UseArnRegion: false,
   });
   const url = new URL(found.url.href);
-  const path = url.pathname.replace(/\/$/, '');
-  return { url, path, signer: new RequestSigner(scopeOf(found.properties, region)) };
-}
-
-function scopeOf(properties: Record<string, unknown> | undefined, region: string): SigningScope {
-  const [scheme] = (properties?.authSchemes ?? []) as readonly {
+  const [scheme] = (found.properties?.authSchemes ?? []) as readonly {
     readonly signingName?: string;
     readonly signingRegion?: string;
   }[];
-  return { region: scheme?.signingRegion ?? region, service: scheme?.signingName ?? 's3' };
+  const signer = new SignatureV4({
+    ...{ region: scheme?.signingRegion ?? region, service: scheme?.signingName ?? 's3' },
+    ...{ credentials, sha256: shared.sha256 },
+    // A path is signed as it is sent.
+    ...{ uriEscapePath: false, applyChecksum: false },
+  });
+  return { url, path: url.pathname.replace(/\/$/, ''), signer };
 }

@@ -6,12 +6,13 @@ import type {
   EncoderDefinition,
   FileEncoder,
   FormatOptions,
+  IsDropped,
   ReadColumn,
   ReadRow,
 } from '../encoder.ts';
 import { LimitedTextFile } from './limited-text-file.ts';
 import { type RowFormatter, viewRows } from './row-formatter.ts';
-import { type RecordRules, withoutRecords } from './without-records.ts';
+import { splitRecords } from './split-records.ts';
 
 /** A text format, in any compression of a whole file. */
 export function textFormat(
@@ -91,4 +92,45 @@ export class TextFile implements FileEncoder {
     const ready = rest.length > 0 ? await this.#codec.write(rest) : [];
     return [...ready, ...(await this.#codec.finish())];
   }
+}
+
+/** A chunk goes to the codec at the end of the record at which it reaches this size. */
+const chunkBytes = 1 << 20;
+
+/** How the text of a format is cut into records. */
+interface RecordRules {
+  /** Whether a line break between double quotes belongs to the record. */
+  readonly isQuoted: boolean;
+  /** Records before the first row. */
+  readonly headers: number;
+  /** Bytes before the first record, which stay. */
+  readonly markBytes: number;
+}
+
+/** The records of a text without those of some rows, byte for byte. */
+async function* withoutRecords(
+  text: AsyncIterable<Buffer>,
+  { isQuoted, headers, markBytes }: RecordRules,
+  codec: StreamCodec,
+  isDropped: IsDropped,
+): AsyncGenerator<Uint8Array> {
+  let row = -headers;
+  let kept: Buffer[] = [];
+  let bytes = 0;
+  let mark = markBytes;
+  for await (const record of splitRecords(text, isQuoted)) {
+    const isKept = row < 0 || !isDropped(row);
+    const left = isKept ? record : record.subarray(0, mark);
+    row += 1;
+    mark = 0;
+    if (left.length === 0) continue;
+    kept.push(left);
+    bytes += left.length;
+    if (bytes < chunkBytes) continue;
+    yield* await codec.write(Buffer.concat(kept));
+    kept = [];
+    bytes = 0;
+  }
+  if (bytes > 0) yield* await codec.write(Buffer.concat(kept));
+  yield* await codec.finish();
 }

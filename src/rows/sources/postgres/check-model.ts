@@ -9,10 +9,9 @@ import { closeConnection, describeColumns, query } from './connection.ts';
 import { describeForOperator, toSourceError } from './errors.ts';
 import { findHidden } from './hidden-rows.ts';
 import { describeIntervalColumn } from './interval-column.ts';
+import type { ModelFinding } from './model-finding.ts';
 import { planModels, readRelationOf } from './plan.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
-import type { ModelFinding } from './model-finding.ts';
-import { type PlanNode, readPlan } from './read-plan.ts';
 import { describeTypeChange, describeTypeFault, findTypeChanges } from './schema-changes.ts';
 import { judgeTenantColumn } from './tenant-column.ts';
 
@@ -245,4 +244,44 @@ function judgePlan(model: Model, root: PlanNode, tell: Tell): readonly string[] 
     tell('warning', `Every run reads the rows of all projects. ${advice}.`);
   }
   return steps;
+}
+
+/** A node of EXPLAIN's JSON. */
+interface PlanNode {
+  readonly 'Node Type': string;
+  readonly 'Relation Name'?: string;
+  readonly 'Index Name'?: string;
+  readonly 'Index Cond'?: string;
+  readonly Plans?: readonly PlanNode[];
+}
+
+/** What a plan does that costs more than reading the interval's rows. */
+interface PlanReading {
+  /** Such as `Index Scan using orders_by_time`, without repeats. */
+  readonly steps: readonly string[];
+  /** Relations that are read completely. */
+  readonly wholeRelations: readonly string[];
+  /** The condition of each index use; empty if it walks the whole index. */
+  readonly conditions: readonly string[];
+}
+
+function readPlan(root: PlanNode): PlanReading {
+  const nodes = flatten(root).filter((node) => node['Relation Name'] ?? node['Index Name']);
+  const steps = nodes.map((node) => {
+    const index = node['Index Name'];
+    return `${node['Node Type']} ${index ? `using ${index}` : `on ${node['Relation Name']}`}`;
+  });
+  return {
+    steps: [...new Set(steps)],
+    wholeRelations: nodes
+      .filter((node) => /Seq Scan$/.test(node['Node Type']))
+      .map((node) => node['Relation Name'] ?? ''),
+    conditions: nodes
+      .filter((node) => node['Index Name'] !== undefined)
+      .map((node) => node['Index Cond'] ?? ''),
+  };
+}
+
+function flatten(node: PlanNode): readonly PlanNode[] {
+  return [node, ...(node.Plans ?? []).flatMap(flatten)];
 }

@@ -1,19 +1,27 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { eventsModel } from '../../../foundation/domain/events-model.ts';
-import type { Source } from '../source.ts';
-import { closeConnection, connect } from './connection.ts';
+import type { Description, Source, SourceRequest } from '../source.ts';
+import { beginReading, type SnapshotOptions } from './begin-snapshot.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
+import {
+  closeConnection,
+  connect,
+  describeColumns,
+  destroyConnection,
+  serverVersionOf,
+  withAbort,
+} from './connection.ts';
 import { findCulprit } from './culprit.ts';
-import { describeRequest } from './describe.ts';
+import { toSourceError } from './errors.ts';
 import { findExcessRights } from './excess-rights.ts';
-import { findElsewhere } from './find-elsewhere.ts';
+import { explain } from './explain.ts';
 import { type HeldSessions, watchHeldLocks } from './held-locks.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
 import { JointSnapshots } from './joint-snapshots.ts';
 import { KeptConnections } from './kept-connections.ts';
 import { haveRowsChanged, lookAgain } from './late-rows.ts';
-import { type PlanSelect, planModels } from './plan.ts';
+import { planModels, type PlanSelect } from './plan.ts';
 import type { HoldRow } from './read-slice.ts';
 import { recallSettled, recheckInterval, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
@@ -230,4 +238,51 @@ interface Address {
 function notOfQuery(error: unknown): unknown {
   if (!(error instanceof SluiceError) || error.code !== 'query.invalid') return error;
   return new SluiceError('source.unsupported', error.detail, error);
+}
+
+/**
+ * The columns of a request's rows. The server parses and plans the statement that would read them, and checks
+ * the role's rights; it runs nothing.
+ *
+ * @throws SluiceError that names what is wrong: the query, the event filters or the model
+ */
+async function describeRequest(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  signal: AbortSignal,
+): Promise<Description> {
+  try {
+    return await explain(options, plan, request, signal);
+  } catch (error) {
+    throw await findCulprit(error, options, plan, request, signal);
+  }
+}
+
+/** The keys of those rows of the tenant that have one of `keys` outside the request's interval. Throws SluiceError. */
+async function findElsewhere(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  keys: readonly (readonly (string | null)[])[],
+  signal: AbortSignal,
+): Promise<readonly (readonly (string | null)[])[]> {
+  if (keys.length === 0) return [];
+  const { relation, describeSql, select } = plan({ ...request, select: 'keys' });
+  const client = await beginReading(options, request.tenantKey, relation, signal);
+  try {
+    const described = await describeColumns(client, describeSql, signal);
+    const { columns, elsewhereSql } = select(described, serverVersionOf(client));
+    if (columns.length === 0 || !elsewhereSql) return [];
+    const text = elsewhereSql(request.interval, keys);
+    const { rows } = await withAbort(client, signal, () =>
+      client.query<(string | null)[]>({ text, rowMode: 'array' } satisfies pg.QueryArrayConfig),
+    );
+    return rows;
+  } catch (error) {
+    signal.throwIfAborted();
+    throw toSourceError(error);
+  } finally {
+    destroyConnection(client);
+  }
 }

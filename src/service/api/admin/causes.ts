@@ -7,8 +7,12 @@ import {
   listCauses,
   listOperatorExports,
   type OperatorCause,
-} from '../../../state/store/operator-causes.ts';
-import { findTask, listTasks, type OperatorTask } from '../../../state/store/operator-tasks.ts';
+} from '../../../state/store/healing/operator-causes.ts';
+import {
+  findTask,
+  listTasks,
+  type OperatorTask,
+} from '../../../state/store/healing/operator-tasks.ts';
 import { describeCause, endTask, findCause, startTask } from '../../use-cases/operators/tasks.ts';
 import { type Api, callerOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';

@@ -6,7 +6,7 @@ import {
   type ApiKey as StoredKey,
   findApiKey,
   listApiKeys,
-} from '../../../state/store/api-keys.ts';
+} from '../../../state/store/tenants/api-keys.ts';
 import {
   findOrganization,
   findProject,
@@ -14,7 +14,7 @@ import {
   type Organization as StoredOrganization,
   listOrganizationPage,
   type Project as StoredProject,
-} from '../../../state/store/tenants.ts';
+} from '../../../state/store/tenants/tenants.ts';
 import { createOrganization } from '../../use-cases/tenants/create-organization.ts';
 import { createProject } from '../../use-cases/tenants/create-project.ts';
 import { disableTenant } from '../../use-cases/tenants/disable-tenant.ts';

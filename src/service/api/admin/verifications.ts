@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { verifyResults } from '../../../foundation/domain/verification.ts';
-import { listVerifications } from '../../../state/store/verifications.ts';
+import { listVerifications } from '../../../state/store/intervals/verifications.ts';
 import type { Api } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';

@@ -6,7 +6,7 @@ import {
   type BackfillWithProgress,
   findBackfill,
   listBackfills,
-} from '../../../state/store/backfills.ts';
+} from '../../../state/store/exports/backfills.ts';
 import { previewBackfill, startBackfill } from '../../use-cases/backfills/start-backfill.ts';
 import { cancelBackfill } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';

@@ -4,7 +4,7 @@ import {
   type Timestamp,
   toTimestamp,
 } from '../../../foundation/domain/time.ts';
-import type { BackfillWithProgress } from '../../../state/store/backfills.ts';
+import type { BackfillWithProgress } from '../../../state/store/exports/backfills.ts';
 import type { ComparedInterval, Comparison } from '../../use-cases/backfills/compare-rows.ts';
 import type { BackfillPreview as Preview } from '../../use-cases/backfills/start-backfill.ts';
 import type { Backfill, BackfillPreview } from './schema.ts';

@@ -1,8 +1,8 @@
 import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import { findBatchExport } from '../../../state/store/exports.ts';
-import type { Reach } from '../../../state/store/tenants.ts';
-import { listProjects } from '../../../state/store/tenants.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import { findBatchExport } from '../../../state/store/exports/exports.ts';
+import type { Reach } from '../../../state/store/tenants/tenants.ts';
+import { listProjects } from '../../../state/store/tenants/tenants.ts';
 import { type Request, reachOf } from '../api.ts';
 import { isUuid } from '../validation/validator.ts';
 

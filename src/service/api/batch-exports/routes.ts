@@ -3,7 +3,7 @@ import {
   countExportHealths,
   listBatchExports,
   findBatchExports,
-} from '../../../state/store/export-lists.ts';
+} from '../../../state/store/exports/export-lists.ts';
 import {
   type CreateExportInput,
   createExport,
@@ -13,7 +13,7 @@ import {
 import { deleteExport } from '../../use-cases/exports/delete-export.ts';
 import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
 import { pauseExport } from '../../use-cases/exports/pause-export.ts';
-import { countChainSteps } from '../../../state/store/transformation-configs.ts';
+import { countChainSteps } from '../../../state/store/transformations/transformation-configs.ts';
 import { previewUnpause, unpauseExport } from '../../use-cases/exports/unpause-export.ts';
 import { examineChange, updateExport } from '../../use-cases/exports/update-export.ts';
 import { type Api, actorOf, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';

@@ -1,7 +1,7 @@
 import { type Static, type TProperties, Type } from 'typebox';
 import { exportHealths } from '../../../foundation/domain/batch-export.ts';
-import type { ExportSearch, ExportSortKey } from '../../../state/store/export-lists.ts';
-import type { HealthCounts } from '../../../state/store/export-states.ts';
+import type { ExportSearch, ExportSortKey } from '../../../state/store/exports/export-lists.ts';
+import type { HealthCounts } from '../../../state/store/exports/export-states.ts';
 import { PageQuery } from '../lists/schema.ts';
 import { named } from '../schemas/shapes.ts';
 

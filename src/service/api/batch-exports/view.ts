@@ -1,8 +1,11 @@
 import type { Static } from 'typebox';
 import { type BatchExport, reasonOf } from '../../../foundation/domain/batch-export.ts';
 import { toTimestamp, toTimestampOrNull } from '../../../foundation/domain/time.ts';
-import type { Holes } from '../../../state/store/coverage.ts';
-import { type ExportDetails, findExportDetails } from '../../../state/store/export-details.ts';
+import type { Holes } from '../../../state/store/intervals/coverage.ts';
+import {
+  type ExportDetails,
+  findExportDetails,
+} from '../../../state/store/exports/export-details.ts';
 import { turnOf } from '../../../foundation/domain/causes.ts';
 import type { Context } from '../../use-cases/context.ts';
 import type { CreatedExport } from '../../use-cases/exports/create-export.ts';

@@ -6,7 +6,7 @@ import {
   type Instant,
   toTimestampOrNull,
 } from '../../../foundation/domain/time.ts';
-import { findHoles } from '../../../state/store/coverage.ts';
+import { findHoles } from '../../../state/store/intervals/coverage.ts';
 import { type AcceptRequest, acceptCoverage } from '../../use-cases/exports/accept-coverage.ts';
 import { readCoverage } from '../../use-cases/exports/read-coverage.ts';
 import { type Api, actorOf, batchExportOf } from '../api.ts';

@@ -2,7 +2,7 @@ import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import type { CoverageState } from '../../../foundation/domain/coverage.ts';
 import { toTimestamp, toTimestampOrNull } from '../../../foundation/domain/time.ts';
 import type { CountedRange, Coverage as Found } from '../../use-cases/exports/read-coverage.ts';
-import type { Holes } from '../../../state/store/coverage.ts';
+import type { Holes } from '../../../state/store/intervals/coverage.ts';
 import { healingView } from '../batch-exports/view.ts';
 import type { Coverage } from './schema.ts';
 

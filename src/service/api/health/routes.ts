@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { listBusiestTenants } from '../../../state/store/worker-seconds.ts';
+import { listBusiestTenants } from '../../../state/store/runs/worker-seconds.ts';
 import { shareReadiness } from '../../use-cases/installation/check-readiness.ts';
 import type { Api } from '../api.ts';
 import { type OperatorAccess, requireOperator } from '../hooks/operator-access.ts';

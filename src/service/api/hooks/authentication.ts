@@ -5,10 +5,10 @@ import {
   type PresentedKey,
   type TenantKey,
   touchApiKey,
-} from '../../../state/store/api-keys.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import type { Reach } from '../../../state/store/tenants.ts';
-import { installationId, listProjects } from '../../../state/store/tenants.ts';
+} from '../../../state/store/tenants/api-keys.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import type { Reach } from '../../../state/store/tenants/tenants.ts';
+import { installationId, listProjects } from '../../../state/store/tenants/tenants.ts';
 import type { Api, Request } from '../api.ts';
 import { authenticationFailed, notAuthenticated, permissionDenied } from '../api-error.ts';
 import type { FailedKeys } from './failed-keys.ts';

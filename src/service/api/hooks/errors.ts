@@ -2,7 +2,7 @@ import type { ErrorObject } from 'ajv';
 import type { FastifyError } from 'fastify';
 import { describeError, SluiceError } from '../../../foundation/domain/errors.ts';
 import { notFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
-import { isDatabaseUnavailable } from '../../../state/store/unavailable.ts';
+import { isDatabaseUnavailable } from '../../../state/store/database/unavailable.ts';
 import type { Api, Reply, Request } from '../api.ts';
 import { ApiError, malformed, toApiError } from '../api-error.ts';
 import type { ErrorBody } from '../schemas/error.ts';

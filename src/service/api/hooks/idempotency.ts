@@ -6,7 +6,7 @@ import {
   type IdempotentRequest,
   keepResponse,
   lockIdempotencyKey,
-} from '../../../state/store/idempotency.ts';
+} from '../../../state/store/tenants/idempotency.ts';
 import { inOneTransaction } from '../../use-cases/context.ts';
 import type { Api, Reply, Request } from '../api.ts';
 import { ApiError } from '../api-error.ts';

@@ -1,17 +1,19 @@
 import swagger from '@fastify/swagger';
+import fastify from 'fastify';
 import { Cause, OperatorExport, Task, TaskPreview } from '../admin/causes.ts';
-import { Verification } from '../admin/verifications.ts';
 import { ApiKey, IssuedApiKey, Organization, Project } from '../admin/schema.ts';
-import { Me } from '../me/routes.ts';
+import { Verification } from '../admin/verifications.ts';
 import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../backfills/schema.ts';
 import { BatchExport, UnpausePreview } from '../batch-exports/schema.ts';
 import { ExportHealthCounts } from '../batch-exports/search.ts';
 import { Capabilities } from '../capabilities/routes.ts';
 import { AcceptedCoverage, Coverage } from '../coverage/schema.ts';
+import { DeliveryRecord } from '../delivery/schema.ts';
 import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../insights/schema.ts';
 import { BatchExportLog } from '../logs/schema.ts';
 import { LogTail } from '../logs/tail.ts';
+import { Me } from '../me/routes.ts';
 import {
   CreatedNotificationTarget,
   NotificationDelivery,
@@ -23,14 +25,12 @@ import { ProjectOverview } from '../projects/routes.ts';
 import { RunFile } from '../runs/files.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { ErrorBody } from '../schemas/error.ts';
-import { DeliveryRecord } from '../delivery/schema.ts';
 import { Throughput } from '../throughput/routes.ts';
 import { LabResult } from '../transformations/lab.ts';
 import { Plugin, RearrangedConfigs, TransformationConfig } from '../transformations/schema.ts';
-import { documentForClients } from './client-document.ts';
+import { madeLate } from '../validation/made-late.ts';
 import { serveDocs } from './docs-page.ts';
 import { takesIdempotencyKey } from './idempotency.ts';
-import { shareSerializers } from './serializers.ts';
 
 /** Schemas that the document defines once, by name. */
 const components = [
@@ -132,4 +132,86 @@ export async function describeApi(
     },
   });
   serveDocs(api);
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/**
+ * A copy of the OpenAPI document that generators of clients read as it is meant:
+ *
+ * - `default` becomes `x-default` and a sentence: they make a field with a default required, also in requests;
+ * - a discriminator names the schema of each value: without it they compare with the names of their own types.
+ */
+function documentForClients(document: object): object {
+  return copy(document as Json, false) as object;
+}
+
+/** @param namesProperties whether the keys of `value` are names of properties, not keywords */
+function copy(value: unknown, namesProperties: boolean): unknown {
+  if (Array.isArray(value)) return value.map((item) => copy(item, false));
+  if (!isRecord(value)) return value;
+  const entries = Object.entries(value).map(([name, inner]): [string, unknown] => {
+    if (namesProperties) return [name, copy(inner, false)];
+    if (name === 'examples' || name === 'example') return [name, inner];
+    return [name, copy(inner, name === 'properties')];
+  });
+  const copied = Object.fromEntries(entries);
+  return namesProperties ? copied : withMapping(withoutDefault(copied));
+}
+
+function withoutDefault(schema: Json): Json {
+  const isSchema = ['type', 'anyOf', 'enum', 'oneOf'].some((keyword) => keyword in schema);
+  if (!isSchema || !('default' in schema)) return schema;
+  const { default: preset, description, ...rest } = schema;
+  const isNothing = preset === null || preset === '';
+  const sentence = isNothing ? '' : `Default: ${preset}.`;
+  const text = [description, sentence]
+    .filter((part) => part !== undefined && part !== '')
+    .join(' ');
+  return { ...rest, ...(text === '' ? {} : { description: text }), 'x-default': preset };
+}
+
+function withMapping(schema: Json): Json {
+  const { discriminator, oneOf } = schema;
+  if (!isRecord(discriminator) || !Array.isArray(oneOf)) return schema;
+  const references = oneOf.map((branch: Json) => String(branch.$ref));
+  // A destination's schema is named after its type.
+  const mapping = Object.fromEntries(references.map((ref) => [ref.split('/').at(-1), ref]));
+  return { ...schema, discriminator: { ...discriminator, mapping } };
+}
+
+function isRecord(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/**
+ * Compiles the serializer of each answer's schema once, when the first answer of it is sent. By itself Fastify
+ * compiles one for each status of each route at the start: the errors of all routes have one schema, and the paths
+ * of projects and of organizations have the same answers.
+ *
+ * @param schemas those that answers refer to by `$id`
+ * @param atOnce compiles before the server is ready; fails if a schema is not valid
+ */
+async function shareSerializers(
+  api: Api,
+  schemas: readonly object[],
+  atOnce: boolean,
+): Promise<void> {
+  // A server without routes of ours: only a server that has become ready has Fastify's own compiler.
+  const compiling = fastify();
+  for (const schema of schemas) compiling.addSchema(schema);
+  compiling.get('/', { schema: { response: { 200: { type: 'null' } } } }, async () => null);
+  await compiling.ready();
+  const compile = compiling.serializerCompiler;
+  if (!compile) throw new Error('Fastify has no compiler of serializers.');
+  const serializers = new Map<string, ReturnType<typeof compile>>();
+  api.setSerializerCompiler((route) => {
+    const text = JSON.stringify(route.schema);
+    const known = serializers.get(text);
+    if (known) return known;
+    const { call, makeNow } = madeLate(() => compile(route));
+    if (atOnce) makeNow();
+    serializers.set(text, call);
+    return call;
+  });
 }

@@ -1,5 +1,5 @@
 import { allows } from '../../../foundation/security/scopes.ts';
-import type { Sql } from '../../../state/store/database.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import type { Api, Reply, Request } from '../api.ts';
 import { ApiError, permissionDenied } from '../api-error.ts';
 import { authenticate, onlyOperators } from './authentication.ts';

@@ -1,9 +1,9 @@
-import type { Sql } from '../../../state/store/database.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import {
   type RateLimit,
   type Reservation,
   reserveRequests,
-} from '../../../state/store/rate-limits.ts';
+} from '../../../state/store/tenants/rate-limits.ts';
 import type { Api, Reply, Request } from '../api.ts';
 import { ApiError } from '../api-error.ts';
 

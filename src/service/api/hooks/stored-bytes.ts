@@ -1,9 +1,9 @@
-import type { Sql } from '../../../state/store/database.ts';
-import { countBytes } from '../../../state/store/counted.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import { countBytes } from '../../../state/store/database/counted.ts';
 import {
   reserveStoredBytes,
   type StoredBytesReservation,
-} from '../../../state/store/stored-bytes.ts';
+} from '../../../state/store/tenants/stored-bytes.ts';
 import { type Api, callerOf, type Request } from '../api.ts';
 import { ApiError } from '../api-error.ts';
 

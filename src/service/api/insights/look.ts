@@ -1,11 +1,15 @@
+import { describeError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { ownStepsOf } from '../../../foundation/domain/recipe.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
-import { findChain } from '../../../state/store/chains.ts';
+import type { CheckStep } from '../../../rows/destinations/destination.ts';
+import { findChain } from '../../../state/store/transformations/chains.ts';
+import { findProject } from '../../../state/store/tenants/tenants.ts';
+import type { Context } from '../../use-cases/context.ts';
 import { refuseManySandboxes } from '../../use-cases/transformations/try-chain.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
-import type { CompareRows, Deps, ExportedRows } from '../options.ts';
+import type { ApiOptions, CompareRows, Deps, ExportedRows } from '../options.ts';
 import { untilClosed } from '../until-closed.ts';
-import { type TestedDestination, testDestination } from './test-destination.ts';
 
 /** What people look at before they save or run an export. All of it waits for a slot of the organization. */
 
@@ -60,4 +64,50 @@ export async function lookAtIntervals(
   const { organizationId } = actorOf(request);
   const signal = untilClosed(reply);
   return previews.use(organizationId, signal, () => compareRows(asked, intervals, signal));
+}
+
+/** Time limit of a test, and of its requests: a request that is cut off is reported as what it is. */
+const patienceMs = 30_000;
+const requestsMs = 25_000;
+
+interface TestedDestination {
+  readonly type: string;
+  readonly teamId: number;
+  /** The complete config with its secrets, in plain text. Throws SluiceError. */
+  readonly openConfig: () => DestinationConfig;
+}
+
+/** Runs the checks of a destination. Never throws: every error becomes a failed step. */
+async function testDestination(
+  { db }: Pick<Context, 'db'>,
+  options: Pick<ApiOptions, 'destinations' | 'destinationContext'>,
+  { type, teamId, openConfig }: TestedDestination,
+): Promise<readonly CheckStep[]> {
+  const definition = options.destinations.find((known) => known.type === type);
+  const project = await findProject(db, teamId);
+  if (!definition || !project) {
+    return [failedStep('open', `This installation does not support the type ${type}.`)];
+  }
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    const owner = { externalId: project.externalId };
+    const destination = definition.open({ ...openConfig() }, options.destinationContext, owner);
+    const tooLate = new Promise<readonly CheckStep[]>((resolve) => {
+      const detail = `The destination did not answer within ${patienceMs / 1_000} seconds. Check its address and network.`;
+      const step = failedStep('answer', detail);
+      timer = setTimeout(resolve, patienceMs, [step]);
+    });
+    const checks = destination.test(AbortSignal.timeout(requestsMs));
+    // A check that loses the race may still fail later.
+    checks.catch(() => {});
+    return await Promise.race([checks, tooLate]).finally(() => destination.close());
+  } catch (error) {
+    return [failedStep('open', describeError(toSluiceError(error)))];
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function failedStep(step: string, error: string): CheckStep {
+  return { step, passed: false, error, warning: null };
 }

@@ -1,6 +1,9 @@
 import { Type } from 'typebox';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
-import { listActivity, type Activity as StoredActivity } from '../../../state/store/activity.ts';
+import {
+  listActivity,
+  type Activity as StoredActivity,
+} from '../../../state/store/exports/activity.ts';
 import { previewSchedule } from '../../use-cases/exports/schedule.ts';
 import { type Api, batchExportOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';

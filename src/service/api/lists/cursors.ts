@@ -1,6 +1,6 @@
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import { Refusal } from '../../../foundation/domain/problem.ts';
-import type { KeysetPage, KeysetPosition } from '../../../state/store/lists.ts';
+import type { KeysetPage, KeysetPosition } from '../../../state/store/database/lists.ts';
 import type { Request } from '../api.ts';
 import { isUuid } from '../validation/validator.ts';
 import { linkTo } from './paging.ts';

@@ -1,5 +1,5 @@
 import { parseSpanBack, parseTime } from '../../../foundation/domain/parse-time.ts';
-import type { OffsetPage, PageRequest, TimeBound } from '../../../state/store/lists.ts';
+import type { OffsetPage, PageRequest, TimeBound } from '../../../state/store/database/lists.ts';
 import type { Request } from '../api.ts';
 
 const defaultLimit = 100;

@@ -1,6 +1,6 @@
 import { notFound } from '../../../foundation/domain/problem.ts';
-import { listLogEntries } from '../../../state/store/log-entries.ts';
-import { findRun } from '../../../state/store/runs.ts';
+import { listLogEntries } from '../../../state/store/exports/log-entries.ts';
+import { findRun } from '../../../state/store/runs/runs.ts';
 import { type Api, actorOf, batchExportOf, type Reply, type Request } from '../api.ts';
 import { offsetEnvelope, pageOf, timeBound } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';

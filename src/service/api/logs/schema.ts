@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { type LogEntry, logLevels } from '../../../state/store/log-entries.ts';
+import { type LogEntry, logLevels } from '../../../state/store/exports/log-entries.ts';
 import { PageQuery } from '../lists/schema.ts';
 import { TimeOrSpan } from '../runs/schema.ts';
 import { Nullable, named, Time } from '../schemas/shapes.ts';

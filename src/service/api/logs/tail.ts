@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
-import { findLogTail, type TailPosition } from '../../../state/store/log-tail.ts';
-import { findRun } from '../../../state/store/runs.ts';
+import { findLogTail, type TailPosition } from '../../../state/store/exports/log-tail.ts';
+import { findRun } from '../../../state/store/runs/runs.ts';
 import { type Api, batchExportOf } from '../api.ts';
 import { clampLimit } from '../lists/paging.ts';
 import { exportOperations, type Family } from '../operations.ts';

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { allows, scopes } from '../../../foundation/security/scopes.ts';
-import { findOrganization, listProjects } from '../../../state/store/tenants.ts';
+import { findOrganization, listProjects } from '../../../state/store/tenants/tenants.ts';
 import { type Api, callerOf } from '../api.ts';
 import { describeOperation } from '../descriptions.ts';
 import { tenantOf } from '../hooks/authentication.ts';

@@ -1,11 +1,14 @@
 import { Type } from 'typebox';
 import { deliveryStatuses } from '../../../foundation/domain/notification.ts';
 import { notFound } from '../../../foundation/domain/problem.ts';
-import { type Delivery, listDeliveries } from '../../../state/store/notification-deliveries.ts';
+import {
+  type Delivery,
+  listDeliveries,
+} from '../../../state/store/notifications/notification-deliveries.ts';
 import {
   findNotificationTarget,
   listNotificationTargets,
-} from '../../../state/store/notification-targets.ts';
+} from '../../../state/store/notifications/notification-targets.ts';
 import {
   changeTarget,
   createTarget,

@@ -2,8 +2,8 @@ import type {
   NotificationOutcome,
   NotificationSender,
 } from '../../../foundation/domain/notification.ts';
-import type { Delivery } from '../../../state/store/notification-deliveries.ts';
-import type { NotificationTarget } from '../../../state/store/notification-targets.ts';
+import type { Delivery } from '../../../state/store/notifications/notification-deliveries.ts';
+import type { NotificationTarget } from '../../../state/store/notifications/notification-targets.ts';
 import type { TargetWithSecret } from '../../use-cases/notifications/change-targets.ts';
 import type {
   NotificationDelivery,

@@ -3,7 +3,7 @@ import {
   findOffboarding,
   listOffboardings,
   listRemainingFiles,
-} from '../../../state/store/offboardings.ts';
+} from '../../../state/store/tenants/offboardings.ts';
 import { offboardTenant } from '../../use-cases/tenants/offboard.ts';
 import { type Api, callerOf } from '../api.ts';
 import { CreateOffboarding, NoQuery, OffboardingParams } from './schema.ts';

@@ -1,4 +1,4 @@
-import type { Offboarding, RemainingFiles } from '../../../state/store/offboardings.ts';
+import type { Offboarding, RemainingFiles } from '../../../state/store/tenants/offboardings.ts';
 
 /** An offboarding as the API shows it. */
 export function offboardingView(offboarding: Offboarding) {

@@ -5,7 +5,7 @@ import { findPlugins, listPlugins } from '../../use-cases/transformations/plugin
 import { type Api, actorOf, type Request, reachOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
-import { organizationFamily, transformationOperations } from '../operations.ts';
+import { organizationFamily, projectFamily, transformationOperations } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
@@ -93,6 +93,26 @@ export function pluginRoutes(api: Api, { sandboxes }: Deps): void {
       // A sandbox reads the source.
       const signal = untilClosed(reply);
       return pluginView(await sandboxes.use(actor.organizationId, signal, work));
+    },
+  );
+}
+
+/** The same list for a key of some projects. The source of an own plugin is for keys of the whole organization. */
+export function projectPluginRoutes(api: Api): void {
+  const ofProject = transformationOperations('Plugins', projectFamily, 'plugin');
+  api.get(
+    '',
+    ofProject.read('listPluginsOfProject', 'List the plugins for the steps of a project', [], {
+      querystring: Type.Object(PageQuery),
+      response: { 200: OffsetPageOf(Plugin), ...errors() },
+    }),
+    async (request) => {
+      const page = pageOf(request.query);
+      const listed = await listPlugins(request.context.db, reachOf(request).organizationId, page);
+      return offsetEnvelope(request, page, listed, (plugin) => ({
+        ...pluginView(plugin),
+        source: null,
+      }));
     },
   );
 }

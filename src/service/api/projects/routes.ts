@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { listProjectOverviews } from '../../../state/store/export-lists.ts';
+import { listProjectOverviews } from '../../../state/store/exports/export-lists.ts';
 import { type Api, reachOf } from '../api.ts';
 import { countsView, ExportHealthCounts } from '../batch-exports/search.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';

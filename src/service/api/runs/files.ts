@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox';
 import type { DestinationDefinition } from '../../../rows/destinations/destination.ts';
-import type { PageRequest } from '../../../state/store/lists.ts';
-import type { ReceiptFile } from '../../../state/store/receipts.ts';
-import { findFilesOf, type IntervalFiles } from '../../../state/store/run-files.ts';
-import type { Run } from '../../../state/store/runs.ts';
+import type { PageRequest } from '../../../state/store/database/lists.ts';
+import type { ReceiptFile } from '../../../state/store/intervals/receipts.ts';
+import { findFilesOf, type IntervalFiles } from '../../../state/store/files/run-files.ts';
+import type { Run } from '../../../state/store/runs/runs.ts';
 import type { Request } from '../api.ts';
 import { offsetEnvelope } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';

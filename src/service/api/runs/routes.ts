@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { notFound } from '../../../foundation/domain/problem.ts';
-import { type FoundRun, findRun, listRuns, type Run } from '../../../state/store/runs.ts';
+import { type FoundRun, findRun, listRuns, type Run } from '../../../state/store/runs/runs.ts';
 import { cancelRun, retryRun } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
 import { cursorEnvelope, positionOf } from '../lists/cursors.ts';

@@ -1,6 +1,6 @@
 import { lastAttempt, type RetryPolicy } from '../../../foundation/domain/retry-policy.ts';
 import { isTerminal } from '../../../foundation/domain/run.ts';
-import type { Run } from '../../../state/store/runs.ts';
+import type { Run } from '../../../state/store/runs/runs.ts';
 import type { BatchExportRun } from './schema.ts';
 
 /** @param retry what the workers of this installation keep to */

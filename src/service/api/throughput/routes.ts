@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import { ceilInstant } from '../../../foundation/domain/time.ts';
-import { listThroughput } from '../../../state/store/throughput.ts';
+import { listThroughput } from '../../../state/store/runs/throughput.ts';
 import { type Api, batchExportOf } from '../api.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import { errors } from '../schemas/error.ts';

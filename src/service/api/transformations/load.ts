@@ -2,7 +2,7 @@ import { notFound } from '../../../foundation/domain/problem.ts';
 import {
   findTransformationConfig,
   type TransformationConfig,
-} from '../../../state/store/transformation-configs.ts';
+} from '../../../state/store/transformations/transformation-configs.ts';
 import type { Step } from '../../use-cases/transformations/create-config.ts';
 import { findPlugins } from '../../use-cases/transformations/plugins.ts';
 import { type Request, reachOf } from '../api.ts';

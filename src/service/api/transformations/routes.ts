@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import {
   findChainExports,
   listTransformationConfigs,
-} from '../../../state/store/transformation-configs.ts';
+} from '../../../state/store/transformations/transformation-configs.ts';
 import { changeTransformationConfig } from '../../use-cases/transformations/change-config.ts';
 import { createTransformationConfig } from '../../use-cases/transformations/create-config.ts';
 import { rearrangeTransformationConfigs } from '../../use-cases/transformations/rearrange-configs.ts';

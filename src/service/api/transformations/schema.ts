@@ -200,7 +200,11 @@ export const Plugin = named(
       config_schema: Type.Array(PluginField),
       jobs: Type.Array(Type.Object({ type: Type.String(), description: Type.String() })),
       built_in: Type.Boolean({ description: 'Shared by all organizations.' }),
-      source: Nullable(Type.String({ description: 'JavaScript; null if the plugin is built in.' })),
+      source: Nullable(
+        Type.String({
+          description: 'JavaScript; null if the plugin is built in, and in the list of a project.',
+        }),
+      ),
       created_at: Nullable(Time),
       updated_at: Nullable(Time),
     },

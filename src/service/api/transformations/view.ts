@@ -1,5 +1,5 @@
 import { type PluginField as Field, sampleJob } from '../../../foundation/domain/plugin.ts';
-import type { InstalledPlugin } from '../../../state/store/plugins.ts';
+import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
 import type { Step } from '../../use-cases/transformations/create-config.ts';
 import { secretMask } from '../../use-cases/transformations/secrets.ts';
 import type { Plugin, PluginField, TransformationConfig } from './schema.ts';

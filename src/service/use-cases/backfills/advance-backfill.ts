@@ -7,10 +7,10 @@ import {
   finishBackfill,
   type PassesOver,
   passesNothing,
-} from '../../../state/store/backfills.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import { appendLogEntries } from '../../../state/store/log-entries.ts';
-import type { RunStatements } from '../../../state/store/run-statements.ts';
+} from '../../../state/store/exports/backfills.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
+import type { RunStatements } from '../../../state/store/runs/run-statements.ts';
 import type { Context } from '../context.ts';
 import { readTimeline } from '../exports/timeline.ts';
 

@@ -14,13 +14,13 @@ import {
   insertBackfill,
   type PassesOver,
   passesNothing,
-} from '../../../state/store/backfills.ts';
-import { findChain } from '../../../state/store/chains.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import { lockExport } from '../../../state/store/exports.ts';
-import { appendLogEntries } from '../../../state/store/log-entries.ts';
-import { listCompletedIntervals } from '../../../state/store/receipts.ts';
-import { readNow } from '../../../state/store/ticks.ts';
+} from '../../../state/store/exports/backfills.ts';
+import { findChain } from '../../../state/store/transformations/chains.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import { lockExport } from '../../../state/store/exports/exports.ts';
+import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
+import { listCompletedIntervals } from '../../../state/store/intervals/receipts.ts';
+import { readNow } from '../../../state/store/intervals/ticks.ts';
 import type { Context } from '../context.ts';
 import { windowOf } from '../exports/schedule.ts';
 import type { DeliveredInterval } from './compare-rows.ts';

@@ -6,7 +6,7 @@ import {
   outcomeOf,
   riskAt,
 } from '../../scheduling/deadline.ts';
-import type { Sql } from '../../../state/store/database.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import {
   type Checked,
   type CheckedExport,
@@ -18,8 +18,8 @@ import {
   type OwedInterval,
   readPaces,
   storeChecks,
-} from '../../../state/store/deadlines.ts';
-import { readNow } from '../../../state/store/ticks.ts';
+} from '../../../state/store/healing/deadlines.ts';
+import { readNow } from '../../../state/store/intervals/ticks.ts';
 import type { Context } from '../context.ts';
 import { announce, type Concerned, turnOfCode } from '../notifications/announce.ts';
 

@@ -9,11 +9,11 @@ import {
 } from '../../../foundation/domain/time.ts';
 import { countIntervals, intervalsIn } from '../../scheduling/backfill-range.ts';
 import { boundAfter, boundAtOrBefore, type Timeline } from '../../scheduling/timeline.ts';
-import { acceptIntervals } from '../../../state/store/coverage.ts';
-import { lockExport } from '../../../state/store/exports.ts';
-import { advanceHighWaterMark } from '../../../state/store/high-water-mark.ts';
-import { appendLogEntries } from '../../../state/store/log-entries.ts';
-import { readNow } from '../../../state/store/ticks.ts';
+import { acceptIntervals } from '../../../state/store/intervals/coverage.ts';
+import { lockExport } from '../../../state/store/exports/exports.ts';
+import { advanceHighWaterMark } from '../../../state/store/intervals/high-water-mark.ts';
+import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
+import { readNow } from '../../../state/store/intervals/ticks.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordExportActivity } from './activity.ts';
 import { coverageOf, findMark } from './read-coverage.ts';

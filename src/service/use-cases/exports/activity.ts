@@ -1,8 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
-import { type Change, type NewActivity, recordActivity } from '../../../state/store/activity.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import { type BatchExportSettings, updateBatchExport } from '../../../state/store/exports.ts';
+import {
+  type Change,
+  type NewActivity,
+  recordActivity,
+} from '../../../state/store/exports/activity.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import {
+  type BatchExportSettings,
+  updateBatchExport,
+} from '../../../state/store/exports/exports.ts';
 import type { Actor } from '../context.ts';
 
 type Described = Pick<

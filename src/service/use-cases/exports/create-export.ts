@@ -8,9 +8,17 @@ import { widenRange } from '../../scheduling/backfill-range.ts';
 import { timelineOf } from '../../scheduling/timeline.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { openSchedule } from '../../scheduling/schedule.ts';
-import { joinTransaction, type Sql, type Transactor } from '../../../state/store/database.ts';
-import { createBatchExport, findExportNamed, holdCreations } from '../../../state/store/exports.ts';
-import { readNow } from '../../../state/store/ticks.ts';
+import {
+  joinTransaction,
+  type Sql,
+  type Transactor,
+} from '../../../state/store/database/database.ts';
+import {
+  createBatchExport,
+  findExportNamed,
+  holdCreations,
+} from '../../../state/store/exports/exports.ts';
+import { readNow } from '../../../state/store/intervals/ticks.ts';
 import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import type { Actor, Context } from '../context.ts';
 import { changesBetween, exportActivity } from './activity.ts';

@@ -1,5 +1,5 @@
 import { notFound } from '../../../foundation/domain/problem.ts';
-import { lockExport, markBatchExportDeleted } from '../../../state/store/exports.ts';
+import { lockExport, markBatchExportDeleted } from '../../../state/store/exports/exports.ts';
 import type { Actor, Context } from '../context.ts';
 import { cancelLiveWork } from '../runs/cancel-work.ts';
 import { recordExportActivity } from './activity.ts';

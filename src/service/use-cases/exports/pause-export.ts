@@ -2,7 +2,7 @@ import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import { notFound } from '../../../foundation/domain/problem.ts';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
 import { pause } from '../../scheduling/schedule.ts';
-import { lockExportNow } from '../../../state/store/exports.ts';
+import { lockExportNow } from '../../../state/store/exports/exports.ts';
 import type { Actor, Context } from '../context.ts';
 import { changeExport } from './activity.ts';
 

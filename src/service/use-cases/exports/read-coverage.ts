@@ -17,9 +17,9 @@ import {
   findTicksWithoutRun,
   listBackfillsUnderWay,
   listLateRowsWaits,
-} from '../../../state/store/coverage.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import { readNow } from '../../../state/store/ticks.ts';
+} from '../../../state/store/intervals/coverage.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import { readNow } from '../../../state/store/intervals/ticks.ts';
 import type { Context } from '../context.ts';
 import { readTimeline } from './timeline.ts';
 

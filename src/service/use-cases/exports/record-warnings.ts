@@ -1,5 +1,5 @@
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
-import { appendLogEntries } from '../../../state/store/log-entries.ts';
+import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
 import type { Context } from '../context.ts';
 
 /** Writes warnings into the log of an export, for its owner. */

@@ -11,7 +11,7 @@ import { nominalMs } from '../../scheduling/boundary.ts';
 import { nextRunAt } from '../../scheduling/plan.ts';
 import { type PreviewedInterval, previewIntervals } from '../../scheduling/preview.ts';
 import type { Window } from '../../scheduling/schedule.ts';
-import { readNow } from '../../../state/store/ticks.ts';
+import { readNow } from '../../../state/store/intervals/ticks.ts';
 import type { Context } from '../context.ts';
 
 /** Ticks are whole milliseconds: a bound with microseconds is rounded inwards. */

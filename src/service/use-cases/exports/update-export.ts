@@ -7,14 +7,14 @@ import type { PropertyFilter } from '../../../foundation/domain/property-filter.
 import { type Instant, type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { changeCadence, changeWindow, pause, unpause } from '../../scheduling/schedule.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import { lockExportNow } from '../../../state/store/exports.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import { lockExportNow } from '../../../state/store/exports/exports.ts';
 import {
   listFormerDestinations,
   retireDestination,
   returnToPlace,
-} from '../../../state/store/former-destinations.ts';
-import { releaseExport } from '../../../state/store/healing.ts';
+} from '../../../state/store/files/former-destinations.ts';
+import { releaseExport } from '../../../state/store/healing/healing.ts';
 import type { Actor, Context } from '../context.ts';
 import { changeExport } from './activity.ts';
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';

@@ -1,5 +1,5 @@
-import { deleteCauses, listHeldUp } from '../../../state/store/causes.ts';
-import type { Sql, Transactor } from '../../../state/store/database.ts';
+import { deleteCauses, listHeldUp } from '../../../state/store/healing/causes.ts';
+import type { Sql, Transactor } from '../../../state/store/database/database.ts';
 import { announce, turnOfCode } from '../notifications/announce.ts';
 
 /** Ends causes: what they held up is free. Those that were announced are announced to be over. */

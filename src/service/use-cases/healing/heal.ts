@@ -9,9 +9,9 @@ import {
   lockUnannounced,
   noteAnnounced,
   noteProbe,
-} from '../../../state/store/causes.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import { lockExportNow } from '../../../state/store/exports.ts';
+} from '../../../state/store/healing/causes.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import { lockExportNow } from '../../../state/store/exports/exports.ts';
 import {
   endExpired,
   findFree,
@@ -22,10 +22,10 @@ import {
   healMissed,
   markHealing,
   probeWithRun,
-} from '../../../state/store/healing.ts';
-import { appendLogEntries } from '../../../state/store/log-entries.ts';
-import { insertRuns } from '../../../state/store/runs.ts';
-import { endPause } from '../../../state/store/pauses.ts';
+} from '../../../state/store/healing/healing.ts';
+import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
+import { insertRuns } from '../../../state/store/runs/runs.ts';
+import { endPause } from '../../../state/store/exports/pauses.ts';
 import type { Context } from '../context.ts';
 import { readTimeline } from '../exports/timeline.ts';
 import { announce, turnOfCode } from '../notifications/announce.ts';

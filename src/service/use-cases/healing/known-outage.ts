@@ -1,7 +1,7 @@
 import { type CauseScope, causeKindOf } from '../../../foundation/domain/causes.ts';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
-import type { KnownCause } from '../../../state/store/causes.ts';
-import type { ClaimedRun } from '../../../state/store/claims.ts';
+import type { KnownCause } from '../../../state/store/healing/causes.ts';
+import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
 
 /** The source and the destination of a run: runs of one place have the same text. */
 export interface RunPlaces {

@@ -1,9 +1,9 @@
 import { causeKindOf } from '../../../foundation/domain/causes.ts';
 import type { SluiceError } from '../../../foundation/domain/errors.ts';
-import { noteCause, waitForCause } from '../../../state/store/causes.ts';
-import type { ClaimedRun } from '../../../state/store/claims.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import { holdBack, noteHealing } from '../../../state/store/healing.ts';
+import { noteCause, waitForCause } from '../../../state/store/healing/causes.ts';
+import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import { holdBack, noteHealing } from '../../../state/store/healing/healing.ts';
 import { KnownOutage, placeOf, type RunPlaces } from './known-outage.ts';
 
 /** An attempt's failure, as what it says about its places. */

@@ -1,4 +1,4 @@
-import { hastenProbes } from '../../../state/store/causes.ts';
+import { hastenProbes } from '../../../state/store/healing/causes.ts';
 import type { Context } from '../context.ts';
 
 /** The stored destination of an export has passed a test: what holds the export up is probed at once. */

@@ -1,5 +1,5 @@
-import { deleteSpentDestinations } from '../../../state/store/former-destinations.ts';
-import { deleteSpentIdempotencyKeys } from '../../../state/store/idempotency.ts';
+import { deleteSpentDestinations } from '../../../state/store/files/former-destinations.ts';
+import { deleteSpentIdempotencyKeys } from '../../../state/store/tenants/idempotency.ts';
 import {
   type DeleteOld,
   deleteForgottenExports,
@@ -14,7 +14,7 @@ import {
   deleteOldTasks,
   deleteOldTicks,
   deleteOldWorkerSeconds,
-} from '../../../state/store/retention.ts';
+} from '../../../state/store/database/retention.ts';
 import type { Context } from '../context.ts';
 
 /** Deletes what is older than its retention, in short statements; referenced tables come last. */

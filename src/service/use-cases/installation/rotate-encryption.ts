@@ -1,13 +1,13 @@
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { SecretBox } from '../../../foundation/security/secret-box.ts';
-import type { Database } from '../../../state/store/database.ts';
+import type { Database } from '../../../state/store/database/database.ts';
 import {
   forgetOtherEncryptionKeys,
   listSealedSecrets,
   registerEncryptionKeys,
   replaceSealedSecrets,
   type SealedSecrets,
-} from '../../../state/store/sealed-secrets.ts';
+} from '../../../state/store/tenants/sealed-secrets.ts';
 
 export interface RotatedEncryption {
   /** The key that encrypts every secret now, except the skipped ones. */

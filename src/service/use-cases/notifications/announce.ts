@@ -2,8 +2,8 @@ import { type Turn, turnOf } from '../../../foundation/domain/causes.ts';
 import { errorCatalogue, isErrorCode } from '../../../foundation/domain/errors.ts';
 import type { NotificationType } from '../../../foundation/domain/notification.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import { notifyGroup } from '../../../state/store/group-events.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import { notifyGroup } from '../../../state/store/notifications/group-events.ts';
 
 /** An interval, or several of one export, that an event is about. */
 export interface Concerned {

@@ -1,10 +1,13 @@
 import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import {
   maxTargets,
   type NotificationSender,
   type TargetKind,
 } from '../../../foundation/domain/notification.ts';
 import { notFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import { type Change, recordActivity } from '../../../state/store/exports/activity.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import {
   cancelDeliveriesOf,
   countTargetsLocked,
@@ -14,9 +17,8 @@ import {
   type NotificationTarget,
   storeRotatedSecret,
   updateTarget,
-} from '../../../state/store/notification-targets.ts';
+} from '../../../state/store/notifications/notification-targets.ts';
 import type { Actor, Context } from '../context.ts';
-import { recordTargetActivity, targetChanges } from './activity.ts';
 import { askRecipients } from './confirm-addresses.ts';
 import { checkTarget, previewUrl, type TargetInput } from './rules.ts';
 import { mintSecret, openWebhook, sealWebhook } from './secrets.ts';
@@ -159,5 +161,37 @@ export async function removeTarget(
   await context.db.transaction(async (tx) => {
     if (!(await deleteTarget(tx, target.id))) throw notFound();
     await recordTargetActivity(tx, actor, target, 'deleted');
+  });
+}
+
+const fields = ['description', 'format', 'recipients', 'events', 'enabled', 'digests'] as const;
+
+/** The changes between two states of a target. The URL shows only that it changed. */
+function targetChanges(before: NotificationTarget, after: NotificationTarget): Change[] {
+  const changes: Change[] = fields
+    .map((field) => ({ field, before: before[field], after: after[field] }))
+    .filter((change) => !isDeepStrictEqual(change.before, change.after));
+  if (!isDeepStrictEqual(before.secrets, after.secrets)) {
+    changes.push({ field: 'url', before: before.urlPreview, after: after.urlPreview });
+  }
+  return changes;
+}
+
+/** Records who did what to a target, in the transaction of the change. */
+async function recordTargetActivity(
+  tx: Sql,
+  { organizationId, keyId }: Actor,
+  { id, teamId }: Pick<NotificationTarget, 'id' | 'teamId'>,
+  action: string,
+  changes: readonly Change[] = [],
+): Promise<void> {
+  await recordActivity(tx, {
+    organizationId,
+    teamId,
+    subjectType: 'notification_target',
+    subjectId: id,
+    action,
+    keyId,
+    changes,
   });
 }

@@ -1,7 +1,7 @@
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { NotificationSender } from '../../../foundation/domain/notification.ts';
 import { Refusal } from '../../../foundation/domain/problem.ts';
-import type { Sql } from '../../../state/store/database.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import {
   type AskedAddress,
   claimAddresses,
@@ -10,8 +10,8 @@ import {
   findConfirmed,
   maxAddresses,
   wantAddresses,
-} from '../../../state/store/email-addresses.ts';
-import { reserveEmails } from '../../../state/store/sent-emails.ts';
+} from '../../../state/store/notifications/email-addresses.ts';
+import { reserveEmails } from '../../../state/store/notifications/sent-emails.ts';
 import type { Context } from '../context.ts';
 
 const identity = 'email-confirmation';

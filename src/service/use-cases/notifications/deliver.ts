@@ -6,7 +6,7 @@ import {
   retryDelayMs,
 } from '../../../foundation/domain/notification.ts';
 import { notFound, Refusal, Throttled } from '../../../foundation/domain/problem.ts';
-import type { Sql } from '../../../state/store/database.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import {
   type ClaimedDelivery,
   type Delivery,
@@ -15,16 +15,16 @@ import {
   recordAttempt,
   releaseDelivery,
   repeatDelivery,
-} from '../../../state/store/notification-deliveries.ts';
+} from '../../../state/store/notifications/notification-deliveries.ts';
 import {
   cancelDeliveriesOf,
   type NotificationTarget,
-} from '../../../state/store/notification-targets.ts';
+} from '../../../state/store/notifications/notification-targets.ts';
 import {
   type EmailReservation,
   reserveEmails,
   returnEmails,
-} from '../../../state/store/sent-emails.ts';
+} from '../../../state/store/notifications/sent-emails.ts';
 import type { Context } from '../context.ts';
 import { askRecipients, confirmedRecipients } from './confirm-addresses.ts';
 import { openWebhook } from './secrets.ts';

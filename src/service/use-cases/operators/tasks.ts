@@ -3,14 +3,14 @@ import { type ErrorCode, errorCatalogue, isErrorCode } from '../../../foundation
 import type { TaskAction } from '../../../foundation/domain/operator-task.ts';
 import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
 import { cancelBackfill } from '../runs/cancel-work.ts';
-import { hastenProbes } from '../../../state/store/causes.ts';
-import { findBatchExport } from '../../../state/store/exports.ts';
+import { hastenProbes } from '../../../state/store/healing/causes.ts';
+import { findBatchExport } from '../../../state/store/exports/exports.ts';
 import {
   type CauseSearch,
   listCauses,
   listExportsOfCause,
   type OperatorCause,
-} from '../../../state/store/operator-causes.ts';
+} from '../../../state/store/healing/operator-causes.ts';
 import {
   cancelTask,
   completeTasks,
@@ -22,7 +22,7 @@ import {
   type OperatorTask,
   type TaskExport,
   takeTaskExport,
-} from '../../../state/store/operator-tasks.ts';
+} from '../../../state/store/healing/operator-tasks.ts';
 import { startBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import { type Context, inOneTransaction } from '../context.ts';
 import { pauseExport } from '../exports/pause-export.ts';

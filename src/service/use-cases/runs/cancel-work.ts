@@ -1,9 +1,9 @@
 import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
 import { isTerminal, type RunPurpose } from '../../../foundation/domain/run.ts';
-import { cancelBackfillsOf, finishBackfill } from '../../../state/store/backfills.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import { lockExport } from '../../../state/store/exports.ts';
-import { appendLogEntries } from '../../../state/store/log-entries.ts';
+import { cancelBackfillsOf, finishBackfill } from '../../../state/store/exports/backfills.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import { lockExport } from '../../../state/store/exports/exports.ts';
+import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
 import {
   cancelRuns,
   type FoundRun,
@@ -11,8 +11,8 @@ import {
   hasBegunCommit,
   insertRuns,
   type Run,
-} from '../../../state/store/runs.ts';
-import { noteTraceparent } from '../../../state/store/traceparents.ts';
+} from '../../../state/store/runs/runs.ts';
+import { noteTraceparent } from '../../../state/store/runs/traceparents.ts';
 import type { Context } from '../context.ts';
 
 /**

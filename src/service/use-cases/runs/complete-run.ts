@@ -1,8 +1,8 @@
-import type { ClaimedRun } from '../../../state/store/claims.ts';
-import type { CompletedRun } from '../../../state/store/completions.ts';
-import type { NewLogEntry } from '../../../state/store/log-entries.ts';
-import type { RunStatements } from '../../../state/store/run-statements.ts';
-import type { RunResult } from '../../../state/store/runs.ts';
+import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
+import type { CompletedRun } from '../../../state/store/runs/completions.ts';
+import type { NewLogEntry } from '../../../state/store/exports/log-entries.ts';
+import type { RunStatements } from '../../../state/store/runs/run-statements.ts';
+import type { RunResult } from '../../../state/store/runs/runs.ts';
 
 /** A recorded completion. */
 export interface Completion {

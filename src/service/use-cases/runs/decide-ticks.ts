@@ -3,7 +3,7 @@ import type { Traces } from '../../../foundation/domain/traces.ts';
 import { newestCadence } from '../../scheduling/cadence-history.ts';
 import { jitterMs } from '../../scheduling/jitter.ts';
 import { planTicks } from '../../scheduling/plan.ts';
-import type { Sql } from '../../../state/store/database.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import {
   type DecidedTick,
   lockDueSchedules,
@@ -12,7 +12,7 @@ import {
   recordTicks,
   type ScheduleRow,
   storeSchedules,
-} from '../../../state/store/ticks.ts';
+} from '../../../state/store/intervals/ticks.ts';
 import type { Context } from '../context.ts';
 
 /** Exports decided in one transaction. */

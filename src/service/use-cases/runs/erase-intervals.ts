@@ -1,10 +1,10 @@
 import type { ErasedValue } from '../../../foundation/domain/erased-value.ts';
 import { notFound } from '../../../foundation/domain/problem.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
-import type { ClaimedRun } from '../../../state/store/claims.ts';
-import { lockExport } from '../../../state/store/exports.ts';
-import { appendLogEntries } from '../../../state/store/log-entries.ts';
-import { insertRuns, sealErased } from '../../../state/store/runs.ts';
+import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
+import { lockExport } from '../../../state/store/exports/exports.ts';
+import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
+import { insertRuns, sealErased } from '../../../state/store/runs/runs.ts';
 import type { Context } from '../context.ts';
 
 /** The identity that the value of a run is sealed for. Also in the comment on `runs.erases`. */

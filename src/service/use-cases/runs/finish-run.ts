@@ -5,21 +5,21 @@ import {
   type RetryDecision,
 } from '../../../foundation/domain/retry-policy.ts';
 import { pause } from '../../scheduling/schedule.ts';
-import type { ClaimedRun } from '../../../state/store/claims.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import { stopFailingBackfill } from '../../../state/store/backfills.ts';
-import { lockExport, recordFailure } from '../../../state/store/exports.ts';
-import { appendLogEntries, type LogLevel } from '../../../state/store/log-entries.ts';
-import { noteLateRowsWait } from '../../../state/store/look-backs.ts';
-import { hasReceiptAt } from '../../../state/store/receipts.ts';
+import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import { stopFailingBackfill } from '../../../state/store/exports/backfills.ts';
+import { lockExport, recordFailure } from '../../../state/store/exports/exports.ts';
+import { appendLogEntries, type LogLevel } from '../../../state/store/exports/log-entries.ts';
+import { noteLateRowsWait } from '../../../state/store/intervals/look-backs.ts';
+import { hasReceiptAt } from '../../../state/store/intervals/receipts.ts';
 import {
   cancelHeldRun,
   failRun,
   findErrorCode,
   handBackOutgrown,
   handBackRun,
-} from '../../../state/store/runs.ts';
-import { readNow, storeSchedules } from '../../../state/store/ticks.ts';
+} from '../../../state/store/runs/runs.ts';
+import { readNow, storeSchedules } from '../../../state/store/intervals/ticks.ts';
 import type { Context } from '../context.ts';
 import { endCausesIn } from '../healing/end-causes.ts';
 import { causesAt, KnownOutage, type RunPlaces } from '../healing/known-outage.ts';

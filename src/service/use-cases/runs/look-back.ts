@@ -2,18 +2,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describeError, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
 import { describeInterval } from '../../../foundation/domain/time.ts';
 import type { Settlement, Source } from '../../../rows/sources/source.ts';
-import type { Sql, Transactor } from '../../../state/store/database.ts';
-import { lockExport } from '../../../state/store/exports.ts';
-import { advanceHighWaterMark } from '../../../state/store/high-water-mark.ts';
-import { appendLogEntries, type LogLevel } from '../../../state/store/log-entries.ts';
+import type { Sql, Transactor } from '../../../state/store/database/database.ts';
+import { lockExport } from '../../../state/store/exports/exports.ts';
+import { advanceHighWaterMark } from '../../../state/store/intervals/high-water-mark.ts';
+import { appendLogEntries, type LogLevel } from '../../../state/store/exports/log-entries.ts';
 import {
   type LookBack,
   noteLateRowsWait,
   recordLookBack,
   stampLookBack,
   takeLookBacks,
-} from '../../../state/store/look-backs.ts';
-import { insertRuns } from '../../../state/store/runs.ts';
+} from '../../../state/store/intervals/look-backs.ts';
+import { insertRuns } from '../../../state/store/runs/runs.ts';
 import type { Context } from '../context.ts';
 import type { WorkGuard } from '../work-guard.ts';
 import type { SlowExports } from './slow-exports.ts';

@@ -1,6 +1,6 @@
 import { SluiceError } from '../../../foundation/domain/errors.ts';
-import type { ClaimedRun } from '../../../state/store/claims.ts';
-import { countDeathAlone } from '../../../state/store/leases.ts';
+import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
+import { countDeathAlone } from '../../../state/store/runs/leases.ts';
 import type { Context } from '../context.ts';
 import { quarantineRun, recordFault } from './finish-run.ts';
 

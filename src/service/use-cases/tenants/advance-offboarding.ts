@@ -1,6 +1,6 @@
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
-import type { Sql, Transactor } from '../../../state/store/database.ts';
-import { lockExport, markBatchExportDeleted } from '../../../state/store/exports.ts';
+import type { Sql, Transactor } from '../../../state/store/database/database.ts';
+import { lockExport, markBatchExportDeleted } from '../../../state/store/exports/exports.ts';
 import {
   countDeleted,
   hasSettled,
@@ -10,7 +10,7 @@ import {
   moveOffboarding,
   type TakenOffboarding,
   takeOffboarding,
-} from '../../../state/store/offboardings.ts';
+} from '../../../state/store/tenants/offboardings.ts';
 import {
   type Deleter,
   deleteStragglers,
@@ -23,7 +23,7 @@ import {
   forgetActingKeys,
   hasOpenUploads,
   listExportsUnderWay,
-} from '../../../state/store/tenant-rows.ts';
+} from '../../../state/store/tenants/tenant-rows.ts';
 import { cancelLiveWork } from '../runs/cancel-work.ts';
 import type { WorkGuard } from '../work-guard.ts';
 

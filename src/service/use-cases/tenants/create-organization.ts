@@ -1,7 +1,7 @@
 import { refuseIfAny } from '../../../foundation/domain/problem.ts';
-import { recordActivity } from '../../../state/store/activity.ts';
-import type { Transactor } from '../../../state/store/database.ts';
-import { insertOrganization, type Organization } from '../../../state/store/tenants.ts';
+import { recordActivity } from '../../../state/store/exports/activity.ts';
+import type { Transactor } from '../../../state/store/database/database.ts';
+import { insertOrganization, type Organization } from '../../../state/store/tenants/tenants.ts';
 import { checkName } from './issue-key.ts';
 
 /** @param keyId the operator's key that asks; null: the command line */

@@ -1,13 +1,13 @@
 import { Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
-import { recordActivity } from '../../../state/store/activity.ts';
-import type { Transactor } from '../../../state/store/database.ts';
+import { recordActivity } from '../../../state/store/exports/activity.ts';
+import type { Transactor } from '../../../state/store/database/database.ts';
 import { checkTenantKey } from '../../../foundation/domain/tenant-key.ts';
 import {
   findOrganization,
   insertProject,
   type NewProject,
   type Project,
-} from '../../../state/store/tenants.ts';
+} from '../../../state/store/tenants/tenants.ts';
 import { checkName } from './issue-key.ts';
 
 export async function createProject(

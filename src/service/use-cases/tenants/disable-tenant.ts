@@ -1,8 +1,12 @@
 import { disabledReasons } from '../../../foundation/domain/batch-export.ts';
 import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
-import { recordActivity } from '../../../state/store/activity.ts';
-import { listPausableExports } from '../../../state/store/exports.ts';
-import { findOrganization, setDisabled, type TenantId } from '../../../state/store/tenants.ts';
+import { recordActivity } from '../../../state/store/exports/activity.ts';
+import { listPausableExports } from '../../../state/store/exports/exports.ts';
+import {
+  findOrganization,
+  setDisabled,
+  type TenantId,
+} from '../../../state/store/tenants/tenants.ts';
 import type { Context } from '../context.ts';
 import { pauseExport } from '../exports/pause-export.ts';
 import { unpauseExport } from '../exports/unpause-export.ts';

@@ -2,11 +2,11 @@ import { type Problem, refuseIfAny } from '../../../foundation/domain/problem.ts
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import { hashApiKey, mintApiKey } from '../../../foundation/security/api-keys.ts';
 import { operatorScopes, scopes } from '../../../foundation/security/scopes.ts';
-import { recordActivity } from '../../../state/store/activity.ts';
-import { type ApiKey, insertApiKey } from '../../../state/store/api-keys.ts';
-import type { Sql, Transactor } from '../../../state/store/database.ts';
-import { findOrganization, listProjects } from '../../../state/store/tenants.ts';
-import { readNow } from '../../../state/store/ticks.ts';
+import { recordActivity } from '../../../state/store/exports/activity.ts';
+import { type ApiKey, insertApiKey } from '../../../state/store/tenants/api-keys.ts';
+import type { Sql, Transactor } from '../../../state/store/database/database.ts';
+import { findOrganization, listProjects } from '../../../state/store/tenants/tenants.ts';
+import { readNow } from '../../../state/store/intervals/ticks.ts';
 
 export interface IssueKeyInput {
   /** Null: an operator's key. */

@@ -1,11 +1,11 @@
 import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
-import type { Transactor } from '../../../state/store/database.ts';
+import type { Transactor } from '../../../state/store/database/database.ts';
 import {
   type Offboarding,
   type OffboardedTenant,
   openOffboarding,
-} from '../../../state/store/offboardings.ts';
-import { findOrganization, findProject } from '../../../state/store/tenants.ts';
+} from '../../../state/store/tenants/offboardings.ts';
+import { findOrganization, findProject } from '../../../state/store/tenants/tenants.ts';
 
 /** Which tenant, and proof that it is the one that is meant. */
 export interface OffboardInput {

@@ -1,7 +1,7 @@
 import { notFound } from '../../../foundation/domain/problem.ts';
-import { recordActivity } from '../../../state/store/activity.ts';
-import { type ApiKey, findApiKey, revokeApiKey } from '../../../state/store/api-keys.ts';
-import type { Sql, Transactor } from '../../../state/store/database.ts';
+import { recordActivity } from '../../../state/store/exports/activity.ts';
+import { type ApiKey, findApiKey, revokeApiKey } from '../../../state/store/tenants/api-keys.ts';
+import type { Sql, Transactor } from '../../../state/store/database/database.ts';
 import { type IssuedKey, storeNewKey } from './issue-key.ts';
 
 /** Revokes a key immediately; a revoked key does not change. */

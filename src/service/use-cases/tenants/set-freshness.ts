@@ -1,6 +1,6 @@
-import { recordActivity } from '../../../state/store/activity.ts';
-import type { Transactor } from '../../../state/store/database.ts';
-import { type Project, setProjectFreshness } from '../../../state/store/tenants.ts';
+import { recordActivity } from '../../../state/store/exports/activity.ts';
+import type { Transactor } from '../../../state/store/database/database.ts';
+import { type Project, setProjectFreshness } from '../../../state/store/tenants/tenants.ts';
 
 /**
  * Sets the objective of a project's exports that have none of their own.

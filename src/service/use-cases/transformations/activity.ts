@@ -1,5 +1,5 @@
-import { type Change, recordActivity } from '../../../state/store/activity.ts';
-import type { Sql } from '../../../state/store/database.ts';
+import { type Change, recordActivity } from '../../../state/store/exports/activity.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import type { Actor } from '../context.ts';
 
 /** Records who did what to a step, in the transaction of the change. */

@@ -1,6 +1,6 @@
 import { Refusal } from '../../../foundation/domain/problem.ts';
-import type { Sql } from '../../../state/store/database.ts';
-import { countEnabledSteps } from '../../../state/store/transformation-configs.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import { countEnabledSteps } from '../../../state/store/transformations/transformation-configs.ts';
 
 /**
  * Maximum enabled steps of a project. Every run holds all their configs, and each row goes through all of them, in

@@ -8,15 +8,15 @@ import {
   refuseIfAny,
 } from '../../../foundation/domain/problem.ts';
 import type { SecretBox } from '../../../foundation/security/secret-box.ts';
-import type { Change } from '../../../state/store/activity.ts';
-import type { InstalledPlugin } from '../../../state/store/plugins.ts';
-import { releaseTransformed } from '../../../state/store/healing.ts';
+import type { Change } from '../../../state/store/exports/activity.ts';
+import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
+import { releaseTransformed } from '../../../state/store/healing/healing.ts';
 import {
   findTransformationConfig,
   type TransformationConfig,
   type TransformationSettings,
   updateTransformationConfig,
-} from '../../../state/store/transformation-configs.ts';
+} from '../../../state/store/transformations/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
 import { refuseLongChain } from './chain-size.ts';

@@ -5,12 +5,12 @@ import {
   withDefaults,
 } from '../../../foundation/domain/plugin.ts';
 import { type Problem, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
-import type { InstalledPlugin } from '../../../state/store/plugins.ts';
+import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
 import {
   insertTransformationConfig,
   nextTransformationConfigId,
   type TransformationConfig,
-} from '../../../state/store/transformation-configs.ts';
+} from '../../../state/store/transformations/transformation-configs.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
 import { compileStep, defineOwnStep } from '../../../rows/transforms/step.ts';
 import { InvalidSetting } from '../../../rows/transforms/transform.ts';

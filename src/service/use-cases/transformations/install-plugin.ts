@@ -10,13 +10,13 @@ import {
 } from '../../../foundation/domain/problem.ts';
 import { inspectPlugin } from '../../../rows/sandbox/inspect-plugin.ts';
 import { SandboxError } from '../../../rows/sandbox/limits.ts';
-import { recordActivity } from '../../../state/store/activity.ts';
+import { recordActivity } from '../../../state/store/exports/activity.ts';
 import {
   type InstalledPlugin,
   insertPlugin,
   type PluginSettings,
   updatePlugin,
-} from '../../../state/store/plugins.ts';
+} from '../../../state/store/transformations/plugins.ts';
 import { stepFields } from '../../../rows/transforms/transform.ts';
 import type { Actor, Context } from '../context.ts';
 import { findPlugins, withStepFields } from './plugins.ts';

@@ -6,7 +6,7 @@ import {
   findPluginSources,
   findStepVersions,
   type StepVersion,
-} from '../../../state/store/chains.ts';
+} from '../../../state/store/transformations/chains.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
 import { compileStep, defineOwnStep, type StepDefinition } from '../../../rows/transforms/step.ts';
 import { InvalidSetting } from '../../../rows/transforms/transform.ts';

@@ -1,10 +1,10 @@
-import type { Sql } from '../../../state/store/database.ts';
-import type { OffsetPage, PageRequest } from '../../../state/store/lists.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import type { OffsetPage, PageRequest } from '../../../state/store/database/lists.ts';
 import {
   findOwnPlugins,
   type InstalledPlugin,
   listOwnPlugins,
-} from '../../../state/store/plugins.ts';
+} from '../../../state/store/transformations/plugins.ts';
 import { transforms } from '../../../rows/transforms/index.ts';
 import { ownSchema } from '../../../rows/transforms/step.ts';
 

@@ -1,12 +1,12 @@
 import { type Problem, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
-import type { Sql } from '../../../state/store/database.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import {
   type ChainStepPosition,
   findTransformationConfig,
   lockChain,
   moveSteps,
   type TransformationConfig,
-} from '../../../state/store/transformation-configs.ts';
+} from '../../../state/store/transformations/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
 

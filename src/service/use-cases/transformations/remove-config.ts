@@ -1,5 +1,5 @@
 import { notFound } from '../../../foundation/domain/problem.ts';
-import { deleteTransformationConfig } from '../../../state/store/transformation-configs.ts';
+import { deleteTransformationConfig } from '../../../state/store/transformations/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
 

@@ -4,7 +4,7 @@ import { notFound, Refusal, refuseIfAny } from '../../../foundation/domain/probl
 import {
   findTransformationConfig,
   insertTransformationJob,
-} from '../../../state/store/transformation-configs.ts';
+} from '../../../state/store/transformations/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
 import type { Step } from './create-config.ts';

@@ -1,11 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { StepFault } from '../../../foundation/domain/errors.ts';
 import type { Model } from '../../../foundation/domain/model.ts';
 import { type PluginConfig, withDefaults } from '../../../foundation/domain/plugin.ts';
 import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import type { Column } from '../../../foundation/domain/row-block.ts';
 import { withOpenSteps } from '../../../rows/sandbox/open-steps.ts';
-import { findChain } from '../../../state/store/chains.ts';
-import type { InstalledPlugin } from '../../../state/store/plugins.ts';
 import { chainColumnsOf } from '../../../rows/transforms/column-values.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
 import {
@@ -16,11 +15,12 @@ import {
 } from '../../../rows/transforms/step.ts';
 import { type TracedRow, traceRow } from '../../../rows/transforms/trace.ts';
 import { readRow } from '../../../rows/transforms/transform-rows.ts';
+import { findChain } from '../../../state/store/transformations/chains.ts';
+import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
 import type { Actor, Context } from '../context.ts';
 import { configProblems } from './create-config.ts';
 import { openChain } from './open-chain.ts';
 import { findPlugins } from './plugins.ts';
-import { workInTurns } from './work-in-turns.ts';
 
 /** A step that is tried without being stored. */
 export interface TrialStep {
@@ -161,4 +161,29 @@ async function traceRows(
   const trials: Trial[] = [];
   for (const line of lines) trials.push(await trace(line));
   return trials;
+}
+
+/** A trial computes for this time, then leaves the process to others for three times as long. */
+const turnMs = 5;
+const restShare = 3;
+
+/**
+ * The results of `work` for each item, in their order. After each 5 ms the process gets a rest, in which it
+ * answers others. An abort ends it in a rest.
+ */
+async function workInTurns<Item, Result>(
+  items: readonly Item[],
+  signal: AbortSignal,
+  work: (item: Item) => Result | Promise<Result>,
+): Promise<readonly Result[]> {
+  const results: Result[] = [];
+  let startedAt = performance.now();
+  for (const item of items) {
+    results.push(await work(item));
+    const spentMs = performance.now() - startedAt;
+    if (spentMs < turnMs) continue;
+    await sleep(spentMs * restShare, undefined, { signal });
+    startedAt = performance.now();
+  }
+  return results;
 }

@@ -1,0 +1,134 @@
+import { readdir } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { runner } from 'node-pg-migrate';
+import { Client } from 'pg';
+import { requireOwnSession } from './sessions.ts';
+
+/** Any constant: concurrent migrations wait for each other under this advisory lock. */
+const lockId = 7_140_551_090;
+
+const migrationsDir = fileURLToPath(new URL('../../../../migrations', import.meta.url));
+const migrationsTable = 'sluice_migrations';
+
+/** A migration that waits for a table blocks all others on it, so it gives up soon and retries. */
+const lockTimeoutMs = 1_000;
+const pauseMs = 1_000;
+const maxTries = 300;
+const connectTimeoutMs = 10_000;
+const abandonedMs = 60_000;
+
+/** The schema of our own tables is older than this build. */
+export class SchemaError extends Error {
+  constructor(missing: readonly string[]) {
+    super(
+      `The database's schema is older than this build: it lacks ${missing.join(', ')}.\n` +
+        '  Run `sluice migrate`, or start with AUTO_MIGRATE=true. A build works with a newer schema, but not with an older one.',
+    );
+    this.name = 'SchemaError';
+  }
+}
+
+/**
+ * Brings the schema of our own tables up to date. Any number of processes may call it at once, also while
+ * others run: the second waits for the first and has nothing to do. The newer schema of a newer build is
+ * left unchanged.
+ *
+ * @returns the names of the migrations that were run, oldest first
+ * @throws PoolerError if a migration is missing and the address leads to a pooler in transaction mode
+ */
+export async function migrate(connectionString: string): Promise<readonly string[]> {
+  if ((await findMissing(connectionString)).length === 0) return [];
+  await requireOwnSession(
+    connectionString,
+    'migrations',
+    'Set DATABASE_DIRECT_URL to the address of PostgreSQL itself; `sluice migrate` needs it too.',
+  );
+  return withClient(connectionString, async (client) => {
+    // If this process loses the server, its session must not keep the lock.
+    await client.query(`set idle_session_timeout = ${abandonedMs}`);
+    await client.query(`set idle_in_transaction_session_timeout = ${abandonedMs}`);
+    await client.query('select pg_advisory_lock($1)', [lockId]);
+    await client.query(`set lock_timeout = ${lockTimeoutMs}`);
+    for (let tries = 1; ; tries += 1) {
+      const before = await listApplied(client);
+      try {
+        await runMigrations(client);
+        return (await listApplied(client)).filter((name) => !before.includes(name));
+      } catch (error) {
+        // Over a broken connection this throws what says so: the library's errors lose it.
+        await client.query('rollback');
+        if (!isLockTimeout(error) || tries === maxTries) throw error;
+      }
+      await sleep(pauseMs);
+    }
+  });
+}
+
+/**
+ * Checks that our own tables are new enough for this build.
+ *
+ * @throws SchemaError with what is missing
+ */
+export async function checkSchema(connectionString: string): Promise<void> {
+  const missing = await findMissing(connectionString);
+  if (missing.length > 0) throw new SchemaError(missing);
+}
+
+/** The migrations of this build that were not run. */
+async function findMissing(connectionString: string): Promise<readonly string[]> {
+  const needed = (await readdir(migrationsDir))
+    .filter((file) => file.endsWith('.sql'))
+    .map((file) => file.slice(0, -'.sql'.length))
+    .sort();
+  const applied = await withClient(connectionString, listApplied);
+  return needed.filter((name) => !applied.includes(name));
+}
+
+async function runMigrations(client: Client): Promise<void> {
+  await runner({
+    dbClient: client,
+    dir: migrationsDir,
+    direction: 'up',
+    migrationsTable,
+    noLock: true,
+    checkOrder: true,
+    log: () => {},
+  });
+}
+
+async function listApplied(client: Client): Promise<readonly string[]> {
+  const { rows: found } = await client.query(`select to_regclass($1) as found`, [migrationsTable]);
+  if (found[0]?.found === null) return [];
+  const { rows } = await client.query<{ name: string }>(
+    `select name from ${migrationsTable} order by id`,
+  );
+  return rows.map((row) => row.name);
+}
+
+async function withClient<T>(
+  connectionString: string,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
+  const client = new Client({
+    connectionString,
+    application_name: 'sluice-migrate',
+    connectionTimeoutMillis: connectTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: connectTimeoutMs,
+  });
+  // A connection that breaks between two statements fails the next one, not the process.
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** `lock_not_available` (PostgreSQL, appendix A); some errors of the library have its text alone. */
+function isLockTimeout(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return ('code' in error && error.code === '55P03') || error.message.includes('lock timeout');
+}

@@ -1,0 +1,169 @@
+import { Client, type ClientBase } from 'pg';
+import { storeMark } from '../../../foundation/domain/store-mark.ts';
+import { StatementNames } from './prepared.ts';
+import { ReadOnlyError } from './unavailable.ts';
+
+type Settings = Readonly<Record<string, string>>;
+type Opened = ClientBase & { readonly processID?: number | null };
+
+/** All our statements rely on these. PgBouncer restores them in each session that it lends to a client. */
+const output: Settings = { timezone: 'UTC', datestyle: 'ISO' };
+
+/** Limits the locks of a process that freezes in a transaction, and of a half-open connection. */
+const limits: Settings = { statement_timeout: '55s', idle_in_transaction_session_timeout: '10s' };
+
+/**
+ * Marks it as a session to our own tables, if no other client gets it: else a pooler would leave the mark, and the
+ * settings `own`, to others.
+ *
+ * @param writes whether a server that takes no writes is refused: after a failover the address may lead to a
+ *   standby for a while. Its answers are old, and a connection to it would stay in the pool
+ * @returns whether this is such a session
+ * @throws ReadOnlyError
+ */
+async function setUp(
+  client: ClientBase,
+  settings: Settings,
+  own: Settings,
+  writes: boolean,
+): Promise<boolean> {
+  const { processID } = client as Opened;
+  // A pooler makes up the process id that it reports to its clients.
+  const isOwn = `pg_backend_pid() = ${Number(processID)}`;
+  const set = ([name, value]: readonly [string, string]) =>
+    `set_config('${name}', '${value}', false)`;
+  const columns = [
+    ...Object.entries(settings).map(set),
+    ...Object.entries(own).map((each) => `case when ${isOwn} then ${set(each)} end`),
+    `case when ${isOwn} then pg_advisory_lock_shared(${storeMark.join(', ')})::text end`,
+  ];
+  const { rows } = await client.query<{ isOwn: boolean; isReadOnly: boolean }>(
+    `select ${isOwn} as "isOwn", current_setting('transaction_read_only')::boolean as "isReadOnly", ${columns.join(', ')}`,
+  );
+  if (writes && rows[0]?.isReadOnly) throw new ReadOnlyError();
+  return rows[0]?.isOwn === true;
+}
+
+/**
+ * Sets up a connection of the queue's pool. A job whose last change is lost when the server crashes is enqueued or
+ * executed again, as it may be at any time, so nothing waits for the disk.
+ *
+ * @returns whether no other client gets this session
+ */
+export async function setUpQueueSession(client: ClientBase): Promise<boolean> {
+  const settings = { timezone: 'UTC', search_path: 'bullmq' };
+  return setUp(client, settings, { synchronous_commit: 'off' }, true);
+}
+
+/**
+ * What the connections of a pool to our own tables have in common. Behind a pooler the next statement may
+ * run in another session of the server. There statements have no names, and transactions limit themselves.
+ */
+export class Sessions {
+  readonly names = new StatementNames();
+  readonly #writes: boolean;
+  #isPooled = false;
+
+  /** @param writes whether they are for a server that takes writes only */
+  constructor(writes: boolean) {
+    this.#writes = writes;
+  }
+
+  /** Sets up a new connection. @throws ReadOnlyError */
+  async open(client: ClientBase): Promise<void> {
+    const isOwn = await setUp(client, output, limits, this.#writes);
+    if (!isOwn) this.#isPooled = true;
+    this.names.learn(isOwn);
+  }
+
+  /** Begins a transaction, in one message. */
+  get begin(): string {
+    if (!this.#isPooled) return 'begin';
+    const set = Object.entries(limits).map(([name, value]) => `set local ${name} = '${value}'`);
+    return ['begin', ...set].join('; ');
+  }
+}
+
+/** `session`: nothing is shared, or a pooler in session mode. */
+export type PoolMode = 'session' | 'transaction';
+
+/** A pooler that lends a session to a client for one transaction does it soon after this many. */
+const looks = 10;
+
+/**
+ * Finds out whether the clients of an address share sessions of the server: whether two clients that are both
+ * connected are ever in the same one, or one client in two.
+ */
+export async function findPoolMode(connectionString: string): Promise<PoolMode> {
+  return withClients([connectionString, connectionString], async (clients) => {
+    const pids: number[][] = clients.map(() => []);
+    for (let look = 0; look < looks; look += 1) {
+      for (const [index, client] of clients.entries()) {
+        const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+        const pid = rows[0]?.pid ?? 0;
+        // Without a pooler the process id is that of the server.
+        if (pid === (client as Opened).processID) return 'session';
+        pids[index]?.push(pid);
+      }
+    }
+    const [one, other] = pids.map((seen) => new Set(seen));
+    const isShared = one?.size !== 1 || other?.size !== 1 || [...one].some((pid) => other.has(pid));
+    return isShared ? 'transaction' : 'session';
+  });
+}
+
+/** Whether two addresses lead to the same database of the same server. */
+export async function isSameDatabase(one: string, other: string): Promise<boolean> {
+  return withClients([one, other], async (clients) => {
+    const places = clients.map(async (client) => {
+      const { rows } = await client.query<{ place: string }>(
+        `select concat_ws(' ', d.oid, extract(epoch from pg_postmaster_start_time())) as place
+           from pg_database d where datname = current_database()`,
+      );
+      return rows[0]?.place;
+    });
+    const [first, second] = await Promise.all(places);
+    return first === second;
+  });
+}
+
+async function withClients<T>(
+  addresses: readonly string[],
+  work: (clients: readonly Client[]) => Promise<T>,
+): Promise<T> {
+  const clients = addresses.map(
+    (connectionString) =>
+      new Client({
+        connectionString,
+        application_name: 'sluice-start',
+        connectionTimeoutMillis: 10_000,
+      }),
+  );
+  // A connection that breaks between two statements fails the next one, not the process.
+  for (const client of clients) client.on('error', () => {});
+  try {
+    await Promise.all(clients.map((client) => client.connect()));
+    return await work(clients);
+  } finally {
+    await Promise.all(clients.map((client) => client.end().catch(() => {})));
+  }
+}
+
+/** The address leads to a pooler that cannot do what is asked of it; the message says what to set. */
+export class PoolerError extends Error {
+  constructor(what: string, remedy: string) {
+    super(
+      `DATABASE_URL leads to a pooler in transaction mode, and ${what} need a session of their own.\n  ${remedy}`,
+    );
+    this.name = 'PoolerError';
+  }
+}
+
+/** @throws PoolerError if the clients of the address share sessions */
+export async function requireOwnSession(
+  connectionString: string,
+  what: string,
+  remedy: string,
+): Promise<void> {
+  if ((await findPoolMode(connectionString)) === 'transaction') throw new PoolerError(what, remedy);
+}

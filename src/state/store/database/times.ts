@@ -1,0 +1,28 @@
+import { type DataInterval, type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
+
+/** Bounds of intervals are instants in code and timestamps in the tables; this file converts. */
+
+/** SQL of an instant: milliseconds since the epoch. */
+export const instantOf = (expression: string): string =>
+  `floor(extract(epoch from ${expression}) * 1000)::bigint`;
+
+const pairOf = (start: string, end: string): string =>
+  `json_build_object('start', ${instantOf(start)}, 'end', ${instantOf(end)})`;
+
+/** SQL of the data interval of a row of `table`. */
+export const intervalOf = (table: string): string =>
+  pairOf(`${table}.data_interval_start`, `${table}.data_interval_end`);
+
+/** SQL: whether two rows are about one interval of one export. */
+export const isSameInterval = (one: string, other: string): string =>
+  `${one}.export_id = ${other}.export_id and ${one}.data_interval_start = ${other}.data_interval_start
+      and ${one}.data_interval_end = ${other}.data_interval_end`;
+
+/** SQL of the range of a backfill in `table`. */
+export const rangeOf = (table: string): string => pairOf(`${table}.start_at`, `${table}.end_at`);
+
+/** Values of the two parameters that an interval is written by. */
+export const boundsOf = ({ start, end }: DataInterval): [Timestamp, Timestamp] => [
+  toTimestamp(start),
+  toTimestamp(end),
+];

@@ -1,0 +1,123 @@
+import type { Timestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import { type OffsetPage, type PageRequest, upToPageBytes } from '../database/lists.ts';
+import { prepared } from '../database/prepared.ts';
+
+/** One changed field; a secret shows only that it changed. */
+export interface Change {
+  readonly field: string;
+  readonly before: unknown;
+  readonly after: unknown;
+}
+
+export interface NewActivity {
+  /** Null: the whole installation. */
+  readonly organizationId: string | null;
+  readonly teamId: number | null;
+  readonly subjectType:
+    | 'batch_export'
+    | 'transformation_config'
+    | 'plugin'
+    | 'api_key'
+    | 'organization'
+    | 'project'
+    | 'era'
+    | 'notification_target';
+  readonly subjectId: string;
+  /** `created`, `updated`, `paused` …, past tense. */
+  readonly action: string;
+  readonly keyId: string | null;
+  readonly changes: readonly Change[];
+}
+
+export interface Activity {
+  readonly id: number;
+  readonly action: string;
+  readonly keyId: string | null;
+  readonly keyName: string | null;
+  readonly changes: readonly Change[];
+  readonly happenedAt: Timestamp;
+}
+
+/**
+ * SQL that records an activity; it becomes part of a statement with other effects.
+ *
+ * @param before how many parameters the statement has before those of `activityValues`
+ * @param from a FROM clause: no row there, no activity
+ */
+export const activityInsertion = (before: number, from = ''): string =>
+  `insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
+   select ${[1, 2, 3, 4, 5, 6, 7].map((n) => `$${before + n}`).join(', ')} ${from}`;
+
+export const activityValues = (activity: NewActivity): unknown[] => [
+  activity.organizationId,
+  activity.teamId,
+  activity.subjectType,
+  activity.subjectId,
+  activity.action,
+  activity.keyId,
+  JSON.stringify(shortenChanges(activity.changes)),
+];
+
+const recording = prepared(activityInsertion(0));
+
+export async function recordActivity(tx: Sql, activity: NewActivity): Promise<void> {
+  await tx.query(recording, activityValues(activity));
+}
+
+/** Maximum size of an entry's changes. */
+const maxChangesBytes = 8 * 1024;
+
+const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? '');
+
+/** Changes that are too large show only the beginnings of their largest values, and the sizes of these. */
+function shortenChanges(changes: readonly Change[]): readonly Change[] {
+  if (bytesOf(changes) <= maxChangesBytes) return changes;
+  const values = changes.flatMap(({ before, after }) => [before, after]);
+  const share = maxChangesBytes / (values.length + 1);
+  const large = values.filter((value) => bytesOf(value) > share);
+  const rest = changes.map(({ field, before, after }) => ({
+    field,
+    before: bytesOf(before) > share ? null : before,
+    after: bytesOf(after) > share ? null : after,
+  }));
+  const bytesEach = (maxChangesBytes - bytesOf(rest)) / large.length;
+  const shorten = (value: unknown) =>
+    bytesOf(value) > share ? beginning(value, bytesEach) : value;
+  return changes.map(({ field, before, after }) => ({
+    field,
+    before: shorten(before),
+    after: shorten(after),
+  }));
+}
+
+/** A character of JSON has up to three bytes in JSON again; the note about the size has fewer than 30. */
+function beginning(value: unknown, bytes: number): string {
+  const text = JSON.stringify(value) ?? '';
+  const length = Math.max(0, Math.floor((bytes - 30) / 3));
+  return `${text.slice(0, length)}… (${bytesOf(value)} bytes)`;
+}
+
+/** Newest first. */
+export async function listActivity(
+  sql: Sql,
+  subject: Pick<NewActivity, 'subjectType' | 'subjectId'>,
+  page: PageRequest,
+): Promise<OffsetPage<Activity>> {
+  const values = [subject.subjectType, subject.subjectId];
+  const wanted = `select a.*, octet_length(a.changes::text) as size from activity a
+      where a.subject_type = $1 and a.subject_id = $2 order by a.id desc limit $3 offset $4`;
+  const [[total], results] = await Promise.all([
+    sql.query<{ count: number }>(
+      'select count(*) from activity where subject_type = $1 and subject_id = $2',
+      values,
+    ),
+    sql.query<Activity>(
+      `select a.id, a.action, a.key_id as "keyId", k.name as "keyName", a.changes, a.happened_at as "happenedAt"
+         from ${upToPageBytes(wanted, 'page.id desc')} a left join api_keys k on k.id = a.key_id
+        order by a.id desc`,
+      [...values, page.limit, page.offset],
+    ),
+  ]);
+  return { count: total?.count ?? 0, results };
+}

@@ -1,0 +1,280 @@
+import type { Reprocess } from '../../../foundation/domain/backfill.ts';
+import {
+  type DataInterval,
+  type Instant,
+  type Timestamp,
+  toTimestamp,
+} from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import {
+  Conditions,
+  type KeysetPage,
+  type KeysetPosition,
+  seek,
+  toKeysetPage,
+} from '../database/lists.ts';
+import { live } from '../runs/run-moves.ts';
+import { boundsOf, instantOf, rangeOf } from '../database/times.ts';
+
+export type BackfillStatus = 'Running' | 'Completed' | 'Cancelled';
+export type BackfillOrder = 'oldest_first' | 'newest_first';
+export interface Backfill {
+  readonly id: string;
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly status: BackfillStatus;
+  /** Its range, widened to whole intervals. */
+  readonly range: DataInterval;
+  readonly order: BackfillOrder;
+  readonly reprocess: Reprocess;
+  /** Whether its runs may replace files by others that lack delivered rows. */
+  readonly dropsMissing: boolean;
+  readonly concurrency: number;
+  /** Start of the last planned interval; null before the first. */
+  readonly plannedTo: Instant | null;
+  readonly totalRuns: number;
+  readonly createdAt: Timestamp;
+  readonly finishedAt: Timestamp | null;
+  /** Why Sluice stopped it; null if it did not. */
+  readonly stoppedReason: string | null;
+  readonly lastUpdatedAt: Timestamp;
+}
+
+/** The columns of `Backfill`, for a table aliased `b`. */
+export const backfillColumns = `b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
+  ${rangeOf('b')} as range, b."order", b.reprocess, b.drops_missing as "dropsMissing", b.concurrency,
+  ${instantOf('b.planned_to')} as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
+  b.finished_at as "finishedAt", b.stopped_reason as "stoppedReason", b.last_updated_at as "lastUpdatedAt"`;
+
+export interface NewBackfill {
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly range: DataInterval;
+  readonly order: BackfillOrder;
+  readonly reprocess: Reprocess;
+  readonly dropsMissing: boolean;
+  readonly concurrency: number;
+  readonly totalRuns: number;
+  /** The span that it is created in; null: none. */
+  readonly traceparent: string | null;
+}
+
+export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<string> {
+  const [row] = await tx.query<{ id: string }>(
+    `insert into backfills (export_id, team_id, start_at, end_at, "order", reprocess, drops_missing, concurrency, total_runs, traceparent)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) returning id`,
+    [
+      backfill.exportId,
+      backfill.teamId,
+      ...boundsOf(backfill.range),
+      backfill.order,
+      backfill.reprocess,
+      backfill.dropsMissing,
+      backfill.concurrency,
+      backfill.totalRuns,
+      backfill.traceparent,
+    ],
+  );
+  if (!row) throw new Error('the backfill was not stored');
+  return row.id;
+}
+
+export async function listRunningBackfills(sql: Sql): Promise<string[]> {
+  const rows = await sql.query<{ id: string }>(`select id from backfills where status = 'Running'`);
+  return rows.map((row) => row.id);
+}
+
+/** Running backfills of an export, with their ranges. */
+export async function findRunningRanges(
+  tx: Sql,
+  exportId: string,
+): Promise<{ id: string; range: DataInterval }[]> {
+  return tx.query(
+    `select id, ${rangeOf('backfills')} as range from backfills where export_id = $1 and status = 'Running'`,
+    [exportId],
+  );
+}
+
+export async function countRunningBackfills(tx: Sql, teamId: number): Promise<number> {
+  const [row] = await tx.query<{ n: number }>(
+    `select count(*)::int as n from backfills where team_id = $1 and status = 'Running'`,
+    [teamId],
+  );
+  return row?.n ?? 0;
+}
+
+export async function finishBackfill(
+  tx: Sql,
+  id: string,
+  status: 'Completed' | 'Cancelled',
+): Promise<boolean> {
+  const rows = await tx.query(
+    `update backfills set status = $2, finished_at = now(), last_updated_at = now()
+      where id = $1 and status = 'Running' returning id`,
+    [id, status],
+  );
+  return rows.length === 1;
+}
+
+/**
+ * Stops a backfill whose newest `failures` runs that ended have all Failed. Only a failed run asks, so a backfill that works
+ * costs nothing more.
+ *
+ * @returns whether it has stopped now
+ */
+export async function stopFailingBackfill(
+  tx: Sql,
+  id: string,
+  failures: number,
+  reason: string,
+): Promise<boolean> {
+  const rows = await tx.query(
+    `update backfills set status = 'Cancelled', stopped_reason = left($3, 2000), finished_at = now(), last_updated_at = now()
+      where id = $1 and status = 'Running' and $2 <= (
+        select count(*) filter (where newest.status = 'Failed') from (
+          select r.status from runs r where r.backfill_id = $1 and r.finished_at is not null and r.status <> 'Cancelled'
+           order by r.finished_at desc limit $2) newest)
+     returning id`,
+    [id, failures, reason],
+  );
+  return rows.length === 1;
+}
+
+/** Cancels every running backfill of an export. */
+export async function cancelBackfillsOf(tx: Sql, exportId: string): Promise<void> {
+  await tx.query(
+    `update backfills set status = 'Cancelled', finished_at = now(), last_updated_at = now()
+      where export_id = $1 and status = 'Running'`,
+    [exportId],
+  );
+}
+
+/** Whether a backfill passes over the interval that starts at an instant. */
+export type PassesOver = (start: Instant) => boolean;
+
+/** All intervals get a run. */
+export const passesNothing: PassesOver = () => false;
+
+/** The table whose rows decide, and whether an interval with a row there is passed over or is the only one that is not. */
+const decisive = {
+  failed: ['receipts', true],
+  missing: ['holes', false],
+  none: ['runs', true],
+} as const;
+
+const passesOver = (rows: readonly { start: Instant }[], isPassed: boolean): PassesOver => {
+  if (rows.length === 0 && isPassed) return passesNothing;
+  const starts = new Set(rows.map(({ start }) => start));
+  return (start) => starts.has(start) === isPassed;
+};
+
+/**
+ * The rule of `reprocess` for some intervals: passed over are those with a receipt (`failed`), without a hole
+ * (`missing`), or with any run (`none`).
+ *
+ * @param starts the intervals' starts
+ */
+export async function findPassedOver(
+  tx: Sql,
+  exportId: string,
+  starts: readonly Instant[],
+  reprocess: Exclude<Reprocess, 'all'>,
+): Promise<PassesOver> {
+  const [table, isPassed] = decisive[reprocess];
+  const rows = await tx.query<{ start: Instant }>(
+    `select distinct ${instantOf('data_interval_start')} as start from ${table}
+      where export_id = $1 and data_interval_start = any ($2::timestamptz[])`,
+    [exportId, starts.map(toTimestamp)],
+  );
+  return passesOver(rows, isPassed);
+}
+
+/**
+ * The same rule for a whole range. Intervals that have a live run are passed over too, because an interval never has two.
+ * With `all`, a run that has begun may lack newer rows, so it does not count.
+ */
+export async function findPassedOverIn(
+  sql: Sql,
+  exportId: string,
+  range: DataInterval,
+  reprocess: Reprocess,
+): Promise<PassesOver> {
+  const startsIn = async (table: string, more: string) =>
+    sql.query<{ start: Instant }>(
+      `select distinct ${instantOf('data_interval_start')} as start from ${table}
+        where export_id = $1 and data_interval_start >= $2 and data_interval_start < $3 ${more}`,
+      [exportId, ...boundsOf(range)],
+    );
+  const counted = reprocess === 'all' ? 'and started_at is null' : '';
+  const isLive = passesOver(await startsIn('runs', `and status in ${live} ${counted}`), true);
+  if (reprocess === 'all') return isLive;
+  const [table, isPassed] = decisive[reprocess];
+  const isDecided = passesOver(await startsIn(table, ''), isPassed);
+  return (start) => isLive(start) || isDecided(start);
+}
+
+/** A backfill and the progress of its runs. */
+export interface BackfillWithProgress extends Backfill {
+  readonly finishedRuns: number;
+  readonly failedRuns: number;
+  /** In the files of its completed runs. */
+  readonly rows: number;
+  readonly bytes: number;
+  /** From its start to its end, or until now, by Postgres' clock. */
+  readonly elapsedMs: number;
+}
+
+const columns = `${backfillColumns}, p.finished as "finishedRuns", p.failed as "failedRuns", p.rows, p.bytes,
+  floor(extract(epoch from coalesce(b.finished_at, clock_timestamp()) - b.created_at) * 1000)::bigint as "elapsedMs"`;
+
+const progress = `lateral (
+    select count(*) filter (where r.finished_at is not null)::int as finished,
+           count(*) filter (where r.status in ('Failed', 'FailedRetryable'))::int as failed,
+           coalesce(sum(r.records_completed) filter (where r.status = 'Completed'), 0)::bigint as rows,
+           coalesce(sum(r.bytes_exported) filter (where r.status = 'Completed'), 0)::bigint as bytes
+      from runs r where r.backfill_id = b.id) as p`;
+
+export async function findBackfill(
+  sql: Sql,
+  exportId: string,
+  id: string,
+): Promise<BackfillWithProgress | null> {
+  const [row] = await sql.query<BackfillWithProgress>(
+    `select ${columns} from backfills b, ${progress} where b.id = $1 and b.export_id = $2`,
+    [id, exportId],
+  );
+  return row ?? null;
+}
+
+/** Newest first. */
+export async function listBackfills(
+  sql: Sql,
+  exportId: string,
+  position: KeysetPosition | null,
+  limit: number,
+): Promise<KeysetPage<BackfillWithProgress>> {
+  const conditions = new Conditions().add('b.export_id = ?', exportId);
+  const page = seek(
+    conditions,
+    { column: 'b.created_at', descending: true },
+    'b.id',
+    position,
+    limit,
+  );
+  const rows = await sql.query<BackfillWithProgress>(
+    `select ${columns} from backfills b, ${progress} where ${conditions.sql} ${page}`,
+    conditions.values,
+  );
+  return toKeysetPage(rows, position, limit);
+}
+
+/** Rows per run over the newest hundred completed ones; null if there is none. */
+export async function averageRows(sql: Sql, exportId: string): Promise<number | null> {
+  const [row] = await sql.query<{ average: number | null }>(
+    `select avg(newest.records_total_count)::float8 as average
+       from (select records_total_count from runs
+              where export_id = $1 and status = 'Completed' order by created_at desc, id desc limit 100) as newest`,
+    [exportId],
+  );
+  return row?.average ?? null;
+}

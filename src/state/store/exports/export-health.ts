@@ -1,0 +1,82 @@
+import { disabledReasons } from '../../../foundation/domain/batch-export.ts';
+import type { Turn } from '../../../foundation/domain/causes.ts';
+import type { Sql } from '../database/database.ts';
+
+/** Exports in a state that somebody must look at, by the code of their newest failure. */
+export interface TroubledExports {
+  /** Of the newest failure since the last success; null: there is none. */
+  readonly code: string | null;
+  readonly failing: number;
+  readonly exhausted: number;
+  readonly late: number;
+  readonly pausedBySluice: number;
+  /** Intervals without data whose runs have ended without success. */
+  readonly missingIntervals: number;
+}
+
+/** What somebody must look at, and what waits to be notified. */
+export interface ExportHealth {
+  readonly troubled: readonly TroubledExports[];
+  readonly pausedByPerson: number;
+  /** Their organization or project is disabled. */
+  readonly pausedByOperator: number;
+  /** Age of the oldest data of all exports that should run. */
+  readonly worstLagSeconds: number;
+  /** Since the longest late export became late. */
+  readonly longestLateSeconds: number;
+  /** Notifications that wait, for a retry too. */
+  readonly waitingNotifications: number;
+  /** Since the notification was due that is due for longest and that no worker attempts. */
+  readonly oldestDueNotificationSeconds: number;
+  /** Intervals that have missed their deadline and have not arrived, by whose turn it is. */
+  readonly overdue: Readonly<Record<Turn, number>>;
+  /** Intervals that will probably miss their deadline. */
+  readonly atRisk: number;
+  /** Intervals that heal, and causes that hold some up. */
+  readonly healing: number;
+  readonly openCauses: number;
+  /** Enabled targets whose newest attempt failed. */
+  readonly failingTargets: number;
+}
+
+const byOperator = `paused_reason = any ($1::text[])`;
+
+const troubled = `select e.failing_code as code, count(*) filter (where e.failing_since is not null)::int as failing,
+         count(*) filter (where e.exhausted_since is not null)::int as exhausted,
+         count(*) filter (where e.late_since is not null)::int as late,
+         count(*) filter (where e.paused and e.paused_reason is not null and not ${byOperator})::int as "pausedBySluice",
+         coalesce(sum(h.holes), 0)::int as "missingIntervals"
+    from batch_exports e left join (select export_id, count(*) as holes from holes group by 1) h on h.export_id = e.id
+   where e.deleted_at is null and (e.failing_since is not null or e.exhausted_since is not null or e.late_since is not null
+         or e.paused and e.paused_reason is not null or h.holes > 0)
+   group by 1`;
+
+export async function readExportHealth(sql: Sql): Promise<ExportHealth> {
+  const [row] = await sql.query<ExportHealth>(
+    `select (select coalesce(jsonb_agg(t), '[]') from (${troubled}) t) as troubled,
+            e.*, n.*,
+            (select jsonb_build_object('ours', count(*) filter (where turn = 'ours'), 'source', count(*) filter (where turn = 'source'),
+                      'customer', count(*) filter (where turn = 'customer')) from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
+              where l.delivered_at is null and l.missed_at is not null) as overdue,
+            (select count(*)::int from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
+              where l.delivered_at is null and l.missed_at is null) as "atRisk",
+            (select count(*)::int from healing_intervals) as healing,
+            (select count(*)::int from causes where opened_at is not null) as "openCauses",
+            (select count(*)::int from notification_targets where enabled and failing_since is not null) as "failingTargets"
+       from (select count(*) filter (where paused and paused_reason is null)::int as "pausedByPerson",
+                    count(*) filter (where paused and ${byOperator})::int as "pausedByOperator",
+                    coalesce(extract(epoch from max(least(now(), end_at) - coalesce(high_water_mark, greatest(created_at, start_at)))
+                      filter (where not paused)), 0)::float8 as "worstLagSeconds",
+                    coalesce(extract(epoch from now() - min(late_since)), 0)::float8 as "longestLateSeconds"
+               from batch_exports where deleted_at is null) e,
+            (select count(*)::int as "waitingNotifications",
+                    coalesce(extract(epoch from max(now() - coalesce(d.gathers_until, d.next_attempt_at)) filter (
+                      where coalesce(d.gathers_until, d.next_attempt_at) <= now() and (d.digest_id is null or d.is_repeat) and (d.leased_until is null or d.leased_until <= now())
+                        and not exists (select from notification_deliveries b where b.target_id = d.target_id
+                              and b.export_id = d.export_id and b.status = 'waiting' and b.seq < d.seq))), 0)::float8 as "oldestDueNotificationSeconds"
+               from notification_deliveries d where d.status = 'waiting') n`,
+    [Object.values(disabledReasons)],
+  );
+  if (!row) throw new Error('no row');
+  return { ...row, worstLagSeconds: Math.max(0, row.worstLagSeconds) };
+}

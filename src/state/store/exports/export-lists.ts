@@ -1,0 +1,195 @@
+import {
+  type BatchExport,
+  type ExportHealth,
+  exportHealths,
+} from '../../../foundation/domain/batch-export.ts';
+import type { Sql } from '../database/database.ts';
+import { type HealthCounts, healthOfExport } from './export-states.ts';
+import { columns, type ExportRow, toBatchExport } from './exports.ts';
+import {
+  Conditions,
+  type OffsetPage,
+  type PageRequest,
+  upToPageBytes,
+  jsonBytes,
+} from '../database/lists.ts';
+import { prepared } from '../database/prepared.ts';
+import { byReach, type Reach, reaches, reachValue } from '../tenants/tenants.ts';
+
+const inReach = (reach: Reach, number: number): string =>
+  `e.deleted_at is null and ${reaches(reach, 'e.team_id', number)}`;
+
+/** Bytes of an export in an answer, about. */
+const sizeOf = (alias: string): string =>
+  `octet_length(${alias}.destination_config::text) + ${jsonBytes(`${alias}.dsl_query`)}
+     + coalesce(octet_length(${alias}.query_schema::text), 0)
+     + coalesce(octet_length(${alias}.filters::text), 0) as size`;
+
+const counting = (reach: Reach): string =>
+  `select count(*) from batch_exports e where ${inReach(reach, 1)}`;
+
+const listing = byReach((reach) => {
+  const wanted = `select e.*, ${sizeOf('e')}
+        from batch_exports e where ${inReach(reach, 1)} order by e.created_at desc, e.id desc limit $2 offset $3`;
+  return `select ${columns}, (${counting(reach)}) as count
+       from ${upToPageBytes(wanted, 'page.created_at desc, page.id desc')} e
+      order by e.created_at desc, e.id desc`;
+});
+
+/** Newest first. */
+export async function listBatchExports(
+  sql: Sql,
+  reach: Reach,
+  page: PageRequest,
+): Promise<OffsetPage<BatchExport>> {
+  const rows = await sql.query<ExportRow & { count: number }>(listing(reach), [
+    reachValue(reach),
+    page.limit,
+    page.offset,
+  ]);
+  const [first] = rows;
+  if (first) return { count: first.count, results: rows.map(toBatchExport) };
+  // After the last page, no row has the count.
+  const [total] = await sql.query<{ count: number }>(counting(reach), [reachValue(reach)]);
+  return { count: total?.count ?? 0, results: [] };
+}
+
+/** SQL of the position of a health among all, the most urgent first. */
+const urgency = `array_position(array['${exportHealths.join(`', '`)}'], ${healthOfExport})`;
+
+/** The start of the newest run: an index has it. */
+const lastRun = `(select max(r.created_at) from runs r where r.export_id = e.id)`;
+
+/** What exports can be ordered by. */
+const sortKeys = {
+  created_at: 'e.created_at',
+  name: 'lower(e.name)',
+  health: urgency,
+  last_run: lastRun,
+} as const;
+
+export type ExportSortKey = keyof typeof sortKeys;
+
+export interface ExportSearch {
+  /** Null: each. */
+  readonly healths: readonly ExportHealth[] | null;
+  /** Part of the name, or the whole id; null: each export. */
+  readonly search: string | null;
+  readonly orderBy: ExportSortKey;
+  readonly descending: boolean;
+}
+
+/**
+ * The exports of a search. It looks at each export in reach once, and at no more than their newest runs: the cost
+ * does not depend on history. Equal exports are ordered newest first; those without a run are last.
+ */
+export async function findBatchExports(
+  sql: Sql,
+  reach: Reach,
+  { healths, search, orderBy, descending }: ExportSearch,
+  { limit, offset }: PageRequest,
+): Promise<OffsetPage<BatchExport>> {
+  const conditions = new Conditions();
+  conditions.addSql(inReach(reach, 1));
+  conditions.parameter(reachValue(reach));
+  conditions.add(`${healthOfExport} = any (?)`, healths);
+  conditions.add(
+    `(e.name ilike '%' || ? || '%' or e.id::text = lower(?))`,
+    search?.replace(/[\\%_]/g, '\\$&') ?? null,
+  );
+  const found = `from batch_exports e where ${conditions.sql}`;
+  const values = [...conditions.values];
+  const order = (of: string) =>
+    `${of}.sort_key ${descending ? 'desc' : 'asc'} nulls last, ${of}.created_at desc, ${of}.id desc`;
+  // The wide columns are read of this page's rows alone.
+  const page = `select w.*, f.sort_key, f.total, ${sizeOf('w')} from (
+      select id, sort_key, total from (
+        select e.id, e.created_at, ${sortKeys[orderBy]} as sort_key, count(*) over () as total ${found}) as k
+       order by ${order('k')} limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}
+    ) as f join batch_exports w using (id)`;
+  const rows = await sql.query<ExportRow & { count: number }>(
+    `select ${columns}, e.total as count from ${upToPageBytes(page, order('page'))} e order by ${order('e')}`,
+    conditions.values,
+  );
+  const [first] = rows;
+  if (first) return { count: first.count, results: rows.map(toBatchExport) };
+  const [total] = await sql.query<{ count: number }>(`select count(*) ${found}`, values);
+  return { count: total?.count ?? 0, results: [] };
+}
+
+const countsOf = (of: string): string =>
+  exportHealths
+    .map((health) => `count(*) filter (where ${of}.health = '${health}')::int as ${health}`)
+    .join(', ');
+
+/** How many exports have each health, of all in reach. */
+export async function countExportHealths(sql: Sql, reach: Reach): Promise<HealthCounts> {
+  const [row] = await sql.query<HealthCounts>(
+    prepared(`select ${countsOf('k')} from (
+        select ${healthOfExport} as health from batch_exports e where ${inReach(reach, 1)}) as k`),
+    [reachValue(reach)],
+  );
+  if (!row) throw new Error('a count returned no row');
+  return row;
+}
+
+/** A project with how many of its exports have each health. */
+export interface ProjectOverview {
+  readonly id: number;
+  readonly name: string;
+  readonly counts: HealthCounts;
+}
+
+export interface ProjectSearch {
+  /** Part of the name; null: each project. */
+  readonly search: string | null;
+  /** `health`: most failing exports first, then most late ones and so on. */
+  readonly orderBy: 'id' | 'name' | 'health';
+  readonly descending: boolean;
+}
+
+const projectOrders = {
+  id: (direction: string) => `p.id ${direction}`,
+  name: (direction: string) => `lower(p.name) ${direction}, p.id`,
+  health: (direction: string) =>
+    `${['failing', 'late', 'incomplete', 'paused']
+      // Most first.
+      .map((health) => `coalesce(c.${health}, 0) ${direction === 'asc' ? 'desc' : 'asc'}`)
+      .join(', ')}, p.id`,
+} as const;
+
+/** The projects of an organization. Only an order by health counts the exports of all of them. */
+export async function listProjectOverviews(
+  sql: Sql,
+  organizationId: string,
+  { search, orderBy, descending }: ProjectSearch,
+  { limit, offset }: PageRequest,
+): Promise<OffsetPage<ProjectOverview>> {
+  const conditions = new Conditions()
+    .add('p.organization_id = ?', organizationId)
+    .add(`p.name ilike '%' || ? || '%'`, search?.replace(/[\\%_]/g, '\\$&') ?? null);
+  const values = [...conditions.values];
+  const order = projectOrders[orderBy](descending ? 'desc' : 'asc');
+  const found = `from projects p where ${conditions.sql}`;
+  const page = `order by ${order} limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}`;
+  const countsFirst = orderBy === 'health';
+  const [[total], rows] = await Promise.all([
+    sql.query<{ count: number }>(`select count(*) as count ${found}`, values),
+    sql.query<{ id: number; name: string } & Partial<HealthCounts>>(
+      `with wanted as materialized (select p.id, p.name ${found} ${countsFirst ? '' : page}),
+       counts as (
+         select k.team_id, ${countsOf('k')} from (
+           select e.team_id, ${healthOfExport} as health from batch_exports e
+            where e.deleted_at is null and e.team_id in (select id from wanted)) as k group by 1)
+       select p.id, p.name, ${exportHealths.map((health) => `coalesce(c.${health}, 0) as ${health}`).join(', ')}
+         from wanted p left join counts c on c.team_id = p.id ${countsFirst ? page : `order by ${order}`}`,
+      conditions.values,
+    ),
+  ]);
+  const results = rows.map(({ id, name, ...counts }) => ({
+    id,
+    name,
+    counts: counts as HealthCounts,
+  }));
+  return { count: total?.count ?? 0, results };
+}

@@ -1,0 +1,65 @@
+import type { ExportHealth } from '../../../foundation/domain/batch-export.ts';
+import { live } from '../runs/run-moves.ts';
+
+/** Time for the jitter of a run's start and for the run itself. */
+const grace = `interval '6 minutes'`;
+
+/** The longest that an interval of the export `e` can be: a day has up to 25 hours. */
+const longest = `case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end`;
+
+/** The time up to which the export `e` has data; before its first interval, the time from which it should have. */
+const dataUntil = `coalesce(e.high_water_mark, greatest(e.created_at, e.start_at))`;
+
+/** Of an export without an objective: two intervals, and time for the run. */
+const usualObjective = `(2 * (${longest}) + ${grace})`;
+
+const ofProject = `(select p.freshness_minutes from projects p where p.id = e.team_id)`;
+
+/**
+ * SQL of how old the data of the export `e` may be: its own objective, else that of its project or the installation, else two
+ * intervals. Null: it has a deadline, which says when data is late.
+ *
+ * @param usual SQL of the installation's minutes; null: it has none
+ */
+const objective = (usual: string): string => `case
+  when e.freshness_minutes is not null then e.freshness_minutes * interval '1 minute'
+  when e.deadline_minutes is null and e.deadline_at is null then coalesce(coalesce(${ofProject}, ${usual}) * interval '1 minute', ${usualObjective}) end`;
+
+/** The deadline of the oldest interval of the export `e` that missed it and has not arrived. */
+const missedDeadline = `(select min(l.due_by) from late_intervals l
+  where l.export_id = e.id and l.delivered_at is null and l.missed_at is not null)`;
+
+/**
+ * SQL of the rule that says since when the data of the export `e` is late; null: it is not. Its data is older than its
+ * objective, or an interval has missed its deadline and has not arrived. While a person pauses the export, it is not late. After
+ * its end no data is expected. `checkFreshness` writes this to `late_since`, which everything else shows.
+ */
+export const lateSince = (
+  usual: string,
+): string => `case when not (e.paused and e.paused_reason is null) then least(
+  case when ${dataUntil} + ${objective(usual)} < least(clock_timestamp(), e.end_at) then ${dataUntil} + ${objective(usual)} end, ${missedDeadline}) end`;
+
+/** As `missing` counts them: while a run of the interval is live, its data is on its way. */
+const hasHole = `exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ${live}))`;
+
+/**
+ * SQL of the health of the export `e` by Postgres' clock. It reads the export's row and, if nothing else is
+ * wrong, its holes: never its history.
+ *
+ * @param isIncomplete SQL that is true if intervals are missing
+ */
+export const healthOf = (isIncomplete: string): string => `case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when ${isIncomplete} then 'incomplete'
+  else 'fine' end`;
+
+export const healthOfExport = healthOf(hasHole);
+
+/** How many exports have each health. */
+export type HealthCounts = Readonly<Record<ExportHealth, number>>;

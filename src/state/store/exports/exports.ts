@@ -1,0 +1,355 @@
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import type { Interval } from '../../../foundation/domain/cadence.ts';
+import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
+import { activityInsertion, activityValues, type NewActivity } from './activity.ts';
+import type { Sql, Transactor } from '../database/database.ts';
+import { prepared } from '../database/prepared.ts';
+import { byReach, type Reach, reaches, reachValue, type TenantId } from '../tenants/tenants.ts';
+import { instantOf } from '../database/times.ts';
+
+/** All settings of an export that a request can change. */
+export type BatchExportSettings = Omit<
+  BatchExport,
+  | 'id'
+  | 'teamId'
+  | 'model'
+  | 'createdAt'
+  | 'lastUpdatedAt'
+  | 'highWaterMark'
+  | 'failureStreak'
+  | 'lastSuccessAt'
+  | 'lateSince'
+>;
+
+export type NewBatchExport = BatchExportSettings & Pick<BatchExport, 'id' | 'teamId' | 'model'>;
+
+/** An export as statements select it by `columns`. */
+export type ExportRow = Omit<BatchExport, 'destination' | 'cadence'> & {
+  destinationType: string;
+  destinationConfig: DestinationConfig;
+  destinationSecrets: Buffer | null;
+  destinationSecretEnds: Record<string, string | null> | null;
+  interval: Interval;
+  timezone: string;
+  offsetDay: number | null;
+  offsetHour: number | null;
+};
+
+/** Of the export `e`. */
+export const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, ${instantOf('e.high_water_mark')} as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"`;
+
+/** Field by field: spread objects have no fixed shape, and a page makes a thousand. */
+export function toBatchExport(row: ExportRow): BatchExport {
+  return {
+    id: row.id,
+    teamId: row.teamId,
+    name: row.name,
+    destination: {
+      type: row.destinationType,
+      config: row.destinationConfig,
+      secrets: row.destinationSecrets,
+      secretEnds: row.destinationSecretEnds,
+    },
+    cadence: {
+      interval: row.interval,
+      timezone: row.timezone,
+      offsetDay: row.offsetDay,
+      offsetHour: row.offsetHour,
+    },
+    model: row.model,
+    dslQuery: row.dslQuery,
+    querySchema: row.querySchema,
+    filters: row.filters,
+    transformations: row.transformations,
+    paused: row.paused,
+    lastPausedAt: row.lastPausedAt,
+    pausedReason: row.pausedReason,
+    startAt: row.startAt,
+    endAt: row.endAt,
+    healForHours: row.healForHours,
+    deadlineMinutes: row.deadlineMinutes,
+    deadlineAt: row.deadlineAt,
+    warnMinutes: row.warnMinutes,
+    freshnessMinutes: row.freshnessMinutes,
+    lateSince: row.lateSince,
+    createdAt: row.createdAt,
+    lastUpdatedAt: row.lastUpdatedAt,
+    schedule: row.schedule,
+    highWaterMark: row.highWaterMark,
+    failureStreak: row.failureStreak,
+    lastSuccessAt: row.lastSuccessAt,
+  };
+}
+
+/** The columns that a request can set. Statements find a column's parameter by its name. */
+const writable = {
+  name: (settings) => settings.name,
+  destination_config: ({ destination }) => JSON.stringify(destination.config),
+  destination_secrets: ({ destination }) => destination.secrets,
+  destination_secret_ends: ({ destination: { secretEnds = null } }) =>
+    secretEnds === null ? null : JSON.stringify(secretEnds),
+  interval: ({ cadence }) => cadence.interval,
+  timezone: ({ cadence }) => cadence.timezone,
+  offset_day: ({ cadence }) => cadence.offsetDay,
+  offset_hour: ({ cadence }) => cadence.offsetHour,
+  dsl_query: (settings) => settings.dslQuery,
+  query_schema: ({ querySchema }) => (querySchema === null ? null : JSON.stringify(querySchema)),
+  filters: ({ filters }) => (filters === null ? null : JSON.stringify(filters)),
+  transformations: (settings) => settings.transformations,
+  paused: (settings) => settings.paused,
+  last_paused_at: (settings) => settings.lastPausedAt,
+  paused_reason: (settings) => settings.pausedReason,
+  start_at: (settings) => settings.startAt,
+  end_at: (settings) => settings.endAt,
+  heal_for_hours: (settings) => settings.healForHours,
+  deadline_minutes: (settings) => settings.deadlineMinutes,
+  deadline_at: (settings) => settings.deadlineAt,
+  warn_minutes: (settings) => settings.warnMinutes,
+  freshness_minutes: (settings) => settings.freshnessMinutes,
+  schedule: ({ schedule }) => JSON.stringify(schedule),
+  next_tick_at: ({ schedule }) => toTimestamp(schedule.nextTickAt),
+} satisfies Record<string, (settings: BatchExportSettings) => unknown>;
+
+const writableNames = Object.keys(writable) as (keyof typeof writable)[];
+const writableColumns = writableNames.map((name) => `"${name}"`).join(', ');
+
+const writableValues = (settings: BatchExportSettings): unknown[] =>
+  writableNames.map((name) => writable[name](settings));
+
+/** The parameter of a column, in a statement that passes `writableValues` after `before` other values. */
+const parameterOf = (name: keyof typeof writable, before: number): string =>
+  `$${before + 1 + writableNames.indexOf(name)}`;
+
+const writableParameters = (before: number): string =>
+  writableNames.map((name) => parameterOf(name, before)).join(', ');
+
+const updating = prepared(`with changed as (
+     update batch_exports e
+        set (${writableColumns}, last_updated_at) = (${writableParameters(1)}, clock_timestamp()),
+            -- An unpause follows a fix: the failures before it do not pause the export again.
+            failure_streak = case when e.paused and not ${parameterOf('paused', 1)}::boolean
+                                  then 0 else failure_streak end
+      where e.id = $1 returning ${columns}
+   ), noted as (${activityInsertion(1 + writableNames.length, 'from changed')})
+   select * from changed`);
+
+/** Writes all settings of an export that the transaction has locked, and records the change. */
+export async function updateBatchExport(
+  tx: Sql,
+  id: string,
+  settings: BatchExportSettings,
+  activity: NewActivity,
+): Promise<BatchExport> {
+  const values = [id, ...writableValues(settings), ...activityValues(activity)];
+  const [row] = await tx.query<ExportRow>(updating, values);
+  if (!row) throw new Error('an update returned no row');
+  return toBatchExport(row);
+}
+
+/** Two numbers name an advisory lock: this one, and the project's id. */
+const creationLock = 1_937_011_305;
+
+const newColumns = 4;
+const roomParameter = newColumns + writableNames.length + 1;
+const isBelow = (room: string): string =>
+  `(select count(*) from batch_exports where team_id = $2 and deleted_at is null) < ${room}`;
+
+/** Inserts an export and its activity, for each row of `from`: one or none. */
+const creationFrom = (before: string, from: string): string =>
+  prepared(`with ${before} created as (
+    insert into batch_exports as e (id, team_id, model, destination_type, ${writableColumns})
+    select $1, $2, $3, $4, ${writableParameters(newColumns)} ${from}
+    returning ${columns}
+  ), noted as (${activityInsertion(roomParameter, 'from created')})
+  select * from created`);
+
+const creation = creationFrom('', `where ${isBelow(`$${roomParameter}::int`)}`);
+
+/**
+ * It counts what was committed when the statement began. Two kinds of creations may add exports before it
+ * commits: those that were in progress, and those that held the lock or waited for it already. Each needs
+ * a connection, so there are at most twice `max_connections` of them.
+ */
+const farCreation = creationFrom(
+  `locked as materialized (
+    select pg_advisory_xact_lock_shared(${creationLock}, $2)
+     where ${isBelow(`$${roomParameter}::int - 3 * current_setting('max_connections')::int`)}
+  ),`,
+  'from locked',
+);
+
+/**
+ * Creates an export and records it, if its project has fewer than `maximum` that are not deleted. Far from
+ * the maximum this is one statement, and creations do not wait for each other.
+ *
+ * @returns null if the project is full
+ */
+export async function createBatchExport(
+  db: Transactor,
+  maximum: number,
+  created: NewBatchExport,
+  activity: NewActivity,
+): Promise<BatchExport | null> {
+  const { id, teamId, model, destination } = created;
+  const values = [id, teamId, model, destination.type, ...writableValues(created), maximum];
+  const parameters = [...values, ...activityValues(activity)];
+  const [row] = await db.query<ExportRow>(farCreation, parameters);
+  if (row) return toBatchExport(row);
+  return db.transaction(async (tx) => {
+    await holdCreations(tx, teamId);
+    // A statement of its own: it counts what was committed while the lock was waited for.
+    const [last] = await tx.query<ExportRow>(creation, parameters);
+    return last ? toBatchExport(last) : null;
+  });
+}
+
+/**
+ * Waits for all creations of a project that are in progress, and holds later ones until the transaction ends: what
+ * the next statement finds among its exports is all that there is.
+ */
+export async function holdCreations(tx: Sql, teamId: number): Promise<void> {
+  await tx.query('select pg_advisory_xact_lock($1, $2)', [creationLock, teamId]);
+}
+
+/** The oldest export of a project that has exactly this name, and is not deleted. */
+export async function findExportNamed(
+  sql: Sql,
+  teamId: number,
+  name: string,
+): Promise<string | null> {
+  const [row] = await sql.query<{ id: string }>(
+    prepared(`select id from batch_exports where team_id = $1 and name = $2 and deleted_at is null
+       order by created_at, id limit 1`),
+    [teamId, name],
+  );
+  return row?.id ?? null;
+}
+
+const finding = byReach(
+  (reach) => `select ${columns} from batch_exports e
+    where e.id = $1 and e.deleted_at is null and ${reaches(reach, 'e.team_id', 2)}`,
+);
+
+export async function findBatchExport(
+  sql: Sql,
+  reach: Reach,
+  id: string,
+): Promise<BatchExport | null> {
+  const [row] = await sql.query<ExportRow>(finding(reach), [id, reachValue(reach)]);
+  return row ? toBatchExport(row) : null;
+}
+
+/** Whether any project has an export of the model. */
+export async function isModelExported(sql: Sql, model: string): Promise<boolean> {
+  const [row] = await sql.query<{ is: boolean }>(
+    'select exists (select from batch_exports where model = $1 and deleted_at is null) as is',
+    [model],
+  );
+  return row?.is === true;
+}
+
+const locking = prepared(
+  `select ${columns} from batch_exports e where e.id = $1 for no key update`,
+);
+const lockingLive = prepared(
+  `select ${columns} from batch_exports e where e.id = $1 and e.deleted_at is null for no key update`,
+);
+
+/**
+ * Locks an export of any owner until the transaction ends, for work that was already authorized. Always
+ * lock it before one of its runs, in the same order as a delete. Rows that refer to the export can still be
+ * written; otherwise a worker that locks a backfill or a run would deadlock with the holder of this lock.
+ */
+export async function lockExport(
+  tx: Sql,
+  id: string,
+  { evenDeleted = false } = {},
+): Promise<BatchExport | null> {
+  const [row] = await tx.query<ExportRow>(evenDeleted ? locking : lockingLive, [id]);
+  return row ? toBatchExport(row) : null;
+}
+
+const lockingNow =
+  prepared(`select ${columns}, ${instantOf('clock_timestamp()')} as now from batch_exports e
+  where e.id = $1 and e.deleted_at is null for no key update`);
+
+/**
+ * Locks an export as `lockExport` does, to change it.
+ *
+ * @returns also the time by Postgres' clock: after each change of the export that was committed before. If another
+ *   transaction changed it while this one waited, Postgres evaluates the row and the time again.
+ */
+export async function lockExportNow(
+  tx: Sql,
+  id: string,
+): Promise<{ readonly batchExport: BatchExport; readonly now: Instant } | null> {
+  const [row] = await tx.query<ExportRow & { now: Instant }>(lockingNow, [id]);
+  return row ? { batchExport: toBatchExport(row), now: row.now } : null;
+}
+
+/** @returns false if it was deleted before */
+export async function markBatchExportDeleted(tx: Sql, id: string): Promise<boolean> {
+  const rows = await tx.query(
+    `update batch_exports set deleted_at = clock_timestamp(), last_updated_at = clock_timestamp()
+      where id = $1 and deleted_at is null returning id`,
+    [id],
+  );
+  return rows.length === 1;
+}
+
+/** The effect of a run's end on its export. */
+export interface FailureStreak {
+  readonly streak: number;
+  readonly paused: boolean;
+}
+
+/**
+ * Counts a Failed run and pauses the export once the streak reaches `pauseAfter`.
+ *
+ * @returns the streak, and whether this failure paused the export
+ */
+export async function recordFailure(
+  tx: Sql,
+  exportId: string,
+  pauseAfter: number,
+  reason: string,
+): Promise<FailureStreak> {
+  const [row] = await tx.query<FailureStreak>(
+    `with old as (select id, paused from batch_exports where id = $1 for no key update)
+     update batch_exports e
+        set failure_streak = failure_streak + 1,
+            paused = e.paused or failure_streak + 1 >= $2,
+            last_paused_at = case when not e.paused and failure_streak + 1 >= $2 then now() else last_paused_at end,
+            paused_reason = case when not e.paused and failure_streak + 1 >= $2 then $3 else paused_reason end
+       from old where e.id = old.id
+     returning e.failure_streak as streak, (e.paused and not old.paused) as paused`,
+    [exportId, pauseAfter, reason],
+  );
+  return row ?? { streak: 0, paused: false };
+}
+
+/** Exports of a tenant that are not paused, or that are paused for this reason. */
+export async function listPausableExports(
+  sql: Sql,
+  { organizationId, teamId }: TenantId,
+  reason: string | null,
+): Promise<readonly string[]> {
+  const rows = await sql.query<{ id: string }>(
+    `select e.id from batch_exports e join projects p on p.id = e.team_id
+      where p.organization_id = $1 and ($2::int is null or p.id = $2) and e.deleted_at is null
+        and case when $3::text is null then not e.paused else e.paused and e.paused_reason = $3 end
+      order by e.id`,
+    [organizationId, teamId, reason],
+  );
+  return rows.map(({ id }) => id);
+}

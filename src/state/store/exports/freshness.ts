@@ -1,0 +1,66 @@
+import type { Sql } from '../database/database.ts';
+import { lateSince } from './export-states.ts';
+import { prepared } from '../database/prepared.ts';
+import { live } from '../runs/run-moves.ts';
+
+/** Exports that one check changes at most: short locks. The next check changes the rest. */
+const batch = 500;
+
+const checking = (usual: string, wanted: string): string =>
+  prepared(`with changed as (
+       select e.id from batch_exports e
+        where e.deleted_at is null and ${wanted}
+          and (e.late_since is null) <> (${lateSince(usual)} is null)
+        order by e.id limit ${batch} for no key update skip locked
+     )
+     update batch_exports e set late_since = ${lateSince(usual)}
+       from changed where e.id = changed.id returning 1`);
+
+const checkOwn = checking('null::int', 'e.freshness_minutes is not null');
+const checkAll = checking('$1::int', 'true');
+
+/**
+ * Finds exports whose data is late, and those that are late no longer, by Postgres' clock. Workers may check at the same time:
+ * each change is made once. An export that is locked at this moment is left to the next check.
+ *
+ * @param usual of exports without an objective: minutes, null: two intervals. Absent: only exports with one of their own are
+ *   looked at, by an index
+ * @returns how many changed
+ */
+export async function checkFreshness(
+  sql: Sql,
+  usual?: { readonly minutes: number | null },
+): Promise<number> {
+  const rows = usual ? await sql.query(checkAll, [usual.minutes]) : await sql.query(checkOwn);
+  return rows.length;
+}
+
+/** An interval without data that no run fills by itself is reported after so long. */
+const reportedAfter = `interval '1 hour'`;
+
+const isIncomplete = `(e.failing_since is null and not (e.paused and e.paused_reason is null) and exists (
+    select from holes h where h.export_id = e.id and h.noted_at < now() - ${reportedAfter} and not exists (
+      select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+         and r.data_interval_end = h.data_interval_end and r.status in ${live})))`;
+
+/**
+ * Finds exports that do not fail and have had intervals without data for an hour, and those that have them no more.
+ *
+ * @returns how many changed
+ */
+export async function checkCompleteness(sql: Sql): Promise<number> {
+  const rows = await sql.query(
+    prepared(`with candidates as (
+       select distinct export_id as id from holes where noted_at < now() - ${reportedAfter}
+       union select id from batch_exports where incomplete_since is not null
+     ), changed as (
+       select e.id from batch_exports e
+        where e.id in (select id from candidates) and e.deleted_at is null and (e.incomplete_since is not null) <> ${isIncomplete}
+        order by e.id limit ${batch} for no key update of e skip locked
+     )
+     update batch_exports e set incomplete_since = case when ${isIncomplete} then
+              (select min(h.noted_at) from holes h where h.export_id = e.id) end
+       from changed where e.id = changed.id returning 1`),
+  );
+  return rows.length;
+}

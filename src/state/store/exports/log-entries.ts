@@ -1,0 +1,145 @@
+import type { Timestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import type { OffsetPage, PageRequest } from '../database/lists.ts';
+import { Conditions, type TimeBound } from '../database/lists.ts';
+import { prepared } from '../database/prepared.ts';
+
+export type LogLevel = 'DEBUG' | 'LOG' | 'INFO' | 'WARNING' | 'ERROR';
+
+export const logLevels: readonly LogLevel[] = ['DEBUG', 'LOG', 'INFO', 'WARNING', 'ERROR'];
+
+/** A line for the export's owner: no stack trace, no secret, nothing of another tenant. */
+export interface NewLogEntry {
+  readonly teamId: number;
+  readonly exportId: string;
+  readonly runId: string | null;
+  readonly level: LogLevel;
+  readonly message: string;
+  /** How long ago it was; default 0. */
+  readonly ageMs?: number;
+}
+
+export async function appendLogEntries(sql: Sql, entries: readonly NewLogEntry[]): Promise<void> {
+  if (entries.length === 0) return;
+  await sql.query(prepared(insertEntries(1)), entryValues(entries));
+}
+
+/**
+ * SQL that writes log entries, in order.
+ *
+ * @param first number of its first parameter; the values are those of `entryValues`
+ * @param runs a table of the statement with a column run_id: entries of other runs are not written; default: all are
+ */
+export function insertEntries(first: number, runs?: string): string {
+  const types = ['int', 'uuid', 'uuid', 'text', 'text', 'float8'];
+  const arrays = types.map((type, index) => `$${first + index}::${type}[]`).join(', ');
+  return `insert into log_entries (team_id, export_id, run_id, level, message, timestamp)
+     select e.team_id, e.export_id, e.run_id, e.level, e.message, clock_timestamp() - e.age_ms * interval '1 ms'
+       from unnest(${arrays}) with ordinality as e (team_id, export_id, run_id, level, message, age_ms, place)
+      -- A worker may wake up after its tenant was deleted.
+      where exists (select from batch_exports b where b.id = e.export_id)${runs === undefined ? '' : ` and exists (select from ${runs} o where o.run_id = e.run_id)`}
+      order by e.place`;
+}
+
+export function entryValues(entries: readonly NewLogEntry[]): readonly unknown[] {
+  return [
+    entries.map((entry) => entry.teamId),
+    entries.map((entry) => entry.exportId),
+    entries.map((entry) => entry.runId),
+    entries.map((entry) => entry.level),
+    // Postgres text holds no NUL.
+    entries.map((entry) => entry.message.replaceAll('\0', '\u2400')),
+    entries.map((entry) => entry.ageMs ?? 0),
+  ];
+}
+
+export interface LogEntry {
+  readonly teamId: number;
+  readonly exportId: string;
+  readonly runId: string | null;
+  readonly timestamp: Timestamp;
+  readonly level: LogLevel;
+  readonly message: string;
+}
+
+export interface LogListRequest {
+  readonly exportId: string;
+  /** Null: a line of the whole export. */
+  readonly runId: string | null;
+  readonly levels: readonly LogLevel[] | null;
+  readonly after: TimeBound | null;
+  readonly before: TimeBound | null;
+  readonly search: string | null;
+}
+
+/** Newest first. The count is exact; without a time or a search it is read from counters. */
+export async function listLogEntries(
+  sql: Sql,
+  request: LogListRequest,
+  page: PageRequest,
+): Promise<OffsetPage<LogEntry>> {
+  const [count, results] = await Promise.all([
+    countEntries(sql, request),
+    readPage(sql, request, page),
+  ]);
+  return { count, results };
+}
+
+function conditionsOf(request: LogListRequest): Conditions {
+  return new Conditions()
+    .add('l.export_id = ?', request.exportId)
+    .add('l.run_id = ?', request.runId)
+    .addBound('l.timestamp >=', request.after)
+    .addBound('l.timestamp <=', request.before)
+    .add(`l.message ilike '%' || ? || '%'`, request.search?.replace(/[\\%_]/g, '\\$&') ?? null);
+}
+
+/** The nil id counts the whole export. */
+const wholeExport = '00000000-0000-0000-0000-000000000000';
+
+async function countEntries(sql: Sql, request: LogListRequest): Promise<number> {
+  const { exportId, runId, levels, after, before, search } = request;
+  if (after === null && before === null && search === null) {
+    const [row] = await sql.query<{ count: number }>(
+      `select coalesce(sum(entries), 0)::bigint as count from log_counts
+        where export_id = $1 and run_id = $2 and ($3::text[] is null or level = any ($3))`,
+      [exportId, runId ?? wholeExport, levels],
+    );
+    return row?.count ?? 0;
+  }
+  const conditions = conditionsOf(request).add('l.level = any (?)', levels);
+  const [row] = await sql.query<{ count: number }>(
+    `select count(*) as count from log_entries l where ${conditions.sql}`,
+    conditions.values,
+  );
+  return row?.count ?? 0;
+}
+
+/** Fetches rows for this page only; skipped rows are only counted in an index. */
+async function readPage(
+  sql: Sql,
+  request: LogListRequest,
+  { limit, offset }: PageRequest,
+): Promise<LogEntry[]> {
+  const conditions = conditionsOf(request);
+  const ids = `select l.id from log_entries l where ${conditions.sql}`;
+  const ofLevels = [...new Set(request.levels)].map(
+    (level) => `${ids} and l.level = ${conditions.parameter(level)}`,
+  );
+  const found = ofLevels.length > 1 ? merged(ofLevels) : (ofLevels[0] ?? ids);
+  return sql.query<LogEntry>(
+    `with page as materialized (
+       ${found} order by l.id desc limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}
+     )
+     select l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message
+       from page join log_entries l using (id) order by l.id desc`,
+    conditions.values,
+  );
+
+  /** An index gives each level in order, and no more than needed; the levels are merged. */
+  function merged(branches: readonly string[]): string {
+    const reach = conditions.parameter(limit + offset);
+    const ordered = branches.map((ids) => `(${ids} order by l.id desc limit ${reach}::bigint)`);
+    return `select l.id from (${ordered.join(' union all ')}) as l`;
+  }
+}

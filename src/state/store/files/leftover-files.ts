@@ -1,0 +1,233 @@
+import type { StoredDestination } from '../../../foundation/domain/batch-export.ts';
+import { type DataInterval, type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import { isSetAside } from './guarded-work.ts';
+import type { Lease } from '../runs/lease.ts';
+import { live } from '../runs/run-moves.ts';
+import { boundsOf, intervalOf } from '../database/times.ts';
+
+/** After these failed removals in a row, over about two weeks, the sweep leaves an interval alone. */
+const maxRemovalTries = 18;
+
+/** One interval of an export, at one version of its destination. */
+export interface IntervalPlace {
+  readonly exportId: string;
+  readonly interval: DataInterval;
+  readonly destinationVersion: number;
+}
+
+/** An object that may exist but is not named by its interval's current receipt. */
+export interface LeftoverFile {
+  readonly key: string;
+  readonly generation: number;
+  /** Of its commit; null if the export wrote none. */
+  readonly manifestKey: string | null;
+  /** The tag that the store gave it; null if no receipt ever named it, or if the tag was not kept. */
+  readonly etag: string | null;
+  /** Whether it was made, or replaced, within a day. */
+  readonly isRecent: boolean;
+}
+
+interface ListedFile extends LeftoverFile {
+  /** Whether its object was deleted before, and must be once more. */
+  readonly wasDeleted: boolean;
+}
+
+/** S3 refuses a request half an hour after it was signed, even by a clock that is a quarter of an hour ahead. */
+const lateFor = `interval '1 hour'`;
+
+/** SQL of a leftover file `l` whose object was not deleted yet, or so long ago that no late request makes it again. */
+const isDeletable = `(l.deleted_at is null or l.deleted_at < now() - ${lateFor})`;
+
+/**
+ * SQL of a leftover file `l` whose put may take effect after it is deleted now: of a commit that was begun and never
+ * confirmed, or confirmed a short time ago. A manifest is never deleted. What replaces files in place has uploads, and
+ * its keys may be in use again.
+ */
+const mayComeAgain = `(l.deleted_at is null and l.manifest_key is not null and l.key <> l.manifest_key
+  and (l.uncommitted or exists (select from runs r join receipts c on c.export_id = r.export_id
+           and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+         where r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end
+           and r.file_generation >= l.generation and r.id <> c.run_id and r.finished_at > now() - ${lateFor})))`;
+
+/**
+ * Keys that a receipt aliased `c` names, which are never removed. A failed attempt that replaces files in
+ * place has noted them.
+ */
+const namedKeys = `select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f`;
+
+const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4`;
+
+/**
+ * Leftover files of an interval at this version of the destination. None while a run of the interval is
+ * live: the run removes them at its end. A file whose upload is still open is left out, because it could be
+ * completed after its removal. One that was just deleted is left out too, until it is deleted again.
+ */
+export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise<ListedFile[]> {
+  return sql.query<ListedFile>(
+    `select l.key, l.generation, l.manifest_key as "manifestKey", l.etag,
+            l.noted_at > now() - interval '1 day' as "isRecent", l.deleted_at is not null as "wasDeleted"
+       from leftover_files l
+      where ${ofInterval} and ${isDeletable}
+        and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+                           and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+                           and l.key in (${namedKeys}))
+        and not exists (select from uploads u join runs r on r.id = u.run_id where u.key = l.key and u.destination_version = l.destination_version
+                           and r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
+        and not exists (select from runs r where r.export_id = l.export_id and r.status in ${live}
+                           and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
+      order by l.generation, l.key`,
+    [place.exportId, ...boundsOf(place.interval), place.destinationVersion],
+  );
+}
+
+/** Deletes the records of files that a run noted and that the store refused to put. */
+export async function withdrawFiles(
+  sql: Sql,
+  { runId, fence, destinationVersion }: Lease & { readonly destinationVersion: number },
+  keys: readonly string[],
+): Promise<void> {
+  await sql.query(
+    `delete from leftover_files l using runs r
+      where r.id = $1 and r.fence = $2 and l.export_id = r.export_id and l.destination_version = $3
+        and l.data_interval_start = r.data_interval_start and l.data_interval_end = r.data_interval_end
+        and l.key = any ($4::text[]) and l.uncommitted`,
+    [runId, fence, destinationVersion, keys],
+  );
+}
+
+/**
+ * Deletes the records of leftover files that were removed. If an object may come again, its record stays: then the sweep
+ * deletes the object once more, an hour later. No manifest can name it any more.
+ */
+export async function forgetLeftoverFiles(
+  sql: Sql,
+  place: IntervalPlace,
+  keys: readonly string[],
+): Promise<void> {
+  if (keys.length === 0) return;
+  await sql.query(
+    `with kept as (
+       update leftover_files l set deleted_at = now(), tried_at = now(), tries = 0, uncommitted = false
+        where ${ofInterval} and l.key = any ($5::text[]) and ${mayComeAgain}
+     )
+     -- Another sweep may have deleted the object a moment ago.
+     delete from leftover_files l where ${ofInterval} and l.key = any ($5::text[]) and ${isDeletable} and not ${mayComeAgain}`,
+    [place.exportId, ...boundsOf(place.interval), place.destinationVersion, keys],
+  );
+}
+
+/**
+ * Keys that commits of an export have replaced at its present place, and whose objects were not deleted yet.
+ *
+ * @param since only intervals that start then or later; null: all
+ */
+export async function listReplacedFiles(
+  sql: Sql,
+  exportId: string,
+  since: Instant | null,
+  limit: number,
+): Promise<readonly string[]> {
+  const rows = await sql.query<{ key: string }>(
+    `select l.key from leftover_files l
+       join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+        and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+       join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
+      where l.export_id = $1 and l.deleted_at is null and ($2::timestamptz is null or l.data_interval_start >= $2)
+        and (l.generation < c.generation or c.manifest_key is null)
+        and l.key is distinct from l.manifest_key and l.key not in (${namedKeys})
+      order by l.key limit $3`,
+    [exportId, since === null ? null : toTimestamp(since), limit],
+  );
+  return rows.map(({ key }) => key);
+}
+
+/** Manifests of an interval that are no longer those of its receipt, at this version of the destination. */
+export async function listFormerManifests(
+  sql: Sql,
+  { exportId, interval, destinationVersion }: IntervalPlace,
+): Promise<readonly string[]> {
+  const rows = await sql.query<{ key: string }>(
+    `select l.key from leftover_files l where ${ofInterval} and l.key = l.manifest_key and not l.uncommitted
+      order by l.key`,
+    [exportId, ...boundsOf(interval), destinationVersion],
+  );
+  return rows.map(({ key }) => key);
+}
+
+/** An interval with files to remove, and facts of its current receipt. */
+export interface RemovalWork extends IntervalPlace {
+  readonly teamId: number;
+  readonly externalId: string;
+  readonly destination: StoredDestination;
+  readonly model: string;
+  readonly generation: number;
+  /** Of the run that made the receipt. */
+  readonly fileGeneration: number;
+  readonly manifestKey: string | null;
+  readonly era: string;
+  readonly runId: string;
+}
+
+/**
+ * Intervals whose leftover files can be removed, because a later generation is current. Files that are
+ * replaced in place keep their generation, so the receipt must be of the current era: a restored database
+ * may list files that have become current since. A removal that fails is tried again after an hour, then
+ * after longer and longer, and at last not at all: then the next run of the interval tries.
+ */
+const dueRemovals = `leftover_files l
+         join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+          and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+         join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
+        where (l.generation < c.generation
+               or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
+          and l.key not in (${namedKeys}) and l.tries < ${maxRemovalTries} and ${isDeletable}
+          and not ${isSetAside('remove_files', 'l.export_id')}
+          -- A live run removes them at its end.
+          and not exists (select from runs live where live.export_id = l.export_id and live.status in ${live}
+                             and live.data_interval_start = l.data_interval_start and live.data_interval_end = l.data_interval_end)
+          and (l.tried_at is null or l.tried_at < now() - least(24, power(2, greatest(0, least(l.tries, 9) - 1))) * interval '1 hour')`;
+
+/** Teams with files that the sweep should remove now, in random order. */
+export async function findTeamsWithRemovals(sql: Sql, limit: number): Promise<number[]> {
+  const rows = await sql.query<{ teamId: number }>(
+    `select e.team_id as "teamId" from ${dueRemovals} group by 1 order by random() limit $1`,
+    [limit],
+  );
+  return rows.map(({ teamId }) => teamId);
+}
+
+/** Records how a removal went that did not fail as a whole. @param isLeft whether the sweep should soon go on */
+export async function endRemoval(sql: Sql, place: IntervalPlace, isLeft: boolean): Promise<void> {
+  await sql.query(
+    `update leftover_files l set tries = 0, tried_at = case when $5 then null else tried_at end where ${ofInterval}`,
+    [place.exportId, ...boundsOf(place.interval), place.destinationVersion, isLeft],
+  );
+}
+
+/** Takes one interval of a team: no other sweep takes it for an hour. */
+export async function takeRemoval(sql: Sql, teamId: number): Promise<RemovalWork | null> {
+  const rows = await sql.query<Omit<RemovalWork, 'destination'> & StoredDestination>(
+    `with due as (
+       select l.export_id, l.data_interval_start, l.data_interval_end, l.destination_version
+         from ${dueRemovals} and e.team_id = $1 limit 1
+     ), taken as (
+       update leftover_files l set tried_at = now(), tries = l.tries + 1 from due d
+        where l.export_id = d.export_id and l.data_interval_start = d.data_interval_start
+          and l.data_interval_end = d.data_interval_end and l.destination_version = d.destination_version
+     )
+     select d.export_id as "exportId", ${intervalOf('d')} as interval,
+            d.destination_version as "destinationVersion", e.team_id as "teamId", p.external_id as "externalId",
+            e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets, e.model,
+            c.generation, r.file_generation as "fileGeneration", c.manifest_key as "manifestKey", c.era, c.run_id as "runId"
+       from due d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
+       join receipts c on c.export_id = d.export_id and c.data_interval_start = d.data_interval_start
+        and c.data_interval_end = d.data_interval_end
+       join runs r on r.id = c.run_id`,
+    [teamId],
+  );
+  const [row] = rows;
+  if (!row) return null;
+  const { type, config, secrets, ...rest } = row;
+  return { ...rest, destination: { type, config, secrets } };
+}

@@ -1,0 +1,54 @@
+import {
+  readTraits,
+  type StoreTraits,
+  traitsValidDays,
+} from '../../../foundation/domain/store-traits.ts';
+import type { Sql } from '../database/database.ts';
+
+/** An export's destination at one of its versions. */
+export interface TriedPlace {
+  readonly exportId: string;
+  readonly destinationVersion: number;
+}
+
+/** SQL of the traits of an export aliased `e`, at its version; $4 is the days that they are valid. */
+export const currentTraits = `case when e.store_traits_version = e.destination_version
+  and e.store_traits_at > now() - $4 * interval '1 day' then e.store_traits end`;
+
+/** What the store was found to support; null if it was not probed, too long ago, or not completely. */
+export async function findStoreTraits(
+  sql: Sql,
+  { exportId, destinationVersion }: TriedPlace,
+): Promise<StoreTraits | null> {
+  const [row] = await sql.query<{ traits: Partial<StoreTraits> | null }>(
+    `select store_traits as traits from batch_exports
+      where id = $1 and store_traits_version = $2 and store_traits_at > now() - $3 * interval '1 day'`,
+    [exportId, destinationVersion, traitsValidDays],
+  );
+  return readTraits(row?.traits ?? null);
+}
+
+/** Saves what a probe found, unless the destination has moved meanwhile. */
+export async function keepStoreTraits(
+  sql: Sql,
+  { exportId, destinationVersion }: TriedPlace,
+  traits: StoreTraits,
+): Promise<void> {
+  await sql.query(
+    `update batch_exports set store_traits = $3, store_traits_version = $2, store_traits_at = now()
+      where id = $1 and destination_version = $2`,
+    [exportId, destinationVersion, JSON.stringify(traits)],
+  );
+}
+
+/** The store behaved differently: the next run probes it. */
+export async function forgetStoreTraits(
+  sql: Sql,
+  { exportId, destinationVersion }: TriedPlace,
+): Promise<void> {
+  await sql.query(
+    `update batch_exports set store_traits = null, store_traits_version = null, store_traits_at = null
+      where id = $1 and destination_version = $2`,
+    [exportId, destinationVersion],
+  );
+}

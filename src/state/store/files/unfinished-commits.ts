@@ -1,0 +1,49 @@
+import { type DataInterval, type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import { live } from '../runs/run-moves.ts';
+import { intervalOf } from '../database/times.ts';
+
+/** An interval for which a run began to commit files, and ended before that was recorded. They may be current. */
+export interface UnfinishedCommit {
+  readonly interval: DataInterval;
+  readonly hasReceipt: boolean;
+}
+
+/** SQL of a leftover file `l` at the present place of its export `e`. */
+const atPresentPlace = `leftover_files l join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version`;
+
+/**
+ * Those at the present place of an export, oldest interval first. Without those that have a live run, which ends such a
+ * state itself.
+ *
+ * @param since only intervals that start then or later; null: all
+ */
+export async function listUnfinishedCommits(
+  sql: Sql,
+  exportId: string,
+  since: Instant | null,
+): Promise<UnfinishedCommit[]> {
+  return sql.query<UnfinishedCommit>(
+    `select ${intervalOf('l')} as interval, l.generation is not null as "hasReceipt"
+       from (select distinct l.data_interval_start, l.data_interval_end, c.generation
+               from ${atPresentPlace}
+               left join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+                and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+              where l.export_id = $1 and l.uncommitted and l.deleted_at is null and ($2::timestamptz is null or l.data_interval_start >= $2)
+                -- An older one is only removed.
+                and (c.generation is null or c.manifest_key is null or l.generation > c.generation)
+                and not exists (select from runs r where r.export_id = l.export_id and r.status in ${live}
+                       and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)) l
+      order by l.data_interval_start, l.data_interval_end`,
+    [exportId, since === null ? null : toTimestamp(since)],
+  );
+}
+
+/** How many deleted files of an export are deleted once more, because a late request may bring them back. */
+export async function countDeletedAgain(sql: Sql, exportId: string): Promise<number> {
+  const [row] = await sql.query<{ count: number }>(
+    `select count(*) from ${atPresentPlace} where l.export_id = $1 and l.deleted_at is not null`,
+    [exportId],
+  );
+  return row?.count ?? 0;
+}

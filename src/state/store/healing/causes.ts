@@ -1,0 +1,180 @@
+import type { CauseScope } from '../../../foundation/domain/causes.ts';
+import { suspicion } from '../../../foundation/domain/causes.ts';
+import type { ErrorCode } from '../../../foundation/domain/errors.ts';
+import type { Timestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+
+/** What keeps intervals from their data. */
+export interface KnownCause {
+  readonly id: string;
+  readonly scope: CauseScope;
+  readonly place: string;
+  /** Of the newest failure there. */
+  readonly code: ErrorCode;
+  /** Otherwise the place is only suspected. */
+  readonly isOpen: boolean;
+  readonly beganAt: Timestamp;
+  readonly nextProbeAt: Timestamp;
+}
+
+const knownCause = `jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
+  'beganAt', api_time(k.began_at), 'nextProbeAt', api_time(k.next_probe_at))`;
+
+/** Maximum causes of a tenant that a claim reads. */
+const mostKnown = 200;
+
+/**
+ * SQL of the causes that could be about a run of the export `exportId` and the project `p`, as JSON. Almost always there are
+ * none.
+ */
+export const causesOf = (
+  exportId: string,
+): string => `coalesce((select jsonb_agg(${knownCause}) from (
+    select * from causes where organization_id = p.organization_id and scope = 'export' and place = ${exportId}::text
+    union all
+    (select * from causes where organization_id = p.organization_id and scope = 'destination' order by failed_at desc limit ${mostKnown})
+    union all
+    (select * from causes where scope = 'source' order by failed_at desc limit ${mostKnown})) k), '[]')`;
+
+/** SQL of the sources that are known not to work, as JSON. */
+export const deadSources = `coalesce((select jsonb_agg(place) from causes where scope = 'source' and opened_at is not null), '[]')`;
+
+/** A failure at a place. */
+export interface PlaceFailure {
+  readonly teamId: number;
+  readonly scope: CauseScope;
+  readonly place: string;
+  readonly code: string;
+  readonly text: string;
+  /** Whether this failure alone shows that the cause lasts: its run has ended. */
+  readonly isLasting: boolean;
+}
+
+/** A suspicion is forgotten if the place has not failed for an hour. */
+const isStale = `c.opened_at is null and c.failed_at < clock_timestamp() - interval '1 hour'`;
+const isProven = `not (${isStale}) and c.failures + 1 >= ${suspicion.failures}
+  and c.began_at < clock_timestamp() - interval '${suspicion.ms} ms'`;
+
+/** Notes a failure. @returns the cause, and whether it is open now */
+export async function noteCause(
+  tx: Sql,
+  { teamId, scope, place, code, text, isLasting }: PlaceFailure,
+): Promise<{ readonly id: string; readonly isOpen: boolean }> {
+  const [row] = await tx.query<{ id: string; isOpen: boolean }>(
+    `insert into causes as c (scope, organization_id, place, code, latest_error, opened_at, next_probe_at)
+     values ($1::text, case when $1 <> 'source' then (select p.organization_id from projects p where p.id = $2) end, $3, $4, $5,
+             case when $6::boolean then clock_timestamp() end, clock_timestamp() + interval '1 minute')
+     on conflict (organization_id, scope, place) do update
+        set code = excluded.code, latest_error = excluded.latest_error, failed_at = clock_timestamp(),
+            began_at = case when ${isStale} then clock_timestamp() else c.began_at end,
+            failures = case when ${isStale} then 1 else c.failures + 1 end,
+            opened_at = coalesce(c.opened_at, case when $6 or ${isProven} then clock_timestamp() end),
+            next_probe_at = case when c.opened_at is null then excluded.next_probe_at else c.next_probe_at end
+     returning c.id, c.opened_at is not null as "isOpen"`,
+    [scope, teamId, place, code, text, isLasting],
+  );
+  if (!row) throw new Error('the cause was not stored');
+  return row;
+}
+
+/** Of a run that made an attempt at an open cause: its end makes the run available. */
+export async function waitForCause(tx: Sql, runId: string, causeId: string): Promise<void> {
+  await tx.query(`update outbox set cause_id = $2 where run_id = $1`, [runId, causeId]);
+}
+
+/** Ends causes: what they held up is free. @returns those that there were */
+export async function deleteCauses(tx: Sql, ids: readonly string[]): Promise<readonly string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `with ended as (delete from causes where id = any ($1::uuid[]) returning id),
+     freed as (update outbox set available_at = now(), ready = true, cause_id = null where cause_id in (select id from ended))
+     select id from ended`,
+    [ids],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** What a cause holds up in one export. */
+export interface HeldUp {
+  readonly causeId: string;
+  readonly isAnnounced: boolean;
+  readonly organizationId: string;
+  readonly teamId: number;
+  readonly exportId: string;
+  readonly name: string;
+  readonly intervals: number;
+  readonly code: ErrorCode;
+  readonly since: Timestamp;
+}
+
+/** What causes hold up, by export. */
+export async function listHeldUp(tx: Sql, ids: readonly string[]): Promise<HeldUp[]> {
+  return tx.query<HeldUp>(
+    `select c.id as "causeId", c.announced_at is not null as "isAnnounced", p.organization_id as "organizationId", e.team_id as "teamId",
+            e.id as "exportId", e.name, count(*)::int as intervals, c.code, c.began_at as since
+       from causes c join lateral (select h.export_id from healing_intervals h where h.cause_id = c.id
+                                   union all select o.export_id from outbox o where o.cause_id = c.id) held on true
+       join batch_exports e on e.id = held.export_id and e.deleted_at is null join projects p on p.id = e.team_id
+      where c.id = any ($1::uuid[]) group by c.id, p.organization_id, e.id order by e.created_at, e.id`,
+    [ids],
+  );
+}
+
+/** Open causes that have lasted a minute and are not announced yet; others skip them until the transaction ends. */
+export async function lockUnannounced(tx: Sql, limit: number): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from causes where opened_at < clock_timestamp() - interval '1 minute' and announced_at is null
+      order by opened_at limit $1 for update skip locked`,
+    [limit],
+  );
+  return rows.map(({ id }) => id);
+}
+
+export async function noteAnnounced(tx: Sql, ids: readonly string[]): Promise<void> {
+  await tx.query(`update causes set announced_at = clock_timestamp() where id = any ($1::uuid[])`, [
+    ids,
+  ]);
+}
+
+/** What holds an export up may be over: its causes are probed at once. */
+export async function hastenProbes(sql: Sql, exportId: string): Promise<void> {
+  await sql.query(
+    `with hastened as (
+       update causes set next_probe_at = least(next_probe_at, clock_timestamp())
+        where id in (select cause_id from healing_intervals where export_id = $1
+                      union select cause_id from outbox where export_id = $1)
+     )
+     update healing_intervals set tries = 0, not_before = clock_timestamp() where export_id = $1`,
+    [exportId],
+  );
+}
+
+/** A cause whose probe is due. */
+export interface DueCause {
+  readonly id: string;
+  readonly ageMs: number;
+}
+
+/** Open causes whose probe is due, longest due first; others skip them until the transaction ends. */
+export async function lockDueCauses(tx: Sql, limit: number): Promise<DueCause[]> {
+  return tx.query<DueCause>(
+    `select id, (extract(epoch from clock_timestamp() - began_at) * 1000)::float8 as "ageMs" from causes
+      where opened_at is not null and next_probe_at <= clock_timestamp() order by next_probe_at limit $1 for update skip locked`,
+    [limit],
+  );
+}
+
+export async function noteProbe(tx: Sql, id: string, delayMs: number): Promise<void> {
+  await tx.query(
+    `update causes set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms' where id = $1`,
+    [id, delayMs],
+  );
+}
+
+/** Forgets causes that hold nothing up and have not failed for an hour. */
+export async function forgetIdleCauses(sql: Sql): Promise<void> {
+  await sql.query(
+    `delete from causes c where c.failed_at < clock_timestamp() - interval '1 hour'
+        and not exists (select from healing_intervals h where h.cause_id = c.id)
+        and not exists (select from outbox o where o.cause_id = c.id)`,
+  );
+}

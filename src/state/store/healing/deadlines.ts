@@ -1,0 +1,213 @@
+import type { Turn } from '../../../foundation/domain/causes.ts';
+import type { Schedule } from '../../../foundation/domain/schedule.ts';
+import {
+  type DataInterval,
+  type Instant,
+  type Timestamp,
+  toTimestamp,
+} from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import { live } from '../runs/run-moves.ts';
+import { boundsOf, instantOf, intervalOf, isSameInterval } from '../database/times.ts';
+
+/** An export whose deadlines are to be judged. */
+export interface CheckedExport {
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly organizationId: string;
+  readonly name: string;
+  readonly schedule: Schedule;
+  readonly deadlineMinutes: number | null;
+  readonly deadlineAt: string | null;
+  readonly warnMinutes: number | null;
+  readonly judgedTo: Timestamp;
+}
+
+/** Exports whose check is due, longest due first. Others skip them until the transaction ends. */
+export async function lockDueChecks(tx: Sql, limit: number): Promise<CheckedExport[]> {
+  return tx.query<CheckedExport>(
+    `select e.id as "exportId", e.team_id as "teamId", p.organization_id as "organizationId", e.name, e.schedule,
+            e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", d.judged_to as "judgedTo"
+       from deadline_checks d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
+      where d.next_check_at <= clock_timestamp() and e.deleted_at is null
+      order by d.next_check_at limit $1 for update of d skip locked`,
+    [limit],
+  );
+}
+
+/** SQL: whether the tick `t` made data owed: it ran, or it came in a pause that only Sluice made. */
+const isOwed = `(t.fate = 'ran' or t.fate = 'paused' and exists (select from automatic_pauses a
+    where a.export_id = t.export_id and t.tick_at > a.began_at and (a.ended_at is null or t.tick_at <= a.ended_at)))
+  and not exists (select from accepted_intervals x where ${isSameInterval('x', 't')})`;
+
+/** Of the interval of the tick `t`: its newest failure, and whether its run waits for transactions of the source. */
+const whyOf = `left join lateral (select r.error_code as code from runs r where ${isSameInterval('r', 't')} and r.error_code is not null
+     order by r.generation desc limit 1) as failed on c.export_id is null
+  left join lateral (select o.parked_by is not null as parked, k.next_probe_at from runs r join outbox o on o.run_id = r.id
+      left join causes k on k.id = o.cause_id where ${isSameInterval('r', 't')} and r.status in ${live} limit 1) as waits on c.export_id is null
+  left join lateral (select k.next_probe_at from healing_intervals h join causes k on k.id = h.cause_id
+      where ${isSameInterval('h', 't')}) as heals on c.export_id is null`;
+
+/** An interval that is owed, as far as it is delivered. */
+export interface OwedInterval {
+  readonly exportId: string;
+  readonly tickAt: Instant;
+  readonly interval: DataInterval;
+  readonly deliveredAt: Instant | null;
+  /** The newest failure of an interval that is not delivered. */
+  readonly code: string | null;
+  /** Whether it waits for open transactions of its source. */
+  readonly isParked: boolean;
+  readonly nextProbeAt: Instant | null;
+}
+
+const owedColumns = `t.export_id as "exportId", ${instantOf('t.tick_at')} as "tickAt", ${intervalOf('t')} as interval,
+  ${instantOf('c.delivered_at')} as "deliveredAt", failed.code, coalesce(waits.parked, false) as "isParked",
+  ${instantOf('coalesce(heals.next_probe_at, waits.next_probe_at)')} as "nextProbeAt"`;
+
+/** Intervals that are owed and not judged, oldest first, up to `most` of each export. */
+export async function listUnjudged(
+  tx: Sql,
+  checked: readonly CheckedExport[],
+  most: number,
+): Promise<OwedInterval[]> {
+  return tx.query<OwedInterval>(
+    `select ${owedColumns} from unnest($1::uuid[], $2::timestamptz[]) as x (id, judged_to)
+       cross join lateral (select * from ticks t where t.export_id = x.id and t.tick_at > x.judged_to and ${isOwed}
+                            order by t.tick_at limit $3) t
+       left join receipts c on ${isSameInterval('c', 't')} ${whyOf}
+      order by t.export_id, t.tick_at`,
+    [checked.map(({ exportId }) => exportId), checked.map(({ judgedTo }) => judgedTo), most],
+  );
+}
+
+/** How long the last runs of exports took, and how many wait or run now. */
+export interface Pace {
+  readonly exportId: string;
+  readonly runMs: number;
+}
+
+/** Of each export the longest of its last five completed runs. */
+export async function readPaces(tx: Sql, exportIds: readonly string[]): Promise<Pace[]> {
+  return tx.query<Pace>(
+    `select x.id as "exportId", coalesce((select max(extract(epoch from last.finished_at - last.started_at) * 1000) from (
+              select r.finished_at, r.started_at from receipts c join runs r on r.id = c.run_id
+               where c.export_id = x.id and r.started_at is not null order by c.data_interval_start desc limit 5) last), 0)::float8 as "runMs"
+       from unnest($1::uuid[]) as x (id)`,
+    [exportIds],
+  );
+}
+
+/** A judgement of an interval that is late, or at risk. */
+export interface LateInterval {
+  readonly exportId: string;
+  readonly interval: DataInterval;
+  readonly dueBy: Instant;
+  readonly isMissed: boolean;
+  readonly deliveredAt: Instant | null;
+  readonly code: string | null;
+  readonly turn: Turn;
+}
+
+/** Notes intervals that are late or at risk. @returns those that were not so before, by their place in the list */
+export async function noteLate(
+  tx: Sql,
+  late: readonly LateInterval[],
+): Promise<{ readonly index: number; readonly isNew: boolean; readonly wasMissed: boolean }[]> {
+  if (late.length === 0) return [];
+  const bounds = late.map(({ interval }) => boundsOf(interval));
+  return tx.query(
+    `with given as (
+       select * from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::boolean[], $6::timestamptz[], $7::text[], $8::text[])
+         with ordinality as g (export_id, data_interval_start, data_interval_end, due_by, is_missed, delivered_at, code, turn, place)
+     ), known as (
+       select g.place, l.export_id is null as is_new, l.missed_at is not null as was_missed
+         from given g left join late_intervals l on ${isSameInterval('l', 'g')}
+     ), noted as (
+       insert into late_intervals as l (export_id, data_interval_start, data_interval_end, due_by, missed_at, delivered_at, code, turn)
+       select export_id, data_interval_start, data_interval_end, due_by, case when is_missed then due_by end, delivered_at, code, turn from given
+       on conflict (export_id, data_interval_start, data_interval_end) do update
+          set due_by = excluded.due_by, missed_at = coalesce(l.missed_at, excluded.missed_at), delivered_at = excluded.delivered_at,
+              code = excluded.code, turn = excluded.turn
+     )
+     select place::int - 1 as index, is_new as "isNew", was_missed as "wasMissed" from known order by place`,
+    [
+      late.map(({ exportId }) => exportId),
+      bounds.map(([start]) => start),
+      bounds.map(([, end]) => end),
+      late.map(({ dueBy }) => toTimestamp(dueBy)),
+      late.map(({ isMissed }) => isMissed),
+      late.map(({ deliveredAt }) => (deliveredAt === null ? null : toTimestamp(deliveredAt))),
+      late.map(({ code }) => code),
+      late.map(({ turn }) => turn),
+    ],
+  );
+}
+
+/** What a check found about an export. */
+export interface Checked {
+  readonly exportId: string;
+  /** Ticks up to here are judged; null: as before. */
+  readonly judgedTo: Instant | null;
+  readonly nextCheckAt: Instant;
+}
+
+export async function storeChecks(tx: Sql, checks: readonly Checked[]): Promise<void> {
+  await tx.query(
+    `update deadline_checks d set judged_to = coalesce(x.judged_to, d.judged_to), next_check_at = x.next_check_at
+       from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) as x (id, judged_to, next_check_at) where d.export_id = x.id`,
+    [
+      checks.map(({ exportId }) => exportId),
+      checks.map(({ judgedTo }) => (judgedTo === null ? null : toTimestamp(judgedTo))),
+      checks.map(({ nextCheckAt }) => toTimestamp(nextCheckAt)),
+    ],
+  );
+}
+
+/** An interval that missed its deadline and has now arrived. */
+export interface DeliveredLate {
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly organizationId: string;
+  readonly name: string;
+  readonly dueBy: Timestamp;
+  readonly code: string | null;
+  readonly turn: Turn;
+}
+
+/** Notes what has arrived. Intervals that were only at risk arrived in time: they are forgotten. */
+export async function noteArrivals(tx: Sql): Promise<DeliveredLate[]> {
+  return tx.query<DeliveredLate>(
+    `with arrived as (
+       update late_intervals l set delivered_at = c.delivered_at, missed_at = case when c.delivered_at > l.due_by then coalesce(l.missed_at, l.due_by) end
+         from receipts c where l.delivered_at is null and ${isSameInterval('c', 'l')} returning l.*
+     )
+     select a.export_id as "exportId", e.team_id as "teamId", p.organization_id as "organizationId", e.name, a.due_by as "dueBy", a.code, a.turn
+       from arrived a join batch_exports e on e.id = a.export_id join projects p on p.id = e.team_id
+      where a.missed_at is not null and e.deleted_at is null`,
+  );
+}
+
+/** A row of the record of deliveries. */
+export interface DeliveryRow extends OwedInterval {
+  /** As noted when it was late or at risk. */
+  readonly lateCode: string | null;
+  readonly turn: Turn | null;
+  readonly isAtRisk: boolean;
+}
+
+/** Intervals that are owed and end in a range, oldest first. */
+export async function listOwed(
+  sql: Sql,
+  exportId: string,
+  { start, end }: DataInterval,
+  limit: number,
+): Promise<DeliveryRow[]> {
+  return sql.query<DeliveryRow>(
+    `select ${owedColumns}, l.code as "lateCode", l.turn, l.at_risk_at is not null as "isAtRisk"
+       from (select * from ticks t where t.export_id = $1 and t.tick_at > $2 and t.tick_at <= $3 and ${isOwed} order by t.tick_at desc limit $4) t
+       left join receipts c on ${isSameInterval('c', 't')} left join late_intervals l on ${isSameInterval('l', 't')} ${whyOf}
+      order by t.tick_at`,
+    [exportId, toTimestamp(start), toTimestamp(end), limit],
+  );
+}

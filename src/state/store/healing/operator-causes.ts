@@ -1,0 +1,219 @@
+import { disabledReasons, type ExportHealth } from '../../../foundation/domain/batch-export.ts';
+import { type ErrorCode, errorCatalogue } from '../../../foundation/domain/errors.ts';
+import { causeKindOf, type Turn, turnOf } from '../../../foundation/domain/causes.ts';
+import type { Timestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import { healthOfExport } from '../exports/export-states.ts';
+import { Conditions, type OffsetPage, type PageRequest } from '../database/lists.ts';
+
+/**
+ * What keeps exports from their data: one row for all exports that the same thing holds up. What healing knows about is its row
+ * of `causes`, with its code, age and next probe. An export that does not heal has its own code.
+ */
+export interface OperatorCause {
+  /** The same as long as the cause is. */
+  readonly id: string;
+  readonly turn: Turn;
+  /** Of the catalogue, or one of `conditionCodes`. */
+  readonly code: string;
+  /** The bucket or the model; '' if it is not at a place. */
+  readonly place: string;
+  /** The customer, if it is only one. */
+  readonly organizationId: string | null;
+  readonly organizationName: string | null;
+  readonly organizations: number;
+  readonly exports: number;
+  readonly pausedExports: number;
+  readonly missingIntervals: number;
+  readonly since: Timestamp | null;
+  readonly latestError: string | null;
+  /** When a run of these exports is attempted next; null: none waits for another attempt. */
+  readonly nextAttemptAt: Timestamp | null;
+  /** When Sluice probes what they wait for; null: nothing of them heals. */
+  readonly nextProbeAt: Timestamp | null;
+}
+
+/**
+ * Codes of exports that do not fail: the newest verification has not proven the files, intervals have no data, data are late, or
+ * Sluice paused the export.
+ */
+export const conditionCodes = [
+  'verify.failed',
+  'intervals.missing',
+  'export.late',
+  'export.paused',
+] as const;
+
+/** Which exports are wanted. */
+export interface CauseSearch {
+  /** Part of the name of an organization or a project, or one of its ids or its tenant key. */
+  readonly search: string | null;
+  readonly turn: Turn | null;
+  readonly causeId: string | null;
+}
+
+const codesOf = (turn: Turn): readonly string[] =>
+  (Object.keys(errorCatalogue) as ErrorCode[]).filter((code) => turnOf(code) === turn);
+
+/** Names of a destination's place, whatever its type. */
+const placeOf = ['endpoint_url', 'bucket_name', 'container', 'account', 'host', 'directory']
+  .map((name) => `nullif(e.destination_config->>'${name}', '')`)
+  .join(', ');
+
+/**
+ * Every export with what is wrong with it: code null if nothing is. The search comes after the join, whose plan it would spoil. An export that several causes hold up has a row for each.
+ * $1, $2: codes whose turn is the source's, ours. $3: reasons of disabled tenants. $6: codes that never heal.
+ */
+const judged = `held as materialized (
+  select x.export_id, k.id, k.scope, k.place, k.code, k.latest_error, k.began_at, k.next_probe_at
+    from (select export_id, cause_id from healing_intervals where cause_id is not null
+          union select export_id, cause_id from outbox where cause_id is not null) x
+    join causes k on k.id = x.cause_id and k.opened_at is not null
+), problems as (
+  select * from held
+  union all
+  select export_id, null, 'verify', '', 'verify.failed', detail, failed_since, null from verifications where failed_since is not null
+  union all
+  -- What the row of the export says itself.
+  select e.id, null, null, null, null, null, null, null from batch_exports e
+   where e.failing_since is not null and e.failing_code = any ($6::text[]) or not exists (select from held where held.export_id = e.id)
+), judged as materialized (
+  select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
+         coalesce(h.n, 0)::int as missing, k.id as known_id, k.scope, k.place as known_place, k.next_probe_at,
+         coalesce(k.latest_error, e.failing_error) as error,
+         coalesce(k.began_at, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
+         case when e.paused and (e.paused_reason is null or e.paused_reason = any ($3::text[])) then null
+              when k.code is not null then k.code
+              when e.failing_since is not null then coalesce(e.failing_code, 'internal.unexpected')
+              when h.n > 0 then 'intervals.missing'
+              when e.late_since is not null then 'export.late'
+              when e.paused then 'export.paused' end as code,
+         concat_ws(' ', e.destination_type, ${placeOf}) as destination
+    from batch_exports e
+    join projects p on p.id = e.team_id and p.closed_at is null
+    join organizations o on o.id = p.organization_id
+    join problems k on k.export_id = e.id
+    left join (select export_id, count(*) as n, min(data_interval_end) as since from holes group by 1) h on h.export_id = e.id
+   where e.deleted_at is null
+), placed as (
+  select j.*, case when j.code = any ($1::text[]) then 'source' when j.code = any ($2::text[]) then 'ours' else 'customer' end as turn,
+         case when j.scope = 'source' then j.known_place when j.code = any ($1::text[]) then j.model
+              when j.scope = 'destination' or j.code like 'destination.%' then j.destination else '' end as place
+    from judged j
+   where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
+      or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
+), named as (
+  select t.*, case when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
+           else md5(concat_ws(chr(31), t.code, t.place, case
+             when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
+    from placed t
+)`;
+
+/** What Sluice never tries again by itself. */
+const decided = (Object.keys(errorCatalogue) as ErrorCode[]).filter(
+  (code) => causeKindOf(code) === null,
+);
+
+const values = ({ search }: CauseSearch): unknown[] => [
+  codesOf('source'),
+  [...codesOf('ours'), ...conditionCodes],
+  Object.values(disabledReasons),
+  search?.replace(/[\\%_]/g, '\\$&') ?? null,
+  search,
+  decided,
+];
+
+/** The causes that hold up the most exports first. */
+export async function listCauses(
+  sql: Sql,
+  asked: CauseSearch,
+  { limit, offset }: PageRequest,
+): Promise<OffsetPage<OperatorCause>> {
+  const rows = await sql.query<OperatorCause & { count: number }>(
+    `with ${judged}
+     select c.*, (select min(q.available_at) from outbox q join runs r on r.id = q.run_id and r.attempt > 0
+                   where q.export_id = any (c.ids)) as "nextAttemptAt"
+       from (select n.cause_id as id, min(n.turn) as turn, min(n.code) as code, min(n.place) as place,
+                    case when count(distinct n.organization_id) = 1 then min(n.organization_id::text) end as "organizationId",
+                    case when count(distinct n.organization_id) = 1 then min(n.organization) end as "organizationName",
+                    count(distinct n.organization_id)::int as organizations, count(*)::int as exports,
+                    count(*) filter (where n.paused)::int as "pausedExports", sum(n.missing)::int as "missingIntervals",
+                    min(n.since) as since, (array_agg(n.error order by n.since desc))[1] as "latestError",
+                    min(n.next_probe_at) as "nextProbeAt", array_agg(n.id) as ids, count(*) over ()::int as count
+               from named n
+              where n.code is not null and ($7::text is null or n.turn = $7) and ($8::text is null or n.cause_id = $8)
+              group by n.cause_id order by count(*) desc, min(n.since), n.cause_id limit $9 offset $10) c
+      order by c.exports desc, c.since, c.id`,
+    [...values(asked), asked.turn, asked.causeId, limit, offset],
+  );
+  return {
+    count: rows[0]?.count ?? 0,
+    results: rows.map(({ count: _, ...cause }) => cause),
+  };
+}
+
+/** An export as an operator sees it. */
+export interface OperatorExport {
+  readonly id: string;
+  readonly name: string;
+  readonly teamId: number;
+  readonly projectName: string;
+  readonly organizationId: string;
+  readonly organizationName: string;
+  readonly health: ExportHealth;
+  /** Null: nothing is wrong with it. */
+  readonly causeId: string | null;
+  readonly code: string | null;
+  readonly turn: Turn | null;
+  readonly since: Timestamp | null;
+  readonly missingIntervals: number;
+  readonly paused: boolean;
+  readonly latestError: string | null;
+  /** When Sluice probes its cause; null: it does not heal. */
+  readonly nextProbeAt: Timestamp | null;
+  readonly completeUpTo: Timestamp | null;
+}
+
+/** Exports of all customers: those with a cause first, the oldest cause first. */
+export async function listOperatorExports(
+  sql: Sql,
+  asked: CauseSearch & { readonly healths: readonly ExportHealth[] | null },
+  { limit, offset }: PageRequest,
+): Promise<OffsetPage<OperatorExport>> {
+  const conditions = new Conditions();
+  for (const value of values(asked)) conditions.parameter(value);
+  conditions.add('(n.code is not null and n.turn = ?)', asked.turn);
+  conditions.add('(n.code is not null and n.cause_id = ?)', asked.causeId);
+  const health = `(select ${healthOfExport} from batch_exports e where e.id = n.id)`;
+  conditions.add(`${health} = any (?)`, asked.healths);
+  const page = `limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}`;
+  const where = conditions.sql === '' ? 'true' : conditions.sql;
+  const rows = await sql.query<OperatorExport & { count: number }>(
+    `with ${judged}
+     select n.id, n.name, n.team_id as "teamId", n.project as "projectName", n.organization_id as "organizationId",
+            n.organization as "organizationName", ${health} as health, n.code, n.paused, n.since, n.missing as "missingIntervals",
+            case when n.code is not null then n.cause_id end as "causeId", case when n.code is not null then n.turn end as turn,
+            n.error as "latestError", n.next_probe_at as "nextProbeAt",
+            (select w.high_water_mark from batch_exports w where w.id = n.id) as "completeUpTo", n.count
+       from (select n.*, count(*) over ()::int as count
+               from (select distinct on (n.id) n.* from named n where ${where} order by n.id, n.code is null, n.since, n.cause_id) n
+              order by n.code is null, n.since, n.id ${page}) n
+      order by n.code is null, n.since, n.id`,
+    conditions.values,
+  );
+  return {
+    count: rows[0]?.count ?? 0,
+    results: rows.map(({ count: _, ...batchExport }) => batchExport),
+  };
+}
+
+/** Ids of a cause's exports with the organizations and intervals that they are, for a task. */
+export async function listExportsOfCause(
+  sql: Sql,
+  causeId: string,
+): Promise<readonly { readonly id: string; readonly teamId: number }[]> {
+  return sql.query(
+    `with ${judged} select n.id, n.team_id as "teamId" from named n where n.code is not null and n.cause_id = $7 order by n.since, n.id`,
+    [...values({ search: null, turn: null, causeId }), causeId],
+  );
+}

@@ -1,0 +1,71 @@
+import type { RunStatus } from '../../../foundation/domain/run.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import type { Lease } from '../runs/lease.ts';
+import { live } from '../runs/run-moves.ts';
+import { boundsOf, intervalOf } from '../database/times.ts';
+
+/** A run that may yet make current what it read before now. */
+export interface RunUnderWay extends Lease {
+  readonly interval: DataInterval;
+}
+
+/**
+ * SQL of a live run `r` that may make current what was read before. An attempt may, from its claim on. If an attempt has
+ * begun to commit, any later one may: it adopts the manifest of the first, whatever the source has by then.
+ */
+const mayCommit = `r.status in ${live} and (r.lease_holder is not null or r.commit_intent is not null)`;
+
+export async function listUnderWay(sql: Sql, exportId: string): Promise<RunUnderWay[]> {
+  return sql.query<RunUnderWay>(
+    `select r.id as "runId", r.fence, ${intervalOf('r')} as interval from runs r
+      where r.export_id = $1 and ${mayCommit}`,
+    [exportId],
+  );
+}
+
+/**
+ * Which of these runs may still make current what they had read then. If another worker claims a run that has not begun to
+ * commit, the run reads anew.
+ */
+export async function listStillUnderWay(
+  sql: Sql,
+  runs: readonly Lease[],
+): Promise<readonly RunUnderWay[]> {
+  return sql.query<RunUnderWay>(
+    `select r.id as "runId", r.fence, ${intervalOf('r')} as interval
+       from unnest($1::uuid[], $2::bigint[]) as held (id, fence) join runs r on r.id = held.id
+      where ${mayCommit} and (r.fence = held.fence or r.commit_intent is not null)
+      order by r.data_interval_start`,
+    [runs.map(({ runId }) => runId), runs.map(({ fence }) => fence)],
+  );
+}
+
+/** The newest run of an interval. */
+export interface IntervalRun {
+  readonly interval: DataInterval;
+  readonly runId: string;
+  readonly status: RunStatus;
+  readonly isLive: boolean;
+  readonly latestError: string | null;
+}
+
+/** Of each of these intervals that ever had a run, in no order. */
+export async function listNewestRuns(
+  sql: Sql,
+  exportId: string,
+  intervals: readonly DataInterval[],
+): Promise<IntervalRun[]> {
+  return sql.query<IntervalRun>(
+    `select ${intervalOf('r')} as interval, r.id as "runId", r.status, r.status in ${live} as "isLive", r.latest_error as "latestError"
+       from unnest($2::timestamptz[], $3::timestamptz[]) as i (starts, ends)
+      cross join lateral (
+        select * from runs r where r.export_id = $1 and r.data_interval_start = i.starts and r.data_interval_end = i.ends
+         order by r.generation desc limit 1) r`,
+    [
+      exportId,
+      intervals.map((interval) => boundsOf(interval)[0]),
+      intervals.map((interval) => boundsOf(interval)[1]),
+    ],
+  );
+}

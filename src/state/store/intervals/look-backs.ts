@@ -1,0 +1,203 @@
+import type { Recipe } from '../../../foundation/domain/recipe.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import { isSetAside } from '../files/guarded-work.ts';
+import type { ReadSnapshot } from './receipts.ts';
+import { live } from '../runs/run-moves.ts';
+import { tenantKeyOf } from '../tenants/tenants.ts';
+import { boundsOf, intervalOf } from '../database/times.ts';
+
+/** A completed interval that may have got rows since. */
+export interface LookBack {
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly tenantKey: string;
+  readonly organizationId: string;
+  readonly interval: DataInterval;
+  /** What the source had when it was last looked at. */
+  readonly snapshot: string;
+  readonly keyDigest: string | null;
+  readonly keyCount: number;
+  readonly settled: boolean;
+  readonly pending: readonly string[];
+  /** Whether to compare it with its source even if nothing it waited for has ended. */
+  readonly isDue: boolean;
+  readonly model: string;
+  /** How its rows were selected. */
+  readonly recipe: Recipe;
+  readonly destinationType: string;
+  /** Whether the export has another destination now than the files. */
+  readonly hasMoved: boolean;
+}
+
+/** Whether late rows of the receipt `c` wait for a person, who has not accepted the interval since. */
+export const lateRowsWait = `c.late_rows_wait is not null and not exists (
+  select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
+     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at)`;
+
+const isRested = `c.pending_checked_at < now() - interval '10 s'`;
+
+/** Whether to compare it regularly, with `$1` as the hours of the look-back. */
+const isDue = `$1::int > 0 and c.data_interval_end > now() - $1 * interval '1 hour'
+  and c.looked_back_at < now() - interval '5 minutes'`;
+
+/** Maximum intervals of one organization at a time. */
+const perOrganization = 20;
+
+/** Which look-backs to take. */
+export interface WantedLookBacks {
+  /** Maximum organizations. */
+  readonly limit: number;
+  /** Organizations to leave out. */
+  readonly without: readonly string[];
+  /** Exports. */
+  readonly slow: readonly string[];
+  /** Only those of `slow` exports; else all but those. */
+  readonly isLong: boolean;
+}
+
+/**
+ * Takes completed intervals of up to `limit` organizations, those first whose last check is the oldest:
+ *
+ * - unsettled ones: every ten seconds at first, then less often the longer they wait, at least every hour.
+ *   If no transaction can settle it (a standby without its primary), every hour.
+ * - those of the last `hours`: every five minutes.
+ *
+ * Skips an interval that another worker has taken, that has a live run, or whose last run ended without
+ * success in the last 15 minutes.
+ */
+export async function takeLookBacks(
+  sql: Sql,
+  hours: number,
+  { limit, without, slow, isLong }: WantedLookBacks,
+): Promise<LookBack[]> {
+  return sql.query<LookBack>(
+    `with candidates as materialized (
+       select ctid as place from receipts where not settled
+       union
+       select ctid from receipts
+        where $1::int > 0 and data_interval_end > now() - $1 * interval '1 hour'
+     ), due as (
+       select c.ctid as place, p.organization_id, c.pending_checked_at,
+              row_number() over (partition by p.organization_id order by c.pending_checked_at) as nth
+         from receipts c
+         join batch_exports e on e.id = c.export_id and e.deleted_at is null
+         join projects p on p.id = e.team_id and p.organization_id <> all ($3)
+        where c.ctid = any (array(select place from candidates))
+          and (c.export_id = any ($4)) = $5
+          and not ${isSetAside('look_back', 'c.export_id')}
+          -- What waits for a person is looked at again after the export was changed, unless a person accepted it as it is.
+          -- What had another fault is tried again each hour: the cause may be gone.
+          and (c.late_rows_wait is null or ${lateRowsWait} and (e.last_updated_at > c.pending_checked_at
+               or c.late_rows_wait not like 'run.late\\_rows\\_wait:%' and c.pending_checked_at < now() - interval '1 hour'))
+          and ${isRested}
+          and (not c.settled and c.pending_checked_at < now() -
+                 case when c.pending_transactions && '{standby}' then interval '1 hour'
+                      else least((now() - c.committed_at) / 20, interval '1 hour') end
+               or ${isDue})
+          and not exists (
+            select from runs later
+             where later.export_id = c.export_id and later.data_interval_start = c.data_interval_start
+               and later.data_interval_end = c.data_interval_end
+               and (later.status in ${live}
+                    or later.status <> 'Completed' and later.created_at > c.committed_at
+                       and later.finished_at > now() - interval '15 minutes'))
+     ), chosen as (
+       select organization_id from due where nth = 1 order by pending_checked_at limit $2
+     ), taken as (
+       select c.ctid as place, ${isDue} as due
+         from receipts c
+        where c.ctid = any (array(select place from due where nth <= ${perOrganization} and organization_id in (select organization_id from chosen)))
+          -- Again, for a row that another worker has taken since.
+          and ${isRested}
+        for update skip locked
+     )
+     update receipts c set pending_checked_at = now() from taken t, batch_exports e, projects p
+      where c.ctid = t.place and e.id = c.export_id and p.id = e.team_id
+     returning c.export_id as "exportId", e.team_id as "teamId", ${tenantKeyOf('p')}, p.organization_id as "organizationId",
+       ${intervalOf('c')} as interval,
+       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount", c.settled, c.pending_transactions as pending,
+       t.due as "isDue", e.model, c.recipe, e.destination_type as "destinationType",
+       c.destination_version <> e.destination_version as "hasMoved"`,
+    [hours, limit, without, slow, isLong],
+  );
+}
+
+/** Counts the pause until the next check from now on: of those of an organization, what was not begun comes first. */
+export async function stampLookBack(sql: Sql, item: LookBack): Promise<void> {
+  await sql.query(
+    `update receipts set pending_checked_at = now()
+      where export_id = $1 and data_interval_start = $2 and data_interval_end = $3`,
+    [item.exportId, ...boundsOf(item.interval)],
+  );
+}
+
+/**
+ * Records the check of an interval, unless another run or check has looked at the interval meanwhile.
+ *
+ * @returns whether it was recorded
+ */
+export async function recordLookBack(
+  tx: Sql,
+  item: LookBack,
+  found: {
+    readonly settled: boolean;
+    readonly pending: readonly string[];
+    /** What the source has now, without late rows; null if it was not compared. */
+    readonly seen: ReadSnapshot | null;
+  },
+): Promise<boolean> {
+  const at = [item.exportId, ...boundsOf(item.interval)];
+  const rows = await tx.query(
+    `update receipts c set settled = $5, pending_transactions = $6, pending_checked_at = now(),
+            looked_back_at = case when $7 then now() else c.looked_back_at end, late_rows_wait = null,
+            snapshot = coalesce($8, c.snapshot), key_digest = case when $7 then $9 else c.key_digest end,
+            key_count = coalesce($10, c.key_count)
+      where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3 and c.snapshot = $4
+      returning c.export_id`,
+    [
+      ...at,
+      item.snapshot,
+      found.settled,
+      found.pending,
+      found.seen !== null,
+      found.seen?.snapshot ?? null,
+      found.seen?.digest ?? null,
+      found.seen?.count ?? null,
+    ],
+  );
+  if (rows.length === 0) return false;
+  if (found.settled && !item.settled) {
+    await tx.query(
+      `update runs set settled = true, pending_transactions = '{}'
+        where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
+          and status = 'Completed' and not settled`,
+      at,
+    );
+  }
+  return true;
+}
+
+/**
+ * Notes why late rows of an interval cannot be looked for or added.
+ *
+ * @returns whether that is news of the interval, and whether no interval of the export had this before
+ */
+export async function noteLateRowsWait(
+  tx: Sql,
+  exportId: string,
+  interval: DataInterval,
+  why: string,
+): Promise<{ readonly isNew: boolean; readonly isFirst: boolean }> {
+  const rows = await tx.query<{ isNew: boolean; isFirst: boolean }>(
+    `with before as (
+       select late_rows_wait, not exists (select from receipts where export_id = $1 and late_rows_wait = $4) as is_first
+         from receipts where export_id = $1 and data_interval_start = $2 and data_interval_end = $3 for update
+     )
+     update receipts c set late_rows_wait = $4, pending_checked_at = now() from before
+      where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
+      returning before.late_rows_wait is distinct from $4 as "isNew", before.is_first as "isFirst"`,
+    [exportId, ...boundsOf(interval), why],
+  );
+  return rows[0] ?? { isNew: false, isFirst: false };
+}

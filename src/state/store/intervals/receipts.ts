@@ -1,0 +1,116 @@
+import type { Recipe } from '../../../foundation/domain/recipe.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import { boundsOf, instantOf, intervalOf } from '../database/times.ts';
+
+/** One file of a current manifest. */
+export interface ReceiptFile {
+  readonly key: string;
+  /** Of the commit that wrote it. */
+  readonly generation: number;
+  readonly rows: number;
+  readonly bytes: number;
+  /** Lower-case hexadecimal. */
+  readonly sha256: string;
+  /** The tag that the store gave it; absent or null if it gave none, or if it was not kept. */
+  readonly etag?: string | null;
+}
+
+/** Our record of the current manifest of one interval. */
+export interface Receipt {
+  readonly exportId: string;
+  readonly interval: DataInterval;
+  readonly runId: string;
+  /** The version of the export's destination that it is at. */
+  readonly destinationVersion: number;
+  /** Of the current files. */
+  readonly generation: number;
+  /** Of the database that committed it. */
+  readonly era: string;
+  /** Null if the export writes no manifest. */
+  readonly manifestKey: string | null;
+  readonly manifestEtag: string | null;
+  readonly files: readonly ReceiptFile[];
+  readonly rejectedFiles: readonly ReceiptFile[];
+  /** Objects beside them that the manifest does not list. */
+  readonly sideFiles: readonly ReceiptFile[];
+  readonly recipe: Recipe;
+  readonly rows: number;
+  readonly bytes: number;
+  /** What the source had when it was last looked at. */
+  readonly proof: ReadSnapshot & Settled;
+  /** Of the keys in the files, rejected rows included; null if it is not known. */
+  readonly deliveredDigest: string | null;
+}
+
+/** The rows that the source had, by their keys. */
+export interface ReadSnapshot {
+  readonly snapshot: string;
+  /** Null if only the count was kept. */
+  readonly digest: string | null;
+  readonly count: number;
+}
+
+/** Whether transactions can still add rows, and which. */
+interface Settled {
+  readonly settled: boolean;
+  readonly pending: readonly string[];
+}
+
+/** The columns of `Receipt`; of a subquery as JSON they stay what they are. */
+export const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')} as interval,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", side_files as "sideFiles", recipe, rows, bytes,
+  json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
+    'pending', pending_transactions) as proof`;
+
+/** Whether an export has a receipt at this version of its destination. */
+export async function hasReceiptAt(
+  sql: Sql,
+  exportId: string,
+  destinationVersion: number,
+): Promise<boolean> {
+  const rows = await sql.query(
+    `select from receipts where export_id = $1 and destination_version = $2 limit 1`,
+    [exportId, destinationVersion],
+  );
+  return rows.length === 1;
+}
+
+/** Receipts of an export after the interval `after`, oldest first. */
+export async function listReceipts(
+  sql: Sql,
+  exportId: string,
+  after: DataInterval | null,
+  limit: number,
+): Promise<Receipt[]> {
+  return sql.query<Receipt>(
+    `select ${receiptColumns} from receipts where export_id = $1 and (data_interval_start, data_interval_end) > ($2, $3)
+      order by data_interval_start, data_interval_end limit $4`,
+    [exportId, ...(after ? boundsOf(after) : ['-infinity', '-infinity']), limit],
+  );
+}
+
+/** A completed interval. */
+export interface CompletedInterval extends DataInterval {
+  /** Rows in its files at the current destination, rejected ones included. */
+  readonly rows: number;
+  readonly deliveredDigest: string | null;
+}
+
+/** Intervals of an export that start in `range` and are completed, oldest first. */
+export async function listCompletedIntervals(
+  sql: Sql,
+  exportId: string,
+  range: DataInterval,
+): Promise<CompletedInterval[]> {
+  return sql.query<CompletedInterval>(
+    `select ${instantOf('c.data_interval_start')} as start, ${instantOf('c.data_interval_end')} as "end",
+            case when c.destination_version = e.destination_version then
+              (select coalesce(sum((file->>'rows')::bigint), 0)::bigint from jsonb_array_elements(c.files || c.rejected_files) file)
+            else 0 end as rows, c.delivered_digest as "deliveredDigest"
+       from receipts c join batch_exports e on e.id = c.export_id
+      where c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3
+      order by c.data_interval_start`,
+    [exportId, ...boundsOf(range)],
+  );
+}

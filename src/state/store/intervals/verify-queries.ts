@@ -1,0 +1,388 @@
+import type { StoredDestination } from '../../../foundation/domain/batch-export.ts';
+import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import { type Receipt, receiptColumns } from './receipts.ts';
+import { live } from '../runs/run-moves.ts';
+import { tenantKeyOf } from '../tenants/tenants.ts';
+import { boundsOf } from '../database/times.ts';
+
+export interface VerifiedExport {
+  readonly id: string;
+  readonly name: string;
+  readonly teamId: number;
+  readonly tenantKey: string;
+  readonly externalId: string;
+  readonly model: string;
+  readonly dslQuery: string | null;
+  readonly destination: StoredDestination;
+  readonly destinationVersion: number;
+  readonly highWaterMark: Timestamp | null;
+}
+
+/**
+ * Exports that are not deleted, the oldest first.
+ *
+ * @param wanted the id or the name of an export; several may have the name. Null: all
+ * @param organization its id or its name; null: all
+ */
+export async function listVerifiedExports(
+  sql: Sql,
+  wanted: string | null,
+  organization: string | null = null,
+): Promise<VerifiedExport[]> {
+  const rows = await sql.query<Omit<VerifiedExport, 'destination'> & StoredDestination>(
+    `select e.id, e.name, e.team_id as "teamId", ${tenantKeyOf('p')}, p.external_id as "externalId", e.model, e.dsl_query as "dslQuery",
+            e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets,
+            e.destination_version as "destinationVersion", e.high_water_mark as "highWaterMark"
+       from batch_exports e join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
+      where e.deleted_at is null and ($1::text is null or e.name = $1 or e.id::text = lower($1))
+        and ($2::text is null or o.name = $2 or o.id::text = lower($2))
+      order by e.created_at, e.id`,
+    [wanted, organization],
+  );
+  return rows.map(({ type, config, secrets, ...rest }) => ({
+    ...rest,
+    destination: { type, config, secrets },
+  }));
+}
+
+/** How much the current files of an export are. */
+export interface ExportSize {
+  readonly intervals: number;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+/** By the export's id; those without a receipt are left out. */
+export async function sizeExports(sql: Sql): Promise<ReadonlyMap<string, ExportSize>> {
+  const rows = await sql.query<ExportSize & { id: string }>(
+    `select export_id as id, count(*) as intervals, sum(rows)::bigint as rows, sum(bytes)::bigint as bytes
+       from receipts group by export_id`,
+  );
+  return new Map(rows.map(({ id, ...size }) => [id, size]));
+}
+
+/** A place where files of an export are, or were: its present destination, or one that it has left. */
+export interface ExportPlace {
+  readonly exportId: string;
+  readonly version: number;
+  readonly type: string;
+  /** Without secrets. */
+  readonly config: DestinationConfig;
+  readonly model: string;
+}
+
+/** All places of all exports, of deleted ones too. */
+export async function listExportPlaces(sql: Sql): Promise<ExportPlace[]> {
+  return sql.query<ExportPlace>(
+    `select id as "exportId", destination_version as version, destination_type as type, destination_config as config, model
+       from batch_exports
+     union all
+     select f.export_id, f.version, e.destination_type, f.destination_config, e.model
+       from former_destinations f join batch_exports e on e.id = f.export_id`,
+  );
+}
+
+/** A destination that an export has left, with its secrets if they are still kept. */
+export interface LeftDestination {
+  readonly version: number;
+  readonly destination: StoredDestination;
+  /** Secrets that it had were deleted. */
+  readonly isLocked: boolean;
+  /** Whether it is known to be another place than the present one, by whatever address. */
+  readonly isOther: boolean;
+}
+
+export async function listLeftDestinations(sql: Sql, exportId: string): Promise<LeftDestination[]> {
+  const rows = await sql.query<StoredDestination & Omit<LeftDestination, 'destination'>>(
+    `select f.version, e.destination_type as type, f.destination_config as config, f.destination_secrets as secrets,
+            f.destination_secrets is null and e.destination_secrets is not null as "isLocked",
+            f.compared_with is not distinct from e.destination_version as "isOther"
+       from former_destinations f join batch_exports e on e.id = f.export_id
+      where f.export_id = $1 order by f.version`,
+    [exportId],
+  );
+  return rows.map(({ version, isLocked, isOther, ...destination }) => {
+    return { version, isLocked, isOther, destination };
+  });
+}
+
+/** The receipt of an interval as it is now, and whether a run of the interval is live. */
+export async function readReceiptNow(
+  sql: Sql,
+  exportId: string,
+  interval: DataInterval,
+): Promise<{ readonly receipt: Receipt | null; readonly isLive: boolean }> {
+  const [row] = await sql.query<{ receipt: Receipt | null; isLive: boolean }>(
+    `select (select to_jsonb(r) from (select ${receiptColumns} from receipts where export_id = $1
+               and data_interval_start = $2 and data_interval_end = $3) r) as receipt,
+            exists (select from runs where export_id = $1 and status in ${live}
+                       and data_interval_start = $2 and data_interval_end = $3) as "isLive"`,
+    [exportId, ...boundsOf(interval)],
+  );
+  return row ?? { receipt: null, isLive: false };
+}
+
+/** How the current files of an interval came about. */
+export interface CommitFacts {
+  /** One run wrote all files, and they have as many rows as it counted in its snapshot. */
+  readonly isWhole: boolean;
+  /** The last run added late rows to the files. */
+  readonly isSupplement: boolean;
+  /** What the run saw that wrote all files; null if several did. */
+  readonly snapshot: string | null;
+  /** Rows that the last run counted in its snapshot. */
+  readonly rowsRead: number;
+  /** A look-back is due: it adds rows that have come since. */
+  readonly isLookedAt: boolean;
+  /** Why late rows of the interval wait for a person; null if they do not. */
+  readonly waitsFor: string | null;
+}
+
+/** @param lookBackHours how long after its end an interval is regularly compared with its source */
+export async function findCommit(
+  sql: Sql,
+  exportId: string,
+  interval: DataInterval,
+  lookBackHours: number,
+): Promise<CommitFacts> {
+  const rejected = `(select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f)`;
+  const [row] = await sql.query<CommitFacts>(
+    `select r.purpose = 'whole' and r.records_total_count - r.records_dropped = c.rows + ${rejected} as "isWhole",
+            r.purpose = 'supplement' as "isSupplement", case r.purpose when 'whole' then r.snapshot end as snapshot,
+            coalesce(r.records_total_count, 0) as "rowsRead",
+            not c.settled or c.data_interval_end > now() - $4 * interval '1 hour' as "isLookedAt",
+            c.late_rows_wait as "waitsFor"
+       from receipts c join runs r on r.id = c.run_id
+      where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3`,
+    [exportId, ...boundsOf(interval), lookBackHours],
+  );
+  const unknown = { isWhole: false, isSupplement: false, isLookedAt: false };
+  return row ?? { ...unknown, snapshot: null, rowsRead: 0, waitsFor: null };
+}
+
+/** Breaches of one kind that are looked for; a broken table may have millions. */
+const most = 1_000;
+
+/**
+ * Gaps between the intervals that are current or accepted, from where the high-water mark began up to the mark. Ticks
+ * are not needed for it: retention deletes them.
+ */
+export async function findGaps(
+  sql: Sql,
+  exportId: string,
+): Promise<{ start: Timestamp; end: Timestamp }[]> {
+  return sql.query(
+    `with marks as (
+       select high_water_mark as reached, coalesce(mark_began_at,
+              (select min(t.data_interval_start) from ticks t where t.export_id = e.id and t.fate = 'ran')) as began
+         from batch_exports e where e.id = $1
+     ), covered as (
+       select data_interval_start, data_interval_end from receipts where export_id = $1
+       union select data_interval_start, data_interval_end from accepted_intervals where export_id = $1
+     ), walked as (
+       select began, reached, c.data_interval_start as next,
+              max(c.data_interval_end) over (order by c.data_interval_start rows between unbounded preceding and 1 preceding) as passed
+         from marks join covered c on c.data_interval_start < reached and c.data_interval_end > began
+       union all
+       select began, reached, reached, (select max(c.data_interval_end) from covered c where c.data_interval_start < reached) from marks
+     )
+     select greatest(began, passed) as start, next as "end" from walked where next > greatest(began, passed) order by 1 limit ${most}`,
+    [exportId],
+  );
+}
+
+/**
+ * Consecutive ticks that do not share their bound.
+ *
+ * @param days after which ticks are deleted: behind an older one others may be missing
+ */
+export async function findTornTicks(
+  sql: Sql,
+  exportId: string,
+  days: number,
+): Promise<{ end: Timestamp; next: Timestamp }[]> {
+  return sql.query(
+    `select "end", next from (
+       select data_interval_end as "end", decided_at, lead(data_interval_start) over (order by tick_at) as next
+         from ticks where export_id = $1
+     ) t where next is not null and next <> "end" and decided_at > now() - $2 * interval '1 day'
+      order by 1 limit ${most}`,
+    [exportId, days],
+  );
+}
+
+/** Pairs of current intervals that overlap. */
+export async function findOverlaps(
+  sql: Sql,
+  exportId: string,
+): Promise<{ a: Timestamp; b: Timestamp }[]> {
+  return sql.query(
+    `select a, b from (
+       select data_interval_start as b,
+              lag(data_interval_start) over w as a, max(data_interval_end) over (
+                order by data_interval_start, data_interval_end rows between unbounded preceding and 1 preceding) as covered
+         from receipts where export_id = $1 window w as (order by data_interval_start, data_interval_end)
+     ) r where covered > b limit ${most}`,
+    [exportId],
+  );
+}
+
+/** Runs with inconsistent counts, completed without a receipt of their interval, or ended and still in the outbox. */
+export async function findInconsistentRuns(
+  sql: Sql,
+  exportId: string,
+): Promise<{ id: string; why: string }[]> {
+  return sql.query(
+    `(select r.id, case when r.records_completed is distinct from r.records_total_count - r.records_dropped - r.records_rejected
+                       then 'its counts do not agree' else 'its interval has no receipt' end as why
+       from runs r
+      where r.export_id = $1 and r.status = 'Completed'
+        and (r.records_completed is distinct from r.records_total_count - r.records_dropped - r.records_rejected
+             or not exists (select 1 from receipts c where c.export_id = r.export_id
+                               and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end))
+      limit ${most})
+     union all
+     (select r.id, 'it has ended and still waits for an attempt in the outbox'
+        from outbox o join runs r on r.id = o.run_id
+       where o.export_id = $1 and r.status not in ${live} limit ${most})`,
+    [exportId],
+  );
+}
+
+/** Requested intervals without a receipt. */
+export interface MissingData {
+  /** All runs of the interval have ended without success. */
+  readonly failed: number;
+  /** An attempt has failed, and the next one follows. */
+  readonly retrying: number;
+  /** The first attempt has not ended yet. */
+  readonly running: number;
+}
+
+export async function countMissingData(sql: Sql, exportId: string): Promise<MissingData> {
+  const [row] = await sql.query<MissingData>(
+    `with waiting as (
+       select data_interval_start, data_interval_end, bool_or(error_code is not null or crashes > 0) as failed
+         from runs r where export_id = $1 and status in ${live}
+          and not exists (select from receipts c where c.export_id = $1 and c.data_interval_start = r.data_interval_start
+                             and c.data_interval_end = r.data_interval_end)
+        group by 1, 2)
+     select (select count(*) from holes h where h.export_id = $1
+                and not exists (select from waiting w where w.data_interval_start = h.data_interval_start
+                                   and w.data_interval_end = h.data_interval_end)) as failed,
+            count(*) filter (where w.failed) as retrying, count(*) filter (where not w.failed) as running
+       from waiting w`,
+    [exportId],
+  );
+  return row ?? { failed: 0, retrying: 0, running: 0 };
+}
+
+/** An export whose files may be at a place, at a version of its destination. */
+export interface PlaceOwner {
+  readonly exportId: string;
+  readonly version: number;
+}
+
+/** What our tables say about keys at a place. */
+export interface KnownKeys {
+  /** A current receipt names them. */
+  readonly current: ReadonlySet<string>;
+  /** Sluice removes them later. */
+  readonly leftover: ReadonlySet<string>;
+}
+
+const idsAndVersions = (owners: readonly PlaceOwner[]) => [
+  owners.map(({ exportId }) => exportId),
+  owners.map(({ version }) => version),
+];
+
+/** @param starts of the intervals of `keys` */
+export async function findKnownKeys(
+  sql: Sql,
+  owners: readonly PlaceOwner[],
+  keys: readonly string[],
+  starts: readonly string[],
+): Promise<KnownKeys> {
+  const rows = await sql.query<{ kind: keyof KnownKeys; key: string }>(
+    `with owner as (select * from unnest($1::uuid[], $2::int[]) as o (export_id, version)),
+          interval as (select distinct text::timestamptz as start from unnest($4::text[]) as text)
+     select 'current' as kind, k.key
+       from owner o cross join interval i
+       join receipts c on c.export_id = o.export_id and c.data_interval_start = i.start and c.destination_version = o.version
+       cross join lateral (select c.manifest_key as key union all
+                           select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f) k
+      where k.key = any ($3::text[])
+     union all
+     select 'leftover', l.key from owner o join leftover_files l
+         on l.export_id = o.export_id and l.destination_version = o.version and l.key = any ($3::text[])`,
+    [...idsAndVersions(owners), keys, starts],
+  );
+  const of = (wanted: keyof KnownKeys) =>
+    new Set(rows.flatMap(({ kind, key }) => (kind === wanted ? [key] : [])));
+  return { current: of('current'), leftover: of('leftover') };
+}
+
+/** Exports, of these, with a live run of an interval with this start. */
+export async function listWriters(
+  sql: Sql,
+  owners: readonly PlaceOwner[],
+  start: string,
+): Promise<readonly string[]> {
+  const [ids] = idsAndVersions(owners);
+  const rows = await sql.query<{ id: string }>(
+    `select distinct export_id as id from runs
+      where export_id = any ($1::uuid[]) and data_interval_start = $2 and status in ${live}`,
+    [ids, start],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Whether an upload at a key is on record at a place: then Sluice ends it. */
+export async function isUploadKnown(
+  sql: Sql,
+  owners: readonly PlaceOwner[],
+  key: string,
+): Promise<boolean> {
+  const [row] = await sql.query<{ known: boolean }>(
+    `select exists (select from uploads u join runs r on r.id = u.run_id
+        join unnest($1::uuid[], $2::int[]) as o (export_id, version)
+          on o.export_id = r.export_id and o.version = u.destination_version where u.key = $3) as known`,
+    [...idsAndVersions(owners), key],
+  );
+  return row?.known === true;
+}
+
+/**
+ * Whether the run of a manifest is of the history of this database. Old runs are deleted; then a later generation of
+ * the interval says so.
+ */
+export async function isOfOurHistory(
+  sql: Sql,
+  manifest: {
+    readonly exportId: string;
+    readonly runId: string;
+    readonly generation: number;
+    readonly era: string | null;
+  },
+  start: string,
+): Promise<boolean> {
+  const { exportId, runId, generation, era } = manifest;
+  const [row] = await sql.query<{ known: boolean }>(
+    `select ($5::text is null or exists (select from eras where id::text = $5))
+        and (exists (select from runs where export_id = $1 and id = $2)
+         or exists (select from receipts where export_id = $1 and data_interval_start = $4 and generation > $3)) as known`,
+    [exportId, runId, generation, start, era],
+  );
+  return row?.known === true;
+}
+
+/** Whether any run of an export may be writing now. */
+export async function hasLiveRuns(sql: Sql, exportId: string): Promise<boolean> {
+  const rows = await sql.query(
+    `select from runs where export_id = $1 and status in ${live} limit 1`,
+    [exportId],
+  );
+  return rows.length > 0;
+}

@@ -1,0 +1,308 @@
+import type {
+  DeliveryStatus,
+  Notification,
+  NotificationType,
+  SentType,
+  TargetKind,
+  WebhookFormat,
+} from '../../../foundation/domain/notification.ts';
+import type { Timestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import {
+  Conditions,
+  type KeysetPage,
+  type KeysetPosition,
+  seek,
+  toKeysetPage,
+} from '../database/lists.ts';
+import { digestFacts, isSingle } from './notification-digests.ts';
+import { prepared } from '../database/prepared.ts';
+import { emailsBlockedUntil, isEmailBlocked } from './sent-emails.ts';
+
+/** Null: any. */
+export interface DeliveryFilter {
+  /** The delivery that carries it. */
+  readonly digestId: string | null;
+  readonly status: DeliveryStatus | null;
+}
+
+/** One attempt, as the log shows it. */
+export interface DeliveryAttempt {
+  readonly at: Timestamp;
+  readonly answer: string;
+  readonly latency_ms: number;
+}
+
+/** An event for one target. */
+export interface Delivery {
+  readonly id: string;
+  readonly targetId: string;
+  readonly eventId: string;
+  readonly eventType: NotificationType | SentType;
+  readonly exportId: string | null;
+  readonly happenedAt: Timestamp;
+  readonly status: DeliveryStatus;
+  readonly attempts: number;
+  /** The delivery that carries it together with others of its type; null: it is sent by itself. */
+  readonly digestId: string | null;
+  /** Null unless it waits, and in a digest. */
+  readonly nextAttemptAt: Timestamp | null;
+  /** `email_limit`: its organization has sent as many e-mails as it may in an hour. */
+  readonly delayedBy: 'email_limit' | null;
+  /** The newest 20, oldest first. */
+  readonly attemptLog: readonly DeliveryAttempt[];
+  readonly createdAt: Timestamp;
+  readonly finishedAt: Timestamp | null;
+}
+
+/** Whether it waits for an attempt of its own. */
+const isOwnAttempt = `d.status = 'waiting' and (d.digest_id is null or d.is_repeat)`;
+const emailBlock = `case when d.kind = 'email' then ${emailsBlockedUntil('d.organization_id')} end`;
+
+const columns = `d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
+  e.happened_at as "happenedAt", d.status, d.attempts,
+  d.digest_id as "digestId", case when ${isOwnAttempt}
+    then greatest(coalesce(d.gathers_until, d.next_attempt_at), ${emailBlock}) end as "nextAttemptAt",
+  case when ${isOwnAttempt} and ${emailBlock} is not null then 'email_limit' end as "delayedBy", d.attempt_log as "attemptLog",
+  d.created_at as "createdAt", d.finished_at as "finishedAt"`;
+
+const joined = 'notification_deliveries d join notification_events e on e.id = d.event_id';
+
+/** Newest first. */
+export async function listDeliveries(
+  sql: Sql,
+  targetId: string,
+  { digestId, status }: DeliveryFilter,
+  position: KeysetPosition | null,
+  limit: number,
+): Promise<KeysetPage<Delivery>> {
+  const conditions = new Conditions()
+    .add('d.target_id = ?', targetId)
+    .add('d.digest_id = ?', digestId)
+    .add('d.status = ?', status);
+  const order = { column: 'd.created_at', descending: true };
+  const page = seek(conditions, order, 'd.id', position, limit);
+  const rows = await sql.query<Delivery>(
+    `select ${columns} from ${joined} where ${conditions.sql} ${page}`,
+    conditions.values,
+  );
+  return toKeysetPage(rows, position, limit);
+}
+
+export async function findDelivery(
+  sql: Sql,
+  targetId: string,
+  id: string,
+): Promise<Delivery | null> {
+  const [row] = await sql.query<Delivery>(
+    `select ${columns} from ${joined} where d.target_id = $1 and d.id = $2`,
+    [targetId, id],
+  );
+  return row ?? null;
+}
+
+/** A delivery that this process must attempt now. */
+export interface ClaimedDelivery {
+  readonly id: string;
+  readonly lease: string;
+  readonly targetId: string;
+  readonly kind: TargetKind;
+  /** This one included. */
+  readonly attempts: number;
+  /** Seconds since the epoch by Postgres' clock, as it was claimed. */
+  readonly claimedAt: number;
+  readonly notification: Notification;
+  /** The organization of the target: its e-mails are counted, and its addresses have confirmed. */
+  readonly ownerId: string;
+  readonly format: WebhookFormat;
+  readonly recipients: readonly string[];
+  /** Sealed; null for e-mail. */
+  readonly secrets: Buffer | null;
+  /** Whether the previous secret signs too. */
+  readonly usesPreviousSecret: boolean;
+}
+
+type ClaimRow = Omit<ClaimedDelivery, 'notification'> & Notification;
+
+const claimColumns = `d.id, d.lease, d.organization_id as "ownerId", d.target_id as "targetId", d.kind, d.attempts, extract(epoch from now())::bigint as "claimedAt",
+  e.id as "eventId", e.type, e.happened_at as "happenedAt", e.organization_id as "organizationId",
+  e.team_id as "projectId", e.facts || ${digestFacts} as facts, t.format, t.recipients, t.secrets,
+  coalesce(t.previous_secret_until > now(), false) as "usesPreviousSecret"`;
+
+function toClaimed(row: ClaimRow): ClaimedDelivery {
+  const { eventId, type, happenedAt, organizationId, projectId, facts, ...rest } = row;
+  const notification = { eventId, type, happenedAt, organizationId, projectId, facts };
+  return { ...rest, notification };
+}
+
+const isFree = `d.status = 'waiting' and (d.leased_until is null or d.leased_until <= now())`;
+
+const isInProgress = (d: string): string =>
+  `${d}.organization_id = o.id and ${d}.kind = $1 and ${d}.status = 'waiting' and ${d}.leased_until > now()`;
+
+/**
+ * One index descent per organization, then at most the deliveries that wait for its targets. The next of an
+ * organization is chosen only if none is in progress for its target, and none of its export comes before it.
+ */
+const claimSql = prepared(`with recursive organizations_with as (
+       (select organization_id as id from notification_deliveries where status = 'waiting' and kind = $1 order by 1 limit 1)
+       union all
+       select (select d.organization_id from notification_deliveries d
+                where d.status = 'waiting' and d.kind = $1 and d.organization_id > o.id order by 1 limit 1)
+         from organizations_with o where o.id is not null
+     ), due as (
+       select d.id, busy.count + row_number() over (partition by o.id order by d.next_attempt_at, d.seq) as turn
+         from organizations_with o
+        cross join lateral (
+          select count(*) as count from notification_deliveries d where ${isInProgress('d')}) as busy
+        cross join lateral (
+          select head.* from notification_targets t cross join lateral (
+              select * from (
+                -- Of each export only the first one can be due.
+                (select distinct on (d.export_id) d.id, d.next_attempt_at, d.seq, d.leased_until, ${isSingle('d')} as is_single
+                   from notification_deliveries d
+                  where d.target_id = t.id and d.status = 'waiting' and d.export_id is not null and not d.is_repeat
+                  order by d.export_id, d.seq)
+                union all
+                select d.id, d.next_attempt_at, d.seq, d.leased_until, ${isSingle('d')} from notification_deliveries d
+                 where d.target_id = t.id and d.status = 'waiting' and (d.export_id is null or d.is_repeat)) as firsts
+               where is_single and next_attempt_at <= now() and (leased_until is null or leased_until <= now())
+               order by next_attempt_at, seq limit 1) as head
+           where t.organization_id = o.id and t.kind = $1 and t.enabled
+             and not exists (select from notification_deliveries d where ${isInProgress('d')} and d.target_id = t.id)
+           order by head.next_attempt_at, head.seq limit greatest($3::int - busy.count, 0)) as d
+        where o.id is not null and ($1 <> 'email' or not ${isEmailBlocked('o.id')})
+     ), taken as (
+       select d.id from notification_deliveries d join due on due.id = d.id
+        where ${isFree} order by due.turn limit $2 for update of d skip locked
+     )
+     update notification_deliveries d
+        set lease = gen_random_uuid(), leased_until = now() + $4 * interval '1 ms', attempts = d.attempts + 1
+       from taken, notification_events e, notification_targets t
+      where d.id = taken.id and e.id = d.event_id and t.id = d.target_id and t.enabled
+     returning ${claimColumns}`);
+
+export interface ClaimLimits {
+  /** In this call. */
+  readonly limit: number;
+  /** Of one organization in progress, in all processes. */
+  readonly perOrganization: number;
+  readonly leaseMs: number;
+}
+
+/** Takes deliveries that are due. Each is for one process, until its lease ends. */
+export async function claimDeliveries(
+  sql: Sql,
+  kind: TargetKind,
+  { limit, perOrganization, leaseMs }: ClaimLimits,
+): Promise<ClaimedDelivery[]> {
+  const rows = await sql.query<ClaimRow>(claimSql, [kind, limit, perOrganization, leaseMs]);
+  return rows.map(toClaimed);
+}
+
+/** Records a test of a target, claimed by the caller: no worker sends it. */
+export async function insertTest(
+  sql: Sql,
+  targetId: string,
+  leaseMs: number,
+): Promise<ClaimedDelivery | null> {
+  const [row] = await sql.query<ClaimRow>(
+    `with t as (
+       select * from notification_targets where id = $1 for key share
+     ), e as (
+       insert into notification_events (organization_id, team_id, type, facts)
+       select organization_id, team_id, 'test', '{}' from t
+       returning *
+     ), d as (
+       insert into notification_deliveries (target_id, event_id, organization_id, seq, kind, type, is_repeat, attempts, lease, leased_until)
+       select t.id, e.id, t.organization_id, e.seq, t.kind, e.type, true, 1, gen_random_uuid(), now() + $2 * interval '1 ms' from t, e
+       returning *
+     )
+     select ${claimColumns} from d, e, t`,
+    [targetId, leaseMs],
+  );
+  return row ? toClaimed(row) : null;
+}
+
+/** How an attempt ended. */
+export interface AttemptEnd {
+  readonly delivered: boolean;
+  readonly answer: string;
+  readonly latencyMs: number;
+  /** The wait before the next attempt; null: none follows. */
+  readonly retryMs: number | null;
+}
+
+const finishSql = prepared(`with ended as (
+       update notification_deliveries d
+          set status = case when $3 then 'delivered' when $6::bigint is null then 'given_up' else 'waiting' end,
+              lease = null, leased_until = null,
+              next_attempt_at = case when $3 or $6::bigint is null then next_attempt_at else now() + $6::bigint * interval '1 ms' end,
+              finished_at = case when $3 or $6::bigint is null then now() end,
+              attempt_log = (case when jsonb_array_length(attempt_log) >= 20 then attempt_log - 0 else attempt_log end)
+                || jsonb_build_array(jsonb_build_object('at', api_time(now()), 'answer', $4::text, 'latency_ms', $5::int))
+        where d.id = $1 and d.lease = $2 and d.status = 'waiting'
+       returning d.target_id
+     ), noted as (
+       update notification_targets t
+          set failing_since = case when $3 then null else coalesce(t.failing_since, now()) end,
+              enabled = t.enabled and ($3 or coalesce(t.failing_since, now()) > now() - $7 * interval '1 day'),
+              disabled_reason = case when $3 or not t.enabled or coalesce(t.failing_since, now()) > now() - $7 * interval '1 day'
+                then t.disabled_reason
+                else 'No delivery has succeeded for ' || $7::int || ' days; the last answer was: ' || $4::text || '. Fix the receiver, then enable the target.' end
+         from ended where t.id = ended.target_id and (not $3 or t.failing_since is not null)
+       returning t.enabled
+     )
+     select exists (select from ended) as "isRecorded", exists (select from noted where not enabled) as "isDisabled"`);
+
+/**
+ * Records how an attempt ended. If the target has failed for `disableAfterDays`, it is disabled.
+ *
+ * @returns isRecorded: false if another process has taken the delivery since
+ */
+export async function recordAttempt(
+  sql: Sql,
+  { id, lease }: Pick<ClaimedDelivery, 'id' | 'lease'>,
+  { delivered, answer, latencyMs, retryMs }: AttemptEnd,
+  disableAfterDays: number,
+): Promise<{ readonly isRecorded: boolean; readonly isDisabled: boolean }> {
+  const [row] = await sql.query<{ isRecorded: boolean; isDisabled: boolean }>(finishSql, [
+    id,
+    lease,
+    delivered,
+    answer,
+    latencyMs,
+    retryMs,
+    disableAfterDays,
+  ]);
+  return row ?? { isRecorded: false, isDisabled: false };
+}
+
+/** Gives back a delivery that was not attempted: it keeps its place and its attempts. */
+export async function releaseDelivery(
+  sql: Sql,
+  { id, lease }: Pick<ClaimedDelivery, 'id' | 'lease'>,
+): Promise<void> {
+  await sql.query(
+    `update notification_deliveries set lease = null, leased_until = null, attempts = attempts - 1
+      where id = $1 and lease = $2 and status = 'waiting'`,
+    [id, lease],
+  );
+}
+
+/**
+ * Lets a delivery begin again, or its next attempt come now: that of its digest, if it waits in one. A delivery in
+ * progress is left alone.
+ */
+export async function repeatDelivery(sql: Sql, targetId: string, id: string): Promise<void> {
+  await sql.query(
+    `update notification_deliveries
+        set attempts = case when status = 'waiting' then attempts else 0 end,
+            is_repeat = is_repeat or status <> 'waiting',
+            status = 'waiting', next_attempt_at = now(), gathers_until = null, finished_at = null
+      where id = (select case when d.status = 'waiting' and not d.is_repeat then coalesce(d.digest_id, d.id) else d.id end
+                    from notification_deliveries d where d.id = $1 and d.target_id = $2)
+        and (status <> 'waiting' or leased_until is null or leased_until <= now())`,
+    [id, targetId],
+  );
+}

@@ -1,0 +1,203 @@
+import type {
+  NotificationType,
+  TargetKind,
+  WebhookFormat,
+} from '../../../foundation/domain/notification.ts';
+import type { Timestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import type { OffsetPage, PageRequest } from '../database/lists.ts';
+import type { Reach } from '../tenants/tenants.ts';
+
+/** What a request can change of a target. */
+export interface TargetSettings {
+  readonly description: string;
+  /** What of a webhook's URL is shown. */
+  readonly urlPreview: string | null;
+  readonly format: WebhookFormat;
+  readonly recipients: readonly string[];
+  readonly events: readonly NotificationType[];
+  readonly enabled: boolean;
+  /** Whether many events of one type are sent in one message. */
+  readonly digests: boolean;
+  /** URL and signing secrets, sealed; null for e-mail. */
+  readonly secrets: Buffer | null;
+}
+
+/** Who is notified of changes. */
+export interface NotificationTarget extends TargetSettings {
+  readonly id: string;
+  readonly organizationId: string;
+  /** Null: all projects of the organization. */
+  readonly teamId: number | null;
+  readonly kind: TargetKind;
+  /** Recipients that have not confirmed, in lower case; also those whose domain the operator trusts. */
+  readonly unconfirmed: readonly string[];
+  /** Why Sluice disabled it; null if it is enabled, or a person disabled it. */
+  readonly disabledReason: string | null;
+  /** Until then the previous secret signs too; null if there is none. */
+  readonly previousSecretUntil: Timestamp | null;
+  /** Since when each attempt has failed. */
+  readonly failingSince: Timestamp | null;
+  readonly createdAt: Timestamp;
+  readonly lastUpdatedAt: Timestamp;
+}
+
+export type NewTarget = TargetSettings &
+  Pick<NotificationTarget, 'id' | 'organizationId' | 'teamId' | 'kind'>;
+
+const unconfirmed = `array(select r from (select lower(r) as r from unnest(t.recipients) as r) as r
+   where not exists (select from email_addresses a
+           where a.organization_id = t.organization_id and a.address = r.r and a.confirmed_at is not null))`;
+
+const columns = `${unconfirmed} as unconfirmed, t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
+  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.digests, t.secrets,
+  t.disabled_reason as "disabledReason",
+  case when t.previous_secret_until > now() then t.previous_secret_until end as "previousSecretUntil",
+  t.failing_since as "failingSince", t.created_at as "createdAt", t.last_updated_at as "lastUpdatedAt"`;
+
+/** A project sees its own targets, an organization all of its projects' too. `$1`, `$2` are `reachValues`. */
+const inReach = `t.organization_id = $1 and ($2::int is null or t.team_id = $2)`;
+const reachValues = ({ organizationId, teamId }: Reach) => [organizationId, teamId];
+
+export async function findNotificationTarget(
+  sql: Sql,
+  reach: Reach,
+  id: string,
+): Promise<NotificationTarget | null> {
+  const [row] = await sql.query<NotificationTarget>(
+    `select ${columns} from notification_targets t where ${inReach} and t.id = $3`,
+    [...reachValues(reach), id],
+  );
+  return row ?? null;
+}
+
+/** Newest first. */
+export async function listNotificationTargets(
+  sql: Sql,
+  reach: Reach,
+  page: PageRequest,
+): Promise<OffsetPage<NotificationTarget>> {
+  const rows = await sql.query<NotificationTarget & { count: number }>(
+    `select ${columns} from notification_targets t where ${inReach}
+      order by t.created_at desc, t.id desc limit $3 offset $4`,
+    [...reachValues(reach), page.limit, page.offset],
+  );
+  const [total] = await sql.query<{ count: number }>(
+    `select count(*) from notification_targets t where ${inReach}`,
+    reachValues(reach),
+  );
+  return { count: total?.count ?? 0, results: rows };
+}
+
+/** Targets of an organization. Two transactions that ask wait for each other. */
+export async function countTargetsLocked(tx: Sql, organizationId: string): Promise<number> {
+  await tx.query('select from organizations where id = $1 for no key update', [organizationId]);
+  const [row] = await tx.query<{ count: number }>(
+    'select count(*) from notification_targets where organization_id = $1',
+    [organizationId],
+  );
+  return row?.count ?? 0;
+}
+
+export async function insertTarget(tx: Sql, target: NewTarget): Promise<NotificationTarget> {
+  const [row] = await tx.query<NotificationTarget>(
+    `insert into notification_targets as t (id, organization_id, team_id, kind, description, url_preview, format,
+            recipients, events, enabled, secrets, digests)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) returning ${columns}`,
+    [
+      target.id,
+      target.organizationId,
+      target.teamId,
+      target.kind,
+      target.description,
+      target.urlPreview,
+      target.format,
+      target.recipients,
+      target.events,
+      target.enabled,
+      target.secrets,
+      target.digests,
+    ],
+  );
+  if (!row) throw new Error('an insert returned no row');
+  return row;
+}
+
+/** Locks a target until the transaction ends; null if it was deleted. */
+export async function lockTarget(tx: Sql, id: string): Promise<NotificationTarget | null> {
+  const [row] = await tx.query<NotificationTarget>(
+    `select ${columns} from notification_targets t where t.id = $1 for no key update`,
+    [id],
+  );
+  return row ?? null;
+}
+
+/** Writes all settings of a target that the transaction has locked. To enable it again forgets its failures. */
+export async function updateTarget(
+  tx: Sql,
+  id: string,
+  settings: TargetSettings,
+): Promise<NotificationTarget> {
+  const [row] = await tx.query<NotificationTarget>(
+    `update notification_targets t
+        set description = $2, url_preview = $3, format = $4, recipients = $5, events = $6, enabled = $7, secrets = $8, digests = $9,
+            disabled_reason = case when $7 then null else t.disabled_reason end,
+            failing_since = case when $7 and not t.enabled then null else failing_since end,
+            last_updated_at = clock_timestamp()
+      where t.id = $1 returning ${columns}`,
+    [
+      id,
+      settings.description,
+      settings.urlPreview,
+      settings.format,
+      settings.recipients,
+      settings.events,
+      settings.enabled,
+      settings.secrets,
+      settings.digests,
+    ],
+  );
+  if (!row) throw new Error('an update returned no row');
+  return row;
+}
+
+/**
+ * Stores secrets. The previous one among them signs for `graceHours` more.
+ *
+ * @param secrets sealed
+ */
+export async function storeRotatedSecret(
+  tx: Sql,
+  id: string,
+  secrets: Buffer,
+  graceHours: number,
+): Promise<NotificationTarget> {
+  const [row] = await tx.query<NotificationTarget>(
+    `update notification_targets t set secrets = $2, previous_secret_until = now() + $3 * interval '1 hour',
+            last_updated_at = clock_timestamp()
+      where t.id = $1 returning ${columns}`,
+    [id, secrets, graceHours],
+  );
+  if (!row) throw new Error('an update returned no row');
+  return row;
+}
+
+/** @returns false if it was deleted before */
+export async function deleteTarget(tx: Sql, id: string): Promise<boolean> {
+  const rows = await tx.query('delete from notification_targets where id = $1 returning 1', [id]);
+  return rows.length === 1;
+}
+
+/** Ends the deliveries of a disabled target that wait: digests first, as the end of an attempt locks them. */
+export async function cancelDeliveriesOf(tx: Sql, targetId: string): Promise<void> {
+  await tx.query(
+    `with locked as materialized (
+       select id from notification_deliveries where target_id = $1 and status = 'waiting'
+        order by digest_id nulls first, id for update
+     )
+     update notification_deliveries d
+        set status = 'cancelled', lease = null, leased_until = null, gathers_until = null, finished_at = now()
+       from locked where d.id = locked.id and d.status = 'waiting'`,
+    [targetId],
+  );
+}

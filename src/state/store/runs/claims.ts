@@ -1,0 +1,240 @@
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import type { PinnedStep } from '../../../foundation/domain/recipe.ts';
+import type { RunPurpose } from '../../../foundation/domain/run.ts';
+import {
+  readTraits,
+  type StoreTraits,
+  traitsValidDays,
+} from '../../../foundation/domain/store-traits.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import { causesOf, type KnownCause } from '../healing/causes.ts';
+import { pinnedChainOf } from '../transformations/chains.ts';
+import type { Sql, Transactor } from '../database/database.ts';
+import { type EraFacts, eraFacts, resolveEra } from '../database/eras.ts';
+import type { Lease } from './lease.ts';
+import { anyNumber, prepared } from '../database/prepared.ts';
+import { type Receipt, receiptColumns } from '../intervals/receipts.ts';
+import { move, running } from './run-moves.ts';
+import { currentTraits } from '../files/store-traits.ts';
+import { tenantKeyOf } from '../tenants/tenants.ts';
+import { intervalOf, isSameInterval } from '../database/times.ts';
+import { type LineageUpload, openUploadsOf } from '../files/uploads.ts';
+
+/** A claimed run with everything needed to execute it. Its secrets are still encrypted. */
+export interface ClaimedRun extends Lease {
+  readonly exportId: string;
+  readonly teamId: number;
+  /** What the tenant column of a model has for its project. */
+  readonly tenantKey: string;
+  readonly backfillId: string | null;
+  readonly purpose: RunPurpose;
+  /** The rows to erase, sealed; null unless that is its purpose. */
+  readonly erases: Buffer | null;
+  /** Whether delivered rows may go that the new files lack: a person asked for it. */
+  readonly dropsMissing: boolean;
+  readonly attempt: number;
+  /** 0 for the first run of the interval. */
+  readonly generation: number;
+  /** Attempts whose lease expired since the run last made progress: their worker died or fell silent. */
+  readonly crashes: number;
+  readonly faults: number;
+  readonly interval: DataInterval;
+  readonly cursor: unknown;
+  /** The generation under which this attempt writes its files: that of its lineage. */
+  readonly fileGeneration: number;
+  /** What an earlier attempt was about to commit; null if no attempt got that far. */
+  readonly commitIntent: unknown;
+  /** Whether it was made to heal its interval. */
+  readonly heals: boolean;
+  /** The cause that this attempt probes; null: it probes none. */
+  readonly probes: string | null;
+  /** What is known to fail at places of its organization, at sources, or in its export. */
+  readonly causes: readonly KnownCause[];
+  /** Whether its export was deleted while an attempt committed: the run ends without another commit. */
+  readonly isDeleted: boolean;
+  readonly destination: BatchExport['destination'];
+  /** How often the export's destination had moved when the run was claimed. */
+  readonly destinationVersion: number;
+  readonly model: string;
+  readonly dslQuery: string | null;
+  /** The transformation chain that its first claim decided; empty if no step changes the rows. */
+  readonly chain: readonly PinnedStep[];
+  /** The external ID that the customer's role trusts. */
+  readonly externalId: string;
+  /** How long before the claim the export was changed. */
+  readonly changedForMs: number;
+  /** What an earlier probe of its destination found; null if it must be probed. */
+  readonly storeTraits: StoreTraits | null;
+  /** The id of the current era. */
+  readonly era: string;
+  /** The receipt of the interval; null before its first commit. */
+  readonly receipt: Receipt | null;
+  /** What earlier attempts left open at this version of the destination. */
+  readonly uploads: readonly LineageUpload[];
+  /**
+   * Whether a commit of the interval was begun and never confirmed, at any version: the export may have
+   * come back to a place where such a worker still writes.
+   */
+  readonly mayBeOvertaken: boolean;
+  /** MD5 digests of the manifests whose commits were begun for the interval and are not recorded. */
+  readonly begunManifests: readonly string[];
+}
+
+/** Asks for the lease of a run. */
+export interface ClaimRequest {
+  readonly runId: string;
+  /** Names this claim: if its answer was lost, the claim may be repeated. */
+  readonly holder: string;
+}
+
+/** A table `asked`: id, holder. */
+const asked = `asked as materialized (
+  select * from unnest($1::uuid[], $2::text[]) as a (id, holder) ${anyNumber})`;
+
+/**
+ * A table `locked` of the runs and of their rows in the outbox that no other transaction holds. `is_fresh`: no other
+ * transaction has changed the run since the statement began, so the statement sees what its last holder wrote.
+ */
+const locked = `locked as materialized (
+  select asked.holder, run.*, entry.* from asked, lateral (
+      select r.id, r.xmin = (select seen.xmin from runs seen where seen.id = r.id) as is_fresh
+        from runs r where r.id = asked.id for no key update skip locked) run
+    left join lateral (
+      select o.run_id as entry_id, o.available_at, o.small as was_small
+        from outbox o where o.run_id = run.id for update skip locked) entry on true)`;
+
+/** SQL: whether a run of `locked` waits for an attempt that is due, or its lease is over, or is that of this very claim. */
+const mayBeClaimed = `locked.is_fresh and (status = 'Starting'
+    or status = ${running} and (lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder))
+  and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else locked.available_at <= now() end`;
+
+/**
+ * An attempt continues an earlier attempt's files if that attempt never began its commit. Otherwise it begins a lineage,
+ * with a number above all that the interval ever had.
+ */
+const nextGeneration = `case when file_generation is not null and committing_generation is distinct from file_generation then file_generation else 1 + greatest(0,
+  (select max(o.file_generation) from runs o where ${isSameInterval('o', 'runs')}),
+  (select c.generation from receipts c where ${isSameInterval('c', 'runs')}),
+  (select max(l.generation) from leftover_files l where ${isSameInterval('l', 'runs')})) end`;
+
+/** What is added to files, or taken from them, is made by the chain that made them. */
+const chainOf = `case when purpose = 'whole' then ${pinnedChainOf('runs')} else coalesce(runs.chain,
+  (select c.recipe->'chain' from receipts c where ${isSameInterval('c', 'runs')}), '[]') end`;
+
+/**
+ * A table `claimed` of the runs as their attempts have them. A hand-back clears the holder, and so does every statement
+ * that takes the lease away: another holder has died.
+ */
+const claimed = `claimed as (
+  update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
+         crashes = crashes + coalesce(lease_holder <> locked.holder, false)::int,
+         lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
+         started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${chainOf}, file_generation = ${nextGeneration},
+         small = coalesce(locked.was_small, false)
+    from locked
+   where runs.id = locked.id and ${mayBeClaimed}
+  returning runs.*)`;
+
+/** Their rows of the outbox go. */
+const taken = `taken as (delete from outbox o using claimed where o.run_id = claimed.id)`;
+
+/** SQL: digests of the manifests whose commits were begun for the interval of `c` and are not recorded. */
+const begunManifests = `array(select distinct d.digest from runs r, jsonb_array_elements_text(r.commit_intent->'begunManifests') as d (digest)
+    where ${isSameInterval('r', 'c')}
+      and r.committing_generation > coalesce((select o.generation from receipts o where ${isSameInterval('o', 'r')}), 0))`;
+
+/** What an attempt needs to know, of its export and its project. No other commit of the interval can begin under its lease. */
+const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
+       c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
+       c.heals, c.probes, ${causesOf('c.export_id')} as causes,
+       c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
+       e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+       e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery",
+       (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
+       p.external_id as "externalId", ${tenantKeyOf('p')}, ${currentTraits} as "storeTraits", ${eraFacts},
+       (select to_jsonb(found) from (select ${receiptColumns} from receipts where export_id = c.export_id
+           and data_interval_start = c.data_interval_start and data_interval_end = c.data_interval_end) found) as receipt,
+       ${openUploadsOf('c.id', 'e.destination_version')} as uploads,
+       exists (select from leftover_files l where ${isSameInterval('l', 'c')} and l.uncommitted) as "mayBeOvertaken",
+       ${begunManifests} as "begunManifests"
+  from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`;
+
+/**
+ * Claims runs and reads what their attempts need. An attempt ends as it began: nothing of its interval can change
+ * under its lease but by itself. A run that is locked, or was changed since the statement began, is left: so the statement
+ * waits for no lock.
+ */
+const claimSql = prepared(`with ${[asked, locked, claimed, taken].join(', ')} ${facts}`);
+
+interface ClaimRow extends Omit<ClaimedRun, 'destination' | 'storeTraits' | 'era'>, EraFacts {
+  readonly holder: string;
+  readonly destinationType: string;
+  readonly destinationConfig: DestinationConfig;
+  readonly destinationSecrets: Buffer | null;
+  readonly storeTraits: Partial<StoreTraits> | null;
+}
+
+/**
+ * Claims runs by one statement, which waits for none of them.
+ *
+ * @returns in the order of the requests; null for a run that is locked or changes at this moment, or cannot be taken
+ */
+export async function claimFree(
+  sql: Sql,
+  requests: readonly ClaimRequest[],
+  leaseMs: number,
+): Promise<readonly (ClaimedRun | null)[]> {
+  const rows = await sql.query<ClaimRow>(claimSql, [
+    requests.map(({ runId }) => runId),
+    requests.map(({ holder }) => holder),
+    leaseMs,
+    traitsValidDays,
+  ]);
+  const byHolder = new Map<string, ClaimedRun>();
+  for (const { holder, ...row } of rows) byHolder.set(holder, await toClaimedRun(sql, row));
+  return requests.map(({ holder }) => byHolder.get(holder) ?? null);
+}
+
+/**
+ * Claims a run after the transactions that change it at this moment. Removes it from the outbox even if it cannot be
+ * taken: its holder re-enqueues it. A run that is not due yet (backoff, jitter) stays there.
+ *
+ * @returns null if the run has ended, is held by another worker, is not due yet, or does not exist
+ */
+export function claimLocked(
+  db: Transactor,
+  request: ClaimRequest,
+  leaseMs: number,
+): Promise<ClaimedRun | null> {
+  return db.transaction(async (tx) => {
+    // Locked first, in its own statement, so that the next one sees what the last holder wrote.
+    await lockRuns(tx, [request.runId]);
+    await tx.query(lockEntry, [request.runId]);
+    const [run = null] = await claimFree(tx, [request], leaseMs);
+    if (run === null) await tx.query(removeDue, [request.runId]);
+    return run;
+  });
+}
+
+/** Other transactions wait until this one ends, before they change the runs. */
+export async function lockRuns(tx: Sql, runIds: readonly string[]): Promise<void> {
+  await tx.query(lockRunsSql, [runIds]);
+}
+
+const lockRunsSql = prepared(
+  `select from runs where id = any ($1::uuid[]) order by id for no key update`,
+);
+const lockEntry = prepared(`select from outbox where run_id = $1 for update`);
+const removeDue = prepared(`delete from outbox where run_id = $1 and available_at <= now()`);
+
+async function toClaimedRun(sql: Sql, row: Omit<ClaimRow, 'holder'>): Promise<ClaimedRun> {
+  const { destinationType, destinationConfig, destinationSecrets, ...rest } = row;
+  const { storeTraits, newestEra, place, ...claimed } = rest;
+  return {
+    ...claimed,
+    destination: { type: destinationType, config: destinationConfig, secrets: destinationSecrets },
+    storeTraits: readTraits(storeTraits),
+    era: (await resolveEra(sql, { newestEra, place })).id,
+  };
+}

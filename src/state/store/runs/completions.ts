@@ -1,0 +1,240 @@
+import { recordSteps } from '../transformations/chains.ts';
+import { lockRuns } from './claims.ts';
+import type { Sql, Transactor } from '../database/database.ts';
+import { lockExport } from '../exports/exports.ts';
+import { moveMark, prefixOf, walked } from '../intervals/high-water-mark.ts';
+import type { Lease } from './lease.ts';
+import type { LeftoverFile } from '../files/leftover-files.ts';
+import { entryValues, insertEntries, type NewLogEntry } from '../exports/log-entries.ts';
+import { prepared } from '../database/prepared.ts';
+import type { Receipt } from '../intervals/receipts.ts';
+import { canMove, move } from './run-moves.ts';
+import type { RunResult } from './runs.ts';
+import { boundsOf, isSameInterval } from '../database/times.ts';
+
+/** A run that has made its manifest current. */
+export interface CompletedRun {
+  readonly lease: Lease;
+  readonly result: RunResult;
+  /** Its proof is in the result. */
+  readonly receipt: Omit<Receipt, 'proof'>;
+  /** Files that its commit has replaced. */
+  readonly replaced: readonly LeftoverFile[];
+  readonly entries: readonly NewLogEntry[];
+}
+
+/** What became of it. */
+export interface CompletionOutcome {
+  /** Whether the lease was held; otherwise nothing was recorded. */
+  readonly isCompleted: boolean;
+  /** Whether there are uploads or files that the run must end or remove. */
+  readonly leavesFiles: boolean;
+}
+
+/** SQL: whether a leftover `l` is of the interval and the place of a run. */
+const isLeftOf = (run: string) =>
+  `${isSameInterval('l', run)} and l.destination_version = ${run}.destination_version`;
+
+/** SQL: whether rows of the source were exported. What only changes the files says nothing of the source. */
+const isOfSchedule = `exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase')`;
+
+/** A table `asked` of the completions. */
+const asked = `asked as materialized (
+  select * from jsonb_to_recordset($1::jsonb) as a (
+    run_id uuid, fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz, destination_version int,
+    total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
+    steps jsonb, snapshot text, settled boolean, pending text[], key_digest text, key_count bigint, delivered_digest text,
+    generation int, era uuid, manifest_key text, manifest_etag text, files jsonb, rejected_files jsonb, side_files jsonb, recipe jsonb,
+    rows bigint, bytes bigint, named text[], replaced jsonb)
+)`;
+
+/** A table `locked` of their exports that no other transaction holds; `is_fresh`: nor has changed since the statement began. */
+const locked = `locked as materialized (
+  -- Completions of an export come one after the other, so that each sees the receipts of those before.
+  select export.* from (select distinct export_id from asked) known, lateral (
+    select e.id, e.xmin = (select seen.xmin from batch_exports seen where seen.id = e.id) as is_fresh
+      from batch_exports e where e.id = known.export_id for no key update skip locked) export
+)`;
+
+/** A table `free` of the completions that can be recorded now: export and run are held by this statement. */
+const free = `free as materialized (
+  select asked.* from asked join locked on locked.id = asked.export_id and locked.is_fresh,
+         lateral (select from runs r where r.id = asked.run_id for no key update skip locked) run
+)`;
+
+/** A table `completed` of those whose lease was held. All that follows is about these. */
+const completed = `completed as (
+  update runs set ${move('completed')}, records_total_count = free.total_rows, records_completed = free.completed_rows,
+         bytes_exported = free.sent_bytes, files = free.file_count, cursor = null, records_dropped = free.dropped_rows,
+         records_rejected = free.rejected_rows, snapshot = free.snapshot, settled = free.settled,
+         pending_transactions = free.pending, steps = free.steps,
+         latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
+         finished_at = now(), last_updated_at = now()
+    from free
+   where runs.id = free.run_id and runs.fence = free.fence and ${canMove('completed')}
+  returning free.*, runs.purpose
+)`;
+
+/** The receipt of the interval, with its proof. */
+const received = `received as (
+  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
+         files, rejected_files, side_files, rows, bytes, destination_version, recipe, generation, era,
+         snapshot, settled, pending_transactions, key_digest, key_count, delivered_digest, pending_checked_at, looked_back_at)
+  select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
+         files, rejected_files, side_files, rows, bytes, destination_version, recipe, generation, era,
+         snapshot, settled, pending, key_digest, key_count, delivered_digest, clock_timestamp(), clock_timestamp() from completed
+  on conflict (export_id, data_interval_start, data_interval_end) do update
+     set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
+         files = excluded.files, rejected_files = excluded.rejected_files, side_files = excluded.side_files, rows = excluded.rows, bytes = excluded.bytes,
+         destination_version = excluded.destination_version, recipe = excluded.recipe,
+         generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp(),
+         snapshot = excluded.snapshot, settled = excluded.settled, pending_transactions = excluded.pending_transactions,
+         key_digest = excluded.key_digest, key_count = excluded.key_count,
+         delivered_digest = excluded.delivered_digest, late_rows_wait = null,
+         pending_checked_at = excluded.pending_checked_at, looked_back_at = excluded.looked_back_at
+)`;
+
+/** What the manifest names is no leftover. */
+const forgotten = `forgotten as (
+  delete from leftover_files l using completed c where ${isLeftOf('c')} and l.key = any (c.named)
+)`;
+
+/** Files that the commit has replaced are leftovers. */
+const noted = `noted as (
+  insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, etag, uncommitted)
+  select c.export_id, c.data_interval_start, c.data_interval_end, c.destination_version, f.key, f.generation, f.manifest_key, f.etag, false
+    from completed c, jsonb_to_recordset(c.replaced) as f (key text, generation int, manifest_key text, etag text)
+  on conflict do nothing
+)`;
+
+/** So is what is current at a place that the export has left, until the export returns. */
+const leftBehind = `left_behind as (
+  -- What is current at a place that the export has left stays so, until the export returns.
+  insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, etag, uncommitted)
+  select old.export_id, old.data_interval_start, old.data_interval_end, old.destination_version, f.key, old.generation, old.manifest_key, f.etag, false
+    from completed c, lateral (select * from receipts r where r.export_id = c.export_id and r.data_interval_start = c.data_interval_start
+                                 and r.data_interval_end = c.data_interval_end and r.destination_version <> c.destination_version) old,
+         lateral (select file->>'key' as key, file->>'etag' as etag from jsonb_array_elements(old.files || old.rejected_files || old.side_files) file
+                  union all select old.manifest_key, old.manifest_etag where old.manifest_key is not null) f
+  on conflict do nothing
+)`;
+
+/** The high-water mark and the export's health. */
+const marked = `marked as (
+  update batch_exports e set ${moveMark},
+         failure_streak = case when ${isOfSchedule} then 0 else e.failure_streak end,
+         last_success_at = case when ${isOfSchedule} then now() else e.last_success_at end
+    from ${walked} where e.id = m.export_id
+)`;
+
+/** The last entries of the runs' logs. */
+const logged = `logged as (
+  ${insertEntries(2, 'completed')}
+)`;
+
+/** By run: whether it is recorded, and whether something is left to end or remove. */
+const outcomes = `select free.run_id as "runId", exists (select from completed c where c.run_id = free.run_id) as "isCompleted",
+       jsonb_array_length(free.replaced) > 0
+         or exists (select from uploads u where u.run_id = free.run_id)
+         or exists (select from leftover_files l where ${isLeftOf('free')} and l.key <> all (free.named)) as "leavesFiles"
+  from free`;
+
+/** The walk of the high-water mark sees the receipts before this statement, and what completes with it. */
+const prefix = prefixOf({ exportIds: 'select export_id from completed', completing: 'completed' });
+
+const completeSql = prepared(
+  `with recursive ${[
+    ...[asked, locked, free, completed, received, forgotten, noted, leftBehind],
+    ...[prefix, marked, logged],
+  ].join(', ')} ${outcomes}`,
+);
+
+/**
+ * Records that the manifests of runs are current: for each the run, the interval's receipt with its proof, the
+ * replaced files, the high-water mark and the log, all or nothing. One statement, so it holds the lock of an export
+ * for one round trip at most.
+ *
+ * The statement sees what was committed before it began, and waits for no lock. If another transaction has locked the
+ * run or its export, or has changed the export since, nothing is recorded for the run: lock both, a deleted export
+ * too, then call again in the same transaction.
+ *
+ * @returns in the order of the runs; null if nothing was recorded because of a lock or a change
+ */
+export async function completeFree(
+  sql: Sql,
+  runs: readonly CompletedRun[],
+): Promise<readonly (CompletionOutcome | null)[]> {
+  const rows = await sql.query<CompletionOutcome & { readonly runId: string }>(completeSql, [
+    JSON.stringify(runs.map(recordOf)),
+    ...entryValues(runs.flatMap(({ entries }) => entries)),
+  ]);
+  const outcomes = new Map(rows.map((row) => [row.runId, row]));
+  return runs.map(({ lease }) => outcomes.get(lease.runId) ?? null);
+}
+
+/** Records completions of one export, after the transactions that change the export at this moment. */
+export async function completeLocked(
+  db: Transactor,
+  runs: readonly CompletedRun[],
+): Promise<readonly CompletionOutcome[]> {
+  const exportId = runs[0]?.receipt.exportId;
+  if (exportId === undefined) return [];
+  return db.transaction(async (tx) => {
+    // A deleted export too: a run that has begun to commit completes.
+    await lockExport(tx, exportId, { evenDeleted: true });
+    await lockRuns(
+      tx,
+      runs.map(({ lease }) => lease.runId),
+    );
+    const outcomes = await completeFree(tx, runs);
+    const recorded: CompletionOutcome[] = [];
+    for (const [index, outcome] of outcomes.entries()) {
+      if (!outcome) throw new Error('the export changed under its lock, or is gone');
+      if (outcome.isCompleted) await recordSteps(tx, runs[index]?.result.steps ?? []);
+      recorded.push(outcome);
+    }
+    return recorded;
+  });
+}
+
+/** A row of `asked`. */
+function recordOf({ lease, result, receipt, replaced }: CompletedRun) {
+  const { files: data, rejectedFiles, sideFiles } = receipt;
+  const files = [...data, ...rejectedFiles, ...sideFiles].map((file) => file.key);
+  const [start, end] = boundsOf(receipt.interval);
+  return {
+    run_id: lease.runId,
+    fence: lease.fence,
+    export_id: receipt.exportId,
+    data_interval_start: start,
+    data_interval_end: end,
+    destination_version: receipt.destinationVersion,
+    total_rows: result.recordsTotalCount,
+    completed_rows: result.recordsCompleted,
+    dropped_rows: result.recordsDropped,
+    rejected_rows: result.recordsRejected,
+    sent_bytes: result.bytesExported,
+    file_count: result.files,
+    steps: result.steps,
+    snapshot: result.snapshot,
+    settled: result.settled,
+    pending: result.pending,
+    key_digest: result.keyDigest,
+    key_count: result.keyCount,
+    delivered_digest: receipt.deliveredDigest,
+    generation: receipt.generation,
+    era: receipt.era,
+    manifest_key: receipt.manifestKey,
+    manifest_etag: receipt.manifestEtag,
+    files: receipt.files,
+    rejected_files: receipt.rejectedFiles,
+    side_files: receipt.sideFiles,
+    recipe: receipt.recipe,
+    rows: receipt.rows,
+    bytes: receipt.bytes,
+    named: receipt.manifestKey === null ? files : [...files, receipt.manifestKey],
+    replaced: replaced.map(({ key, generation, manifestKey, etag }) => ({
+      ...{ key, generation, etag, manifest_key: manifestKey },
+    })),
+  };
+}

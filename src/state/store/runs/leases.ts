@@ -1,0 +1,101 @@
+import type { Sql } from '../database/database.ts';
+import type { Lease } from './lease.ts';
+import { enqueueRuns, laneOf } from './outbox.ts';
+import { prepared } from '../database/prepared.ts';
+import { running } from './run-moves.ts';
+
+/**
+ * Extends leases.
+ *
+ * @returns the ids of the runs still held; the others were cancelled or taken over
+ */
+export async function renewLeases(
+  sql: Sql,
+  leases: readonly Lease[],
+  leaseMs: number,
+): Promise<ReadonlySet<string>> {
+  const rows = await sql.query<{ id: string }>(
+    prepared(`update runs r set lease_expires_at = now() + $3 * interval '1 ms'
+       from unnest($1::uuid[], $2::bigint[]) as held (id, fence)
+      where r.id = held.id and r.fence = held.fence and r.status = ${running}
+      returning r.id`),
+    [leases.map((lease) => lease.runId), leases.map((lease) => lease.fence), leaseMs],
+  );
+  return new Set(rows.map((row) => row.id));
+}
+
+/**
+ * Counts a crash of the run's own process. Each attempt counts once, however often this is repeated.
+ *
+ * @returns the crashes since the run last made progress; null if the lease is lost
+ */
+export async function countDeathAlone(tx: Sql, lease: Lease): Promise<number | null> {
+  const [row] = await tx.query<{ deaths: number }>(
+    `update runs set deaths_alone = deaths_alone + (died_at_fence is distinct from fence)::int, died_at_fence = fence
+      where id = $1 and fence = $2 and status = ${running}
+      returning deaths_alone as deaths`,
+    [lease.runId, lease.fence],
+  );
+  return row?.deaths ?? null;
+}
+
+export async function whyLost(sql: Sql, lease: Lease): Promise<'cancelled' | 'taken_over'> {
+  const [row] = await sql.query<{ status: string; fence: number }>(
+    `select status, fence from runs where id = $1`,
+    [lease.runId],
+  );
+  return row?.status === 'Cancelled' ? 'cancelled' : 'taken_over';
+}
+
+/**
+ * Checks the fence before an unconditional write. Extends the lease, so that there is time for the request.
+ *
+ * @returns false if the lease is lost
+ */
+export async function confirmLease(sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> {
+  return (await renewLeases(sql, [lease], leaseMs)).has(lease.runId);
+}
+
+/**
+ * Whether the run was not claimed again since: then no other attempt has its uploads. Extends the lease;
+ * for a cancelled run that delays the sweep.
+ */
+export async function ownsUploads(sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> {
+  const rows = await sql.query(
+    `update runs set lease_expires_at = now() + $3 * interval '1 ms'
+      where id = $1 and fence = $2 and status in ('Running', 'Cancelled') returning id`,
+    [lease.runId, lease.fence, leaseMs],
+  );
+  return rows.length === 1;
+}
+
+/** Gives a run a generation above `floor`. @returns it, or null if the lease is lost */
+export async function raiseGeneration(
+  sql: Sql,
+  lease: Lease,
+  floor: number,
+): Promise<number | null> {
+  const [row] = await sql.query<{ generation: number }>(
+    `update runs set file_generation = greatest(file_generation, $3) + 1
+      where id = $1 and fence = $2 and status = ${running} returning file_generation as generation`,
+    [lease.runId, lease.fence, floor],
+  );
+  return row?.generation ?? null;
+}
+
+/**
+ * Re-enqueues runs whose lease expired, for another worker.
+ *
+ * @returns how many
+ */
+export async function sweepExpiredLeases(sql: Sql): Promise<number> {
+  const rows = await sql.query(
+    `with lost as (
+       select id, team_id, export_id, ${laneOf} as backfill_id, data_interval_start, purpose from runs
+        where status = ${running} and lease_expires_at < now() for no key update skip locked
+     )
+     ${enqueueRuns('lost')}
+     on conflict do nothing returning run_id`,
+  );
+  return rows.length;
+}

@@ -1,0 +1,301 @@
+import type { QueuedRun } from '../../../foundation/domain/run.ts';
+import type { Sql } from '../database/database.ts';
+import { prepared, unflushed } from '../database/prepared.ts';
+import { live, running } from './run-moves.ts';
+import { instantOf } from '../database/times.ts';
+import { capacityNow, smallCapacityNow } from './workers.ts';
+
+const queuedRun = (
+  lane: string,
+) => `team_id as "projectId", export_id as "exportId", ${lane} as "backfillId",
+  ${instantOf('data_interval_start')} as "intervalStart", small`;
+/** Of an entry. */
+const queuedRunColumns = queuedRun('backfill_id');
+
+/** SQL of the lane behind live runs that a run is in: its backfill, or what heals in its export. Null: it is a live run. */
+export const laneOf = `coalesce(backfill_id, case when heals then export_id end)`;
+
+/** The most that the neighbours of a run may have in their files, if it is expected to be small. */
+const smallBytes = 128 * 1024;
+const smallRows = 2_000;
+/** How long all runs of an export count as large, once one has read more than a small run may. */
+const largeFor = `interval '1 day'`;
+
+/**
+ * SQL that says whether a run is expected to be small: what the intervals just before it, and the one after, had. If
+ * none has completed, it is: a run that turns out to be large needs only one round trip to find out. A run that reads
+ * files is not. Reads at most four receipts.
+ */
+export const isSmall = (run: string): string =>
+  `(${run}.purpose = 'whole'
+    and not exists (select from batch_exports e where e.id = ${run}.export_id and e.outgrew_at >= now() - ${largeFor})
+    and coalesce((select max(near.bytes) <= ${smallBytes} and max(near.rows) <= ${smallRows} from (
+        (select c.bytes, c.rows from receipts c where c.export_id = ${run}.export_id and c.data_interval_start < ${run}.data_interval_start
+          order by c.data_interval_start desc limit 3)
+        union all
+        (select c.bytes, c.rows from receipts c where c.export_id = ${run}.export_id and c.data_interval_start >= ${run}.data_interval_start
+          order by c.data_interval_start limit 1)) near), true))`;
+
+/**
+ * SQL that adds runs to the outbox; the only way to do so.
+ *
+ * @param rows a table of this statement with the columns id, team_id, export_id, backfill_id,
+ *   data_interval_start and purpose of runs
+ * @param availableAt SQL of the time before which no attempt begins
+ * @param small SQL that says whether a run is expected to be small
+ */
+export const enqueueRuns = (rows: string, availableAt = 'now()', small = isSmall(rows)): string =>
+  `insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
+   select id, team_id, export_id, backfill_id, data_interval_start, ${availableAt}, ${availableAt} <= now(), ${small} from ${rows}`;
+
+/**
+ * Makes runs whose time has come visible to the dispatcher: retries after their backoff, ticks after their
+ * jitter.
+ */
+export async function markReady(tx: Sql): Promise<void> {
+  await tx.query(
+    `update outbox set ready = true where run_id = any (array(
+       select run_id from outbox where not ready and available_at <= now() order by available_at limit 10000))`,
+  );
+}
+
+const isWaiting = `ready and dispatched_at is null`;
+
+/** SQL that is true for an entry of a run that has not ended. An entry of an ended run would never be answered. */
+const ofLive = (entry: string): string =>
+  `exists (select from runs r where r.id = ${entry}.run_id and r.status in ${live})`;
+
+/** By kind, how many waiting runs of a team are read at most. */
+export interface ListLimits {
+  readonly small: number;
+  readonly other: number;
+}
+
+/** What a dispatcher chooses by, of one moment. */
+export interface DispatchState {
+  /** Of this moment: `dispatch` refuses a choice that another one has overtaken. */
+  readonly turn: number;
+  /** Slots of all workers that reported lately. */
+  readonly capacity: number;
+  /** Their slots for small runs. */
+  readonly smallCapacity: number;
+  /** How many runs each list of `waiting` has at most, if its team has more. */
+  readonly most: ListLimits;
+  /**
+   * The first waiting runs of each team, small or not, live before backfill, oldest interval first. Two index
+   * descents per team, however many wait.
+   */
+  readonly waiting: readonly QueuedRun[];
+  /** Runs that are enqueued. */
+  readonly queued: readonly QueuedRun[];
+  readonly executing: readonly QueuedRun[];
+}
+
+const dispatchState = prepared(`with recursive teams as (
+       (select team_id from outbox where ${isWaiting} order by team_id limit 1)
+       union all
+       select (select o.team_id from outbox o where o.ready and o.dispatched_at is null and o.team_id > t.team_id
+                order by o.team_id limit 1)
+         from teams t where t.team_id is not null
+     ), now as materialized (
+       select (select turn from dispatch_turn) as turn, ${capacityNow} as capacity, ${smallCapacityNow} as "smallCapacity"
+     ), kinds as materialized (
+       select small, case when $2 then least($1, greatest(1, 2 * slots - queued)) else $1 end as most
+         from now cross join (values (true), (false)) k (small) cross join lateral (
+           -- Without slots of their own, small runs use those of large ones.
+           select case when small and "smallCapacity" > 0 then "smallCapacity" else capacity end as slots,
+                  (select count(*)::int from outbox o
+                    where o.dispatched_at is not null and ${ofLive('o')} and (o.small = k.small or "smallCapacity" = 0)) as queued) room
+     ), seen as (
+       select 'waiting' as kind, w.* from teams t cross join kinds cross join lateral (
+         select run_id as "runId", ${queuedRunColumns} from outbox
+          where team_id = t.team_id and outbox.small = kinds.small and ${isWaiting}
+          order by (backfill_id is not null), data_interval_start, run_id limit kinds.most
+       ) w
+       union all
+       select 'queued', run_id, ${queuedRunColumns} from outbox where dispatched_at is not null and ${ofLive('outbox')}
+       union all
+       select 'running', id, ${queuedRun(laneOf)} from runs where status = ${running} and lease_expires_at > now()
+     )
+     select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*,
+            (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther"
+       from now left join seen on true left join projects p on p.id = seen."projectId"`);
+
+type SeenRun = QueuedRun & { readonly kind: 'waiting' | 'queued' | 'running' };
+type StateRow = Pick<DispatchState, 'turn' | 'capacity' | 'smallCapacity'> & {
+  readonly mostSmall: number;
+  readonly mostOther: number;
+} & (SeenRun | { readonly kind: null });
+
+/**
+ * @param most waiting runs of each team
+ * @param isShort whether no more of each team are needed than the queue has room for: about two runs for each
+ *   slot
+ */
+export async function readDispatchState(
+  sql: Sql,
+  most: number,
+  isShort: boolean,
+): Promise<DispatchState> {
+  const rows = await sql.query<StateRow>(dispatchState, [most, isShort]);
+  const seen = rows.filter((row): row is StateRow & SeenRun => row.kind !== null);
+  const { turn = 0, capacity = 0, smallCapacity = 0 } = rows[0] ?? {};
+  const { mostSmall = most, mostOther = most } = rows[0] ?? {};
+  const ofKind = (wanted: SeenRun['kind']) => seen.filter(({ kind }) => kind === wanted);
+  return {
+    ...{ turn, capacity, smallCapacity, most: { small: mostSmall, other: mostOther } },
+    ...{ waiting: ofKind('waiting'), queued: ofKind('queued'), executing: ofKind('running') },
+  };
+}
+
+/** Makes other dispatchers wait until the transaction ends, so that none can overtake it. */
+export async function lockDispatch(tx: Sql): Promise<void> {
+  await tx.query('select from dispatch_turn for update');
+}
+
+/**
+ * The same for teams whose list one export fills: the first `perExport` live runs of each export, and the
+ * first `perTeam` of backfills, small or not. One index descent per export.
+ */
+export async function findWaitingByExport(
+  tx: Sql,
+  teamIds: readonly number[],
+  perExport: number,
+  perTeam: number,
+): Promise<QueuedRun[]> {
+  const isLive = `o.ready and o.dispatched_at is null and o.backfill_id is null and o.team_id = t.team_id`;
+  return tx.query<QueuedRun>(
+    `select p.organization_id as "organizationId", w.* from unnest($1::int[]) t (team_id)
+       join projects p on p.id = t.team_id cross join lateral (
+       with recursive lanes as (
+         (select o.export_id from outbox o where ${isLive} order by o.export_id limit 1)
+         union all
+         select (select o.export_id from outbox o where ${isLive} and o.export_id > l.export_id order by o.export_id limit 1)
+           from lanes l where l.export_id is not null
+       )
+       select r.* from lanes l cross join lateral (
+         select run_id as "runId", ${queuedRunColumns} from outbox o
+          where ${isLive} and o.export_id = l.export_id order by data_interval_start limit $2
+       ) r where l.export_id is not null
+       union all
+       select b.* from (values (true), (false)) kinds (small) cross join lateral (
+         select run_id as "runId", ${queuedRunColumns} from outbox o
+          where o.team_id = t.team_id and o.small = kinds.small and ${isWaiting} and (backfill_id is not null)
+          order by data_interval_start limit $3) b
+     ) w`,
+    [teamIds, perExport, perTeam],
+  );
+}
+
+/** A run to enqueue, and how often it has been enqueued while it waits. */
+export interface EnqueuedRun {
+  readonly runId: string;
+  readonly timesEnqueued: number;
+  /** For the queue of small runs; no if no worker has slots for them. */
+  readonly small: boolean;
+}
+
+const dispatchRows = prepared(`with taken as (
+       update dispatch_turn set turn = turn + 1, taken_at = now() where turn = $1 and ${unflushed} returning turn
+     ), marked as (
+       update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1 from taken
+        where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, times_enqueued, small
+     )
+     select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued, 'small', small and ${smallCapacityNow} > 0)) from marked), '[]') as runs
+       from taken`);
+
+/**
+ * Notes that runs are enqueued, which were chosen in this turn. If the database dies in the next moment, they
+ * may be enqueued twice, as any job may.
+ *
+ * @returns the runs that still wait; null if another dispatcher was faster: choose again
+ */
+export async function dispatch(
+  sql: Sql,
+  turn: number,
+  runIds: readonly string[],
+): Promise<readonly EnqueuedRun[] | null> {
+  const [row] = await sql.query<{ runs: EnqueuedRun[] }>(dispatchRows, [turn, runIds]);
+  return row?.runs ?? null;
+}
+
+/** Notes that runs are enqueued again. */
+export async function markDispatched(sql: Sql, runIds: readonly string[]): Promise<EnqueuedRun[]> {
+  return sql.query<EnqueuedRun>(
+    `update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
+      where run_id = any ($1::uuid[]) and dispatched_at is not null returning run_id as "runId", times_enqueued as "timesEnqueued", small and ${smallCapacityNow} > 0 as small`,
+    [runIds],
+  );
+}
+
+/** Undoes a dispatch that the queue did not accept. */
+export async function unmarkDispatched(sql: Sql, runIds: readonly string[]): Promise<void> {
+  await sql.query(`update outbox set dispatched_at = null where run_id = any ($1::uuid[])`, [
+    runIds,
+  ]);
+}
+
+/**
+ * Runs that were enqueued longer than `afterMs` ago and are still unclaimed: the queue may have lost them.
+ * A time in the future means that the clock went back since.
+ */
+export async function findUnanswered(tx: Sql, afterMs: number): Promise<string[]> {
+  const rows = await tx.query<{ runId: string }>(
+    `select run_id as "runId" from outbox
+      where (dispatched_at < clock_timestamp() - $1 * interval '1 ms'
+         or dispatched_at > clock_timestamp() + interval '1 s') and ${ofLive('outbox')}`,
+    [afterMs],
+  );
+  return rows.map((row) => row.runId);
+}
+
+/**
+ * Deletes entries of ended runs. There are none: whatever ends a run deletes its entry. But one such entry would
+ * use a slot of its export for good.
+ *
+ * @returns how many it found
+ */
+export async function removeEndedEntries(sql: Sql): Promise<number> {
+  const rows = await sql.query(
+    `delete from outbox where dispatched_at is not null and not ${ofLive('outbox')} returning 1`,
+  );
+  return rows.length;
+}
+
+/**
+ * How long the dispatcher has enqueued nothing although a run waits, no run is executed and workers have slots.
+ *
+ * @returns seconds; null if it works
+ */
+export async function findStalledDispatch(sql: Sql, afterSeconds: number): Promise<number | null> {
+  const [row] = await sql.query<{ seconds: number }>(
+    `select floor(extract(epoch from now() - d.taken_at))::float8 as seconds from dispatch_turn d
+      where d.taken_at < now() - $1 * interval '1 s' and ${capacityNow} > 0
+        and exists (select from outbox where ready and available_at < now() - $1 * interval '1 s')
+        and not exists (select from runs where status = ${running} and lease_expires_at > now())`,
+    [afterSeconds],
+  );
+  return row?.seconds ?? null;
+}
+
+/**
+ * A run that waits, and was expected to be small, is not: it goes to the dispatcher again as a large one, and so
+ * will the next ones of its export.
+ */
+export async function expectLarge(sql: Sql, runId: string): Promise<void> {
+  await sql.query(
+    `with waiting as (
+       update outbox set small = false, dispatched_at = null where run_id = $1 and small returning export_id
+     )
+     update batch_exports e set outgrew_at = now() from waiting where e.id = waiting.export_id`,
+    [runId],
+  );
+}
+
+/** Runs that may start now and wait. */
+export async function countWaiting(sql: Sql): Promise<number> {
+  const [row] = await sql.query<{ n: number }>(
+    'select count(*)::int as n from outbox where available_at <= now()',
+  );
+  return row?.n ?? 0;
+}

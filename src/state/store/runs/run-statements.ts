@@ -1,0 +1,117 @@
+import { Grouped } from '../../../foundation/domain/grouped.ts';
+import { KeyedGroups } from '../../../foundation/domain/keyed-groups.ts';
+import {
+  beginFreeCommits,
+  beginLockedCommit,
+  type CommitKeys,
+  type CommitRequest,
+} from './attempt-steps.ts';
+import {
+  type AdvancingBackfill,
+  findAdvancing,
+  type PlannedPage,
+  planFreePages,
+  planLockedPage,
+} from '../exports/backfill-pages.ts';
+import { type ClaimedRun, type ClaimRequest, claimFree, claimLocked } from './claims.ts';
+import {
+  type CompletedRun,
+  type CompletionOutcome,
+  completeFree,
+  completeLocked,
+} from './completions.ts';
+import type { Transactor } from '../database/database.ts';
+import type { Lease } from './lease.ts';
+import { isDatabaseUnavailable } from '../database/unavailable.ts';
+
+/**
+ * What each run asks of our database: its claim, the begin of its commit, its completion, and the pages of its backfill. Those
+ * that ask at the same moment share a statement; callers need not know. Each has its own answer, as if it had asked
+ * alone: a shared statement waits for no lock, and what it has left out is asked again by a statement that waits.
+ */
+export class RunStatements {
+  readonly #db: Transactor;
+  readonly #leaseMs: number;
+  readonly #claims: Grouped<ClaimRequest, ClaimedRun | null>;
+  readonly #commits: Grouped<CommitRequest, boolean | null>;
+  readonly #completions: Grouped<CompletedRun, CompletionOutcome | null>;
+  /** By export: those that lock it first. */
+  readonly #lockedCompletions: KeyedGroups<CompletedRun, CompletionOutcome>;
+  readonly #backfills: Grouped<string, AdvancingBackfill | null>;
+  readonly #pages: Grouped<PlannedPage, number | null>;
+
+  /** @param leaseMs how long a claim and the begin of a commit hold the run */
+  constructor(db: Transactor, leaseMs: number) {
+    this.#db = db;
+    this.#leaseMs = leaseMs;
+    this.#claims = shared((requests) => claimFree(db, requests, leaseMs));
+    this.#commits = shared((requests) => beginFreeCommits(db, requests, leaseMs));
+    this.#completions = shared((runs) => completeFree(db, runs));
+    this.#lockedCompletions = new KeyedGroups(() => shared((runs) => completeLocked(db, runs)));
+    this.#backfills = shared((ids) => findAdvancing(db, ids));
+    this.#pages = shared((pages) => planFreePages(db, pages));
+  }
+
+  /**
+   * Takes the lease of a run that waits for an attempt, or whose lease expired, and removes the run from the outbox.
+   * Removes it even if it cannot be taken: the current holder re-enqueues it. A run that is not due yet (backoff, jitter)
+   * stays in the outbox.
+   *
+   * @returns null if the run has ended, is held by another worker, is not due yet, or does not exist
+   */
+  async claim(request: ClaimRequest): Promise<ClaimedRun | null> {
+    // Almost always no other transaction changes the run at this moment.
+    return (await this.#claims.take(request)) ?? claimLocked(this.#db, request, this.#leaseMs);
+  }
+
+  /**
+   * The last check before anything becomes readable at the destination: from here on the run can no longer be
+   * cancelled. Until the receipt names them, the keys are leftovers.
+   *
+   * @param intent kept for the next attempt, in case this worker dies
+   * @returns false if the lease is lost
+   */
+  async beginCommit({ runId, fence }: Lease, intent: unknown, keys: CommitKeys): Promise<boolean> {
+    const request = { ...keys, runId, fence, intent };
+    const isHeld = await this.#commits.take(request);
+    return isHeld ?? beginLockedCommit(this.#db, request, this.#leaseMs);
+  }
+
+  /**
+   * Records that the manifest of a run is current: the run, its receipt with its proof, the high-water mark, the replaced
+   * files, the steps' counts and the log, all or nothing.
+   */
+  async complete(run: CompletedRun): Promise<CompletionOutcome> {
+    const { exportId } = run.receipt;
+    // The counts of steps are another statement.
+    if (run.result.steps.length > 0) return this.#lockedCompletions.take(exportId, run);
+    const outcome = await this.#completions.take(run);
+    if (outcome) return outcome;
+    // Another completion of this process may hold the export. If each locked it for itself instead, the next ones would
+    // find it locked too, and so on.
+    await this.#lockedCompletions.ended(exportId);
+    return (await this.#completions.take(run)) ?? this.#lockedCompletions.take(exportId, run);
+  }
+
+  /** Locks nothing: `planPage` notices if another worker has advanced the backfill since. @returns null: it has ended */
+  findAdvancing(backfillId: string): Promise<AdvancingBackfill | null> {
+    return this.#backfills.take(backfillId);
+  }
+
+  /**
+   * Makes the next runs of a backfill and notes how far it is planned. Does not wait for the disk: if the server crashes in
+   * the next moment, all that followed is lost too, claims of these runs first, and they are made again.
+   *
+   * @returns how many; null if the backfill has ended, or another worker has advanced it since
+   */
+  async planPage(page: PlannedPage): Promise<number | null> {
+    return (await this.#pages.take(page)) ?? planLockedPage(this.#db, page);
+  }
+}
+
+/** If the database is unavailable, it is so for all of a group. */
+function shared<Item, Result>(
+  send: (items: readonly Item[]) => Promise<readonly Result[]>,
+): Grouped<Item, Result> {
+  return new Grouped(send, isDatabaseUnavailable);
+}

@@ -1,0 +1,384 @@
+import type { StepCount } from '../../../foundation/domain/recipe.ts';
+import {
+  isTerminal,
+  type RunFilter,
+  type RunPurpose,
+  type RunStatus,
+  runStatuses,
+} from '../../../foundation/domain/run.ts';
+import { type DataInterval, type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import type { Lease } from './lease.ts';
+import {
+  Conditions,
+  type KeysetPage,
+  type KeysetPosition,
+  seek,
+  type TimeBound,
+  toKeysetPage,
+} from '../database/lists.ts';
+import { enqueueRuns, laneOf } from './outbox.ts';
+import { anyNumber } from '../database/prepared.ts';
+import { canMove, hasFailedAttempt, live, move, running } from './run-moves.ts';
+import { intervalOf, isSameInterval } from '../database/times.ts';
+
+export interface NewRun {
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly interval: DataInterval;
+  readonly backfillId: string | null;
+  /** Default `whole`. */
+  readonly purpose?: RunPurpose;
+  /** Whether delivered rows may go that the new files lack; default false. A run of a backfill also takes what that says. */
+  readonly dropsMissing?: boolean;
+}
+
+/** A run as the API and the command line show it. */
+export interface Run {
+  readonly id: string;
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly backfillId: string | null;
+  readonly purpose: RunPurpose;
+  readonly status: RunStatus;
+  /** Its data interval, to show. */
+  readonly startsAt: Timestamp;
+  readonly endsAt: Timestamp;
+  readonly attempt: number;
+  /** Attempts that ended in an error that counts against the retries. */
+  readonly faults: number;
+  /** The time before which no attempt begins; null while an attempt is in progress, and after the end. */
+  readonly nextAttemptAt: Timestamp | null;
+  /** What its interval waits for, in words, as a worker saw it last; null if it does not wait. */
+  readonly waitsFor: readonly string[] | null;
+  readonly recordsTotalCount: number | null;
+  readonly recordsCompleted: number | null;
+  readonly recordsDropped: number;
+  readonly recordsRejected: number;
+  readonly bytesExported: number;
+  readonly files: number;
+  /** Whether no transaction can add rows to the interval any more; null before it is completed. */
+  readonly settled: boolean | null;
+  /** Of its transformation chain; null before it is completed. */
+  readonly steps: readonly StepCount[] | null;
+  readonly cursor: unknown;
+  readonly latestError: string | null;
+  /** It ended without success, and its interval was exported afterwards. */
+  readonly superseded: boolean;
+  readonly createdAt: Timestamp;
+  readonly startedAt: Timestamp | null;
+  readonly finishedAt: Timestamp | null;
+  readonly lastUpdatedAt: Timestamp;
+}
+
+/** The columns of `Run` without those that each run of an export repeats, for a table aliased `r`. */
+export const ownRunColumns = `r.id, r.backfill_id as "backfillId", r.purpose, r.status,
+  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
+  case when r.status in ${live} then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
+  case when r.status in ${live} then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
+  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+    and c.committed_at > r.finished_at) as superseded,
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
+  r.last_updated_at as "lastUpdatedAt"`;
+
+/** The columns of `Run`, for a table aliased `r`. */
+export const runColumns = `r.export_id as "exportId", r.team_id as "teamId", ${ownRunColumns}`;
+
+export interface FoundRun extends Run {
+  readonly interval: DataInterval;
+}
+
+export async function findRun(sql: Sql, exportId: string, runId: string): Promise<FoundRun | null> {
+  const [row] = await sql.query<FoundRun>(
+    `select ${runColumns}, ${intervalOf('r')} as interval from runs r where r.id = $1 and r.export_id = $2`,
+    [runId, exportId],
+  );
+  return row ?? null;
+}
+
+/**
+ * SQL that is true if a wanted run `w` overlaps no interval of `table` but its own. The intervals there do not overlap
+ * each other, so the neighbours of its start are enough.
+ */
+const fitsInto = (table: string, more: string): string => `not exists (
+    select from ${table} t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and ${more})
+  and coalesce((select t.data_interval_end <= w.interval_start from ${table} t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and ${more}
+                 order by t.data_interval_start desc limit 1), true)`;
+
+/**
+ * SQL, without its `with`, that makes runs of the table `made` with their outbox rows. $1 to $7 are the values
+ * of `valuesOf`.
+ *
+ * @param condition of a wanted run `w`; otherwise it is not made
+ */
+export const makeRuns = (condition = 'true') => `wanted as (
+       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[], $6::text[], $7::boolean[])
+         as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
+        ${anyNumber}
+     ), made as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, traceparent, generation)
+       select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
+              w.drops_missing or coalesce(b.drops_missing, false), b.traceparent,
+              coalesce((select max(r.generation) + 1 from runs r
+                         where r.export_id = w.export_id and r.data_interval_start = w.interval_start
+                           and r.data_interval_end = w.interval_end), 0)
+         from wanted w left join backfills b on b.id = w.backfill_id
+        where ${condition}
+          -- Its bounds may be those of other zone data.
+          and ${fitsInto('receipts', 'true')} and ${fitsInto('runs', `t.status in ${live}`)}
+       on conflict do nothing
+       returning id, team_id, export_id, backfill_id, data_interval_start, purpose
+     ), enqueued as (
+       ${enqueueRuns('made')}
+     )`;
+
+export const valuesOf = (runs: readonly NewRun[]) => [
+  runs.map((run) => run.exportId),
+  runs.map((run) => run.teamId),
+  runs.map((run) => toTimestamp(run.interval.start)),
+  runs.map((run) => toTimestamp(run.interval.end)),
+  runs.map((run) => run.backfillId),
+  runs.map((run) => run.purpose ?? 'whole'),
+  runs.map((run) => run.dropsMissing ?? false),
+];
+
+/**
+ * Makes runs with their outbox rows. An interval with a live run gets none, nor does one that overlaps an interval with
+ * other bounds that is current or has a live run. One that ran before gets the next generation.
+ *
+ * @returns the ids of the new runs
+ */
+export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `with ${makeRuns()} select id from made`,
+    valuesOf(runs),
+  );
+  return rows.map((row) => row.id);
+}
+
+/** Gives a live run the rows that it erases. They leave the run when it ends (`run-moves.ts`). */
+export async function sealErased(tx: Sql, runId: string, sealed: Buffer): Promise<void> {
+  await tx.query(`update runs set erases = $2 where id = $1`, [runId, sealed]);
+}
+
+export interface RunProgress {
+  readonly recordsTotalCount: number | null;
+  readonly recordsCompleted: number;
+  readonly bytesExported: number;
+  readonly files: number;
+  readonly cursor: unknown;
+}
+
+/** @returns false if the lease is lost */
+export async function recordProgress(
+  sql: Sql,
+  lease: Lease,
+  progress: RunProgress,
+): Promise<boolean> {
+  const rows = await sql.query(
+    `update runs set records_total_count = $3, records_completed = $4, bytes_exported = $5, files = $6,
+            cursor = $7, last_updated_at = now()
+      where id = $1 and fence = $2 and status = ${running} returning id`,
+    [
+      lease.runId,
+      lease.fence,
+      progress.recordsTotalCount,
+      progress.recordsCompleted,
+      progress.bytesExported,
+      progress.files,
+      progress.cursor === null ? null : JSON.stringify(progress.cursor),
+    ],
+  );
+  return rows.length === 1;
+}
+
+export interface RunResult extends RunProgress {
+  readonly recordsDropped: number;
+  readonly recordsRejected: number;
+  /** In the order of the chain. */
+  readonly steps: readonly StepCount[];
+  readonly snapshot: string;
+  readonly settled: boolean;
+  readonly pending: readonly string[];
+  /** Of the keys that the source has for the interval, for the receipt; null if there is none. */
+  readonly keyDigest: string | null;
+  /** How many rows these are. */
+  readonly keyCount: number;
+}
+
+/** Ends a run permanently with an error. @returns false if the lease is lost */
+export async function failRun(
+  tx: Sql,
+  lease: Lease,
+  event: 'failed' | 'exhausted',
+  error: { readonly code: string; readonly text: string },
+): Promise<boolean> {
+  const rows = await tx.query(
+    `update runs set ${move(event)}, error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
+            finished_at = now(), last_updated_at = now()
+      where id = $1 and fence = $2 and ${canMove(event)} returning id`,
+    [lease.runId, lease.fence, error.code, error.text],
+  );
+  return rows.length === 1;
+}
+
+/**
+ * Gives the lease back so that another attempt follows after `delayMs`. A transient error is counted and
+ * shown, a doubtful one only shown; a shutdown (`error` null) neither. The fence rises here too: otherwise
+ * a heartbeat in flight would renew a lease that no worker holds.
+ *
+ * @returns false if the lease is lost
+ */
+export async function handBackRun(
+  tx: Sql,
+  lease: Lease,
+  delayMs: number,
+  error: { readonly code: string; readonly text: string } | null,
+  counts = error !== null,
+): Promise<boolean> {
+  return handBack(tx, lease, delayMs, error, counts);
+}
+
+/** Gives the lease of a small run back that needs the memory of a large one; the next ones of its export do too. */
+export async function handBackOutgrown(tx: Sql, lease: Lease): Promise<boolean> {
+  await tx.query(
+    `update batch_exports e set outgrew_at = now() from runs r
+      where r.id = $1 and r.fence = $2 and r.export_id = e.id`,
+    [lease.runId, lease.fence],
+  );
+  return handBack(tx, lease, 0, null, false);
+}
+
+async function handBack(
+  tx: Sql,
+  lease: Lease,
+  delayMs: number,
+  error: { readonly code: string; readonly text: string } | null,
+  counts: boolean,
+): Promise<boolean> {
+  const rows = await tx.query(
+    `with handed_back as (
+       update runs set ${move('handed_back')}, fence = fence + 1, lease_holder = null, lease_expires_at = null, committing_at = null,
+              probes = case when $6::boolean then null else probes end,
+              faults = faults + $6::boolean::int,
+              error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
+        where id = $1 and fence = $2 and ${canMove('handed_back')}
+        returning id, team_id, export_id, ${laneOf} as backfill_id, data_interval_start, purpose
+     )
+     ${enqueueRuns('handed_back', `now() + $3 * interval '1 ms'`)}
+     on conflict (run_id) do update
+        set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, times_enqueued = 0, small = excluded.small,
+            parked_by = null, parked_since = null, settlement = null
+     returning run_id`,
+    [lease.runId, lease.fence, delayMs, error?.code ?? null, error?.text ?? null, counts],
+  );
+  return rows.length === 1;
+}
+
+/** The error code of a run's last attempt; null if it has none. */
+export async function findErrorCode(sql: Sql, runId: string): Promise<string | null> {
+  const [row] = await sql.query<{ code: string | null }>(
+    `select error_code as code from runs where id = $1`,
+    [runId],
+  );
+  return row?.code ?? null;
+}
+
+/**
+ * Cancels live runs that have not begun to commit. Their workers notice at the next heartbeat.
+ *
+ * @param scope the export, and optionally one run or one backfill of it
+ * @returns the ids of the cancelled runs
+ */
+export async function cancelRuns(
+  tx: Sql,
+  scope: { readonly exportId: string; readonly runId?: string; readonly backfillId?: string },
+): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `with locked as materialized (
+       select id from runs
+        where export_id = $1 and ${canMove('cancelled')} and committing_at is null
+          and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
+        order by id for no key update
+     )
+     , cancelled as (
+       -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
+       update runs set ${move('cancelled')}, finished_at = now(), last_updated_at = now(), lease_holder = null
+         from locked where runs.id = locked.id returning runs.*
+     ), decided as (
+       -- A person has decided about these intervals.
+       delete from healing_intervals h using cancelled c where ${isSameInterval('h', 'c')}
+     )
+     select id from cancelled`,
+    [scope.exportId, scope.runId ?? null, scope.backfillId ?? null],
+  );
+  return rows.map((row) => row.id);
+}
+
+/** Cancels a run by the attempt that holds it. @returns false if the lease is lost */
+export async function cancelHeldRun(tx: Sql, lease: Lease): Promise<boolean> {
+  const rows = await tx.query(
+    `update runs set ${move('cancelled')}, lease_holder = null, lease_expires_at = null, finished_at = now(), last_updated_at = now()
+      where id = $1 and fence = $2 and ${canMove('cancelled')} returning id`,
+    [lease.runId, lease.fence],
+  );
+  return rows.length === 1;
+}
+
+/** Whether an attempt of a run has begun to commit: if the run is not completed, its manifest may be current. */
+export async function hasBegunCommit(sql: Sql, runId: string): Promise<boolean> {
+  const rows = await sql.query(
+    `select from runs where id = $1 and committing_generation is not null`,
+    [runId],
+  );
+  return rows.length === 1;
+}
+
+export interface RunListRequest {
+  readonly exportId: string;
+  readonly statuses: readonly RunFilter[] | null;
+  readonly createdAfter: TimeBound | null;
+  readonly createdBefore: TimeBound | null;
+  readonly intervalStart: TimeBound | null;
+  readonly intervalEnd: TimeBound | null;
+  readonly orderBy: 'created_at' | 'data_interval_start';
+  readonly descending: boolean;
+  readonly position: KeysetPosition | null;
+  readonly limit: number;
+}
+
+/** A page of an export's runs. Rows added while a client pages never repeat or hide one. */
+export async function listRuns(sql: Sql, request: RunListRequest): Promise<KeysetPage<Run>> {
+  const { position, limit, descending, statuses } = request;
+  const conditions = new Conditions()
+    .add('r.export_id = ?', request.exportId)
+    .addBound('r.created_at >=', request.createdAfter)
+    .addBound('r.created_at <=', request.createdBefore)
+    .addBound('r.data_interval_start >=', request.intervalStart)
+    .addBound('r.data_interval_end <=', request.intervalEnd);
+  const order = { column: `r.${request.orderBy}`, descending };
+  const page = seek(conditions, order, 'r.id', position, limit);
+  // Each status by itself: an index has its runs in the order of the list, however many others there are.
+  const lists = runStatuses.flatMap((status) => {
+    const isWanted = statuses?.includes(status);
+    const isLive = !isTerminal(status) && statuses?.includes('Retrying');
+    if (!isWanted && !isLive) return [];
+    const only = isWanted ? '' : `and ${hasFailedAttempt('r')}`;
+    return `(select r.* from runs r where ${conditions.sql} and r.status = '${status}' ${only} ${page})`;
+  });
+  if (lists.length === 0 && statuses !== null) return toKeysetPage([], position, limit);
+  const listed =
+    statuses === null ? `runs r where ${conditions.sql}` : `(${lists.join(' union all ')}) r`;
+  const rows = await sql.query<Run>(
+    `select ${runColumns} from ${listed} ${page}`,
+    conditions.values,
+  );
+  return toKeysetPage(rows, position, limit);
+}

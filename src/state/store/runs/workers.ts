@@ -1,0 +1,39 @@
+import type { Sql } from '../database/database.ts';
+
+/** Reports that a worker is up, how many slots it has, and how many places for small runs. */
+export async function reportWorker(
+  sql: Sql,
+  id: string,
+  capacity: number,
+  smallCapacity = 0,
+): Promise<void> {
+  await sql.query(
+    `insert into workers (id, capacity, small_capacity) values ($1, $2, $3)
+     on conflict (id) do update set capacity = excluded.capacity, small_capacity = excluded.small_capacity, heartbeat_at = now()`,
+    [id, capacity, smallCapacity],
+  );
+}
+
+export async function removeWorker(sql: Sql, id: string): Promise<void> {
+  await sql.query(`delete from workers where id = $1`, [id]);
+}
+
+const sumNow = (column: string) =>
+  `(select coalesce(sum(${column}), 0)::int from workers where heartbeat_at > now() - interval '30 s')`;
+
+/** SQL of the slots of all workers that reported in the last 30 seconds. */
+export const capacityNow = sumNow('capacity');
+
+/** SQL of their places for small runs. */
+export const smallCapacityNow = sumNow('small_capacity');
+
+/** The slots of all workers that reported in the last 30 seconds. */
+export async function sumCapacity(sql: Sql): Promise<number> {
+  const [row] = await sql.query<{ capacity: number }>(`select ${capacityNow} as capacity`);
+  return row?.capacity ?? 0;
+}
+
+/** Deletes workers that have been silent for ten minutes. */
+export async function sweepWorkers(sql: Sql): Promise<void> {
+  await sql.query(`delete from workers where heartbeat_at < now() - interval '10 minutes'`);
+}

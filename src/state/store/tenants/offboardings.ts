@@ -1,0 +1,320 @@
+import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import type { Timestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+
+/** What an offboarding deletes. */
+export interface OffboardedTenant {
+  readonly organizationId: string;
+  /** Null: the whole organization. */
+  readonly teamId: number | null;
+}
+
+/**
+ * cancelling: live runs end and uploads are aborted. deleting: rows are deleted. settling: what began before may still
+ * write.
+ */
+export type OffboardingStatus = 'cancelling' | 'deleting' | 'settling' | 'completed';
+
+/** The deletion of an organization or a project. It stays as the record of what was deleted. */
+export interface Offboarding extends OffboardedTenant {
+  readonly id: string;
+  /** As it was called. */
+  readonly name: string;
+  /** The operator's key; null: the command line. */
+  readonly requestedBy: string | null;
+  readonly requestedAt: Timestamp;
+  readonly status: OffboardingStatus;
+  /** By table. */
+  readonly deletedRows: Readonly<Record<string, number>>;
+  /** Why the last try made no progress; null if it did. */
+  readonly lastError: string | null;
+  readonly completedAt: Timestamp | null;
+}
+
+const columns = `o.id, o.organization_id as "organizationId", o.team_id as "teamId", o.name, o.requested_by as "requestedBy",
+  o.requested_at as "requestedAt", o.status, o.deleted_rows as "deletedRows", o.last_error as "lastError", o.completed_at as "completedAt"`;
+
+export async function findOffboarding(sql: Sql, id: string): Promise<Offboarding | null> {
+  const [row] = await sql.query<Offboarding>(
+    `select ${columns} from offboardings o where o.id = $1`,
+    [id],
+  );
+  return row ?? null;
+}
+
+/** Newest first. */
+export async function listOffboardings(sql: Sql, limit: number): Promise<Offboarding[]> {
+  return sql.query<Offboarding>(
+    `select ${columns} from offboardings o order by o.requested_at desc, o.id limit $1`,
+    [limit],
+  );
+}
+
+/**
+ * Closes an organization or project: its keys end, notifications end, and no request, run or export of it begins.
+ *
+ * @returns the offboarding, also if it was in progress already; null if there is no such tenant
+ */
+export async function openOffboarding(
+  tx: Sql,
+  { organizationId, teamId }: OffboardedTenant,
+  requestedBy: string | null,
+): Promise<Offboarding | null> {
+  const values = [organizationId, teamId];
+  const [opened] = await tx.query<Offboarding>(
+    `with closed_organization as (
+       update organizations set closed_at = coalesce(closed_at, now()) where id = $1 and $2::int is null returning name
+     ), closed_projects as (
+       update projects set closed_at = coalesce(closed_at, now())
+        where organization_id = $1 and ($2::int is null or id = $2) returning name
+     ), opened as (
+       insert into offboardings (organization_id, team_id, name, requested_by)
+       select $1::uuid, $2::int, name, $3::uuid from closed_organization
+       union all select $1::uuid, $2::int, name, $3::uuid from closed_projects where $2::int is not null
+       on conflict do nothing returning *
+     )
+     select ${columns} from opened o`,
+    [...values, requestedBy],
+  );
+  await tx.query(
+    `update api_keys set revoked_at = least(revoked_at, now())
+      where organization_id = $1 and ($2::int is null or project_ids <@ array[$2::int])`,
+    values,
+  );
+  await tx.query(
+    `update api_keys set project_ids = array_remove(project_ids, $2)
+      where organization_id = $1 and $2::int = any (project_ids) and not project_ids <@ array[$2::int]`,
+    values,
+  );
+  await tx.query(
+    `update notification_targets set enabled = false
+      where organization_id = $1 and ($2::int is null or team_id = $2) and enabled`,
+    values,
+  );
+  if (opened) return opened;
+  const [underWay] = await tx.query<Offboarding>(
+    `select ${columns} from offboardings o
+      where o.organization_id = $1 and o.team_id is not distinct from $2 and o.completed_at is null`,
+    values,
+  );
+  return underWay ?? null;
+}
+
+/** An offboarding that this process works on. */
+export interface TakenOffboarding extends OffboardedTenant {
+  readonly id: string;
+  readonly status: OffboardingStatus;
+  readonly lease: string;
+  readonly ageMs: number;
+}
+
+/** Takes one that no other process works on. @param except ids of those to leave */
+export async function takeOffboarding(
+  sql: Sql,
+  leaseMs: number,
+  except: readonly string[],
+): Promise<TakenOffboarding | null> {
+  const [taken] = await sql.query<TakenOffboarding>(
+    `update offboardings o set lease = gen_random_uuid(), leased_until = now() + $1 * interval '1 ms'
+      where id = (select id from offboardings where completed_at is null and (leased_until is null or leased_until < now()) and id <> all ($2::uuid[])
+                   order by leased_until nulls first, requested_at limit 1 for update skip locked)
+     returning id, organization_id as "organizationId", team_id as "teamId", status, lease,
+               greatest(0, extract(epoch from now() - requested_at) * 1000)::float8 as "ageMs"`,
+    [leaseMs, except],
+  );
+  return taken ?? null;
+}
+
+/** Gives it back for the next sweep. @param error why it made no progress; null if it did */
+export async function leaveOffboarding(
+  sql: Sql,
+  { id, lease }: TakenOffboarding,
+  error: string | null,
+): Promise<void> {
+  await sql.query(
+    `update offboardings set leased_until = now(), last_error = $3 where id = $1 and lease = $2 and completed_at is null`,
+    [id, lease, error],
+  );
+}
+
+/**
+ * Moves it on to a status.
+ *
+ * @returns false if another process has taken it
+ */
+export async function moveOffboarding(
+  sql: Sql,
+  { id, lease }: TakenOffboarding,
+  status: OffboardingStatus,
+): Promise<boolean> {
+  const rows = await sql.query(
+    `update offboardings set status = $3,
+            deleted_by = case when $3 = 'settling' then pg_current_xact_id() else deleted_by end,
+            deleted_at = case when $3 = 'settling' then now() else deleted_at end,
+            completed_at = case when $3 = 'completed' then now() end,
+            last_error = case when $3 = 'completed' then null else last_error end
+      where id = $1 and lease = $2 and completed_at is null returning id`,
+    [id, lease, status],
+  );
+  return rows.length === 1;
+}
+
+/** What a batch has deleted. */
+export interface DeletedBatch {
+  readonly table: string;
+  readonly rows: number;
+  /** Digests of sources of plugins that the rows named. */
+  readonly sources: readonly string[];
+}
+
+/**
+ * Counts a batch in its transaction, and extends the lease.
+ *
+ * @returns false if another process has taken it: then the batch must be rolled back
+ */
+export async function countDeleted(
+  tx: Sql,
+  { id, lease }: TakenOffboarding,
+  { table, rows, sources }: DeletedBatch,
+  leaseMs: number,
+): Promise<boolean> {
+  const counted = await tx.query(
+    `update offboardings set leased_until = now() + $5 * interval '1 ms',
+            deleted_rows = case when $4::bigint = 0 then deleted_rows else deleted_rows || jsonb_build_object($3::text, coalesce((deleted_rows ->> $3)::bigint, 0) + $4::bigint) end,
+            plugin_sources = array(select distinct unnest(plugin_sources || $6::text[]))
+      where id = $1 and lease = $2 and completed_at is null returning id`,
+    [id, lease, table, rows, leaseMs, sources],
+  );
+  return counted.length === 1;
+}
+
+/** Whether every transaction has ended that began before the last row was deleted, or `patienceMs` are over. */
+export async function hasSettled(sql: Sql, id: string, patienceMs: number): Promise<boolean> {
+  const rows = await sql.query(
+    `select from offboardings where id = $1 and (pg_snapshot_xmin(pg_current_snapshot()) > deleted_by
+        or deleted_at < now() - $2 * interval '1 ms')`,
+    [id, patienceMs],
+  );
+  return rows.length === 1;
+}
+
+/** A place that an export has or had, with what is there by our records. */
+export interface ExportPlace {
+  readonly exportId: string;
+  readonly exportName: string;
+  readonly version: number;
+  readonly type: string;
+  /** Without secrets. */
+  readonly config: DestinationConfig;
+  readonly files: number;
+  readonly manifests: number;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly leftoverFiles: number;
+  readonly openUploads: number;
+}
+
+/** All places of an export. Reads all of its receipts, but locks nothing. */
+export async function measurePlaces(sql: Sql, exportId: string): Promise<ExportPlace[]> {
+  return sql.query<ExportPlace>(
+    `with places as (
+       select destination_version as version, destination_config as config from batch_exports where id = $1
+       union all select version, destination_config from former_destinations where export_id = $1
+     ), current as (
+       select destination_version as version, sum(jsonb_array_length(files) + jsonb_array_length(rejected_files)) as files,
+              count(manifest_key) as manifests, sum(rows) as rows, sum(bytes) as bytes
+         from receipts where export_id = $1 group by 1
+     ), leftovers as (
+       select destination_version as version, count(*) as files from leftover_files l where export_id = $1 and l.deleted_at is null
+          and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+                             and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+                             and l.key in (select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f))
+        group by 1
+     ), uploaded as (
+       select u.destination_version as version, count(*) as uploads from uploads u join runs r on r.id = u.run_id
+        where r.export_id = $1 group by 1
+     )
+     select e.id as "exportId", e.name as "exportName", p.version, e.destination_type as type, p.config,
+            coalesce(c.files, 0)::bigint as files, coalesce(c.manifests, 0) as manifests, coalesce(c.rows, 0)::bigint as rows,
+            coalesce(c.bytes, 0)::bigint as bytes, coalesce(l.files, 0) as "leftoverFiles", coalesce(u.uploads, 0) as "openUploads"
+       from batch_exports e cross join places p left join current c using (version) left join leftovers l using (version)
+            left join uploaded u using (version)
+      where e.id = $1`,
+    [exportId],
+  );
+}
+
+/** A place as the record keeps it. */
+export interface KeptPlace extends Omit<ExportPlace, 'config'> {
+  /** Such as `s3://bucket/prefix`; null if the destination keeps no files. */
+  readonly address: string | null;
+  readonly place: string | null;
+}
+
+/**
+ * Records the places of an export, also with other offboardings that are in progress for it: a project's beside its
+ * organization's. A place that was recorded before stays as it is: its rows may be half deleted.
+ */
+export async function keepPlaces(
+  tx: Sql,
+  offboardingId: string,
+  places: readonly KeptPlace[],
+): Promise<void> {
+  for (const place of places) {
+    await tx.query(
+      `insert into offboarding_places (offboarding_id, export_id, version, export_name, destination_type, address, place,
+              files, manifests, rows, bytes, leftover_files, open_uploads)
+       select o.id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13 from offboardings o
+        where o.id = $1 or o.completed_at is null and exists (select from batch_exports e join projects p on p.id = e.team_id
+                where e.id = $2 and p.organization_id = o.organization_id and (o.team_id is null or o.team_id = p.id))
+        order by o.id on conflict do nothing`,
+      [
+        offboardingId,
+        place.exportId,
+        place.version,
+        place.exportName,
+        place.type,
+        place.address,
+        place.place,
+        place.files,
+        place.manifests,
+        place.rows,
+        place.bytes,
+        place.leftoverFiles,
+        place.openUploads,
+      ],
+    );
+  }
+}
+
+/** What stays at one address, of all exports that wrote there. */
+export interface RemainingFiles {
+  readonly destinationType: string;
+  readonly address: string;
+  /** The store and the bucket or folder. */
+  readonly place: string;
+  readonly exports: number;
+  readonly files: number;
+  readonly manifests: number;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly leftoverFiles: number;
+  readonly openUploads: number;
+}
+
+/** By address. */
+export async function listRemainingFiles(
+  sql: Sql,
+  offboardingId: string,
+  limit: number,
+): Promise<RemainingFiles[]> {
+  return sql.query<RemainingFiles>(
+    `select destination_type as "destinationType", address, place, count(distinct export_id) as exports,
+            sum(files)::bigint as files, sum(manifests)::bigint as manifests, sum(rows)::bigint as rows, sum(bytes)::bigint as bytes,
+            sum(leftover_files)::bigint as "leftoverFiles", sum(open_uploads)::bigint as "openUploads"
+       from offboarding_places
+      where offboarding_id = $1 and address is not null and files + manifests + leftover_files + open_uploads > 0
+      group by 1, 2, 3 order by 2, 3, 1 limit $2`,
+    [offboardingId, limit],
+  );
+}

@@ -1,0 +1,203 @@
+import { Refusal } from '../../../foundation/domain/problem.ts';
+import { tenantIdentityOf } from '../../../foundation/domain/tenant-key.ts';
+import type { Timestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import type { OffsetPage, PageRequest } from '../database/lists.ts';
+import { prepared } from '../database/prepared.ts';
+
+export interface Organization {
+  readonly id: string;
+  readonly name: string;
+  readonly createdAt: Timestamp;
+  /** Since when an operator has disabled it; null: it is not. */
+  readonly disabledAt: Timestamp | null;
+}
+
+/** The installation itself: its notification targets hear of all organizations. No list has it. */
+export const installationId = '00000000-0000-0000-0000-000000000000';
+const isTenant = `id <> '${installationId}'`;
+
+const organizationColumns = `id, name, created_at as "createdAt", disabled_at as "disabledAt"`;
+
+export async function insertOrganization(sql: Sql, name: string): Promise<Organization> {
+  const [row] = await sql.query<Organization>(
+    `insert into organizations (name) values ($1) returning ${organizationColumns}`,
+    [name],
+  );
+  if (!row) throw new Error('an insert returned no row');
+  return row;
+}
+
+/** @param evenClosed also one that is being deleted */
+export async function findOrganization(
+  sql: Sql,
+  id: string,
+  { evenClosed = false } = {},
+): Promise<Organization | null> {
+  const [row] = await sql.query<Organization>(
+    `select ${organizationColumns} from organizations where id = $1 and ${isTenant} and ($2 or closed_at is null)`,
+    [id, evenClosed],
+  );
+  return row ?? null;
+}
+
+/** Those that are not being deleted. */
+export async function listOrganizations(sql: Sql): Promise<Organization[]> {
+  return sql.query<Organization>(
+    `select ${organizationColumns} from organizations where closed_at is null and ${isTenant} order by created_at, id`,
+  );
+}
+
+export interface Project {
+  /** The team_id of everything it owns. */
+  readonly id: number;
+  /** What the tenant column of a model has for its rows. */
+  readonly tenantKey: string;
+  readonly organizationId: string;
+  readonly name: string;
+  /** Trusted by a customer's role when we assume it. */
+  readonly externalId: string;
+  /** Of its exports without one; null: that of the installation. */
+  readonly freshnessMinutes: number | null;
+  readonly createdAt: Timestamp;
+  readonly disabledAt: Timestamp | null;
+}
+
+/** SQL: what the tenant column of a model has for the project `table`. */
+export const tenantKeyOf = (table: string): string =>
+  `coalesce(${table}.tenant_key, ${table}.id::text) as "tenantKey"`;
+
+/** @throws Error if there is no such project */
+export async function findTenantKey(sql: Sql, teamId: number): Promise<string> {
+  const [row] = await sql.query<{ tenantKey: string }>(
+    prepared(`select ${tenantKeyOf('p')} from projects p where p.id = $1`),
+    [teamId],
+  );
+  if (!row) throw new Error(`there is no project ${teamId}`);
+  return row.tenantKey;
+}
+
+/** Tenant keys that a check of the models looks at. */
+const checkedKeys = 10_000;
+
+/** Of the projects that are not being deleted, oldest first. */
+export async function listTenantKeys(sql: Sql): Promise<readonly string[]> {
+  const rows = await sql.query<{ tenantKey: string }>(
+    `select ${tenantKeyOf('p')} from projects p where p.closed_at is null order by p.id limit $1`,
+    [checkedKeys],
+  );
+  return rows.map(({ tenantKey }) => tenantKey);
+}
+
+const projectColumns = `id, ${tenantKeyOf('projects')}, organization_id as "organizationId", name, external_id as "externalId", freshness_minutes as "freshnessMinutes", created_at as "createdAt", disabled_at as "disabledAt"`;
+
+export interface NewProject {
+  readonly organizationId: string;
+  readonly name: string;
+  /** Default: the project's id. */
+  readonly tenantKey?: string | null;
+}
+
+/** @throws Refusal if another project has the same tenant key */
+export async function insertProject(sql: Sql, project: NewProject): Promise<Project> {
+  const key = project.tenantKey ?? null;
+  const [row] = await sql.query<Project>(
+    `insert into projects (organization_id, name, tenant_key, tenant_identity) values ($1, $2, $3, $4)
+     on conflict (coalesce(tenant_identity, id::text)) do nothing returning ${projectColumns}`,
+    [project.organizationId, project.name, key, key === null ? null : tenantIdentityOf(key)],
+  );
+  if (row) return row;
+  const what = key === null ? 'the id of the new project as its tenant_key' : 'this tenant_key';
+  throw new Refusal({
+    code: 'conflict',
+    detail: `Another project has ${what}. Enter the value that the tenant column has for this project's rows.`,
+    attr: 'tenant_key',
+  });
+}
+
+/** @param evenClosed also one that is being deleted */
+export async function findProject(
+  sql: Sql,
+  id: number,
+  { evenClosed = false } = {},
+): Promise<Project | null> {
+  const [row] = await sql.query<Project>(
+    `select ${projectColumns} from projects where id = $1 and ($2 or closed_at is null)`,
+    [id, evenClosed],
+  );
+  return row ?? null;
+}
+
+/** Those that are not being deleted, oldest first. */
+export async function listProjects(sql: Sql, organizationId: string): Promise<Project[]> {
+  return sql.query<Project>(
+    `select ${projectColumns} from projects where organization_id = $1 and closed_at is null order by id`,
+    [organizationId],
+  );
+}
+
+/** What a request may see: one project, or all projects of an organization. */
+export type Reach =
+  | { readonly organizationId: string; readonly teamId: number }
+  | { readonly organizationId: string; readonly teamId: null };
+
+/** SQL that is true for the teams in reach, with its value as parameter `$number`. */
+export function reaches(reach: Reach, column: string, number: number): string {
+  return reach.teamId === null
+    ? `${column} in (select id from projects where organization_id = $${number})`
+    : `${column} = $${number}`;
+}
+
+/** The texts of a statement that requests send often: for the reach of a project, and of an organization. */
+export function byReach(make: (reach: Reach) => string): (reach: Reach) => string {
+  const ofProject = prepared(make({ organizationId: '', teamId: 0 }));
+  const ofOrganization = prepared(make({ organizationId: '', teamId: null }));
+  return ({ teamId }) => (teamId === null ? ofOrganization : ofProject);
+}
+
+export function reachValue(reach: Reach): string | number {
+  return reach.teamId ?? reach.organizationId;
+}
+
+/** An organization or one of its projects. */
+export interface TenantId {
+  readonly organizationId: string;
+  /** Null: the whole organization. */
+  readonly teamId: number | null;
+}
+
+/** Disables or enables a tenant. @returns false if there is none */
+export async function setDisabled(sql: Sql, tenant: TenantId, disabled: boolean): Promise<boolean> {
+  const [table, id] =
+    tenant.teamId === null ? ['organizations', tenant.organizationId] : ['projects', tenant.teamId];
+  const changed = await sql.query(
+    `update ${table} set disabled_at = case when $2 then coalesce(disabled_at, now()) end
+      where id = $1 and closed_at is null returning id`,
+    [id, disabled],
+  );
+  return changed.length > 0;
+}
+
+/** @param minutes null: the objective of the installation */
+export async function setProjectFreshness(
+  sql: Sql,
+  teamId: number,
+  minutes: number | null,
+): Promise<void> {
+  await sql.query('update projects set freshness_minutes = $2 where id = $1', [teamId, minutes]);
+}
+
+/** A page of the organizations that are not being deleted, by name. @param search part of a name, or an id */
+export async function listOrganizationPage(
+  sql: Sql,
+  search: string | null,
+  { limit, offset }: PageRequest,
+): Promise<OffsetPage<Organization>> {
+  const rows = await sql.query<Organization & { count: number }>(
+    `select ${organizationColumns}, count(*) over () as count from organizations
+      where closed_at is null and ${isTenant} and ($1::text is null or name ilike '%' || $1 || '%' or id::text = lower($1))
+      order by lower(name), id limit $2 offset $3`,
+    [search?.replace(/[\\%_]/g, '\\$&') ?? null, limit, offset],
+  );
+  return { count: rows[0]?.count ?? 0, results: rows };
+}

@@ -1,0 +1,95 @@
+import type { Plugin, PluginField } from '../../../foundation/domain/plugin.ts';
+import type { Timestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import { type OffsetPage, type PageRequest, upToPageBytes, jsonBytes } from '../database/lists.ts';
+
+/** A plugin as the catalogue holds it; a built-in one has no source and no times. */
+export interface InstalledPlugin extends Plugin {
+  readonly source: string | null;
+  readonly createdAt: Timestamp | null;
+  readonly updatedAt: Timestamp | null;
+}
+
+export interface PluginSettings {
+  readonly name: string;
+  readonly description: string | null;
+  readonly url: string | null;
+  readonly configSchema: readonly PluginField[];
+  readonly source: string;
+}
+
+type Row = Omit<InstalledPlugin, 'jobs'>;
+
+const columns = `p.id, p.organization_id as "organizationId", p.name, p.description, p.url,
+  p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt"`;
+
+/** In lists of steps no source is read: it may be large. */
+const columnsOfList = columns.replace('p.source', 'null as source');
+
+const toPlugin = (row: Row): InstalledPlugin => ({ ...row, jobs: [] });
+
+function valuesOf(plugin: PluginSettings): unknown[] {
+  const { name, description, url, configSchema, source } = plugin;
+  return [name, description, url, JSON.stringify(configSchema), source];
+}
+
+/** The plugins of those ids that are an organization's own. */
+export async function findOwnPlugins(
+  sql: Sql,
+  organizationId: string,
+  ids: readonly number[],
+  withSource: boolean,
+): Promise<InstalledPlugin[]> {
+  const rows = await sql.query<Row>(
+    `select ${withSource ? columns : columnsOfList} from plugins p where p.organization_id = $1 and p.id = any ($2::int[])`,
+    [organizationId, ids],
+  );
+  return rows.map(toPlugin);
+}
+
+/** An organization's own plugins, oldest first. */
+export async function listOwnPlugins(
+  sql: Sql,
+  organizationId: string,
+  { limit, offset }: PageRequest,
+): Promise<OffsetPage<InstalledPlugin>> {
+  const [total] = await sql.query<{ count: number }>(
+    'select count(*) from plugins where organization_id = $1',
+    [organizationId],
+  );
+  const wanted = `select p.*, ${jsonBytes('p.source')} + octet_length(p.config_schema::text) as size
+      from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3`;
+  const rows = await sql.query<Row>(
+    `select ${columns} from ${upToPageBytes(wanted, 'page.id')} p order by p.id`,
+    [organizationId, limit, offset],
+  );
+  return { count: total?.count ?? 0, results: rows.map(toPlugin) };
+}
+
+export async function insertPlugin(
+  tx: Sql,
+  organizationId: string,
+  plugin: PluginSettings,
+): Promise<InstalledPlugin> {
+  const [row] = await tx.query<Row>(
+    `insert into plugins as p (name, description, url, config_schema, source, organization_id)
+     values ($1, $2, $3, $4, $5, $6) returning ${columns}`,
+    [...valuesOf(plugin), organizationId],
+  );
+  if (!row) throw new Error('an insert returned no row');
+  return toPlugin(row);
+}
+
+export async function updatePlugin(
+  tx: Sql,
+  id: number,
+  plugin: PluginSettings,
+): Promise<InstalledPlugin> {
+  const [row] = await tx.query<Row>(
+    `update plugins p set name = $1, description = $2, url = $3, config_schema = $4, source = $5, updated_at = now()
+      where p.id = $6 returning ${columns}`,
+    [...valuesOf(plugin), id],
+  );
+  if (!row) throw new Error('an update returned no row');
+  return toPlugin(row);
+}

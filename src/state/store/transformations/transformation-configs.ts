@@ -1,0 +1,282 @@
+import type { PluginConfig } from '../../../foundation/domain/plugin.ts';
+import type { Timestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import { type OffsetPage, type PageRequest, upToPageBytes, jsonBytes } from '../database/lists.ts';
+
+/** One use of a plugin by a project: a step of its chain. */
+export interface TransformationConfig {
+  readonly id: number;
+  readonly teamId: number;
+  readonly plugin: number;
+  /** Rises with each change of what the step does. */
+  readonly version: number;
+  readonly enabled: boolean;
+  readonly order: number;
+  /** Without secrets, which are encrypted separately. */
+  readonly config: PluginConfig;
+  readonly secrets: Buffer | null;
+  /** Null: the plugin's. */
+  readonly name: string | null;
+  readonly description: string | null;
+  readonly matchAction: number | null;
+  readonly error: string | null;
+  readonly deleted: boolean;
+  readonly createdAt: Timestamp;
+  readonly updatedAt: Timestamp;
+  /** Share of the last 24 hours' rows that were handled without error; null without rows. */
+  readonly deliveryRate: string | null;
+}
+
+/** What a request can set. */
+export type TransformationSettings = Pick<
+  TransformationConfig,
+  'enabled' | 'order' | 'config' | 'secrets' | 'name' | 'description' | 'matchAction' | 'deleted'
+>;
+
+const columns = `c.id, c.team_id as "teamId", c.plugin, c.version, c.enabled, c."order", c.config, c.config_secrets as secrets,
+  c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
+  c.created_at as "createdAt", c.updated_at as "updatedAt",
+  (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
+     from transformation_rates t
+    where t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate"`;
+
+/** SQL that keeps the content of the rows of a CTE, if it is new, for the runs that will use it. */
+const keepVersion = (from: string): string => `insert into transformation_versions
+    (config_id, version, team_id, plugin, name, config, config_secrets)
+  select id, version, team_id, plugin, name, config, config_secrets from ${from} on conflict do nothing`;
+
+function valuesOf(settings: TransformationSettings): unknown[] {
+  return [
+    settings.enabled,
+    settings.order,
+    JSON.stringify(settings.config),
+    settings.secrets,
+    settings.name,
+    settings.description,
+    settings.matchAction,
+    settings.deleted,
+  ];
+}
+
+/** The id of the next config: its secrets are encrypted for it before it is stored. */
+export async function nextTransformationConfigId(tx: Sql): Promise<number> {
+  const [row] = await tx.query<{ id: number }>(
+    `select nextval(pg_get_serial_sequence('pipeline_transformation_configs', 'id')) as id`,
+  );
+  if (!row) throw new Error('a sequence gave no value');
+  return row.id;
+}
+
+export async function insertTransformationConfig(
+  tx: Sql,
+  key: { readonly id: number; readonly teamId: number; readonly plugin: number },
+  settings: TransformationSettings,
+): Promise<TransformationConfig> {
+  const [row] = await tx.query<TransformationConfig>(
+    `with made as (
+       insert into pipeline_transformation_configs
+         (id, team_id, plugin, enabled, "order", config, config_secrets, name, description, match_action, deleted)
+       overriding system value values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning *
+     ), kept as (${keepVersion('made')})
+     select ${columns} from made c`,
+    [key.id, key.teamId, key.plugin, ...valuesOf(settings)],
+  );
+  if (!row) throw new Error('an insert returned no row');
+  return row;
+}
+
+/** Writes all settings of a config that the transaction has locked. */
+export async function updateTransformationConfig(
+  tx: Sql,
+  id: number,
+  settings: TransformationSettings,
+): Promise<TransformationConfig> {
+  const [row] = await tx.query<TransformationConfig>(
+    `with changed as (
+       update pipeline_transformation_configs c
+          set enabled = $2, "order" = $3, config = $4, config_secrets = $5, name = $6, description = $7,
+              match_action = $8, deleted = $9, updated_at = clock_timestamp(),
+              version = version + ((config, config_secrets, name) is distinct from ($4::jsonb, $5::bytea, $6::text))::int
+        where c.id = $1 returning *
+     ), kept as (${keepVersion('changed')})
+     select ${columns} from changed c`,
+    [id, ...valuesOf(settings)],
+  );
+  if (!row) throw new Error('an update returned no row');
+  return row;
+}
+
+/** Also finds configs that are marked deleted. */
+export async function findTransformationConfig(
+  sql: Sql,
+  teamId: number,
+  id: number,
+  lock: 'for update' | '' = '',
+): Promise<TransformationConfig | null> {
+  const [row] = await sql.query<TransformationConfig>(
+    `select ${columns} from pipeline_transformation_configs c where c.id = $1 and c.team_id = $2 ${lock}`,
+    [id, teamId],
+  );
+  return row ?? null;
+}
+
+/** The place of a step in its chain. */
+export type ChainStepPosition = Pick<TransformationConfig, 'id' | 'teamId' | 'plugin' | 'order'>;
+
+/** The whole chain in the order of its steps, locked. Without the configs: there is no bound for all of them together. */
+export async function lockChain(tx: Sql, teamId: number): Promise<ChainStepPosition[]> {
+  return tx.query<ChainStepPosition>(
+    `select c.id, c.team_id as "teamId", c.plugin, c."order" from pipeline_transformation_configs c
+      where c.team_id = $1 and not c.deleted order by c."order", c.id for update of c`,
+    [teamId],
+  );
+}
+
+/** How many steps of a project are enabled, besides one of them. Waits for others that change the number. */
+export async function countEnabledSteps(tx: Sql, teamId: number, besides: number): Promise<number> {
+  await tx.query('select from projects where id = $1 for no key update', [teamId]);
+  const [row] = await tx.query<{ count: number }>(
+    `select count(*) from pipeline_transformation_configs
+      where team_id = $1 and enabled and not deleted and id <> $2`,
+    [teamId, besides],
+  );
+  return row?.count ?? 0;
+}
+
+/** The chain, disabled steps included, in its order. */
+export async function listTransformationConfigs(
+  sql: Sql,
+  teamId: number,
+  page: PageRequest,
+): Promise<OffsetPage<TransformationConfig>> {
+  // A page has each plugin once, and the config as an object and as a text.
+  const wanted = `select c.*, octet_length(c.config::text) + ${jsonBytes('c.config::text')} + ${jsonBytes('c.error')}
+        + case when row_number() over (partition by c.plugin order by c."order", c.id) = 1
+          then coalesce((select octet_length(p.config_schema::text) from plugins p where p.id = c.plugin), 0) else 0 end as size
+      from (select * from pipeline_transformation_configs
+             where team_id = $1 and not deleted order by "order", id limit $2 offset $3) c order by c."order", c.id`;
+  const [[total], results] = await Promise.all([
+    sql.query<{ count: number }>(
+      'select count(*) from pipeline_transformation_configs where team_id = $1 and not deleted',
+      [teamId],
+    ),
+    sql.query<TransformationConfig>(
+      `select ${columns} from ${upToPageBytes(wanted, 'page."order", page.id')} c order by c."order", c.id`,
+      [teamId, page.limit, page.offset],
+    ),
+  ]);
+  return { count: total?.count ?? 0, results };
+}
+
+/** Moves steps that the transaction has locked. */
+export async function moveSteps(
+  tx: Sql,
+  teamId: number,
+  orders: ReadonlyMap<number, number>,
+): Promise<void> {
+  await tx.query(
+    `update pipeline_transformation_configs c set "order" = moved.place, updated_at = clock_timestamp()
+       from unnest($2::int[], $3::int[]) as moved (id, place)
+      where c.id = moved.id and c.team_id = $1`,
+    [teamId, [...orders.keys()], [...orders.values()]],
+  );
+}
+
+/** Deletes a config permanently. @returns false if there is none */
+export async function deleteTransformationConfig(
+  tx: Sql,
+  teamId: number,
+  id: number,
+): Promise<boolean> {
+  const rows = await tx.query(
+    'delete from pipeline_transformation_configs where id = $1 and team_id = $2 returning id',
+    [id, teamId],
+  );
+  return rows.length === 1;
+}
+
+/** Records a job, for the workers that run chains. */
+export async function insertTransformationJob(
+  tx: Sql,
+  job: { readonly configId: number; readonly type: string; readonly payload: unknown },
+): Promise<void> {
+  await tx.query('insert into transformation_jobs (config_id, type, payload) values ($1, $2, $3)', [
+    job.configId,
+    job.type,
+    JSON.stringify(job.payload),
+  ]);
+}
+
+/** A job that a worker has taken. */
+export interface TakenJob {
+  readonly id: string;
+  readonly configId: number;
+  readonly teamId: number;
+  readonly organizationId: string;
+}
+
+/**
+ * Takes a job of the last day that no worker has, or that was not ended for five minutes: of the organization whose
+ * last turn was longest ago its oldest.
+ *
+ * @param served organizations that had turns, the last one at the end
+ * @param besides organizations that have a job in progress here
+ */
+export async function takeTransformationJob(
+  sql: Sql,
+  served: readonly string[],
+  besides: readonly string[],
+): Promise<TakenJob | null> {
+  const [row] = await sql.query<TakenJob>(
+    `update transformation_jobs j set taken_at = now()
+       from pipeline_transformation_configs c
+      where c.id = j.config_id and j.id = (
+        select w.id from transformation_jobs w join pipeline_transformation_configs s on s.id = w.config_id
+          join projects p on p.id = s.team_id
+         where (w.taken_at is null or w.taken_at < now() - interval '5 minutes') and w.created_at > now() - interval '1 day'
+           and p.organization_id <> all ($2::uuid[])
+         order by coalesce(array_position($1::uuid[], p.organization_id), 0), w.id limit 1 for update of w skip locked)
+      returning j.id::text as id, c.id as "configId", c.team_id as "teamId",
+                (select organization_id from projects where id = c.team_id) as "organizationId"`,
+    [served, besides],
+  );
+  return row ?? null;
+}
+
+export async function deleteTransformationJob(sql: Sql, id: string): Promise<void> {
+  await sql.query('delete from transformation_jobs where id = $1', [id]);
+}
+
+/** Which exports of a project apply its chain. */
+export interface ChainExports {
+  /** All exports of the project. */
+  readonly total: number;
+  readonly applying: number;
+  /** The first ones by name. */
+  readonly named: readonly { readonly id: string; readonly name: string }[];
+}
+
+/** Exports that are named. */
+const namedExports = 10;
+
+export async function findChainExports(sql: Sql, teamId: number): Promise<ChainExports> {
+  const [row] = await sql.query<ChainExports>(
+    `select count(*)::int as total, (count(*) filter (where e.transformations))::int as applying,
+            (select coalesce(json_agg(json_build_object('id', n.id, 'name', n.name)), '[]')
+               from (select x.id, x.name from batch_exports x
+                      where x.team_id = $1 and x.deleted_at is null and x.transformations
+                      order by x.name, x.id limit ${namedExports}) n) as named
+       from batch_exports e where e.team_id = $1 and e.deleted_at is null`,
+    [teamId],
+  );
+  return row ?? { total: 0, applying: 0, named: [] };
+}
+
+/** How many steps of a project are enabled. */
+export async function countChainSteps(sql: Sql, teamId: number): Promise<number> {
+  const [row] = await sql.query<{ count: number }>(
+    `select count(*) from pipeline_transformation_configs where team_id = $1 and enabled and not deleted`,
+    [teamId],
+  );
+  return row?.count ?? 0;
+}

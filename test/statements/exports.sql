@@ -1,0 +1,1064 @@
+-- exports/activity.ts recording, recordActivity
+-- takes $1 uuid, $2 integer, $3 text, $4 text, $5 text, $6 uuid, $7 jsonb
+insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
+   select $1, $2, $3, $4, $5, $6, $7;
+
+-- exports/activity.ts listActivity
+-- takes $1 text, $2 text
+-- gives count bigint
+select count(*) from activity where subject_type = $1 and subject_id = $2;
+
+-- exports/activity.ts listActivity
+-- takes $1 text, $2 text, $3 bigint, $4 bigint
+-- gives id bigint, action text, keyId uuid, keyName text, changes jsonb, happenedAt timestamp with time zone
+select a.id, a.action, a.key_id as "keyId", k.name as "keyName", a.changes, a.happened_at as "happenedAt"
+         from (select * from (
+      select page.*, sum(page.size) over (order by page.id desc) - page.size as before from (select a.*, octet_length(a.changes::text) as size from activity a
+      where a.subject_type = $1 and a.subject_id = $2 order by a.id desc limit $3 offset $4) as page
+    ) as weighed where before < 8388608) a left join api_keys k on k.id = a.key_id
+        order by a.id desc;
+
+-- exports/backfill-pages.ts findSql, findAdvancing
+-- takes $1 uuid[]
+-- gives id uuid, exportId uuid, teamId integer, status text, range json, order text, reprocess text, dropsMissing boolean, concurrency integer, plannedTo bigint, totalRuns integer, createdAt timestamp with time zone, finishedAt timestamp with time zone, stoppedReason text, lastUpdatedAt timestamp with time zone, schedule jsonb, liveRuns integer, begunBefore json
+select b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
+  json_build_object('start', floor(extract(epoch from b.start_at) * 1000)::bigint, 'end', floor(extract(epoch from b.end_at) * 1000)::bigint) as range, b."order", b.reprocess, b.drops_missing as "dropsMissing", b.concurrency,
+  floor(extract(epoch from b.planned_to) * 1000)::bigint as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
+  b.finished_at as "finishedAt", b.stopped_reason as "stoppedReason", b.last_updated_at as "lastUpdatedAt", e.schedule, (select count(*)::int from runs r where r.backfill_id = b.id and r.status in ('Starting', 'Running')) as "liveRuns",
+            (select coalesce(json_agg(floor(extract(epoch from r.data_interval_start) * 1000)::bigint), '[]') from runs r where r.export_id = b.export_id
+                and r.data_interval_start >= b.start_at and r.data_interval_start < b.end_at
+                and r.status in ('Starting', 'Running') and r.started_at < b.created_at) as "begunBefore"
+       from backfills b join batch_exports e on e.id = b.export_id where b.id = any ($1::uuid[]) and b.status = 'Running';
+
+-- exports/backfill-pages.ts planPages, planLockedPage
+-- takes $1 uuid[], $2 integer[], $3 timestamp with time zone[], $4 timestamp with time zone[], $5 uuid[], $6 text[], $7 boolean[], $8 uuid[], $9 timestamp with time zone[], $10 timestamp with time zone[], $11 integer[]
+-- gives id uuid, made integer
+with held as materialized (
+       select b.id, page.planned_to, page.intervals
+         from unnest($8::uuid[], $9::timestamptz[], $10::timestamptz[], $11::int[]) as page (backfill_id, after, planned_to, intervals)
+         join backfills b on b.id = page.backfill_id join batch_exports e on e.id = b.export_id
+        where b.status = 'Running' and b.planned_to is not distinct from page.after and set_config('synchronous_commit', 'off', true) is not null for no key update of b
+     ), wanted as (
+       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[], $6::text[], $7::boolean[])
+         as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
+        limit (select 2147483647)
+     ), made as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, traceparent, generation)
+       select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
+              w.drops_missing or coalesce(b.drops_missing, false), b.traceparent,
+              coalesce((select max(r.generation) + 1 from runs r
+                         where r.export_id = w.export_id and r.data_interval_start = w.interval_start
+                           and r.data_interval_end = w.interval_end), 0)
+         from wanted w left join backfills b on b.id = w.backfill_id
+        where w.backfill_id in (select id from held)
+          -- Its bounds may be those of other zone data.
+          and not exists (
+    select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and true)
+  and coalesce((select t.data_interval_end <= w.interval_start from receipts t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and true
+                 order by t.data_interval_start desc limit 1), true) and not exists (
+    select from runs t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and t.status in ('Starting', 'Running'))
+  and coalesce((select t.data_interval_end <= w.interval_start from runs t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and t.status in ('Starting', 'Running')
+                 order by t.data_interval_start desc limit 1), true)
+       on conflict do nothing
+       returning id, team_id, export_id, backfill_id, data_interval_start, purpose
+     ), enqueued as (
+       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
+   select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (made.purpose = 'whole'
+    and not exists (select from batch_exports e where e.id = made.export_id and e.outgrew_at >= now() - interval '1 day')
+    and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start < made.data_interval_start
+          order by c.data_interval_start desc limit 3)
+        union all
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start >= made.data_interval_start
+          order by c.data_interval_start limit 1)) near), true)) from made
+     ), planned as (
+       update backfills b set planned_to = held.planned_to, last_updated_at = now(),
+              total_runs = total_runs - (held.intervals - (select count(*)::int from made where made.backfill_id = held.id))
+         from held where b.id = held.id
+     )
+     select id, (select count(*)::int from made where made.backfill_id = held.id) as made from held;
+
+-- exports/backfill-pages.ts planPages, planFreePages
+-- takes $1 uuid[], $2 integer[], $3 timestamp with time zone[], $4 timestamp with time zone[], $5 uuid[], $6 text[], $7 boolean[], $8 uuid[], $9 timestamp with time zone[], $10 timestamp with time zone[], $11 integer[]
+-- gives id uuid, made integer
+with held as materialized (
+       select b.id, page.planned_to, page.intervals
+         from unnest($8::uuid[], $9::timestamptz[], $10::timestamptz[], $11::int[]) as page (backfill_id, after, planned_to, intervals)
+         join backfills b on b.id = page.backfill_id join batch_exports e on e.id = b.export_id
+        where b.status = 'Running' and b.planned_to is not distinct from page.after and set_config('synchronous_commit', 'off', true) is not null for no key update of b skip locked for key share of e skip locked
+     ), wanted as (
+       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[], $6::text[], $7::boolean[])
+         as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
+        limit (select 2147483647)
+     ), made as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, traceparent, generation)
+       select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
+              w.drops_missing or coalesce(b.drops_missing, false), b.traceparent,
+              coalesce((select max(r.generation) + 1 from runs r
+                         where r.export_id = w.export_id and r.data_interval_start = w.interval_start
+                           and r.data_interval_end = w.interval_end), 0)
+         from wanted w left join backfills b on b.id = w.backfill_id
+        where w.backfill_id in (select id from held)
+          -- Its bounds may be those of other zone data.
+          and not exists (
+    select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and true)
+  and coalesce((select t.data_interval_end <= w.interval_start from receipts t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and true
+                 order by t.data_interval_start desc limit 1), true) and not exists (
+    select from runs t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and t.status in ('Starting', 'Running'))
+  and coalesce((select t.data_interval_end <= w.interval_start from runs t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and t.status in ('Starting', 'Running')
+                 order by t.data_interval_start desc limit 1), true)
+       on conflict do nothing
+       returning id, team_id, export_id, backfill_id, data_interval_start, purpose
+     ), enqueued as (
+       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
+   select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (made.purpose = 'whole'
+    and not exists (select from batch_exports e where e.id = made.export_id and e.outgrew_at >= now() - interval '1 day')
+    and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start < made.data_interval_start
+          order by c.data_interval_start desc limit 3)
+        union all
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start >= made.data_interval_start
+          order by c.data_interval_start limit 1)) near), true)) from made
+     ), planned as (
+       update backfills b set planned_to = held.planned_to, last_updated_at = now(),
+              total_runs = total_runs - (held.intervals - (select count(*)::int from made where made.backfill_id = held.id))
+         from held where b.id = held.id
+     )
+     select id, (select count(*)::int from made where made.backfill_id = held.id) as made from held;
+
+-- exports/backfills.ts insertBackfill
+-- takes $1 uuid, $2 integer, $3 timestamp with time zone, $4 timestamp with time zone, $5 text, $6 text, $7 boolean, $8 integer, $9 integer, $10 text
+-- gives id uuid
+insert into backfills (export_id, team_id, start_at, end_at, "order", reprocess, drops_missing, concurrency, total_runs, traceparent)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) returning id;
+
+-- exports/backfills.ts listRunningBackfills
+-- gives id uuid
+select id from backfills where status = 'Running';
+
+-- exports/backfills.ts findRunningRanges
+-- takes $1 uuid
+-- gives id uuid, range json
+select id, json_build_object('start', floor(extract(epoch from backfills.start_at) * 1000)::bigint, 'end', floor(extract(epoch from backfills.end_at) * 1000)::bigint) as range from backfills where export_id = $1 and status = 'Running';
+
+-- exports/backfills.ts countRunningBackfills
+-- takes $1 integer
+-- gives n integer
+select count(*)::int as n from backfills where team_id = $1 and status = 'Running';
+
+-- exports/backfills.ts finishBackfill
+-- takes $1 uuid, $2 text
+-- gives id uuid
+update backfills set status = $2, finished_at = now(), last_updated_at = now()
+      where id = $1 and status = 'Running' returning id;
+
+-- exports/backfills.ts stopFailingBackfill
+-- takes $1 uuid, $2 bigint, $3 text
+-- gives id uuid
+update backfills set status = 'Cancelled', stopped_reason = left($3, 2000), finished_at = now(), last_updated_at = now()
+      where id = $1 and status = 'Running' and $2 <= (
+        select count(*) filter (where newest.status = 'Failed') from (
+          select r.status from runs r where r.backfill_id = $1 and r.finished_at is not null and r.status <> 'Cancelled'
+           order by r.finished_at desc limit $2) newest)
+     returning id;
+
+-- exports/backfills.ts cancelBackfillsOf
+-- takes $1 uuid
+update backfills set status = 'Cancelled', finished_at = now(), last_updated_at = now()
+      where export_id = $1 and status = 'Running';
+
+-- exports/backfills.ts findPassedOver
+-- takes $1 uuid, $2 timestamp with time zone[]
+-- gives start bigint
+select distinct floor(extract(epoch from data_interval_start) * 1000)::bigint as start from receipts
+      where export_id = $1 and data_interval_start = any ($2::timestamptz[]);
+
+-- exports/backfills.ts findPassedOver
+-- takes $1 uuid, $2 timestamp with time zone[]
+-- gives start bigint
+select distinct floor(extract(epoch from data_interval_start) * 1000)::bigint as start from holes
+      where export_id = $1 and data_interval_start = any ($2::timestamptz[]);
+
+-- exports/backfills.ts findPassedOver
+-- takes $1 uuid, $2 timestamp with time zone[]
+-- gives start bigint
+select distinct floor(extract(epoch from data_interval_start) * 1000)::bigint as start from runs
+      where export_id = $1 and data_interval_start = any ($2::timestamptz[]);
+
+-- exports/backfills.ts findPassedOverIn
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+-- gives start bigint
+select distinct floor(extract(epoch from data_interval_start) * 1000)::bigint as start from runs
+        where export_id = $1 and data_interval_start >= $2 and data_interval_start < $3 and status in ('Starting', 'Running');
+
+-- exports/backfills.ts findPassedOverIn
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+-- gives start bigint
+select distinct floor(extract(epoch from data_interval_start) * 1000)::bigint as start from receipts
+        where export_id = $1 and data_interval_start >= $2 and data_interval_start < $3;
+
+-- exports/backfills.ts findPassedOverIn
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+-- gives start bigint
+select distinct floor(extract(epoch from data_interval_start) * 1000)::bigint as start from holes
+        where export_id = $1 and data_interval_start >= $2 and data_interval_start < $3;
+
+-- exports/backfills.ts findPassedOverIn
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+-- gives start bigint
+select distinct floor(extract(epoch from data_interval_start) * 1000)::bigint as start from runs
+        where export_id = $1 and data_interval_start >= $2 and data_interval_start < $3;
+
+-- exports/backfills.ts findPassedOverIn
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+-- gives start bigint
+select distinct floor(extract(epoch from data_interval_start) * 1000)::bigint as start from runs
+        where export_id = $1 and data_interval_start >= $2 and data_interval_start < $3 and status in ('Starting', 'Running') and started_at is null;
+
+-- exports/backfills.ts findBackfill
+-- takes $1 uuid, $2 uuid
+-- gives id uuid, exportId uuid, teamId integer, status text, range json, order text, reprocess text, dropsMissing boolean, concurrency integer, plannedTo bigint, totalRuns integer, createdAt timestamp with time zone, finishedAt timestamp with time zone, stoppedReason text, lastUpdatedAt timestamp with time zone, finishedRuns integer, failedRuns integer, rows bigint, bytes bigint, elapsedMs bigint
+select b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
+  json_build_object('start', floor(extract(epoch from b.start_at) * 1000)::bigint, 'end', floor(extract(epoch from b.end_at) * 1000)::bigint) as range, b."order", b.reprocess, b.drops_missing as "dropsMissing", b.concurrency,
+  floor(extract(epoch from b.planned_to) * 1000)::bigint as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
+  b.finished_at as "finishedAt", b.stopped_reason as "stoppedReason", b.last_updated_at as "lastUpdatedAt", p.finished as "finishedRuns", p.failed as "failedRuns", p.rows, p.bytes,
+  floor(extract(epoch from coalesce(b.finished_at, clock_timestamp()) - b.created_at) * 1000)::bigint as "elapsedMs" from backfills b, lateral (
+    select count(*) filter (where r.finished_at is not null)::int as finished,
+           count(*) filter (where r.status in ('Failed', 'FailedRetryable'))::int as failed,
+           coalesce(sum(r.records_completed) filter (where r.status = 'Completed'), 0)::bigint as rows,
+           coalesce(sum(r.bytes_exported) filter (where r.status = 'Completed'), 0)::bigint as bytes
+      from runs r where r.backfill_id = b.id) as p where b.id = $1 and b.export_id = $2;
+
+-- exports/backfills.ts listBackfills
+-- takes $1 uuid, $2 bigint
+-- gives id uuid, exportId uuid, teamId integer, status text, range json, order text, reprocess text, dropsMissing boolean, concurrency integer, plannedTo bigint, totalRuns integer, createdAt timestamp with time zone, finishedAt timestamp with time zone, stoppedReason text, lastUpdatedAt timestamp with time zone, finishedRuns integer, failedRuns integer, rows bigint, bytes bigint, elapsedMs bigint
+select b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
+  json_build_object('start', floor(extract(epoch from b.start_at) * 1000)::bigint, 'end', floor(extract(epoch from b.end_at) * 1000)::bigint) as range, b."order", b.reprocess, b.drops_missing as "dropsMissing", b.concurrency,
+  floor(extract(epoch from b.planned_to) * 1000)::bigint as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
+  b.finished_at as "finishedAt", b.stopped_reason as "stoppedReason", b.last_updated_at as "lastUpdatedAt", p.finished as "finishedRuns", p.failed as "failedRuns", p.rows, p.bytes,
+  floor(extract(epoch from coalesce(b.finished_at, clock_timestamp()) - b.created_at) * 1000)::bigint as "elapsedMs" from backfills b, lateral (
+    select count(*) filter (where r.finished_at is not null)::int as finished,
+           count(*) filter (where r.status in ('Failed', 'FailedRetryable'))::int as failed,
+           coalesce(sum(r.records_completed) filter (where r.status = 'Completed'), 0)::bigint as rows,
+           coalesce(sum(r.bytes_exported) filter (where r.status = 'Completed'), 0)::bigint as bytes
+      from runs r where r.backfill_id = b.id) as p where b.export_id = $1 order by b.created_at desc, b.id desc limit $2;
+
+-- exports/backfills.ts listBackfills
+-- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
+-- gives id uuid, exportId uuid, teamId integer, status text, range json, order text, reprocess text, dropsMissing boolean, concurrency integer, plannedTo bigint, totalRuns integer, createdAt timestamp with time zone, finishedAt timestamp with time zone, stoppedReason text, lastUpdatedAt timestamp with time zone, finishedRuns integer, failedRuns integer, rows bigint, bytes bigint, elapsedMs bigint
+select b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
+  json_build_object('start', floor(extract(epoch from b.start_at) * 1000)::bigint, 'end', floor(extract(epoch from b.end_at) * 1000)::bigint) as range, b."order", b.reprocess, b.drops_missing as "dropsMissing", b.concurrency,
+  floor(extract(epoch from b.planned_to) * 1000)::bigint as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
+  b.finished_at as "finishedAt", b.stopped_reason as "stoppedReason", b.last_updated_at as "lastUpdatedAt", p.finished as "finishedRuns", p.failed as "failedRuns", p.rows, p.bytes,
+  floor(extract(epoch from coalesce(b.finished_at, clock_timestamp()) - b.created_at) * 1000)::bigint as "elapsedMs" from backfills b, lateral (
+    select count(*) filter (where r.finished_at is not null)::int as finished,
+           count(*) filter (where r.status in ('Failed', 'FailedRetryable'))::int as failed,
+           coalesce(sum(r.records_completed) filter (where r.status = 'Completed'), 0)::bigint as rows,
+           coalesce(sum(r.bytes_exported) filter (where r.status = 'Completed'), 0)::bigint as bytes
+      from runs r where r.backfill_id = b.id) as p where b.export_id = $1 and (b.created_at, b.id) < ($2::timestamptz, $3::uuid) order by b.created_at desc, b.id desc limit $4;
+
+-- exports/backfills.ts listBackfills
+-- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
+-- gives id uuid, exportId uuid, teamId integer, status text, range json, order text, reprocess text, dropsMissing boolean, concurrency integer, plannedTo bigint, totalRuns integer, createdAt timestamp with time zone, finishedAt timestamp with time zone, stoppedReason text, lastUpdatedAt timestamp with time zone, finishedRuns integer, failedRuns integer, rows bigint, bytes bigint, elapsedMs bigint
+select b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
+  json_build_object('start', floor(extract(epoch from b.start_at) * 1000)::bigint, 'end', floor(extract(epoch from b.end_at) * 1000)::bigint) as range, b."order", b.reprocess, b.drops_missing as "dropsMissing", b.concurrency,
+  floor(extract(epoch from b.planned_to) * 1000)::bigint as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
+  b.finished_at as "finishedAt", b.stopped_reason as "stoppedReason", b.last_updated_at as "lastUpdatedAt", p.finished as "finishedRuns", p.failed as "failedRuns", p.rows, p.bytes,
+  floor(extract(epoch from coalesce(b.finished_at, clock_timestamp()) - b.created_at) * 1000)::bigint as "elapsedMs" from backfills b, lateral (
+    select count(*) filter (where r.finished_at is not null)::int as finished,
+           count(*) filter (where r.status in ('Failed', 'FailedRetryable'))::int as failed,
+           coalesce(sum(r.records_completed) filter (where r.status = 'Completed'), 0)::bigint as rows,
+           coalesce(sum(r.bytes_exported) filter (where r.status = 'Completed'), 0)::bigint as bytes
+      from runs r where r.backfill_id = b.id) as p where b.export_id = $1 and (b.created_at, b.id) > ($2::timestamptz, $3::uuid) order by b.created_at asc, b.id asc limit $4;
+
+-- exports/backfills.ts averageRows
+-- takes $1 uuid
+-- gives average double precision
+select avg(newest.records_total_count)::float8 as average
+       from (select records_total_count from runs
+              where export_id = $1 and status = 'Completed' order by created_at desc, id desc limit 100) as newest;
+
+-- exports/export-details.ts details, findExportDetails
+-- takes $1 text
+-- gives exportId uuid, teamId integer, holes bigint, health text, healing jsonb, holesSince bigint, unsettledFrom bigint, failure text, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when h.count > 0 then 'incomplete'
+  else 'fine' end as health,
+  (select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.since)),
+    'until', api_time(min(x.since) + e.heal_for_hours * interval '1 hour'), 'code', min(x.code), 'nextProbeAt', api_time(min(x.next_probe_at))) end
+   from (select h.since, c.code, c.next_probe_at from healing_intervals h left join causes c on c.id = h.cause_id
+          where h.export_id = e.id order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom", failed.latest_error as failure, newest.*
+  from batch_exports e
+     cross join lateral (select count(*) as count, min(data_interval_start) as since from (
+       select h.data_interval_start from holes h
+        where h.export_id = e.id and not exists (select from runs x where x.export_id = h.export_id
+     and x.data_interval_start = h.data_interval_start and x.data_interval_end = h.data_interval_end and x.status in ('Starting', 'Running'))
+        order by h.data_interval_start limit 1000) as counted) as h
+     left join lateral (
+       select c.data_interval_start as start from receipts c
+        where c.export_id = e.id and not c.settled and not exists (select from accepted_intervals x where x.export_id = c.export_id
+     and x.data_interval_start = c.data_interval_start and x.data_interval_end = c.data_interval_end and true)
+        order by c.data_interval_start limit 1) as u on true
+  left join lateral (select f.latest_error from ((select r.created_at, r.latest_error from runs r
+       where e.failing_since is not null and r.export_id = e.id and r.status = 'Failed' order by r.created_at desc, r.id desc limit 1) union all (select r.created_at, r.latest_error from runs r
+       where e.failing_since is not null and r.export_id = e.id and r.status = 'FailedRetryable' order by r.created_at desc, r.id desc limit 1)) as f
+                      order by f.created_at desc limit 1) as failed on true
+  left join lateral (select r.id, r.backfill_id as "backfillId", r.purpose, r.status,
+  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
+  case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
+  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
+  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+    and c.committed_at > r.finished_at) as superseded,
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
+  r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = e.id
+                      order by r.created_at desc, r.id desc limit 10) as newest on true
+ where e.id = any ((select $1)::uuid[]);
+
+-- exports/export-health.ts readExportHealth
+-- takes $1 text[]
+-- gives troubled jsonb, pausedByPerson integer, pausedByOperator integer, worstLagSeconds double precision, longestLateSeconds double precision, waitingNotifications integer, oldestDueNotificationSeconds double precision, overdue jsonb, atRisk integer, healing integer, openCauses integer, failingTargets integer
+select (select coalesce(jsonb_agg(t), '[]') from (select e.failing_code as code, count(*) filter (where e.failing_since is not null)::int as failing,
+         count(*) filter (where e.exhausted_since is not null)::int as exhausted,
+         count(*) filter (where e.late_since is not null)::int as late,
+         count(*) filter (where e.paused and e.paused_reason is not null and not paused_reason = any ($1::text[]))::int as "pausedBySluice",
+         coalesce(sum(h.holes), 0)::int as "missingIntervals"
+    from batch_exports e left join (select export_id, count(*) as holes from holes group by 1) h on h.export_id = e.id
+   where e.deleted_at is null and (e.failing_since is not null or e.exhausted_since is not null or e.late_since is not null
+         or e.paused and e.paused_reason is not null or h.holes > 0)
+   group by 1) t) as troubled,
+            e.*, n.*,
+            (select jsonb_build_object('ours', count(*) filter (where turn = 'ours'), 'source', count(*) filter (where turn = 'source'),
+                      'customer', count(*) filter (where turn = 'customer')) from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
+              where l.delivered_at is null and l.missed_at is not null) as overdue,
+            (select count(*)::int from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
+              where l.delivered_at is null and l.missed_at is null) as "atRisk",
+            (select count(*)::int from healing_intervals) as healing,
+            (select count(*)::int from causes where opened_at is not null) as "openCauses",
+            (select count(*)::int from notification_targets where enabled and failing_since is not null) as "failingTargets"
+       from (select count(*) filter (where paused and paused_reason is null)::int as "pausedByPerson",
+                    count(*) filter (where paused and paused_reason = any ($1::text[]))::int as "pausedByOperator",
+                    coalesce(extract(epoch from max(least(now(), end_at) - coalesce(high_water_mark, greatest(created_at, start_at)))
+                      filter (where not paused)), 0)::float8 as "worstLagSeconds",
+                    coalesce(extract(epoch from now() - min(late_since)), 0)::float8 as "longestLateSeconds"
+               from batch_exports where deleted_at is null) e,
+            (select count(*)::int as "waitingNotifications",
+                    coalesce(extract(epoch from max(now() - coalesce(d.gathers_until, d.next_attempt_at)) filter (
+                      where coalesce(d.gathers_until, d.next_attempt_at) <= now() and (d.digest_id is null or d.is_repeat) and (d.leased_until is null or d.leased_until <= now())
+                        and not exists (select from notification_deliveries b where b.target_id = d.target_id
+                              and b.export_id = d.export_id and b.status = 'waiting' and b.seq < d.seq))), 0)::float8 as "oldestDueNotificationSeconds"
+               from notification_deliveries d where d.status = 'waiting') n;
+
+-- exports/export-lists.ts listBatchExports
+-- takes $1 integer, $2 bigint, $3 bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", (select count(*) from batch_exports e where e.deleted_at is null and e.team_id = $1) as count
+       from (select * from (
+      select page.*, sum(page.size) over (order by page.created_at desc, page.id desc) - page.size as before from (select e.*, octet_length(e.destination_config::text) + coalesce(octet_length(to_json(e.dsl_query)::text), 0)
+     + coalesce(octet_length(e.query_schema::text), 0)
+     + coalesce(octet_length(e.filters::text), 0) as size
+        from batch_exports e where e.deleted_at is null and e.team_id = $1 order by e.created_at desc, e.id desc limit $2 offset $3) as page
+    ) as weighed where before < 8388608) e
+      order by e.created_at desc, e.id desc;
+
+-- exports/export-lists.ts listBatchExports
+-- takes $1 uuid, $2 bigint, $3 bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", (select count(*) from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1)) as count
+       from (select * from (
+      select page.*, sum(page.size) over (order by page.created_at desc, page.id desc) - page.size as before from (select e.*, octet_length(e.destination_config::text) + coalesce(octet_length(to_json(e.dsl_query)::text), 0)
+     + coalesce(octet_length(e.query_schema::text), 0)
+     + coalesce(octet_length(e.filters::text), 0) as size
+        from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1) order by e.created_at desc, e.id desc limit $2 offset $3) as page
+    ) as weighed where before < 8388608) e
+      order by e.created_at desc, e.id desc;
+
+-- exports/export-lists.ts listBatchExports, findBatchExports
+-- takes $1 integer
+-- gives count bigint
+select count(*) from batch_exports e where e.deleted_at is null and e.team_id = $1;
+
+-- exports/export-lists.ts listBatchExports, findBatchExports
+-- takes $1 uuid
+-- gives count bigint
+select count(*) from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1);
+
+-- exports/export-lists.ts findBatchExports
+-- takes $1 integer, $2 bigint, $3 bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", e.total as count from (select * from (
+      select page.*, sum(page.size) over (order by page.sort_key desc nulls last, page.created_at desc, page.id desc) - page.size as before from (select w.*, f.sort_key, f.total, octet_length(w.destination_config::text) + coalesce(octet_length(to_json(w.dsl_query)::text), 0)
+     + coalesce(octet_length(w.query_schema::text), 0)
+     + coalesce(octet_length(w.filters::text), 0) as size from (
+      select id, sort_key, total from (
+        select e.id, e.created_at, e.created_at as sort_key, count(*) over () as total from batch_exports e where e.deleted_at is null and e.team_id = $1) as k
+       order by k.sort_key desc nulls last, k.created_at desc, k.id desc limit $2 offset $3
+    ) as f join batch_exports w using (id)) as page
+    ) as weighed where before < 8388608) e order by e.sort_key desc nulls last, e.created_at desc, e.id desc;
+
+-- exports/export-lists.ts findBatchExports
+-- takes $1 uuid, $2 bigint, $3 bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", e.total as count from (select * from (
+      select page.*, sum(page.size) over (order by page.sort_key desc nulls last, page.created_at desc, page.id desc) - page.size as before from (select w.*, f.sort_key, f.total, octet_length(w.destination_config::text) + coalesce(octet_length(to_json(w.dsl_query)::text), 0)
+     + coalesce(octet_length(w.query_schema::text), 0)
+     + coalesce(octet_length(w.filters::text), 0) as size from (
+      select id, sort_key, total from (
+        select e.id, e.created_at, e.created_at as sort_key, count(*) over () as total from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1)) as k
+       order by k.sort_key desc nulls last, k.created_at desc, k.id desc limit $2 offset $3
+    ) as f join batch_exports w using (id)) as page
+    ) as weighed where before < 8388608) e order by e.sort_key desc nulls last, e.created_at desc, e.id desc;
+
+-- exports/export-lists.ts findBatchExports
+-- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", e.total as count from (select * from (
+      select page.*, sum(page.size) over (order by page.sort_key asc nulls last, page.created_at desc, page.id desc) - page.size as before from (select w.*, f.sort_key, f.total, octet_length(w.destination_config::text) + coalesce(octet_length(to_json(w.dsl_query)::text), 0)
+     + coalesce(octet_length(w.query_schema::text), 0)
+     + coalesce(octet_length(w.filters::text), 0) as size from (
+      select id, sort_key, total from (
+        select e.id, e.created_at, e.created_at as sort_key, count(*) over () as total from batch_exports e where e.deleted_at is null and e.team_id = $1 and case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3))) as k
+       order by k.sort_key asc nulls last, k.created_at desc, k.id desc limit $4 offset $5
+    ) as f join batch_exports w using (id)) as page
+    ) as weighed where before < 8388608) e order by e.sort_key asc nulls last, e.created_at desc, e.id desc;
+
+-- exports/export-lists.ts findBatchExports
+-- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", e.total as count from (select * from (
+      select page.*, sum(page.size) over (order by page.sort_key asc nulls last, page.created_at desc, page.id desc) - page.size as before from (select w.*, f.sort_key, f.total, octet_length(w.destination_config::text) + coalesce(octet_length(to_json(w.dsl_query)::text), 0)
+     + coalesce(octet_length(w.query_schema::text), 0)
+     + coalesce(octet_length(w.filters::text), 0) as size from (
+      select id, sort_key, total from (
+        select e.id, e.created_at, lower(e.name) as sort_key, count(*) over () as total from batch_exports e where e.deleted_at is null and e.team_id = $1 and case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3))) as k
+       order by k.sort_key asc nulls last, k.created_at desc, k.id desc limit $4 offset $5
+    ) as f join batch_exports w using (id)) as page
+    ) as weighed where before < 8388608) e order by e.sort_key asc nulls last, e.created_at desc, e.id desc;
+
+-- exports/export-lists.ts findBatchExports
+-- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", e.total as count from (select * from (
+      select page.*, sum(page.size) over (order by page.sort_key asc nulls last, page.created_at desc, page.id desc) - page.size as before from (select w.*, f.sort_key, f.total, octet_length(w.destination_config::text) + coalesce(octet_length(to_json(w.dsl_query)::text), 0)
+     + coalesce(octet_length(w.query_schema::text), 0)
+     + coalesce(octet_length(w.filters::text), 0) as size from (
+      select id, sort_key, total from (
+        select e.id, e.created_at, array_position(array['failing', 'late', 'incomplete', 'paused', 'fine'], case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  else 'fine' end) as sort_key, count(*) over () as total from batch_exports e where e.deleted_at is null and e.team_id = $1 and case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3))) as k
+       order by k.sort_key asc nulls last, k.created_at desc, k.id desc limit $4 offset $5
+    ) as f join batch_exports w using (id)) as page
+    ) as weighed where before < 8388608) e order by e.sort_key asc nulls last, e.created_at desc, e.id desc;
+
+-- exports/export-lists.ts findBatchExports
+-- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", e.total as count from (select * from (
+      select page.*, sum(page.size) over (order by page.sort_key asc nulls last, page.created_at desc, page.id desc) - page.size as before from (select w.*, f.sort_key, f.total, octet_length(w.destination_config::text) + coalesce(octet_length(to_json(w.dsl_query)::text), 0)
+     + coalesce(octet_length(w.query_schema::text), 0)
+     + coalesce(octet_length(w.filters::text), 0) as size from (
+      select id, sort_key, total from (
+        select e.id, e.created_at, (select max(r.created_at) from runs r where r.export_id = e.id) as sort_key, count(*) over () as total from batch_exports e where e.deleted_at is null and e.team_id = $1 and case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3))) as k
+       order by k.sort_key asc nulls last, k.created_at desc, k.id desc limit $4 offset $5
+    ) as f join batch_exports w using (id)) as page
+    ) as weighed where before < 8388608) e order by e.sort_key asc nulls last, e.created_at desc, e.id desc;
+
+-- exports/export-lists.ts findBatchExports
+-- takes $1 integer, $2 text[], $3 text
+-- gives count bigint
+select count(*) from batch_exports e where e.deleted_at is null and e.team_id = $1 and case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3));
+
+-- exports/export-lists.ts countExportHealths
+-- takes $1 integer
+-- gives failing integer, late integer, incomplete integer, paused integer, fine integer
+select count(*) filter (where k.health = 'failing')::int as failing, count(*) filter (where k.health = 'late')::int as late, count(*) filter (where k.health = 'incomplete')::int as incomplete, count(*) filter (where k.health = 'paused')::int as paused, count(*) filter (where k.health = 'fine')::int as fine from (
+        select case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  else 'fine' end as health from batch_exports e where e.deleted_at is null and e.team_id = $1) as k;
+
+-- exports/export-lists.ts countExportHealths
+-- takes $1 uuid
+-- gives failing integer, late integer, incomplete integer, paused integer, fine integer
+select count(*) filter (where k.health = 'failing')::int as failing, count(*) filter (where k.health = 'late')::int as late, count(*) filter (where k.health = 'incomplete')::int as incomplete, count(*) filter (where k.health = 'paused')::int as paused, count(*) filter (where k.health = 'fine')::int as fine from (
+        select case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  else 'fine' end as health from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1)) as k;
+
+-- exports/export-lists.ts listProjectOverviews
+-- takes $1 uuid
+-- gives count bigint
+select count(*) as count from projects p where p.organization_id = $1;
+
+-- exports/export-lists.ts listProjectOverviews
+-- takes $1 uuid, $2 text
+-- gives count bigint
+select count(*) as count from projects p where p.organization_id = $1 and p.name ilike '%' || $2 || '%';
+
+-- exports/export-lists.ts listProjectOverviews
+-- takes $1 uuid, $2 bigint, $3 bigint
+-- gives id integer, name text, failing integer, late integer, incomplete integer, paused integer, fine integer
+with wanted as materialized (select p.id, p.name from projects p where p.organization_id = $1 order by p.id asc limit $2 offset $3),
+       counts as (
+         select k.team_id, count(*) filter (where k.health = 'failing')::int as failing, count(*) filter (where k.health = 'late')::int as late, count(*) filter (where k.health = 'incomplete')::int as incomplete, count(*) filter (where k.health = 'paused')::int as paused, count(*) filter (where k.health = 'fine')::int as fine from (
+           select e.team_id, case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  else 'fine' end as health from batch_exports e
+            where e.deleted_at is null and e.team_id in (select id from wanted)) as k group by 1)
+       select p.id, p.name, coalesce(c.failing, 0) as failing, coalesce(c.late, 0) as late, coalesce(c.incomplete, 0) as incomplete, coalesce(c.paused, 0) as paused, coalesce(c.fine, 0) as fine
+         from wanted p left join counts c on c.team_id = p.id order by p.id asc;
+
+-- exports/export-lists.ts listProjectOverviews
+-- takes $1 uuid, $2 bigint, $3 bigint
+-- gives id integer, name text, failing integer, late integer, incomplete integer, paused integer, fine integer
+with wanted as materialized (select p.id, p.name from projects p where p.organization_id = $1 order by lower(p.name) asc, p.id limit $2 offset $3),
+       counts as (
+         select k.team_id, count(*) filter (where k.health = 'failing')::int as failing, count(*) filter (where k.health = 'late')::int as late, count(*) filter (where k.health = 'incomplete')::int as incomplete, count(*) filter (where k.health = 'paused')::int as paused, count(*) filter (where k.health = 'fine')::int as fine from (
+           select e.team_id, case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  else 'fine' end as health from batch_exports e
+            where e.deleted_at is null and e.team_id in (select id from wanted)) as k group by 1)
+       select p.id, p.name, coalesce(c.failing, 0) as failing, coalesce(c.late, 0) as late, coalesce(c.incomplete, 0) as incomplete, coalesce(c.paused, 0) as paused, coalesce(c.fine, 0) as fine
+         from wanted p left join counts c on c.team_id = p.id order by lower(p.name) asc, p.id;
+
+-- exports/export-lists.ts listProjectOverviews
+-- takes $1 uuid, $2 bigint, $3 bigint
+-- gives id integer, name text, failing integer, late integer, incomplete integer, paused integer, fine integer
+with wanted as materialized (select p.id, p.name from projects p where p.organization_id = $1 ),
+       counts as (
+         select k.team_id, count(*) filter (where k.health = 'failing')::int as failing, count(*) filter (where k.health = 'late')::int as late, count(*) filter (where k.health = 'incomplete')::int as incomplete, count(*) filter (where k.health = 'paused')::int as paused, count(*) filter (where k.health = 'fine')::int as fine from (
+           select e.team_id, case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  else 'fine' end as health from batch_exports e
+            where e.deleted_at is null and e.team_id in (select id from wanted)) as k group by 1)
+       select p.id, p.name, coalesce(c.failing, 0) as failing, coalesce(c.late, 0) as late, coalesce(c.incomplete, 0) as incomplete, coalesce(c.paused, 0) as paused, coalesce(c.fine, 0) as fine
+         from wanted p left join counts c on c.team_id = p.id order by coalesce(c.failing, 0) desc, coalesce(c.late, 0) desc, coalesce(c.incomplete, 0) desc, coalesce(c.paused, 0) desc, p.id limit $2 offset $3;
+
+-- exports/export-lists.ts listProjectOverviews
+-- takes $1 uuid, $2 text, $3 bigint, $4 bigint
+-- gives id integer, name text, failing integer, late integer, incomplete integer, paused integer, fine integer
+with wanted as materialized (select p.id, p.name from projects p where p.organization_id = $1 and p.name ilike '%' || $2 || '%' ),
+       counts as (
+         select k.team_id, count(*) filter (where k.health = 'failing')::int as failing, count(*) filter (where k.health = 'late')::int as late, count(*) filter (where k.health = 'incomplete')::int as incomplete, count(*) filter (where k.health = 'paused')::int as paused, count(*) filter (where k.health = 'fine')::int as fine from (
+           select e.team_id, case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when exists (select from holes h where h.export_id = e.id and not exists (
+  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  else 'fine' end as health from batch_exports e
+            where e.deleted_at is null and e.team_id in (select id from wanted)) as k group by 1)
+       select p.id, p.name, coalesce(c.failing, 0) as failing, coalesce(c.late, 0) as late, coalesce(c.incomplete, 0) as incomplete, coalesce(c.paused, 0) as paused, coalesce(c.fine, 0) as fine
+         from wanted p left join counts c on c.team_id = p.id order by coalesce(c.failing, 0) asc, coalesce(c.late, 0) asc, coalesce(c.incomplete, 0) asc, coalesce(c.paused, 0) asc, p.id limit $3 offset $4;
+
+-- exports/exports.ts updating, updateBatchExport
+-- takes $1 uuid, $2 text, $3 jsonb, $4 bytea, $5 jsonb, $6 text, $7 text, $8 smallint, $9 smallint, $10 text, $11 jsonb, $12 jsonb, $13 boolean, $14 boolean, $15 timestamp with time zone, $16 text, $17 timestamp with time zone, $18 timestamp with time zone, $19 integer, $20 integer, $21 text, $22 integer, $23 integer, $24 jsonb, $25 timestamp with time zone, $26 uuid, $27 integer, $28 text, $29 text, $30 text, $31 uuid, $32 jsonb
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+with changed as (
+     update batch_exports e
+        set ("name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "start_at", "end_at", "heal_for_hours", "deadline_minutes", "deadline_at", "warn_minutes", "freshness_minutes", "schedule", "next_tick_at", last_updated_at) = ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, clock_timestamp()),
+            -- An unpause follows a fix: the failures before it do not pause the export again.
+            failure_streak = case when e.paused and not $14::boolean
+                                  then 0 else failure_streak end
+      where e.id = $1 returning e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"
+   ), noted as (insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
+   select $26, $27, $28, $29, $30, $31, $32 from changed)
+   select * from changed;
+
+-- exports/exports.ts creationFrom, createBatchExport
+-- takes $1 uuid, $2 integer, $3 text, $4 text, $5 text, $6 jsonb, $7 bytea, $8 jsonb, $9 text, $10 text, $11 smallint, $12 smallint, $13 text, $14 jsonb, $15 jsonb, $16 boolean, $17 boolean, $18 timestamp with time zone, $19 text, $20 timestamp with time zone, $21 timestamp with time zone, $22 integer, $23 integer, $24 text, $25 integer, $26 integer, $27 jsonb, $28 timestamp with time zone, $29 integer, $30 uuid, $31 integer, $32 text, $33 text, $34 text, $35 uuid, $36 jsonb
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+with  created as (
+    insert into batch_exports as e (id, team_id, model, destination_type, "name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "start_at", "end_at", "heal_for_hours", "deadline_minutes", "deadline_at", "warn_minutes", "freshness_minutes", "schedule", "next_tick_at")
+    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28 where (select count(*) from batch_exports where team_id = $2 and deleted_at is null) < $29::int
+    returning e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"
+  ), noted as (insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
+   select $30, $31, $32, $33, $34, $35, $36 from created)
+  select * from created;
+
+-- exports/exports.ts creationFrom, createBatchExport
+-- takes $1 uuid, $2 integer, $3 text, $4 text, $5 text, $6 jsonb, $7 bytea, $8 jsonb, $9 text, $10 text, $11 smallint, $12 smallint, $13 text, $14 jsonb, $15 jsonb, $16 boolean, $17 boolean, $18 timestamp with time zone, $19 text, $20 timestamp with time zone, $21 timestamp with time zone, $22 integer, $23 integer, $24 text, $25 integer, $26 integer, $27 jsonb, $28 timestamp with time zone, $29 integer, $30 uuid, $31 integer, $32 text, $33 text, $34 text, $35 uuid, $36 jsonb
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+with locked as materialized (
+    select pg_advisory_xact_lock_shared(1937011305, $2)
+     where (select count(*) from batch_exports where team_id = $2 and deleted_at is null) < $29::int - 3 * current_setting('max_connections')::int
+  ), created as (
+    insert into batch_exports as e (id, team_id, model, destination_type, "name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "start_at", "end_at", "heal_for_hours", "deadline_minutes", "deadline_at", "warn_minutes", "freshness_minutes", "schedule", "next_tick_at")
+    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28 from locked
+    returning e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"
+  ), noted as (insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
+   select $30, $31, $32, $33, $34, $35, $36 from created)
+  select * from created;
+
+-- exports/exports.ts holdCreations
+-- takes $1 integer, $2 integer
+-- gives pg_advisory_xact_lock void
+select pg_advisory_xact_lock($1, $2);
+
+-- exports/exports.ts findExportNamed
+-- takes $1 integer, $2 text
+-- gives id uuid
+select id from batch_exports where team_id = $1 and name = $2 and deleted_at is null
+       order by created_at, id limit 1;
+
+-- exports/exports.ts findBatchExport
+-- takes $1 uuid, $2 integer
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt" from batch_exports e
+    where e.id = $1 and e.deleted_at is null and e.team_id = $2;
+
+-- exports/exports.ts findBatchExport
+-- takes $1 uuid, $2 uuid
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt" from batch_exports e
+    where e.id = $1 and e.deleted_at is null and e.team_id in (select id from projects where organization_id = $2);
+
+-- exports/exports.ts isModelExported
+-- takes $1 text
+-- gives is boolean
+select exists (select from batch_exports where model = $1 and deleted_at is null) as is;
+
+-- exports/exports.ts locking, lockExport
+-- takes $1 uuid
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt" from batch_exports e where e.id = $1 for no key update;
+
+-- exports/exports.ts lockingLive, lockExport
+-- takes $1 uuid
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt" from batch_exports e where e.id = $1 and e.deleted_at is null for no key update;
+
+-- exports/exports.ts lockingNow, lockExportNow
+-- takes $1 uuid
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, now bigint
+select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e.destination_secret_ends as "destinationSecretEnds",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now from batch_exports e
+  where e.id = $1 and e.deleted_at is null for no key update;
+
+-- exports/exports.ts markBatchExportDeleted
+-- takes $1 uuid
+-- gives id uuid
+update batch_exports set deleted_at = clock_timestamp(), last_updated_at = clock_timestamp()
+      where id = $1 and deleted_at is null returning id;
+
+-- exports/exports.ts recordFailure
+-- takes $1 uuid, $2 integer, $3 text
+-- gives streak integer, paused boolean
+with old as (select id, paused from batch_exports where id = $1 for no key update)
+     update batch_exports e
+        set failure_streak = failure_streak + 1,
+            paused = e.paused or failure_streak + 1 >= $2,
+            last_paused_at = case when not e.paused and failure_streak + 1 >= $2 then now() else last_paused_at end,
+            paused_reason = case when not e.paused and failure_streak + 1 >= $2 then $3 else paused_reason end
+       from old where e.id = old.id
+     returning e.failure_streak as streak, (e.paused and not old.paused) as paused;
+
+-- exports/exports.ts listPausableExports
+-- takes $1 uuid, $2 integer, $3 text
+-- gives id uuid
+select e.id from batch_exports e join projects p on p.id = e.team_id
+      where p.organization_id = $1 and ($2::int is null or p.id = $2) and e.deleted_at is null
+        and case when $3::text is null then not e.paused else e.paused and e.paused_reason = $3 end
+      order by e.id;
+
+-- exports/first-day.ts readInstallationState
+-- gives organizations integer, projects integer, operatorKeys integer, notificationTargets integer, workers integer
+select (select count(*) from organizations where closed_at is null and id <> '00000000-0000-0000-0000-000000000000')::int as organizations,
+            (select count(*) from projects where closed_at is null)::int as projects,
+            (select count(*) from api_keys where organization_id is null and revoked_at is null
+                and (expires_at is null or expires_at > now()))::int as "operatorKeys",
+            (select count(*) from notification_targets where enabled)::int as "notificationTargets",
+            (select count(*) from workers where heartbeat_at > now() - interval '1 minute')::int as workers;
+
+-- exports/freshness.ts checking, checkFreshness
+-- gives ?column? integer
+with changed as (
+       select e.id from batch_exports e
+        where e.deleted_at is null and e.freshness_minutes is not null
+          and (e.late_since is null) <> (case when not (e.paused and e.paused_reason is null) then least(
+  case when coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case
+  when e.freshness_minutes is not null then e.freshness_minutes * interval '1 minute'
+  when e.deadline_minutes is null and e.deadline_at is null then coalesce(coalesce((select p.freshness_minutes from projects p where p.id = e.team_id), null::int) * interval '1 minute', (2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes')) end < least(clock_timestamp(), e.end_at) then coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case
+  when e.freshness_minutes is not null then e.freshness_minutes * interval '1 minute'
+  when e.deadline_minutes is null and e.deadline_at is null then coalesce(coalesce((select p.freshness_minutes from projects p where p.id = e.team_id), null::int) * interval '1 minute', (2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes')) end end, (select min(l.due_by) from late_intervals l
+  where l.export_id = e.id and l.delivered_at is null and l.missed_at is not null)) end is null)
+        order by e.id limit 500 for no key update skip locked
+     )
+     update batch_exports e set late_since = case when not (e.paused and e.paused_reason is null) then least(
+  case when coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case
+  when e.freshness_minutes is not null then e.freshness_minutes * interval '1 minute'
+  when e.deadline_minutes is null and e.deadline_at is null then coalesce(coalesce((select p.freshness_minutes from projects p where p.id = e.team_id), null::int) * interval '1 minute', (2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes')) end < least(clock_timestamp(), e.end_at) then coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case
+  when e.freshness_minutes is not null then e.freshness_minutes * interval '1 minute'
+  when e.deadline_minutes is null and e.deadline_at is null then coalesce(coalesce((select p.freshness_minutes from projects p where p.id = e.team_id), null::int) * interval '1 minute', (2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes')) end end, (select min(l.due_by) from late_intervals l
+  where l.export_id = e.id and l.delivered_at is null and l.missed_at is not null)) end
+       from changed where e.id = changed.id returning 1;
+
+-- exports/freshness.ts checking, checkFreshness
+-- takes $1 integer
+-- gives ?column? integer
+with changed as (
+       select e.id from batch_exports e
+        where e.deleted_at is null and true
+          and (e.late_since is null) <> (case when not (e.paused and e.paused_reason is null) then least(
+  case when coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case
+  when e.freshness_minutes is not null then e.freshness_minutes * interval '1 minute'
+  when e.deadline_minutes is null and e.deadline_at is null then coalesce(coalesce((select p.freshness_minutes from projects p where p.id = e.team_id), $1::int) * interval '1 minute', (2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes')) end < least(clock_timestamp(), e.end_at) then coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case
+  when e.freshness_minutes is not null then e.freshness_minutes * interval '1 minute'
+  when e.deadline_minutes is null and e.deadline_at is null then coalesce(coalesce((select p.freshness_minutes from projects p where p.id = e.team_id), $1::int) * interval '1 minute', (2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes')) end end, (select min(l.due_by) from late_intervals l
+  where l.export_id = e.id and l.delivered_at is null and l.missed_at is not null)) end is null)
+        order by e.id limit 500 for no key update skip locked
+     )
+     update batch_exports e set late_since = case when not (e.paused and e.paused_reason is null) then least(
+  case when coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case
+  when e.freshness_minutes is not null then e.freshness_minutes * interval '1 minute'
+  when e.deadline_minutes is null and e.deadline_at is null then coalesce(coalesce((select p.freshness_minutes from projects p where p.id = e.team_id), $1::int) * interval '1 minute', (2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes')) end < least(clock_timestamp(), e.end_at) then coalesce(e.high_water_mark, greatest(e.created_at, e.start_at)) + case
+  when e.freshness_minutes is not null then e.freshness_minutes * interval '1 minute'
+  when e.deadline_minutes is null and e.deadline_at is null then coalesce(coalesce((select p.freshness_minutes from projects p where p.id = e.team_id), $1::int) * interval '1 minute', (2 * (case e."interval" when 'hour' then interval '1 hour' when 'day' then interval '25 hours'
+  when 'week' then interval '169 hours' else split_part(e."interval", ' ', 2)::int * interval '1 minute' end) + interval '6 minutes')) end end, (select min(l.due_by) from late_intervals l
+  where l.export_id = e.id and l.delivered_at is null and l.missed_at is not null)) end
+       from changed where e.id = changed.id returning 1;
+
+-- exports/freshness.ts checkCompleteness
+-- gives ?column? integer
+with candidates as (
+       select distinct export_id as id from holes where noted_at < now() - interval '1 hour'
+       union select id from batch_exports where incomplete_since is not null
+     ), changed as (
+       select e.id from batch_exports e
+        where e.id in (select id from candidates) and e.deleted_at is null and (e.incomplete_since is not null) <> (e.failing_since is null and not (e.paused and e.paused_reason is null) and exists (
+    select from holes h where h.export_id = e.id and h.noted_at < now() - interval '1 hour' and not exists (
+      select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+         and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))))
+        order by e.id limit 500 for no key update of e skip locked
+     )
+     update batch_exports e set incomplete_since = case when (e.failing_since is null and not (e.paused and e.paused_reason is null) and exists (
+    select from holes h where h.export_id = e.id and h.noted_at < now() - interval '1 hour' and not exists (
+      select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+         and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running')))) then
+              (select min(h.noted_at) from holes h where h.export_id = e.id) end
+       from changed where e.id = changed.id returning 1;
+
+-- exports/log-entries.ts appendLogEntries
+-- takes $1 integer[], $2 uuid[], $3 uuid[], $4 text[], $5 text[], $6 double precision[]
+insert into log_entries (team_id, export_id, run_id, level, message, timestamp)
+     select e.team_id, e.export_id, e.run_id, e.level, e.message, clock_timestamp() - e.age_ms * interval '1 ms'
+       from unnest($1::int[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::float8[]) with ordinality as e (team_id, export_id, run_id, level, message, age_ms, place)
+      -- A worker may wake up after its tenant was deleted.
+      where exists (select from batch_exports b where b.id = e.export_id)
+      order by e.place;
+
+-- exports/log-entries.ts countEntries
+-- takes $1 uuid, $2 uuid, $3 text[]
+-- gives count bigint
+select coalesce(sum(entries), 0)::bigint as count from log_counts
+        where export_id = $1 and run_id = $2 and ($3::text[] is null or level = any ($3));
+
+-- exports/log-entries.ts countEntries
+-- takes $1 uuid, $2 text, $3 text[]
+-- gives count bigint
+select count(*) as count from log_entries l where l.export_id = $1 and l.message ilike '%' || $2 || '%' and l.level = any ($3);
+
+-- exports/log-entries.ts countEntries
+-- takes $1 uuid, $2 uuid, $3 timestamp with time zone, $4 interval, $5 text[]
+-- gives count bigint
+select count(*) as count from log_entries l where l.export_id = $1 and l.run_id = $2 and l.timestamp >= $3::timestamptz and l.timestamp <= now() - $4::interval and l.level = any ($5);
+
+-- exports/log-entries.ts readPage
+-- takes $1 uuid, $2 bigint, $3 bigint
+-- gives teamId integer, exportId uuid, runId uuid, timestamp timestamp with time zone, level text, message text
+with page as materialized (
+       select l.id from log_entries l where l.export_id = $1 order by l.id desc limit $2 offset $3
+     )
+     select l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message
+       from page join log_entries l using (id) order by l.id desc;
+
+-- exports/log-entries.ts readPage
+-- takes $1 uuid, $2 text, $3 text, $4 bigint, $5 bigint
+-- gives teamId integer, exportId uuid, runId uuid, timestamp timestamp with time zone, level text, message text
+with page as materialized (
+       select l.id from log_entries l where l.export_id = $1 and l.message ilike '%' || $2 || '%' and l.level = $3 order by l.id desc limit $4 offset $5
+     )
+     select l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message
+       from page join log_entries l using (id) order by l.id desc;
+
+-- exports/log-entries.ts readPage
+-- takes $1 uuid, $2 uuid, $3 timestamp with time zone, $4 interval, $5 text, $6 text, $7 bigint, $8 bigint, $9 bigint
+-- gives teamId integer, exportId uuid, runId uuid, timestamp timestamp with time zone, level text, message text
+with page as materialized (
+       select l.id from ((select l.id from log_entries l where l.export_id = $1 and l.run_id = $2 and l.timestamp >= $3::timestamptz and l.timestamp <= now() - $4::interval and l.level = $5 order by l.id desc limit $7::bigint) union all (select l.id from log_entries l where l.export_id = $1 and l.run_id = $2 and l.timestamp >= $3::timestamptz and l.timestamp <= now() - $4::interval and l.level = $6 order by l.id desc limit $7::bigint)) as l order by l.id desc limit $8 offset $9
+     )
+     select l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message
+       from page join log_entries l using (id) order by l.id desc;
+
+-- exports/log-tail.ts newest, findLogTail
+-- takes $1 uuid, $2 uuid, $3 bigint
+-- gives oldest text, upcoming bigint, id bigint, teamId integer, exportId uuid, runId uuid, timestamp timestamp with time zone, level text, message text
+
+  select s.oldest, s.upcoming, l.* from (
+      select pg_snapshot_xmin(snapshot)::text as oldest, pg_snapshot_xmax(snapshot)::text::bigint as upcoming
+        from pg_current_snapshot() as snapshot) as s
+    left join lateral (select * from (
+      select l.id, l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message from log_entries l where l.export_id = $1 and l.run_id = $2 order by l.id desc limit $3
+    ) as l) as l on true order by l.id;
+
+-- exports/log-tail.ts since, findLogTail
+-- takes $1 uuid, $2 uuid, $3 bigint, $4 bigint, $5 bigint
+-- gives oldest text, upcoming bigint, id bigint, teamId integer, exportId uuid, runId uuid, timestamp timestamp with time zone, level text, message text
+
+  select s.oldest, s.upcoming, l.* from (
+      select pg_snapshot_xmin(snapshot)::text as oldest, pg_snapshot_xmax(snapshot)::text::bigint as upcoming
+        from pg_current_snapshot() as snapshot) as s
+    left join lateral (select l.id, l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message from log_entries l
+     where l.export_id = $1 and l.run_id = $2 and s.upcoming - ((s.upcoming - l.xmin::text::bigint) & 4294967295) >= $4::bigint and l.id > $5::bigint order by l.id limit $3) as l on true order by l.id;
+
+-- exports/pauses.ts endPause
+-- takes $1 uuid, $2 jsonb, $3 timestamp with time zone
+update batch_exports set paused = false, paused_reason = null, failure_streak = 0, schedule = $2, next_tick_at = $3,
+            last_updated_at = clock_timestamp()
+      where id = $1;

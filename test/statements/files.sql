@@ -1,0 +1,437 @@
+-- files/former-destinations.ts retireDestination
+-- takes $1 uuid
+with moved as (
+       insert into former_destinations (export_id, version, destination_config, destination_secrets)
+       select id, destination_version, destination_config, destination_secrets from batch_exports where id = $1
+     )
+     update batch_exports set destination_version = destination_version + 1,
+            store_traits = null, store_traits_version = null, store_traits_at = null where id = $1;
+
+-- files/former-destinations.ts listFormerDestinations
+-- takes $1 uuid
+-- gives version integer, config jsonb
+select version, destination_config as config from former_destinations where export_id = $1;
+
+-- files/former-destinations.ts returnToPlace
+-- takes $1 uuid
+update runs set fence = fence + 1, lease_holder = null,
+            lease_expires_at = case when lease_expires_at is null then null else now() end
+      where export_id = $1 and status in ('Starting', 'Running');
+
+-- files/former-destinations.ts returnToPlace
+-- takes $1 uuid, $2 integer[]
+update uploads u set destination_version = (select destination_version from batch_exports where id = $1) from runs r
+      where r.id = u.run_id and r.export_id = $1 and u.destination_version = any ($2::int[]);
+
+-- files/former-destinations.ts returnToPlace
+-- takes $1 uuid, $2 integer[]
+update receipts set destination_version = (select destination_version from batch_exports where id = $1)
+      where export_id = $1 and destination_version = any ($2::int[]);
+
+-- files/former-destinations.ts returnToPlace
+-- takes $1 uuid, $2 integer[]
+delete from leftover_files l
+      where export_id = $1 and destination_version = any ($2::int[])
+        and (exists (select from leftover_files o where o.export_id = $1 and o.key = l.key and o.destination_version > l.destination_version
+                        and (o.destination_version = any ($2::int[]) or o.destination_version = (select destination_version from batch_exports where id = $1)))
+             or exists (select from receipts c where c.export_id = $1 and c.data_interval_start = l.data_interval_start
+                           and c.data_interval_end = l.data_interval_end and c.destination_version = (select destination_version from batch_exports where id = $1)
+                           and (c.manifest_key = l.key or l.key in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f))));
+
+-- files/former-destinations.ts returnToPlace
+-- takes $1 uuid, $2 integer[]
+update leftover_files set destination_version = (select destination_version from batch_exports where id = $1)
+      where export_id = $1 and destination_version = any ($2::int[]);
+
+-- files/former-destinations.ts returnToPlace
+-- takes $1 uuid, $2 integer[]
+delete from former_destinations where export_id = $1 and version = any ($2::int[]);
+
+-- files/former-destinations.ts findTeamsWithUncomparedPlaces
+-- takes $1 bigint
+-- gives teamId integer
+select e.team_id as "teamId" from former_destinations f join batch_exports e on e.id = f.export_id
+  where e.deleted_at is null and f.compared_with is distinct from e.destination_version and f.version <> e.destination_version
+    and (f.compare_after is null or f.compare_after <= now())
+    and not exists (select from guarded_work g where g.kind = 'compare_places' and g.id = f.export_id::text and g.set_aside_at is not null) group by 1 order by random() limit $1;
+
+-- files/former-destinations.ts takeUncomparedPlace
+-- takes $1 integer
+-- gives teamId integer, exportId uuid, externalId uuid, type text, config jsonb, secrets bytea, destinationVersion integer, formerVersion integer, formerConfig jsonb, formerSecrets bytea, isLastTry boolean
+with due as (
+       select f.export_id, f.version from former_destinations f join batch_exports e on e.id = f.export_id
+  where e.deleted_at is null and f.compared_with is distinct from e.destination_version and f.version <> e.destination_version
+    and (f.compare_after is null or f.compare_after <= now())
+    and not exists (select from guarded_work g where g.kind = 'compare_places' and g.id = f.export_id::text and g.set_aside_at is not null) and e.team_id = $1
+        order by f.compare_after nulls first limit 1 for update of f skip locked
+     ), taken as (
+       update former_destinations f set compare_tries = f.compare_tries + 1,
+              compare_after = now() + interval '30 s' + least(21600, 5 * power(2, least(f.compare_tries, 20))) * interval '1 s'
+         from due where f.export_id = due.export_id and f.version = due.version returning f.*
+     )
+     select e.team_id as "teamId", e.id as "exportId", p.external_id as "externalId", e.destination_type as type,
+            e.destination_config as config, e.destination_secrets as secrets, e.destination_version as "destinationVersion",
+            f.version as "formerVersion", f.destination_config as "formerConfig", f.destination_secrets as "formerSecrets",
+            f.compare_tries >= 20 as "isLastTry"
+       from taken f join batch_exports e on e.id = f.export_id join projects p on p.id = e.team_id;
+
+-- files/former-destinations.ts recordComparison
+-- takes $1 uuid, $2 integer
+select from batch_exports where id = $1 and destination_version = $2 and deleted_at is null for no key update;
+
+-- files/former-destinations.ts recordComparison
+-- takes $1 uuid, $2 integer, $3 integer
+-- gives version integer
+update former_destinations set compared_with = $3, compare_tries = 0, compare_after = null
+      where export_id = $1 and version = $2 and compared_with is distinct from $3 returning version;
+
+-- files/former-destinations.ts deleteSpentDestinations
+delete from former_destinations f where f.replaced_at < now() - interval '1 day'
+        and not exists (select 1 from runs r join uploads u on u.run_id = r.id
+                         where r.export_id = f.export_id and u.destination_version = f.version)
+        and not exists (select 1 from runs r
+                         where r.export_id = f.export_id and r.status = 'Running' and r.started_at <= f.replaced_at) and not (exists (select 1 from receipts c
+                          where c.export_id = f.export_id and c.destination_version = f.version)
+         or exists (select 1 from leftover_files l
+                     where l.export_id = f.export_id and l.destination_version = f.version));
+
+-- files/former-destinations.ts deleteSpentDestinations
+update former_destinations f set destination_secrets = null
+      where destination_secrets is not null and f.replaced_at < now() - interval '1 day'
+        and not exists (select 1 from runs r join uploads u on u.run_id = r.id
+                         where r.export_id = f.export_id and u.destination_version = f.version)
+        and not exists (select 1 from runs r
+                         where r.export_id = f.export_id and r.status = 'Running' and r.started_at <= f.replaced_at);
+
+-- files/former-destinations.ts listFormerNames
+-- takes $1 text, $2 text
+-- gives prefix text, fileName text
+select distinct coalesce(c -> 'before' -> 'config' ->> 'prefix', '') as prefix,
+            coalesce(c -> 'before' -> 'config' ->> 'file_name', $2) as "fileName"
+       from activity a, jsonb_array_elements(a.changes) c
+      where a.subject_type = 'batch_export' and a.subject_id = $1 and c ->> 'field' = 'destination'
+        and jsonb_typeof(c -> 'before') = 'object' limit 20;
+
+-- files/guarded-work.ts beginWork
+-- takes $1 text, $2 text, $3 uuid, $4 double precision, $5 integer
+-- gives isBegun boolean, isSetAside boolean
+insert into guarded_work as g (kind, id, holder, expires_at) values ($1, $2, $3, now() + $4 * interval '1 ms')
+     on conflict (kind, id) do update
+        set deaths = (case when g.holder is null and g.died_at < now() - interval '6 hours' then 0 else g.deaths end + (g.holder is not null and g.holder <> $3)::int), died_at = case when g.holder is not null and g.holder <> $3 then now() else g.died_at end,
+            holder = case when (case when g.holder is null and g.died_at < now() - interval '6 hours' then 0 else g.deaths end + (g.holder is not null and g.holder <> $3)::int) < $5 then $3::uuid end, expires_at = excluded.expires_at,
+            set_aside_at = case when (case when g.holder is null and g.died_at < now() - interval '6 hours' then 0 else g.deaths end + (g.holder is not null and g.holder <> $3)::int) >= 3 then now() end
+      where g.set_aside_at is null and (g.holder is null or g.holder = $3 or g.expires_at < now())
+     returning holder is not null as "isBegun", set_aside_at is not null as "isSetAside";
+
+-- files/guarded-work.ts endWork
+-- takes $1 text, $2 text, $3 uuid
+with kept as (update guarded_work set holder = null where kind = $1 and id = $2 and holder = $3 and deaths > 0)
+     delete from guarded_work where kind = $1 and id = $2 and holder = $3 and deaths = 0;
+
+-- files/guarded-work.ts leaveWork
+-- takes $1 uuid
+update guarded_work set holder = null where holder = $1;
+
+-- files/guarded-work.ts listWorkSetAside
+-- takes $1 bigint
+-- gives kind text, id text, deaths integer, setAsideAt timestamp with time zone
+select kind, id, deaths, set_aside_at as "setAsideAt" from guarded_work where set_aside_at is not null order by set_aside_at, kind, id limit $1;
+
+-- files/guarded-work.ts retryWork
+-- takes $1 text
+-- gives kind text, id text, deaths integer, setAsideAt timestamp with time zone
+delete from guarded_work where set_aside_at is not null and ($1::text is null or id = $1) returning kind, id, deaths, set_aside_at as "setAsideAt";
+
+-- files/known-commits.ts knowsCommit
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 integer, $5 text, $6 numeric, $7 text, $8 text, $9 boolean, $10 double precision
+select from (select id, accepted_at from eras order by number desc limit 1) newest
+      where case when $10::float8 is null then newest.accepted_at is not null
+                 else $10 < (select max(extract(epoch from e.accepted_at + case when e.id = newest.id then interval '1 hour' else interval '0' end)) * 1000 from eras e) end
+         or exists (select from eras where id::text = $7) and (
+              exists (select from runs r where r.export_id = $1 and r.data_interval_start = $2 and r.data_interval_end = $3 and r.id::text = $5 and ($9 or $6::numeric <=
+                        case when $7 = newest.id::text then r.committing_generation
+                             else coalesce(r.era_generation, r.committing_generation) end))
+           or exists (select from receipts c where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3 and $6::numeric <= c.generation
+                         and ($9 or $5 = c.run_id::text or c.manifest_key = $8 and c.destination_version = $4))
+           or exists (select from leftover_files l where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4
+                         and l.key = $8 and not l.uncommitted and $6::numeric <= l.generation));
+
+-- files/leftover-files.ts listLeftoverFiles
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 integer
+-- gives key text, generation integer, manifestKey text, etag text, isRecent boolean, wasDeleted boolean
+select l.key, l.generation, l.manifest_key as "manifestKey", l.etag,
+            l.noted_at > now() - interval '1 day' as "isRecent", l.deleted_at is not null as "wasDeleted"
+       from leftover_files l
+      where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4 and (l.deleted_at is null or l.deleted_at < now() - interval '1 hour')
+        and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+                           and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+                           and l.key in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f))
+        and not exists (select from uploads u join runs r on r.id = u.run_id where u.key = l.key and u.destination_version = l.destination_version
+                           and r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
+        and not exists (select from runs r where r.export_id = l.export_id and r.status in ('Starting', 'Running')
+                           and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
+      order by l.generation, l.key;
+
+-- files/leftover-files.ts withdrawFiles
+-- takes $1 uuid, $2 bigint, $3 integer, $4 text[]
+delete from leftover_files l using runs r
+      where r.id = $1 and r.fence = $2 and l.export_id = r.export_id and l.destination_version = $3
+        and l.data_interval_start = r.data_interval_start and l.data_interval_end = r.data_interval_end
+        and l.key = any ($4::text[]) and l.uncommitted;
+
+-- files/leftover-files.ts forgetLeftoverFiles
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 integer, $5 text[]
+with kept as (
+       update leftover_files l set deleted_at = now(), tried_at = now(), tries = 0, uncommitted = false
+        where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4 and l.key = any ($5::text[]) and (l.deleted_at is null and l.manifest_key is not null and l.key <> l.manifest_key
+  and (l.uncommitted or exists (select from runs r join receipts c on c.export_id = r.export_id
+           and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+         where r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end
+           and r.file_generation >= l.generation and r.id <> c.run_id and r.finished_at > now() - interval '1 hour')))
+     )
+     -- Another sweep may have deleted the object a moment ago.
+     delete from leftover_files l where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4 and l.key = any ($5::text[]) and (l.deleted_at is null or l.deleted_at < now() - interval '1 hour') and not (l.deleted_at is null and l.manifest_key is not null and l.key <> l.manifest_key
+  and (l.uncommitted or exists (select from runs r join receipts c on c.export_id = r.export_id
+           and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+         where r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end
+           and r.file_generation >= l.generation and r.id <> c.run_id and r.finished_at > now() - interval '1 hour')));
+
+-- files/leftover-files.ts listReplacedFiles
+-- takes $1 uuid, $2 timestamp with time zone, $3 bigint
+-- gives key text
+select l.key from leftover_files l
+       join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+        and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+       join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
+      where l.export_id = $1 and l.deleted_at is null and ($2::timestamptz is null or l.data_interval_start >= $2)
+        and (l.generation < c.generation or c.manifest_key is null)
+        and l.key is distinct from l.manifest_key and l.key not in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f)
+      order by l.key limit $3;
+
+-- files/leftover-files.ts listFormerManifests
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 integer
+-- gives key text
+select l.key from leftover_files l where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4 and l.key = l.manifest_key and not l.uncommitted
+      order by l.key;
+
+-- files/leftover-files.ts findTeamsWithRemovals
+-- takes $1 bigint
+-- gives teamId integer
+select e.team_id as "teamId" from leftover_files l
+         join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+          and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+         join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
+        where (l.generation < c.generation
+               or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
+          and l.key not in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f) and l.tries < 18 and (l.deleted_at is null or l.deleted_at < now() - interval '1 hour')
+          and not exists (select from guarded_work g where g.kind = 'remove_files' and g.id = l.export_id::text and g.set_aside_at is not null)
+          -- A live run removes them at its end.
+          and not exists (select from runs live where live.export_id = l.export_id and live.status in ('Starting', 'Running')
+                             and live.data_interval_start = l.data_interval_start and live.data_interval_end = l.data_interval_end)
+          and (l.tried_at is null or l.tried_at < now() - least(24, power(2, greatest(0, least(l.tries, 9) - 1))) * interval '1 hour') group by 1 order by random() limit $1;
+
+-- files/leftover-files.ts endRemoval
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 integer, $5 boolean
+update leftover_files l set tries = 0, tried_at = case when $5 then null else tried_at end where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4;
+
+-- files/leftover-files.ts takeRemoval
+-- takes $1 integer
+-- gives exportId uuid, interval json, destinationVersion integer, teamId integer, externalId uuid, type text, config jsonb, secrets bytea, model text, generation integer, fileGeneration integer, manifestKey text, era uuid, runId uuid
+with due as (
+       select l.export_id, l.data_interval_start, l.data_interval_end, l.destination_version
+         from leftover_files l
+         join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+          and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+         join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
+        where (l.generation < c.generation
+               or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
+          and l.key not in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f) and l.tries < 18 and (l.deleted_at is null or l.deleted_at < now() - interval '1 hour')
+          and not exists (select from guarded_work g where g.kind = 'remove_files' and g.id = l.export_id::text and g.set_aside_at is not null)
+          -- A live run removes them at its end.
+          and not exists (select from runs live where live.export_id = l.export_id and live.status in ('Starting', 'Running')
+                             and live.data_interval_start = l.data_interval_start and live.data_interval_end = l.data_interval_end)
+          and (l.tried_at is null or l.tried_at < now() - least(24, power(2, greatest(0, least(l.tries, 9) - 1))) * interval '1 hour') and e.team_id = $1 limit 1
+     ), taken as (
+       update leftover_files l set tried_at = now(), tries = l.tries + 1 from due d
+        where l.export_id = d.export_id and l.data_interval_start = d.data_interval_start
+          and l.data_interval_end = d.data_interval_end and l.destination_version = d.destination_version
+     )
+     select d.export_id as "exportId", json_build_object('start', floor(extract(epoch from d.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from d.data_interval_end) * 1000)::bigint) as interval,
+            d.destination_version as "destinationVersion", e.team_id as "teamId", p.external_id as "externalId",
+            e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets, e.model,
+            c.generation, r.file_generation as "fileGeneration", c.manifest_key as "manifestKey", c.era, c.run_id as "runId"
+       from due d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
+       join receipts c on c.export_id = d.export_id and c.data_interval_start = d.data_interval_start
+        and c.data_interval_end = d.data_interval_end
+       join runs r on r.id = c.run_id;
+
+-- files/orphaned-uploads.ts findTeamsWithOrphans
+-- takes $1 bigint
+-- gives teamId integer
+select r.team_id as "teamId" from uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id
+  where (u.commit_begun_at is null or u.commit_begun_at < now() - interval '1 day'
+  or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+                and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation
+                and c.destination_version = u.destination_version)) and case when r.finished_at is not null then r.lease_expires_at is null or r.lease_expires_at < now()
+       else u.destination_version <> e.destination_version and (r.lease_expires_at is null or u.fence < r.fence) end and u.collect_tries < 20 and (u.collect_after is null or u.collect_after <= now()) and not exists (select from guarded_work g where g.kind = 'abort_uploads' and g.id = r.export_id::text and g.set_aside_at is not null) and not (e.deleted_at is null and (exists (select from healing_intervals h join causes c on c.id = h.cause_id
+       where h.export_id = e.id and c.scope = 'destination' and c.opened_at is not null)
+  or exists (select from outbox o join causes c on c.id = o.cause_id
+       where o.export_id = e.id and c.scope = 'destination' and c.opened_at is not null))) group by 1 order by random() limit $1;
+
+-- files/orphaned-uploads.ts takeOrphanedPlace
+-- takes $1 integer, $2 double precision
+-- gives runId uuid, destinationVersion integer, tries integer
+with due as (
+       select u.run_id, u.destination_version from uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id
+  where (u.commit_begun_at is null or u.commit_begun_at < now() - interval '1 day'
+  or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+                and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation
+                and c.destination_version = u.destination_version)) and case when r.finished_at is not null then r.lease_expires_at is null or r.lease_expires_at < now()
+       else u.destination_version <> e.destination_version and (r.lease_expires_at is null or u.fence < r.fence) end and u.collect_tries < 20 and (u.collect_after is null or u.collect_after <= now()) and not exists (select from guarded_work g where g.kind = 'abort_uploads' and g.id = r.export_id::text and g.set_aside_at is not null) and not (e.deleted_at is null and (exists (select from healing_intervals h join causes c on c.id = h.cause_id
+       where h.export_id = e.id and c.scope = 'destination' and c.opened_at is not null)
+  or exists (select from outbox o join causes c on c.id = o.cause_id
+       where o.export_id = e.id and c.scope = 'destination' and c.opened_at is not null))) and r.team_id = $1
+        group by 1, 2 order by min(u.collect_after) nulls first limit 1
+     )
+     update uploads u set collect_tries = u.collect_tries + 1,
+            collect_after = now() + $2 * interval '1 ms' + least(21600, 5 * power(2, least(u.collect_tries, 20))) * interval '1 s'
+       from due where u.run_id = due.run_id and u.destination_version = due.destination_version and u.collect_tries < 20 and (u.collect_after is null or u.collect_after <= now())
+     returning u.run_id as "runId", u.destination_version as "destinationVersion", u.collect_tries as tries;
+
+-- files/orphaned-uploads.ts endVisit
+-- takes $1 uuid, $2 integer
+update uploads set collect_tries = 0, collect_after = now() + interval '5 s' where run_id = $1 and destination_version = $2;
+
+-- files/orphaned-uploads.ts endVisit
+-- takes $1 uuid, $2 integer, $3 integer
+update uploads u set collect_after = now() + least(21600, 5 * power(2, least(($3 - 1), 20))) * interval '1 s'
+          where run_id = $1 and destination_version = $2;
+
+-- files/run-files.ts findFilesOf
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 uuid
+-- gives runId uuid, generation integer, manifestKey text, files jsonb, rejectedFiles jsonb, runGeneration integer, destination json
+select c.run_id as "runId", c.generation, c.manifest_key as "manifestKey", c.files,
+            c.rejected_files as "rejectedFiles",
+            (select r.committing_generation from runs r where r.id = $4 and r.status = 'Completed') as "runGeneration", json_build_object('type', e.destination_type,
+              'config', case when c.destination_version = e.destination_version then e.destination_config
+                             else coalesce(f.destination_config, e.destination_config) end) as destination
+       from receipts c join batch_exports e on e.id = c.export_id
+       left join former_destinations f on f.export_id = c.export_id and f.version = c.destination_version
+      where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3;
+
+-- files/store-traits.ts findStoreTraits
+-- takes $1 uuid, $2 integer, $3 double precision
+-- gives traits jsonb
+select store_traits as traits from batch_exports
+      where id = $1 and store_traits_version = $2 and store_traits_at > now() - $3 * interval '1 day';
+
+-- files/store-traits.ts keepStoreTraits
+-- takes $1 uuid, $2 integer, $3 jsonb
+update batch_exports set store_traits = $3, store_traits_version = $2, store_traits_at = now()
+      where id = $1 and destination_version = $2;
+
+-- files/store-traits.ts forgetStoreTraits
+-- takes $1 uuid, $2 integer
+update batch_exports set store_traits = null, store_traits_version = null, store_traits_at = null
+      where id = $1 and destination_version = $2;
+
+-- files/unfinished-commits.ts listUnfinishedCommits
+-- takes $1 uuid, $2 timestamp with time zone
+-- gives interval json, hasReceipt boolean
+select json_build_object('start', floor(extract(epoch from l.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from l.data_interval_end) * 1000)::bigint) as interval, l.generation is not null as "hasReceipt"
+       from (select distinct l.data_interval_start, l.data_interval_end, c.generation
+               from leftover_files l join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
+               left join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+                and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+              where l.export_id = $1 and l.uncommitted and l.deleted_at is null and ($2::timestamptz is null or l.data_interval_start >= $2)
+                -- An older one is only removed.
+                and (c.generation is null or c.manifest_key is null or l.generation > c.generation)
+                and not exists (select from runs r where r.export_id = l.export_id and r.status in ('Starting', 'Running')
+                       and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)) l
+      order by l.data_interval_start, l.data_interval_end;
+
+-- files/unfinished-commits.ts countDeletedAgain
+-- takes $1 uuid
+-- gives count bigint
+select count(*) from leftover_files l join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version where l.export_id = $1 and l.deleted_at is not null;
+
+-- files/uploads.ts noteUpload
+-- takes $1 uuid, $2 bigint, $3 text, $4 text, $5 integer
+-- gives isNew boolean
+with held as (
+       select id, fence, file_generation from runs where id = $1 and fence = $2 and status = 'Running'
+     ), noted as (
+       insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
+       select id, $3, $4, fence, $5, file_generation from held
+       -- An earlier note stays: the outcome of its upload is unknown.
+       on conflict do nothing returning run_id
+     )
+     select exists (select from noted) as "isNew" from held;
+
+-- files/uploads.ts recordUpload
+-- takes $1 uuid, $2 bigint, $3 text, $4 text, $5 text, $6 boolean, $7 integer
+with recorded as (
+       insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
+       select id, $3, $4, fence, $7, file_generation from runs where id = $1 and fence = $2 and status = 'Running'
+       on conflict (run_id, key, upload_id) do update set fence = excluded.fence returning run_id
+     ), heard as (
+       delete from uploads where $6 and run_id = (select run_id from recorded) and key = $3 and upload_id = $5 and fence = $2
+     )
+     select from recorded;
+
+-- files/uploads.ts recordUploadParts
+-- takes $1 uuid, $2 bigint, $3 text, $4 text, $5 jsonb, $6 bigint
+with held as (
+       update runs set crashes = case when $6 > furthest_bytes then 0 else crashes end,
+              deaths_alone = case when $6 > furthest_bytes then 0 else deaths_alone end,
+              furthest_bytes = greatest(furthest_bytes, $6)
+        where id = $1 and fence = $2 and status = 'Running' and set_config('synchronous_commit', 'off', true) is not null returning id
+     )
+     update uploads set parts = $5, fence = $2
+      where run_id = (select id from held) and key = $3 and upload_id = $4;
+
+-- files/uploads.ts forgetUpload
+-- takes $1 uuid, $2 text, $3 text
+delete from uploads where run_id = $1 and key = $2 and upload_id = $3;
+
+-- files/uploads.ts releaseUploads
+-- takes $1 uuid, $2 bigint
+update uploads set commit_begun_at = null where run_id = $1 and fence = $2 and commit_begun_at is not null;
+
+-- files/uploads.ts listAbortableUploads
+-- takes $1 uuid, $2 integer, $3 text
+-- gives key text, uploadId text, parts jsonb
+select u.key, u.upload_id as "uploadId", u.parts from uploads u join runs r on r.id = u.run_id
+      where u.run_id = $1 and u.destination_version = $2 and u.upload_id <> $3 and (u.commit_begun_at is null or u.commit_begun_at < now() - interval '1 day'
+  or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+                and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation
+                and c.destination_version = u.destination_version));
+
+-- files/uploads.ts listNotedKeys
+-- takes $1 uuid, $2 integer, $3 text
+-- gives key text
+select key from uploads where run_id = $1 and destination_version = $2 and upload_id = $3;
+
+-- files/uploads.ts findLiveUploads
+-- takes $1 text
+-- gives id text, teamId integer, type text, config jsonb
+select u.upload_id as id, r.team_id as "teamId", e.destination_type as type,
+            case when f.version is null then e.destination_config else f.destination_config end as config
+       from uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id
+       left join former_destinations f on f.export_id = e.id and f.version = u.destination_version
+      where u.key = $1 and r.finished_at is null;
+
+-- files/uploads.ts forgetNote
+-- takes $1 uuid, $2 text, $3 text, $4 double precision
+delete from uploads where run_id = $1 and key = $2 and upload_id = $3
+        and started_at < now() - $4 * interval '1 ms';
+
+-- files/uploads.ts findUploadOwner
+-- takes $1 uuid, $2 integer
+-- gives teamId integer, exportId uuid, externalId uuid, type text, config jsonb, secrets bytea
+select e.team_id as "teamId", e.id as "exportId", p.external_id as "externalId", e.destination_type as type,
+            case when f.version is null then e.destination_config else f.destination_config end as config,
+            case when f.version is null then e.destination_secrets else f.destination_secrets end as secrets
+       from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
+       left join former_destinations f on f.export_id = e.id and f.version = $2
+      where r.id = $1;

@@ -1,0 +1,581 @@
+-- intervals/coverage.ts findCoverage
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+-- gives state text, start bigint, end bigint, before bigint, opens boolean
+with unsettled as materialized (select c.* from receipts c where not c.settled and c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3)
+     (
+  select 'done' as state, floor(extract(epoch from data_interval_start) * 1000)::bigint as start, floor(extract(epoch from data_interval_end) * 1000)::bigint as "end", floor(extract(epoch from ended) * 1000)::bigint as "before", true as opens from (
+    select data_interval_start, data_interval_end, lag(data_interval_end) over (order by data_interval_start) as ended
+      from receipts c where c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3) as edges
+   where ended is distinct from data_interval_start
+  union all
+  (select 'done', floor(extract(epoch from data_interval_start) * 1000)::bigint as start, floor(extract(epoch from data_interval_end) * 1000)::bigint as "end", null, false from receipts c where c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3
+    order by data_interval_start desc limit 1))
+     union all
+
+  select state, floor(extract(epoch from data_interval_start) * 1000)::bigint as start, floor(extract(epoch from data_interval_end) * 1000)::bigint as "end", null::bigint as "before", opens from (
+    select *, lag(data_interval_end) over w is distinct from data_interval_start as opens,
+           lead(data_interval_start) over w is distinct from data_interval_end as closes
+      from (
+  select case when (r.error_code is not null or r.crashes > 0) then 'retrying' else 'running' end as state, data_interval_start, data_interval_end
+    from runs r where r.status in ('Starting', 'Running') and r.export_id = $1 and r.data_interval_start >= $2 and r.data_interval_start < $3 and not exists (select from receipts x where x.export_id = r.export_id
+     and x.data_interval_start = r.data_interval_start and x.data_interval_end = r.data_interval_end and true)
+  union all
+  select case
+         when last.status = 'Cancelled' then 'cancelled'
+         when coalesce(last.status, 'FailedRetryable') = 'FailedRetryable' and exists (select from healing_intervals x where x.export_id = h.export_id
+     and x.data_interval_start = h.data_interval_start and x.data_interval_end = h.data_interval_end and true) then 'healing'
+         when last.status is null then 'missing' else 'failed' end, data_interval_start, data_interval_end
+    from holes h left join lateral (
+      select r.status from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+         and r.data_interval_end = h.data_interval_end order by r.generation desc limit 1) as last on true
+   where h.export_id = $1 and h.data_interval_start >= $2 and h.data_interval_start < $3 and (last.status is null or last.status not in ('Starting', 'Running'))
+  union all
+  select 'unsettled', data_interval_start, data_interval_end from unsettled
+  union all
+  select 'late_rows', data_interval_start, data_interval_end from receipts c where c.late_rows_wait is not null and not exists (
+  select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
+     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3
+  union all
+  select 'accepted', data_interval_start, data_interval_end from accepted_intervals a
+   where a.export_id = $1 and a.data_interval_start >= $2 and a.data_interval_start < $3 and (not exists (select from receipts x where x.export_id = a.export_id
+     and x.data_interval_start = a.data_interval_start and x.data_interval_end = a.data_interval_end and true) or exists (select from unsettled x where x.export_id = a.export_id
+     and x.data_interval_start = a.data_interval_start and x.data_interval_end = a.data_interval_end and true))) as rows window w as (partition by state order by data_interval_start)) as edges
+   where opens or closes;
+
+-- intervals/coverage.ts findTicksWithoutRun
+-- takes $1 uuid, $2 timestamp with time zone[], $3 timestamp with time zone[]
+-- gives state text, start bigint, end bigint, before bigint, opens boolean
+
+  select state, floor(extract(epoch from data_interval_start) * 1000)::bigint as start, floor(extract(epoch from data_interval_end) * 1000)::bigint as "end", null::bigint as "before", opens from (
+    select *, lag(data_interval_end) over w is distinct from data_interval_start as opens,
+           lead(data_interval_start) over w is distinct from data_interval_end as closes
+      from (select case t.fate when 'ran' then 'missing' else t.fate end as state, t.data_interval_start, t.data_interval_end
+      from unnest($2::timestamptz[], $3::timestamptz[]) as g (gap_start, gap_end) join ticks t
+        on t.export_id = $1 and t.fate in ('ran', 'paused') and t.data_interval_start >= g.gap_start and t.data_interval_start < g.gap_end) as rows window w as (partition by state order by data_interval_start)) as edges
+   where opens or closes;
+
+-- intervals/coverage.ts listLateRowsWaits
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 bigint
+-- gives start bigint, end bigint, why text
+select floor(extract(epoch from data_interval_start) * 1000)::bigint as start, floor(extract(epoch from data_interval_end) * 1000)::bigint as "end", late_rows_wait as why from receipts c
+      where c.late_rows_wait is not null and not exists (
+  select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
+     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3 order by data_interval_start limit $4;
+
+-- intervals/coverage.ts listBackfillsUnderWay
+-- takes $1 uuid
+-- gives id uuid, exportId uuid, teamId integer, status text, range json, order text, reprocess text, dropsMissing boolean, concurrency integer, plannedTo bigint, totalRuns integer, createdAt timestamp with time zone, finishedAt timestamp with time zone, stoppedReason text, lastUpdatedAt timestamp with time zone
+select b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
+  json_build_object('start', floor(extract(epoch from b.start_at) * 1000)::bigint, 'end', floor(extract(epoch from b.end_at) * 1000)::bigint) as range, b."order", b.reprocess, b.drops_missing as "dropsMissing", b.concurrency,
+  floor(extract(epoch from b.planned_to) * 1000)::bigint as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
+  b.finished_at as "finishedAt", b.stopped_reason as "stoppedReason", b.last_updated_at as "lastUpdatedAt" from backfills b where b.export_id = $1 and b.status = 'Running';
+
+-- intervals/coverage.ts findOldestInterval
+-- takes $1 uuid
+-- gives oldest bigint
+select floor(extract(epoch from least((select min(data_interval_start) from receipts where export_id = $1), (select min(data_interval_start) from runs where export_id = $1), (select min(data_interval_start) from ticks where export_id = $1), (select min(data_interval_start) from holes where export_id = $1))) * 1000)::bigint as oldest;
+
+-- intervals/coverage.ts findFirstTick
+-- takes $1 uuid
+-- gives start bigint
+select floor(extract(epoch from data_interval_start) * 1000)::bigint as start from ticks
+      where export_id = $1 and fate = 'ran' order by data_interval_start limit 1;
+
+-- intervals/coverage.ts holesOfOne, findHoles
+-- takes $1 uuid
+-- gives exportId uuid, teamId integer, holes bigint, health text, healing jsonb, holesSince bigint, unsettledFrom bigint
+select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when h.count > 0 then 'incomplete'
+  else 'fine' end as health,
+  (select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.since)),
+    'until', api_time(min(x.since) + e.heal_for_hours * interval '1 hour'), 'code', min(x.code), 'nextProbeAt', api_time(min(x.next_probe_at))) end
+   from (select h.since, c.code, c.next_probe_at from healing_intervals h left join causes c on c.id = h.cause_id
+          where h.export_id = e.id order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom" from batch_exports e
+     cross join lateral (select count(*) as count, min(data_interval_start) as since from (
+       select h.data_interval_start from holes h
+        where h.export_id = e.id and not exists (select from runs x where x.export_id = h.export_id
+     and x.data_interval_start = h.data_interval_start and x.data_interval_end = h.data_interval_end and x.status in ('Starting', 'Running'))
+        order by h.data_interval_start limit 1000) as counted) as h
+     left join lateral (
+       select c.data_interval_start as start from receipts c
+        where c.export_id = e.id and not c.settled and not exists (select from accepted_intervals x where x.export_id = c.export_id
+     and x.data_interval_start = c.data_interval_start and x.data_interval_end = c.data_interval_end and true)
+        order by c.data_interval_start limit 1) as u on true where e.id = (select $1::uuid);
+
+-- intervals/coverage.ts acceptIntervals
+-- takes $1 uuid, $2 timestamp with time zone[], $3 timestamp with time zone[]
+with accepted as (
+       select * from unnest($2::timestamptz[], $3::timestamptz[]) as i (interval_start, interval_end)
+     ), filled as (
+       delete from holes h using accepted i
+        where h.export_id = $1 and h.data_interval_start = i.interval_start and h.data_interval_end = i.interval_end
+     ), owed as (
+       delete from late_intervals l using accepted i
+        where l.export_id = $1 and l.data_interval_start = i.interval_start and l.data_interval_end = i.interval_end and l.delivered_at is null
+     )
+     insert into accepted_intervals (export_id, data_interval_start, data_interval_end)
+     select $1, interval_start, interval_end from accepted
+     on conflict (export_id, data_interval_start, data_interval_end) do update set accepted_at = now();
+
+-- intervals/decided-intervals.ts findDecidedIntervals
+-- takes $1 uuid, $2 timestamp with time zone[], $3 timestamp with time zone[]
+-- gives start bigint, end bigint
+with spans as materialized (
+       select * from unnest($2::timestamptz[], $3::timestamptz[]) as s (span_start, span_end)
+     )
+     select floor(extract(epoch from data_interval_start) * 1000)::bigint as start, floor(extract(epoch from data_interval_end) * 1000)::bigint as "end"
+       from (select 0 as rank, f.data_interval_start, f.data_interval_end from spans s, receipts f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 1 as rank, f.data_interval_start, f.data_interval_end from spans s, runs f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and status in ('Starting', 'Running') union all select 2 as rank, f.data_interval_start, f.data_interval_end from spans s, ticks f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 3 as rank, f.data_interval_start, f.data_interval_end from spans s, accepted_intervals f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 4 as rank, f.data_interval_start, f.data_interval_end from spans s, runs f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and finished_at is not null union all select 5 as rank, f.data_interval_start, f.data_interval_end from spans s, holes f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true) as decided group by data_interval_start, data_interval_end
+      order by min(rank), data_interval_start;
+
+-- intervals/high-water-mark.ts advanceHighWaterMark
+-- takes $1 uuid
+with recursive prefix as (
+    select e.id as export_id, coalesce(e.high_water_mark,
+             (select min(t.data_interval_start) from ticks t where t.export_id = e.id and t.fate = 'ran')) as mark
+      from batch_exports e where e.id in ($1)
+    union all
+    select p.export_id, passed.data_interval_end from prefix p, lateral (
+
+      select r.data_interval_end from receipts r
+       where r.export_id = p.export_id and r.data_interval_start = p.mark and r.settled
+       union all
+      select a.data_interval_end from accepted_intervals a
+       where a.export_id = p.export_id and a.data_interval_start = p.mark
+         -- A run that failed since is a hole again.
+         and not exists (select from holes h
+                          where h.export_id = p.export_id and h.data_interval_start = p.mark )
+       limit 1) as passed
+  )
+     -- Also if the mark stays: a completion that began before must see that the export has changed.
+     update batch_exports e set mark_began_at = coalesce(e.mark_began_at, m.first), high_water_mark =
+  case when m.mark > coalesce(e.high_water_mark, m.first) then m.mark else e.high_water_mark end from (select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id) m where e.id = m.export_id;
+
+-- intervals/interval-runs.ts listUnderWay
+-- takes $1 uuid
+-- gives runId uuid, fence bigint, interval json
+select r.id as "runId", r.fence, json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval from runs r
+      where r.export_id = $1 and r.status in ('Starting', 'Running') and (r.lease_holder is not null or r.commit_intent is not null);
+
+-- intervals/interval-runs.ts listStillUnderWay
+-- takes $1 uuid[], $2 bigint[]
+-- gives runId uuid, fence bigint, interval json
+select r.id as "runId", r.fence, json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval
+       from unnest($1::uuid[], $2::bigint[]) as held (id, fence) join runs r on r.id = held.id
+      where r.status in ('Starting', 'Running') and (r.lease_holder is not null or r.commit_intent is not null) and (r.fence = held.fence or r.commit_intent is not null)
+      order by r.data_interval_start;
+
+-- intervals/interval-runs.ts listNewestRuns
+-- takes $1 uuid, $2 timestamp with time zone[], $3 timestamp with time zone[]
+-- gives interval json, runId uuid, status text, isLive boolean, latestError text
+select json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval, r.id as "runId", r.status, r.status in ('Starting', 'Running') as "isLive", r.latest_error as "latestError"
+       from unnest($2::timestamptz[], $3::timestamptz[]) as i (starts, ends)
+      cross join lateral (
+        select * from runs r where r.export_id = $1 and r.data_interval_start = i.starts and r.data_interval_end = i.ends
+         order by r.generation desc limit 1) r;
+
+-- intervals/look-backs.ts takeLookBacks
+-- takes $1 integer, $2 bigint, $3 uuid[], $4 uuid[], $5 boolean
+-- gives exportId uuid, teamId integer, tenantKey text, organizationId uuid, interval json, snapshot text, keyDigest text, keyCount bigint, settled boolean, pending text[], isDue boolean, model text, recipe jsonb, destinationType text, hasMoved boolean
+with candidates as materialized (
+       select ctid as place from receipts where not settled
+       union
+       select ctid from receipts
+        where $1::int > 0 and data_interval_end > now() - $1 * interval '1 hour'
+     ), due as (
+       select c.ctid as place, p.organization_id, c.pending_checked_at,
+              row_number() over (partition by p.organization_id order by c.pending_checked_at) as nth
+         from receipts c
+         join batch_exports e on e.id = c.export_id and e.deleted_at is null
+         join projects p on p.id = e.team_id and p.organization_id <> all ($3)
+        where c.ctid = any (array(select place from candidates))
+          and (c.export_id = any ($4)) = $5
+          and not exists (select from guarded_work g where g.kind = 'look_back' and g.id = c.export_id::text and g.set_aside_at is not null)
+          -- What waits for a person is looked at again after the export was changed, unless a person accepted it as it is.
+          -- What had another fault is tried again each hour: the cause may be gone.
+          and (c.late_rows_wait is null or c.late_rows_wait is not null and not exists (
+  select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
+     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and (e.last_updated_at > c.pending_checked_at
+               or c.late_rows_wait not like 'run.late\_rows\_wait:%' and c.pending_checked_at < now() - interval '1 hour'))
+          and c.pending_checked_at < now() - interval '10 s'
+          and (not c.settled and c.pending_checked_at < now() -
+                 case when c.pending_transactions && '{standby}' then interval '1 hour'
+                      else least((now() - c.committed_at) / 20, interval '1 hour') end
+               or $1::int > 0 and c.data_interval_end > now() - $1 * interval '1 hour'
+  and c.looked_back_at < now() - interval '5 minutes')
+          and not exists (
+            select from runs later
+             where later.export_id = c.export_id and later.data_interval_start = c.data_interval_start
+               and later.data_interval_end = c.data_interval_end
+               and (later.status in ('Starting', 'Running')
+                    or later.status <> 'Completed' and later.created_at > c.committed_at
+                       and later.finished_at > now() - interval '15 minutes'))
+     ), chosen as (
+       select organization_id from due where nth = 1 order by pending_checked_at limit $2
+     ), taken as (
+       select c.ctid as place, $1::int > 0 and c.data_interval_end > now() - $1 * interval '1 hour'
+  and c.looked_back_at < now() - interval '5 minutes' as due
+         from receipts c
+        where c.ctid = any (array(select place from due where nth <= 20 and organization_id in (select organization_id from chosen)))
+          -- Again, for a row that another worker has taken since.
+          and c.pending_checked_at < now() - interval '10 s'
+        for update skip locked
+     )
+     update receipts c set pending_checked_at = now() from taken t, batch_exports e, projects p
+      where c.ctid = t.place and e.id = c.export_id and p.id = e.team_id
+     returning c.export_id as "exportId", e.team_id as "teamId", coalesce(p.tenant_key, p.id::text) as "tenantKey", p.organization_id as "organizationId",
+       json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
+       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount", c.settled, c.pending_transactions as pending,
+       t.due as "isDue", e.model, c.recipe, e.destination_type as "destinationType",
+       c.destination_version <> e.destination_version as "hasMoved";
+
+-- intervals/look-backs.ts stampLookBack
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+update receipts set pending_checked_at = now()
+      where export_id = $1 and data_interval_start = $2 and data_interval_end = $3;
+
+-- intervals/look-backs.ts recordLookBack
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 text, $5 boolean, $6 text[], $7 boolean, $8 text, $9 text, $10 bigint
+-- gives export_id uuid
+update receipts c set settled = $5, pending_transactions = $6, pending_checked_at = now(),
+            looked_back_at = case when $7 then now() else c.looked_back_at end, late_rows_wait = null,
+            snapshot = coalesce($8, c.snapshot), key_digest = case when $7 then $9 else c.key_digest end,
+            key_count = coalesce($10, c.key_count)
+      where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3 and c.snapshot = $4
+      returning c.export_id;
+
+-- intervals/look-backs.ts recordLookBack
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+update runs set settled = true, pending_transactions = '{}'
+        where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
+          and status = 'Completed' and not settled;
+
+-- intervals/look-backs.ts noteLateRowsWait
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 text
+-- gives isNew boolean, isFirst boolean
+with before as (
+       select late_rows_wait, not exists (select from receipts where export_id = $1 and late_rows_wait = $4) as is_first
+         from receipts where export_id = $1 and data_interval_start = $2 and data_interval_end = $3 for update
+     )
+     update receipts c set late_rows_wait = $4, pending_checked_at = now() from before
+      where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
+      returning before.late_rows_wait is distinct from $4 as "isNew", before.is_first as "isFirst";
+
+-- intervals/receipts.ts hasReceiptAt
+-- takes $1 uuid, $2 integer
+select from receipts where export_id = $1 and destination_version = $2 limit 1;
+
+-- intervals/receipts.ts listReceipts
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 bigint
+-- gives exportId uuid, interval json, runId uuid, destinationVersion integer, generation integer, era uuid, manifestKey text, manifestEtag text, deliveredDigest text, files jsonb, rejectedFiles jsonb, sideFiles jsonb, recipe jsonb, rows bigint, bytes bigint, proof json
+select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", side_files as "sideFiles", recipe, rows, bytes,
+  json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
+    'pending', pending_transactions) as proof from receipts where export_id = $1 and (data_interval_start, data_interval_end) > ($2, $3)
+      order by data_interval_start, data_interval_end limit $4;
+
+-- intervals/receipts.ts listCompletedIntervals
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+-- gives start bigint, end bigint, rows bigint, deliveredDigest text
+select floor(extract(epoch from c.data_interval_start) * 1000)::bigint as start, floor(extract(epoch from c.data_interval_end) * 1000)::bigint as "end",
+            case when c.destination_version = e.destination_version then
+              (select coalesce(sum((file->>'rows')::bigint), 0)::bigint from jsonb_array_elements(c.files || c.rejected_files) file)
+            else 0 end as rows, c.delivered_digest as "deliveredDigest"
+       from receipts c join batch_exports e on e.id = c.export_id
+      where c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3
+      order by c.data_interval_start;
+
+-- intervals/ticks.ts readNow
+-- gives now bigint
+select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now;
+
+-- intervals/ticks.ts lockDueSchedules
+-- takes $1 timestamp with time zone, $2 bigint
+-- gives exportId uuid, teamId integer, schedule jsonb
+select id as "exportId", team_id as "teamId", schedule from batch_exports
+      where next_tick_at <= $1 and deleted_at is null
+      order by next_tick_at limit $2 for no key update skip locked;
+
+-- intervals/ticks.ts recordTicks
+-- takes $1 uuid[], $2 integer[], $3 timestamp with time zone[], $4 timestamp with time zone[], $5 timestamp with time zone[], $6 text[], $7 timestamp with time zone[], $8 text[]
+-- gives runs integer
+with decided as (
+       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::text[], $7::timestamptz[], $8::text[])
+         as d (export_id, team_id, tick_at, interval_start, interval_end, fate, available_at, traceparent)
+     ), made as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, traceparent)
+       select export_id, team_id, interval_start, interval_end, traceparent from decided where fate = 'ran'
+       on conflict do nothing
+       returning id, export_id, team_id, backfill_id, data_interval_start, data_interval_end, purpose
+     ), due as (
+       select m.*, d.available_at from made m join decided d
+           on d.export_id = m.export_id and d.interval_start = m.data_interval_start and d.interval_end = m.data_interval_end
+     ), enqueued as (
+       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
+   select id, team_id, export_id, backfill_id, data_interval_start, available_at, available_at <= now(), (due.purpose = 'whole'
+    and not exists (select from batch_exports e where e.id = due.export_id and e.outgrew_at >= now() - interval '1 day')
+    and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
+        (select c.bytes, c.rows from receipts c where c.export_id = due.export_id and c.data_interval_start < due.data_interval_start
+          order by c.data_interval_start desc limit 3)
+        union all
+        (select c.bytes, c.rows from receipts c where c.export_id = due.export_id and c.data_interval_start >= due.data_interval_start
+          order by c.data_interval_start limit 1)) near), true)) from due
+     ), recorded as (
+       insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate, run_id)
+       select d.export_id, d.tick_at, d.interval_start, d.interval_end, d.fate,
+              -- A backfill may have begun the interval in the moment before its tick was decided.
+              coalesce(m.id, (select r.id from runs r
+                               where d.fate = 'ran' and r.export_id = d.export_id and r.data_interval_start = d.interval_start
+                                 and r.data_interval_end = d.interval_end and r.status in ('Starting', 'Running')))
+         from decided d left join made m
+           on m.export_id = d.export_id and m.data_interval_start = d.interval_start and m.data_interval_end = d.interval_end
+       on conflict do nothing
+     )
+     select count(*)::int as runs from made;
+
+-- intervals/ticks.ts putOffSchedule
+-- takes $1 uuid, $2 double precision
+update batch_exports set next_tick_at = now() + $2 * interval '1 s' where id = $1;
+
+-- intervals/ticks.ts storeSchedules
+-- takes $1 uuid[], $2 jsonb[], $3 timestamp with time zone[]
+update batch_exports e set schedule = s.schedule, next_tick_at = s.next_tick_at
+       from unnest($1::uuid[], $2::jsonb[], $3::timestamptz[]) as s (id, schedule, next_tick_at)
+      where e.id = s.id;
+
+-- intervals/verifications.ts takeVerifyTurn
+-- takes $1 interval
+-- gives lease uuid, dueAt text, leftMs double precision
+with taken as (
+       update verify_turn set lease = gen_random_uuid(), leased_until = clock_timestamp() + interval '2 minutes',
+              began_at = coalesce(began_at, clock_timestamp())
+        where (leased_until is null or leased_until < clock_timestamp()) and coalesce(ended_at, '-infinity') < (date_trunc('day', clock_timestamp() - $1::interval, 'UTC') + $1::interval)
+          and clock_timestamp() < (date_trunc('day', clock_timestamp() - $1::interval, 'UTC') + $1::interval) + interval '6 hours'
+       returning lease
+     ), crashed as (
+       update verifications v set verified_at = clock_timestamp(), tries = 0, result = 'unread', failed_since = coalesce(failed_since, clock_timestamp()),
+              detail = 'Verifying the export ended its process twice. Run sluice verify with its id on a machine with more memory.'
+         from taken where v.tries >= 2
+     )
+     select lease, api_time((date_trunc('day', clock_timestamp() - $1::interval, 'UTC') + $1::interval)) as "dueAt", (extract(epoch from (date_trunc('day', clock_timestamp() - $1::interval, 'UTC') + $1::interval) + interval '6 hours' - clock_timestamp()) * 1000)::float8 as "leftMs" from taken;
+
+-- intervals/verifications.ts renewVerifyTurn
+-- takes $1 uuid
+-- gives ?column? integer
+update verify_turn set leased_until = clock_timestamp() + interval '2 minutes' where lease = $1 returning 1;
+
+-- intervals/verifications.ts endVerifyTurn
+-- takes $1 uuid, $2 boolean
+update verify_turn set lease = null, leased_until = null, ended_at = case when $2 then clock_timestamp() else ended_at end
+      where lease = $1;
+
+-- intervals/verifications.ts listUnverified
+-- takes $1 timestamp with time zone
+-- gives id uuid
+select e.id from batch_exports e left join verifications v on v.export_id = e.id
+      where e.deleted_at is null and (v.verified_at is null or v.verified_at < $1) and coalesce(v.tries, 0) < 2
+      order by v.verified_at nulls first, e.created_at, e.id;
+
+-- intervals/verifications.ts noteBegun
+-- takes $1 uuid
+insert into verifications (export_id, tries) select id, 1 from batch_exports where id = $1
+     on conflict (export_id) do update set begun_at = clock_timestamp(), tries = verifications.tries + 1;
+
+-- intervals/verifications.ts noteHandedBack
+-- takes $1 uuid, $2 uuid
+update verifications set tries = 0 where export_id = $2 and exists (select from verify_turn where lease = $1);
+
+-- intervals/verifications.ts storeVerification
+-- takes $1 uuid, $2 uuid, $3 text, $4 bigint, $5 bigint, $6 bigint, $7 text, $8 text[]
+update verifications v set verified_at = clock_timestamp(), tries = 0, result = $3, intervals = $4, rows = $5, breaches = $6, detail = $7,
+            failed_since = case when $3 = any ($8::text[]) then coalesce(v.failed_since, clock_timestamp()) end
+      where v.export_id = $2 and exists (select from verify_turn where lease = $1);
+
+-- intervals/verifications.ts listVerifications
+-- takes $1 text[], $2 bigint, $3 bigint
+-- gives exportId uuid, name text, teamId integer, organizationId uuid, organizationName text, verifiedAt timestamp with time zone, result text, intervals bigint, rows bigint, breaches bigint, detail text, failedSince timestamp with time zone, count integer
+select v.export_id as "exportId", e.name, e.team_id as "teamId", o.id as "organizationId", o.name as "organizationName",
+            v.verified_at as "verifiedAt", v.result, v.intervals, v.rows, v.breaches, v.detail, v.failed_since as "failedSince",
+            count(*) over ()::int as count
+       from verifications v join batch_exports e on e.id = v.export_id and e.deleted_at is null
+       join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
+      where v.verified_at is not null and ($1::text[] is null or v.result = any ($1))
+      order by v.failed_since nulls last, v.verified_at desc, v.export_id limit $2 offset $3;
+
+-- intervals/verifications.ts readVerifyState
+-- gives failed integer, ageSeconds double precision
+select (select count(*)::int from verifications v join batch_exports e on e.id = v.export_id and e.deleted_at is null
+              where v.failed_since is not null) as failed,
+            (select extract(epoch from clock_timestamp() - coalesce(ended_at, began_at))::float8 from verify_turn) as "ageSeconds";
+
+-- intervals/verify-queries.ts listVerifiedExports
+-- takes $1 text, $2 text
+-- gives id uuid, name text, teamId integer, tenantKey text, externalId uuid, model text, dslQuery text, type text, config jsonb, secrets bytea, destinationVersion integer, highWaterMark timestamp with time zone
+select e.id, e.name, e.team_id as "teamId", coalesce(p.tenant_key, p.id::text) as "tenantKey", p.external_id as "externalId", e.model, e.dsl_query as "dslQuery",
+            e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets,
+            e.destination_version as "destinationVersion", e.high_water_mark as "highWaterMark"
+       from batch_exports e join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
+      where e.deleted_at is null and ($1::text is null or e.name = $1 or e.id::text = lower($1))
+        and ($2::text is null or o.name = $2 or o.id::text = lower($2))
+      order by e.created_at, e.id;
+
+-- intervals/verify-queries.ts sizeExports
+-- gives id uuid, intervals bigint, rows bigint, bytes bigint
+select export_id as id, count(*) as intervals, sum(rows)::bigint as rows, sum(bytes)::bigint as bytes
+       from receipts group by export_id;
+
+-- intervals/verify-queries.ts listExportPlaces
+-- gives exportId uuid, version integer, type text, config jsonb, model text
+select id as "exportId", destination_version as version, destination_type as type, destination_config as config, model
+       from batch_exports
+     union all
+     select f.export_id, f.version, e.destination_type, f.destination_config, e.model
+       from former_destinations f join batch_exports e on e.id = f.export_id;
+
+-- intervals/verify-queries.ts listLeftDestinations
+-- takes $1 uuid
+-- gives version integer, type text, config jsonb, secrets bytea, isLocked boolean, isOther boolean
+select f.version, e.destination_type as type, f.destination_config as config, f.destination_secrets as secrets,
+            f.destination_secrets is null and e.destination_secrets is not null as "isLocked",
+            f.compared_with is not distinct from e.destination_version as "isOther"
+       from former_destinations f join batch_exports e on e.id = f.export_id
+      where f.export_id = $1 order by f.version;
+
+-- intervals/verify-queries.ts readReceiptNow
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+-- gives receipt jsonb, isLive boolean
+select (select to_jsonb(r) from (select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", side_files as "sideFiles", recipe, rows, bytes,
+  json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
+    'pending', pending_transactions) as proof from receipts where export_id = $1
+               and data_interval_start = $2 and data_interval_end = $3) r) as receipt,
+            exists (select from runs where export_id = $1 and status in ('Starting', 'Running')
+                       and data_interval_start = $2 and data_interval_end = $3) as "isLive";
+
+-- intervals/verify-queries.ts findCommit
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 double precision
+-- gives isWhole boolean, isSupplement boolean, snapshot text, rowsRead bigint, isLookedAt boolean, waitsFor text
+select r.purpose = 'whole' and r.records_total_count - r.records_dropped = c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f) as "isWhole",
+            r.purpose = 'supplement' as "isSupplement", case r.purpose when 'whole' then r.snapshot end as snapshot,
+            coalesce(r.records_total_count, 0) as "rowsRead",
+            not c.settled or c.data_interval_end > now() - $4 * interval '1 hour' as "isLookedAt",
+            c.late_rows_wait as "waitsFor"
+       from receipts c join runs r on r.id = c.run_id
+      where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3;
+
+-- intervals/verify-queries.ts findGaps
+-- takes $1 uuid
+-- gives start timestamp with time zone, end timestamp with time zone
+with marks as (
+       select high_water_mark as reached, coalesce(mark_began_at,
+              (select min(t.data_interval_start) from ticks t where t.export_id = e.id and t.fate = 'ran')) as began
+         from batch_exports e where e.id = $1
+     ), covered as (
+       select data_interval_start, data_interval_end from receipts where export_id = $1
+       union select data_interval_start, data_interval_end from accepted_intervals where export_id = $1
+     ), walked as (
+       select began, reached, c.data_interval_start as next,
+              max(c.data_interval_end) over (order by c.data_interval_start rows between unbounded preceding and 1 preceding) as passed
+         from marks join covered c on c.data_interval_start < reached and c.data_interval_end > began
+       union all
+       select began, reached, reached, (select max(c.data_interval_end) from covered c where c.data_interval_start < reached) from marks
+     )
+     select greatest(began, passed) as start, next as "end" from walked where next > greatest(began, passed) order by 1 limit 1000;
+
+-- intervals/verify-queries.ts findTornTicks
+-- takes $1 uuid, $2 double precision
+-- gives end timestamp with time zone, next timestamp with time zone
+select "end", next from (
+       select data_interval_end as "end", decided_at, lead(data_interval_start) over (order by tick_at) as next
+         from ticks where export_id = $1
+     ) t where next is not null and next <> "end" and decided_at > now() - $2 * interval '1 day'
+      order by 1 limit 1000;
+
+-- intervals/verify-queries.ts findOverlaps
+-- takes $1 uuid
+-- gives a timestamp with time zone, b timestamp with time zone
+select a, b from (
+       select data_interval_start as b,
+              lag(data_interval_start) over w as a, max(data_interval_end) over (
+                order by data_interval_start, data_interval_end rows between unbounded preceding and 1 preceding) as covered
+         from receipts where export_id = $1 window w as (order by data_interval_start, data_interval_end)
+     ) r where covered > b limit 1000;
+
+-- intervals/verify-queries.ts findInconsistentRuns
+-- takes $1 uuid
+-- gives id uuid, why text
+(select r.id, case when r.records_completed is distinct from r.records_total_count - r.records_dropped - r.records_rejected
+                       then 'its counts do not agree' else 'its interval has no receipt' end as why
+       from runs r
+      where r.export_id = $1 and r.status = 'Completed'
+        and (r.records_completed is distinct from r.records_total_count - r.records_dropped - r.records_rejected
+             or not exists (select 1 from receipts c where c.export_id = r.export_id
+                               and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end))
+      limit 1000)
+     union all
+     (select r.id, 'it has ended and still waits for an attempt in the outbox'
+        from outbox o join runs r on r.id = o.run_id
+       where o.export_id = $1 and r.status not in ('Starting', 'Running') limit 1000);
+
+-- intervals/verify-queries.ts countMissingData
+-- takes $1 uuid
+-- gives failed bigint, retrying bigint, running bigint
+with waiting as (
+       select data_interval_start, data_interval_end, bool_or(error_code is not null or crashes > 0) as failed
+         from runs r where export_id = $1 and status in ('Starting', 'Running')
+          and not exists (select from receipts c where c.export_id = $1 and c.data_interval_start = r.data_interval_start
+                             and c.data_interval_end = r.data_interval_end)
+        group by 1, 2)
+     select (select count(*) from holes h where h.export_id = $1
+                and not exists (select from waiting w where w.data_interval_start = h.data_interval_start
+                                   and w.data_interval_end = h.data_interval_end)) as failed,
+            count(*) filter (where w.failed) as retrying, count(*) filter (where not w.failed) as running
+       from waiting w;
+
+-- intervals/verify-queries.ts findKnownKeys
+-- takes $1 uuid[], $2 integer[], $3 text[], $4 text[]
+-- gives kind text, key text
+with owner as (select * from unnest($1::uuid[], $2::int[]) as o (export_id, version)),
+          interval as (select distinct text::timestamptz as start from unnest($4::text[]) as text)
+     select 'current' as kind, k.key
+       from owner o cross join interval i
+       join receipts c on c.export_id = o.export_id and c.data_interval_start = i.start and c.destination_version = o.version
+       cross join lateral (select c.manifest_key as key union all
+                           select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f) k
+      where k.key = any ($3::text[])
+     union all
+     select 'leftover', l.key from owner o join leftover_files l
+         on l.export_id = o.export_id and l.destination_version = o.version and l.key = any ($3::text[]);
+
+-- intervals/verify-queries.ts listWriters
+-- takes $1 uuid[], $2 timestamp with time zone
+-- gives id uuid
+select distinct export_id as id from runs
+      where export_id = any ($1::uuid[]) and data_interval_start = $2 and status in ('Starting', 'Running');
+
+-- intervals/verify-queries.ts isUploadKnown
+-- takes $1 uuid[], $2 integer[], $3 text
+-- gives known boolean
+select exists (select from uploads u join runs r on r.id = u.run_id
+        join unnest($1::uuid[], $2::int[]) as o (export_id, version)
+          on o.export_id = r.export_id and o.version = u.destination_version where u.key = $3) as known;
+
+-- intervals/verify-queries.ts isOfOurHistory
+-- takes $1 uuid, $2 uuid, $3 integer, $4 timestamp with time zone, $5 text
+-- gives known boolean
+select ($5::text is null or exists (select from eras where id::text = $5))
+        and (exists (select from runs where export_id = $1 and id = $2)
+         or exists (select from receipts where export_id = $1 and data_interval_start = $4 and generation > $3)) as known;
+
+-- intervals/verify-queries.ts hasLiveRuns
+-- takes $1 uuid
+select from runs where export_id = $1 and status in ('Starting', 'Running') limit 1;

@@ -1,0 +1,774 @@
+-- runs/attempt-steps.ts beginCommitsSql, beginLockedCommit
+-- takes $1 jsonb, $2 double precision
+-- gives runId uuid, isHeld boolean
+with asked as materialized (
+       select * from jsonb_to_recordset($1::jsonb) as a (
+         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[])
+     ), free as materialized (
+       select asked.* from asked
+     ), begun as (
+       update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
+              lease_expires_at = now() + $2 * interval '1 ms'
+         from free where runs.id = free.run_id and runs.fence = free.fence and status = 'Running'
+       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end, runs.file_generation
+     ), uploaded as (
+       -- A note is of no upload that could be completed.
+       update uploads u set commit_begun_at = now(), fence = begun.fence from begun
+        where u.run_id = begun.run_id and u.file_generation = begun.file_generation and u.upload_id <> ''
+     ), noted as (
+       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
+       select export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, true
+         from begun, unnest(begun.keys) as key
+       on conflict (export_id, destination_version, key) do update
+          set generation = excluded.generation, manifest_key = excluded.manifest_key, uncommitted = true, noted_at = now()
+     )
+     select run_id as "runId", exists (select from begun where begun.run_id = free.run_id) as "isHeld" from free;
+
+-- runs/attempt-steps.ts beginCommitsSql, beginFreeCommits
+-- takes $1 jsonb, $2 double precision
+-- gives runId uuid, isHeld boolean
+with asked as materialized (
+       select * from jsonb_to_recordset($1::jsonb) as a (
+         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[])
+     ), free as materialized (
+       select asked.* from asked , lateral (select from runs r where r.id = asked.run_id for no key update skip locked) run
+     ), begun as (
+       update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
+              lease_expires_at = now() + $2 * interval '1 ms'
+         from free where runs.id = free.run_id and runs.fence = free.fence and status = 'Running'
+       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end, runs.file_generation
+     ), uploaded as (
+       -- A note is of no upload that could be completed.
+       update uploads u set commit_begun_at = now(), fence = begun.fence from begun
+        where u.run_id = begun.run_id and u.file_generation = begun.file_generation and u.upload_id <> ''
+     ), noted as (
+       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
+       select export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, true
+         from begun, unnest(begun.keys) as key
+       on conflict (export_id, destination_version, key) do update
+          set generation = excluded.generation, manifest_key = excluded.manifest_key, uncommitted = true, noted_at = now()
+     )
+     select run_id as "runId", exists (select from begun where begun.run_id = free.run_id) as "isHeld" from free;
+
+-- runs/claims.ts claimSql, claimFree
+-- takes $1 uuid[], $2 text[], $3 double precision, $4 double precision
+-- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, probes uuid, causes jsonb, cursor jsonb, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, uploads jsonb, mayBeOvertaken boolean, begunManifests text[]
+with asked as materialized (
+  select * from unnest($1::uuid[], $2::text[]) as a (id, holder) limit (select 2147483647)), locked as materialized (
+  select asked.holder, run.*, entry.* from asked, lateral (
+      select r.id, r.xmin = (select seen.xmin from runs seen where seen.id = r.id) as is_fresh
+        from runs r where r.id = asked.id for no key update skip locked) run
+    left join lateral (
+      select o.run_id as entry_id, o.available_at, o.small as was_small
+        from outbox o where o.run_id = run.id for update skip locked) entry on true), claimed as (
+  update runs set status = 'Running', attempt = attempt + 1, fence = fence + 1,
+         crashes = crashes + coalesce(lease_holder <> locked.holder, false)::int,
+         lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
+         started_at = coalesce(started_at, now()), last_updated_at = now(), chain = case when purpose = 'whole' then coalesce(runs.chain, (
+  select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('config', c.id, 'version', c.version, 'source',
+    (select p.source_sha256 from plugins p where p.id = c.plugin))) order by c."order", c.id) from batch_exports e join pipeline_transformation_configs c on c.team_id = e.team_id and c.enabled and not c.deleted
+   where e.id = runs.export_id and e.transformations), '[]') else coalesce(runs.chain,
+  (select c.recipe->'chain' from receipts c where c.export_id = runs.export_id and c.data_interval_start = runs.data_interval_start
+      and c.data_interval_end = runs.data_interval_end), '[]') end, file_generation = case when file_generation is not null and committing_generation is distinct from file_generation then file_generation else 1 + greatest(0,
+  (select max(o.file_generation) from runs o where o.export_id = runs.export_id and o.data_interval_start = runs.data_interval_start
+      and o.data_interval_end = runs.data_interval_end),
+  (select c.generation from receipts c where c.export_id = runs.export_id and c.data_interval_start = runs.data_interval_start
+      and c.data_interval_end = runs.data_interval_end),
+  (select max(l.generation) from leftover_files l where l.export_id = runs.export_id and l.data_interval_start = runs.data_interval_start
+      and l.data_interval_end = runs.data_interval_end)) end,
+         small = coalesce(locked.was_small, false)
+    from locked
+   where runs.id = locked.id and locked.is_fresh and (status = 'Starting'
+    or status = 'Running' and (lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder))
+  and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else locked.available_at <= now() end
+  returning runs.*), taken as (delete from outbox o using claimed where o.run_id = claimed.id) select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
+       c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
+       c.heals, c.probes, coalesce((select jsonb_agg(jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
+  'beganAt', api_time(k.began_at), 'nextProbeAt', api_time(k.next_probe_at))) from (
+    select * from causes where organization_id = p.organization_id and scope = 'export' and place = c.export_id::text
+    union all
+    (select * from causes where organization_id = p.organization_id and scope = 'destination' order by failed_at desc limit 200)
+    union all
+    (select * from causes where scope = 'source' order by failed_at desc limit 200)) k), '[]') as causes,
+       c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
+       e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+       e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery",
+       (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
+       p.external_id as "externalId", coalesce(p.tenant_key, p.id::text) as "tenantKey", case when e.store_traits_version = e.destination_version
+  and e.store_traits_at > now() - $4 * interval '1 day' then e.store_traits end as "storeTraits", (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e.accepted_at is null as held, e.system_identifier as "systemIdentifier", e.timeline, e.database_oid as "databaseOid", e.eras_oid as "erasOid"
+     from eras e order by e.number desc limit 1) n) as "newestEra",
+  (select to_jsonb(n) from (select p.system_identifier as "systemIdentifier", p.timeline, p.database_oid as "databaseOid", p.eras_oid as "erasOid" from read_place() p) n) as place,
+       (select to_jsonb(found) from (select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", side_files as "sideFiles", recipe, rows, bytes,
+  json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
+    'pending', pending_transactions) as proof from receipts where export_id = c.export_id
+           and data_interval_start = c.data_interval_start and data_interval_end = c.data_interval_end) found) as receipt,
+       coalesce((
+  select jsonb_agg(jsonb_build_object('key', u.key, 'uploadId', u.upload_id, 'parts', u.parts, 'generation', u.file_generation)
+           order by u.started_at, u.key)
+    from uploads u where u.run_id = c.id and u.destination_version = e.destination_version and u.upload_id <> ''), '[]') as uploads,
+       exists (select from leftover_files l where l.export_id = c.export_id and l.data_interval_start = c.data_interval_start
+      and l.data_interval_end = c.data_interval_end and l.uncommitted) as "mayBeOvertaken",
+       array(select distinct d.digest from runs r, jsonb_array_elements_text(r.commit_intent->'begunManifests') as d (digest)
+    where r.export_id = c.export_id and r.data_interval_start = c.data_interval_start
+      and r.data_interval_end = c.data_interval_end
+      and r.committing_generation > coalesce((select o.generation from receipts o where o.export_id = r.export_id and o.data_interval_start = r.data_interval_start
+      and o.data_interval_end = r.data_interval_end), 0)) as "begunManifests"
+  from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id;
+
+-- runs/claims.ts claimLocked, lockEntry
+-- takes $1 uuid
+select from outbox where run_id = $1 for update;
+
+-- runs/claims.ts claimLocked, removeDue
+-- takes $1 uuid
+delete from outbox where run_id = $1 and available_at <= now();
+
+-- runs/claims.ts lockRuns, lockRunsSql
+-- takes $1 uuid[]
+select from runs where id = any ($1::uuid[]) order by id for no key update;
+
+-- runs/completions.ts completeSql, completeFree
+-- takes $1 jsonb, $2 integer[], $3 uuid[], $4 uuid[], $5 text[], $6 text[], $7 double precision[]
+-- gives runId uuid, isCompleted boolean, leavesFiles boolean
+with recursive asked as materialized (
+  select * from jsonb_to_recordset($1::jsonb) as a (
+    run_id uuid, fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz, destination_version int,
+    total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
+    steps jsonb, snapshot text, settled boolean, pending text[], key_digest text, key_count bigint, delivered_digest text,
+    generation int, era uuid, manifest_key text, manifest_etag text, files jsonb, rejected_files jsonb, side_files jsonb, recipe jsonb,
+    rows bigint, bytes bigint, named text[], replaced jsonb)
+), locked as materialized (
+  -- Completions of an export come one after the other, so that each sees the receipts of those before.
+  select export.* from (select distinct export_id from asked) known, lateral (
+    select e.id, e.xmin = (select seen.xmin from batch_exports seen where seen.id = e.id) as is_fresh
+      from batch_exports e where e.id = known.export_id for no key update skip locked) export
+), free as materialized (
+  select asked.* from asked join locked on locked.id = asked.export_id and locked.is_fresh,
+         lateral (select from runs r where r.id = asked.run_id for no key update skip locked) run
+), completed as (
+  update runs set status = 'Completed', erases = null, records_total_count = free.total_rows, records_completed = free.completed_rows,
+         bytes_exported = free.sent_bytes, files = free.file_count, cursor = null, records_dropped = free.dropped_rows,
+         records_rejected = free.rejected_rows, snapshot = free.snapshot, settled = free.settled,
+         pending_transactions = free.pending, steps = free.steps,
+         latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
+         finished_at = now(), last_updated_at = now()
+    from free
+   where runs.id = free.run_id and runs.fence = free.fence and status in ('Running')
+  returning free.*, runs.purpose
+), received as (
+  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
+         files, rejected_files, side_files, rows, bytes, destination_version, recipe, generation, era,
+         snapshot, settled, pending_transactions, key_digest, key_count, delivered_digest, pending_checked_at, looked_back_at)
+  select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
+         files, rejected_files, side_files, rows, bytes, destination_version, recipe, generation, era,
+         snapshot, settled, pending, key_digest, key_count, delivered_digest, clock_timestamp(), clock_timestamp() from completed
+  on conflict (export_id, data_interval_start, data_interval_end) do update
+     set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
+         files = excluded.files, rejected_files = excluded.rejected_files, side_files = excluded.side_files, rows = excluded.rows, bytes = excluded.bytes,
+         destination_version = excluded.destination_version, recipe = excluded.recipe,
+         generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp(),
+         snapshot = excluded.snapshot, settled = excluded.settled, pending_transactions = excluded.pending_transactions,
+         key_digest = excluded.key_digest, key_count = excluded.key_count,
+         delivered_digest = excluded.delivered_digest, late_rows_wait = null,
+         pending_checked_at = excluded.pending_checked_at, looked_back_at = excluded.looked_back_at
+), forgotten as (
+  delete from leftover_files l using completed c where l.export_id = c.export_id and l.data_interval_start = c.data_interval_start
+      and l.data_interval_end = c.data_interval_end and l.destination_version = c.destination_version and l.key = any (c.named)
+), noted as (
+  insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, etag, uncommitted)
+  select c.export_id, c.data_interval_start, c.data_interval_end, c.destination_version, f.key, f.generation, f.manifest_key, f.etag, false
+    from completed c, jsonb_to_recordset(c.replaced) as f (key text, generation int, manifest_key text, etag text)
+  on conflict do nothing
+), left_behind as (
+  -- What is current at a place that the export has left stays so, until the export returns.
+  insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, etag, uncommitted)
+  select old.export_id, old.data_interval_start, old.data_interval_end, old.destination_version, f.key, old.generation, old.manifest_key, f.etag, false
+    from completed c, lateral (select * from receipts r where r.export_id = c.export_id and r.data_interval_start = c.data_interval_start
+                                 and r.data_interval_end = c.data_interval_end and r.destination_version <> c.destination_version) old,
+         lateral (select file->>'key' as key, file->>'etag' as etag from jsonb_array_elements(old.files || old.rejected_files || old.side_files) file
+                  union all select old.manifest_key, old.manifest_etag where old.manifest_key is not null) f
+  on conflict do nothing
+), prefix as (
+    select e.id as export_id, coalesce(e.high_water_mark,
+             (select min(t.data_interval_start) from ticks t where t.export_id = e.id and t.fate = 'ran')) as mark
+      from batch_exports e where e.id in (select export_id from completed)
+    union all
+    select p.export_id, passed.data_interval_end from prefix p, lateral (
+      select c.data_interval_end from completed c
+        where c.export_id = p.export_id and c.data_interval_start = p.mark and c.settled
+        union all
+      select r.data_interval_end from receipts r
+       where r.export_id = p.export_id and r.data_interval_start = p.mark and r.settled and not exists (select from completed c where c.export_id = p.export_id
+             and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end)
+       union all
+      select a.data_interval_end from accepted_intervals a
+       where a.export_id = p.export_id and a.data_interval_start = p.mark
+         -- A run that failed since is a hole again.
+         and not exists (select from holes h
+                          where h.export_id = p.export_id and h.data_interval_start = p.mark and not exists (select from completed c where c.export_id = p.export_id
+             and c.data_interval_start = h.data_interval_start and c.data_interval_end = h.data_interval_end))
+       limit 1) as passed
+  ), marked as (
+  update batch_exports e set mark_began_at = coalesce(e.mark_began_at, m.first), high_water_mark =
+  case when m.mark > coalesce(e.high_water_mark, m.first) then m.mark else e.high_water_mark end,
+         failure_streak = case when exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then 0 else e.failure_streak end,
+         last_success_at = case when exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then now() else e.last_success_at end
+    from (select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id) m where e.id = m.export_id
+), logged as (
+  insert into log_entries (team_id, export_id, run_id, level, message, timestamp)
+     select e.team_id, e.export_id, e.run_id, e.level, e.message, clock_timestamp() - e.age_ms * interval '1 ms'
+       from unnest($2::int[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::float8[]) with ordinality as e (team_id, export_id, run_id, level, message, age_ms, place)
+      -- A worker may wake up after its tenant was deleted.
+      where exists (select from batch_exports b where b.id = e.export_id) and exists (select from completed o where o.run_id = e.run_id)
+      order by e.place
+) select free.run_id as "runId", exists (select from completed c where c.run_id = free.run_id) as "isCompleted",
+       jsonb_array_length(free.replaced) > 0
+         or exists (select from uploads u where u.run_id = free.run_id)
+         or exists (select from leftover_files l where l.export_id = free.export_id and l.data_interval_start = free.data_interval_start
+      and l.data_interval_end = free.data_interval_end and l.destination_version = free.destination_version and l.key <> all (free.named)) as "leavesFiles"
+  from free;
+
+-- runs/leases.ts renewLeases
+-- takes $1 uuid[], $2 bigint[], $3 double precision
+-- gives id uuid
+update runs r set lease_expires_at = now() + $3 * interval '1 ms'
+       from unnest($1::uuid[], $2::bigint[]) as held (id, fence)
+      where r.id = held.id and r.fence = held.fence and r.status = 'Running'
+      returning r.id;
+
+-- runs/leases.ts countDeathAlone
+-- takes $1 uuid, $2 bigint
+-- gives deaths integer
+update runs set deaths_alone = deaths_alone + (died_at_fence is distinct from fence)::int, died_at_fence = fence
+      where id = $1 and fence = $2 and status = 'Running'
+      returning deaths_alone as deaths;
+
+-- runs/leases.ts whyLost
+-- takes $1 uuid
+-- gives status text, fence bigint
+select status, fence from runs where id = $1;
+
+-- runs/leases.ts ownsUploads
+-- takes $1 uuid, $2 bigint, $3 double precision
+-- gives id uuid
+update runs set lease_expires_at = now() + $3 * interval '1 ms'
+      where id = $1 and fence = $2 and status in ('Running', 'Cancelled') returning id;
+
+-- runs/leases.ts raiseGeneration
+-- takes $1 uuid, $2 bigint, $3 integer
+-- gives generation integer
+update runs set file_generation = greatest(file_generation, $3) + 1
+      where id = $1 and fence = $2 and status = 'Running' returning file_generation as generation;
+
+-- runs/leases.ts sweepExpiredLeases
+-- gives run_id uuid
+with lost as (
+       select id, team_id, export_id, coalesce(backfill_id, case when heals then export_id end) as backfill_id, data_interval_start, purpose from runs
+        where status = 'Running' and lease_expires_at < now() for no key update skip locked
+     )
+     insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
+   select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (lost.purpose = 'whole'
+    and not exists (select from batch_exports e where e.id = lost.export_id and e.outgrew_at >= now() - interval '1 day')
+    and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
+        (select c.bytes, c.rows from receipts c where c.export_id = lost.export_id and c.data_interval_start < lost.data_interval_start
+          order by c.data_interval_start desc limit 3)
+        union all
+        (select c.bytes, c.rows from receipts c where c.export_id = lost.export_id and c.data_interval_start >= lost.data_interval_start
+          order by c.data_interval_start limit 1)) near), true)) from lost
+     on conflict do nothing returning run_id;
+
+-- runs/outbox.ts markReady
+update outbox set ready = true where run_id = any (array(
+       select run_id from outbox where not ready and available_at <= now() order by available_at limit 10000));
+
+-- runs/outbox.ts dispatchState, readDispatchState
+-- takes $1 integer, $2 boolean
+-- gives turn bigint, capacity integer, smallCapacity integer, organizationId uuid, kind text, runId uuid, projectId integer, exportId uuid, backfillId uuid, intervalStart bigint, small boolean, mostSmall integer, mostOther integer
+with recursive teams as (
+       (select team_id from outbox where ready and dispatched_at is null order by team_id limit 1)
+       union all
+       select (select o.team_id from outbox o where o.ready and o.dispatched_at is null and o.team_id > t.team_id
+                order by o.team_id limit 1)
+         from teams t where t.team_id is not null
+     ), now as materialized (
+       select (select turn from dispatch_turn) as turn, (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity, (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as "smallCapacity"
+     ), kinds as materialized (
+       select small, case when $2 then least($1, greatest(1, 2 * slots - queued)) else $1 end as most
+         from now cross join (values (true), (false)) k (small) cross join lateral (
+           -- Without slots of their own, small runs use those of large ones.
+           select case when small and "smallCapacity" > 0 then "smallCapacity" else capacity end as slots,
+                  (select count(*)::int from outbox o
+                    where o.dispatched_at is not null and exists (select from runs r where r.id = o.run_id and r.status in ('Starting', 'Running')) and (o.small = k.small or "smallCapacity" = 0)) as queued) room
+     ), seen as (
+       select 'waiting' as kind, w.* from teams t cross join kinds cross join lateral (
+         select run_id as "runId", team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
+  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from outbox
+          where team_id = t.team_id and outbox.small = kinds.small and ready and dispatched_at is null
+          order by (backfill_id is not null), data_interval_start, run_id limit kinds.most
+       ) w
+       union all
+       select 'queued', run_id, team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
+  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from outbox where dispatched_at is not null and exists (select from runs r where r.id = outbox.run_id and r.status in ('Starting', 'Running'))
+       union all
+       select 'running', id, team_id as "projectId", export_id as "exportId", coalesce(backfill_id, case when heals then export_id end) as "backfillId",
+  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from runs where status = 'Running' and lease_expires_at > now()
+     )
+     select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*,
+            (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther"
+       from now left join seen on true left join projects p on p.id = seen."projectId";
+
+-- runs/outbox.ts lockDispatch
+select from dispatch_turn for update;
+
+-- runs/outbox.ts findWaitingByExport
+-- takes $1 integer[], $2 bigint, $3 bigint
+-- gives organizationId uuid, runId uuid, projectId integer, exportId uuid, backfillId uuid, intervalStart bigint, small boolean
+select p.organization_id as "organizationId", w.* from unnest($1::int[]) t (team_id)
+       join projects p on p.id = t.team_id cross join lateral (
+       with recursive lanes as (
+         (select o.export_id from outbox o where o.ready and o.dispatched_at is null and o.backfill_id is null and o.team_id = t.team_id order by o.export_id limit 1)
+         union all
+         select (select o.export_id from outbox o where o.ready and o.dispatched_at is null and o.backfill_id is null and o.team_id = t.team_id and o.export_id > l.export_id order by o.export_id limit 1)
+           from lanes l where l.export_id is not null
+       )
+       select r.* from lanes l cross join lateral (
+         select run_id as "runId", team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
+  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from outbox o
+          where o.ready and o.dispatched_at is null and o.backfill_id is null and o.team_id = t.team_id and o.export_id = l.export_id order by data_interval_start limit $2
+       ) r where l.export_id is not null
+       union all
+       select b.* from (values (true), (false)) kinds (small) cross join lateral (
+         select run_id as "runId", team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
+  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from outbox o
+          where o.team_id = t.team_id and o.small = kinds.small and ready and dispatched_at is null and (backfill_id is not null)
+          order by data_interval_start limit $3) b
+     ) w;
+
+-- runs/outbox.ts dispatchRows, dispatch
+-- takes $1 bigint, $2 uuid[]
+-- gives runs jsonb
+with taken as (
+       update dispatch_turn set turn = turn + 1, taken_at = now() where turn = $1 and set_config('synchronous_commit', 'off', true) is not null returning turn
+     ), marked as (
+       update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1 from taken
+        where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, times_enqueued, small
+     )
+     select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued, 'small', small and (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') > 0)) from marked), '[]') as runs
+       from taken;
+
+-- runs/outbox.ts markDispatched
+-- takes $1 uuid[]
+-- gives runId uuid, timesEnqueued integer, small boolean
+update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
+      where run_id = any ($1::uuid[]) and dispatched_at is not null returning run_id as "runId", times_enqueued as "timesEnqueued", small and (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') > 0 as small;
+
+-- runs/outbox.ts unmarkDispatched
+-- takes $1 uuid[]
+update outbox set dispatched_at = null where run_id = any ($1::uuid[]);
+
+-- runs/outbox.ts findUnanswered
+-- takes $1 double precision
+-- gives runId uuid
+select run_id as "runId" from outbox
+      where (dispatched_at < clock_timestamp() - $1 * interval '1 ms'
+         or dispatched_at > clock_timestamp() + interval '1 s') and exists (select from runs r where r.id = outbox.run_id and r.status in ('Starting', 'Running'));
+
+-- runs/outbox.ts removeEndedEntries
+-- gives ?column? integer
+delete from outbox where dispatched_at is not null and not exists (select from runs r where r.id = outbox.run_id and r.status in ('Starting', 'Running')) returning 1;
+
+-- runs/outbox.ts findStalledDispatch
+-- takes $1 double precision
+-- gives seconds double precision
+select floor(extract(epoch from now() - d.taken_at))::float8 as seconds from dispatch_turn d
+      where d.taken_at < now() - $1 * interval '1 s' and (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') > 0
+        and exists (select from outbox where ready and available_at < now() - $1 * interval '1 s')
+        and not exists (select from runs where status = 'Running' and lease_expires_at > now());
+
+-- runs/outbox.ts expectLarge
+-- takes $1 uuid
+with waiting as (
+       update outbox set small = false, dispatched_at = null where run_id = $1 and small returning export_id
+     )
+     update batch_exports e set outgrew_at = now() from waiting where e.id = waiting.export_id;
+
+-- runs/outbox.ts countWaiting
+-- gives n integer
+select count(*)::int as n from outbox where available_at <= now();
+
+-- runs/parked-runs.ts parkRun
+-- takes $1 uuid, $2 text, $3 double precision, $4 jsonb
+-- gives isFirst boolean
+update outbox set available_at = now() + $3 * interval '1 ms', ready = false, dispatched_at = null, times_enqueued = 0,
+            parked_by = $2, parked_since = coalesce(parked_since, now()), settlement = $4, settled_at = null
+      where run_id = $1 and (available_at <= now() or parked_by = $2 and not ready)
+      returning parked_since = now() as "isFirst";
+
+-- runs/parked-runs.ts keepParked
+-- takes $1 uuid[], $2 text, $3 double precision, $4 jsonb[]
+-- gives runId uuid
+update outbox set available_at = now() + $3 * interval '1 ms', settlement = w.settlement
+       from unnest($1::uuid[], $4::jsonb[]) as w (run_id, settlement)
+      where outbox.run_id = w.run_id and parked_by = $2 and not ready returning outbox.run_id as "runId";
+
+-- runs/parked-runs.ts wakeRuns
+-- takes $1 uuid[], $2 text, $3 jsonb
+update outbox set available_at = now(), ready = true, parked_by = null, settlement = $3, settled_at = now()
+      where run_id = any ($1::uuid[]) and parked_by = $2;
+
+-- runs/run-names.ts findNamedRuns
+-- takes $1 uuid[]
+-- gives id uuid, exportId uuid, teamId integer, status text, error text, name text
+select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.latest_error as error,
+            concat_ws(' · ', o.name, e.name, to_char(r.data_interval_start at time zone 'UTC',
+              case when r.data_interval_end - r.data_interval_start >= interval '23 hours' then 'YYYY-MM-DD'
+                   when r.data_interval_start >= date_trunc('day', now(), 'UTC') then 'HH24:MI' else 'YYYY-MM-DD HH24:MI' end)) as name
+       from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id join organizations o on o.id = p.organization_id
+      where r.id = any ($1::uuid[]);
+
+-- runs/run-needs.ts findRunNeeds
+-- takes $1 uuid[]
+-- gives newestEra jsonb, place jsonb, runId uuid, organizationId uuid, teamId integer, exportId uuid, purpose text, model text, interval json, beganCommit boolean, settlement jsonb, parkedForMs double precision, requestedForMs double precision, databaseMs double precision, type text, config jsonb, transformations boolean, small boolean, ownSteps integer, deadSources jsonb, isProbe boolean, crashes integer
+select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e.accepted_at is null as held, e.system_identifier as "systemIdentifier", e.timeline, e.database_oid as "databaseOid", e.eras_oid as "erasOid"
+     from eras e order by e.number desc limit 1) n) as "newestEra",
+  (select to_jsonb(n) from (select p.system_identifier as "systemIdentifier", p.timeline, p.database_oid as "databaseOid", p.eras_oid as "erasOid" from read_place() p) n) as place, r.id as "runId", p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", r.purpose, e.model, json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval,
+            r.commit_intent is not null as "beganCommit", case when o.settled_at between now() - interval '1 minute' and now() then o.settlement end as settlement,
+            coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs",
+            greatest(extract(epoch from now() - coalesce(b.created_at, r.created_at)) * 1000, 0)::float8 as "requestedForMs", (extract(epoch from now()) * 1000)::float8 as "databaseMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small and (r.purpose = 'whole'
+    and not exists (select from batch_exports e where e.id = r.export_id and e.outgrew_at >= now() - interval '1 day')
+    and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
+        (select c.bytes, c.rows from receipts c where c.export_id = r.export_id and c.data_interval_start < r.data_interval_start
+          order by c.data_interval_start desc limit 3)
+        union all
+        (select c.bytes, c.rows from receipts c where c.export_id = r.export_id and c.data_interval_start >= r.data_interval_start
+          order by c.data_interval_start limit 1)) near), true)), false) as small,
+            (select count(*)::int from jsonb_array_elements(coalesce(r.chain, (
+  select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('config', c.id, 'version', c.version, 'source',
+    (select p.source_sha256 from plugins p where p.id = c.plugin))) order by c."order", c.id) from batch_exports e join pipeline_transformation_configs c on c.team_id = e.team_id and c.enabled and not c.deleted
+   where e.id = r.export_id and e.transformations), '[]')) step where step ? 'source') as "ownSteps",
+            coalesce((select jsonb_agg(place) from causes where scope = 'source' and opened_at is not null), '[]') as "deadSources", r.probes is not null as "isProbe",
+            r.crashes + (r.lease_holder is not null)::int as crashes
+       from (select * from unnest($1::uuid[]) as a (id) limit (select 2147483647)) asked join runs r on r.id = asked.id join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
+            left join outbox o on o.run_id = r.id left join backfills b on b.id = r.backfill_id
+      where r.status in ('Starting', 'Running');
+
+-- runs/runs.ts findRun
+-- takes $1 uuid, $2 uuid
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone, interval json
+select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
+  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
+  case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
+  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
+  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+    and c.committed_at > r.finished_at) as superseded,
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
+  r.last_updated_at as "lastUpdatedAt", json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval from runs r where r.id = $1 and r.export_id = $2;
+
+-- runs/runs.ts insertRuns
+-- takes $1 uuid[], $2 integer[], $3 timestamp with time zone[], $4 timestamp with time zone[], $5 uuid[], $6 text[], $7 boolean[]
+-- gives id uuid
+with wanted as (
+       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[], $6::text[], $7::boolean[])
+         as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
+        limit (select 2147483647)
+     ), made as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, traceparent, generation)
+       select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
+              w.drops_missing or coalesce(b.drops_missing, false), b.traceparent,
+              coalesce((select max(r.generation) + 1 from runs r
+                         where r.export_id = w.export_id and r.data_interval_start = w.interval_start
+                           and r.data_interval_end = w.interval_end), 0)
+         from wanted w left join backfills b on b.id = w.backfill_id
+        where true
+          -- Its bounds may be those of other zone data.
+          and not exists (
+    select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and true)
+  and coalesce((select t.data_interval_end <= w.interval_start from receipts t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and true
+                 order by t.data_interval_start desc limit 1), true) and not exists (
+    select from runs t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and t.status in ('Starting', 'Running'))
+  and coalesce((select t.data_interval_end <= w.interval_start from runs t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and t.status in ('Starting', 'Running')
+                 order by t.data_interval_start desc limit 1), true)
+       on conflict do nothing
+       returning id, team_id, export_id, backfill_id, data_interval_start, purpose
+     ), enqueued as (
+       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
+   select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (made.purpose = 'whole'
+    and not exists (select from batch_exports e where e.id = made.export_id and e.outgrew_at >= now() - interval '1 day')
+    and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start < made.data_interval_start
+          order by c.data_interval_start desc limit 3)
+        union all
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start >= made.data_interval_start
+          order by c.data_interval_start limit 1)) near), true)) from made
+     ) select id from made;
+
+-- runs/runs.ts sealErased
+-- takes $1 uuid, $2 bytea
+update runs set erases = $2 where id = $1;
+
+-- runs/runs.ts recordProgress
+-- takes $1 uuid, $2 bigint, $3 bigint, $4 bigint, $5 bigint, $6 integer, $7 jsonb
+-- gives id uuid
+update runs set records_total_count = $3, records_completed = $4, bytes_exported = $5, files = $6,
+            cursor = $7, last_updated_at = now()
+      where id = $1 and fence = $2 and status = 'Running' returning id;
+
+-- runs/runs.ts failRun
+-- takes $1 uuid, $2 bigint, $3 text, $4 text
+-- gives id uuid
+update runs set status = 'Failed', erases = null, error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
+            finished_at = now(), last_updated_at = now()
+      where id = $1 and fence = $2 and status in ('Running') returning id;
+
+-- runs/runs.ts failRun
+-- takes $1 uuid, $2 bigint, $3 text, $4 text
+-- gives id uuid
+update runs set status = 'FailedRetryable', erases = null, error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
+            finished_at = now(), last_updated_at = now()
+      where id = $1 and fence = $2 and status in ('Running') returning id;
+
+-- runs/runs.ts handBackOutgrown
+-- takes $1 uuid, $2 bigint
+update batch_exports e set outgrew_at = now() from runs r
+      where r.id = $1 and r.fence = $2 and r.export_id = e.id;
+
+-- runs/runs.ts handBack
+-- takes $1 uuid, $2 bigint, $3 double precision, $4 text, $5 text, $6 boolean
+-- gives run_id uuid
+with handed_back as (
+       update runs set status = 'Running', fence = fence + 1, lease_holder = null, lease_expires_at = null, committing_at = null,
+              probes = case when $6::boolean then null else probes end,
+              faults = faults + $6::boolean::int,
+              error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
+        where id = $1 and fence = $2 and status in ('Running')
+        returning id, team_id, export_id, coalesce(backfill_id, case when heals then export_id end) as backfill_id, data_interval_start, purpose
+     )
+     insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
+   select id, team_id, export_id, backfill_id, data_interval_start, now() + $3 * interval '1 ms', now() + $3 * interval '1 ms' <= now(), (handed_back.purpose = 'whole'
+    and not exists (select from batch_exports e where e.id = handed_back.export_id and e.outgrew_at >= now() - interval '1 day')
+    and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
+        (select c.bytes, c.rows from receipts c where c.export_id = handed_back.export_id and c.data_interval_start < handed_back.data_interval_start
+          order by c.data_interval_start desc limit 3)
+        union all
+        (select c.bytes, c.rows from receipts c where c.export_id = handed_back.export_id and c.data_interval_start >= handed_back.data_interval_start
+          order by c.data_interval_start limit 1)) near), true)) from handed_back
+     on conflict (run_id) do update
+        set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, times_enqueued = 0, small = excluded.small,
+            parked_by = null, parked_since = null, settlement = null
+     returning run_id;
+
+-- runs/runs.ts findErrorCode
+-- takes $1 uuid
+-- gives code text
+select error_code as code from runs where id = $1;
+
+-- runs/runs.ts cancelRuns
+-- takes $1 uuid, $2 uuid, $3 uuid
+-- gives id uuid
+with locked as materialized (
+       select id from runs
+        where export_id = $1 and status in ('Starting', 'Running') and committing_at is null
+          and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
+        order by id for no key update
+     )
+     , cancelled as (
+       -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
+       update runs set status = 'Cancelled', erases = null, finished_at = now(), last_updated_at = now(), lease_holder = null
+         from locked where runs.id = locked.id returning runs.*
+     ), decided as (
+       -- A person has decided about these intervals.
+       delete from healing_intervals h using cancelled c where h.export_id = c.export_id and h.data_interval_start = c.data_interval_start
+      and h.data_interval_end = c.data_interval_end
+     )
+     select id from cancelled;
+
+-- runs/runs.ts cancelHeldRun
+-- takes $1 uuid, $2 bigint
+-- gives id uuid
+update runs set status = 'Cancelled', erases = null, lease_holder = null, lease_expires_at = null, finished_at = now(), last_updated_at = now()
+      where id = $1 and fence = $2 and status in ('Starting', 'Running') returning id;
+
+-- runs/runs.ts hasBegunCommit
+-- takes $1 uuid
+select from runs where id = $1 and committing_generation is not null;
+
+-- runs/runs.ts listRuns
+-- takes $1 uuid, $2 bigint
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
+  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
+  case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
+  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
+  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+    and c.committed_at > r.finished_at) as superseded,
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
+  r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 order by r.created_at desc, r.id desc limit $2;
+
+-- runs/runs.ts listRuns
+-- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
+  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
+  case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
+  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
+  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+    and c.committed_at > r.finished_at) as superseded,
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
+  r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.created_at, r.id) < ($2::timestamptz, $3::uuid) order by r.created_at desc, r.id desc limit $4;
+
+-- runs/runs.ts listRuns
+-- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
+  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
+  case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
+  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
+  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+    and c.committed_at > r.finished_at) as superseded,
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
+  r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.created_at, r.id) > ($2::timestamptz, $3::uuid) order by r.created_at asc, r.id asc limit $4;
+
+-- runs/runs.ts listRuns
+-- takes $1 uuid, $2 bigint
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
+  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
+  case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
+  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
+  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+    and c.committed_at > r.finished_at) as superseded,
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
+  r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 order by r.data_interval_start desc, r.id desc limit $2;
+
+-- runs/runs.ts listRuns
+-- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
+  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
+  case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
+  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
+  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+    and c.committed_at > r.finished_at) as superseded,
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
+  r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.data_interval_start, r.id) < ($2::timestamptz, $3::uuid) order by r.data_interval_start desc, r.id desc limit $4;
+
+-- runs/runs.ts listRuns
+-- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
+  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
+  case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
+  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
+  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+    and c.committed_at > r.finished_at) as superseded,
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
+  r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.data_interval_start, r.id) > ($2::timestamptz, $3::uuid) order by r.data_interval_start asc, r.id asc limit $4;
+
+-- runs/runs.ts listRuns
+-- takes $1 uuid, $2 timestamp with time zone, $3 interval, $4 timestamp with time zone, $5 timestamp with time zone, $6 bigint
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
+  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
+  case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
+  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
+  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+    and c.committed_at > r.finished_at) as superseded,
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
+  r.last_updated_at as "lastUpdatedAt" from ((select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Starting' and (r.error_code is not null or r.crashes > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Running' and (r.error_code is not null or r.crashes > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Failed'  order by r.created_at desc, r.id desc limit $6)) r order by r.created_at desc, r.id desc limit $6;
+
+-- runs/throughput.ts listThroughput
+-- takes $1 uuid, $2 timestamp with time zone, $3 bigint
+-- gives startsAt timestamp with time zone, endsAt timestamp with time zone, rows bigint, bytes bigint, runId uuid, waitedSeconds double precision, durationSeconds double precision, deliveryDelaySeconds double precision
+select c.data_interval_start as "startsAt", c.data_interval_end as "endsAt", c.rows, c.bytes, c.run_id as "runId",
+            extract(epoch from r.started_at - r.created_at)::float8 as "waitedSeconds",
+            extract(epoch from r.finished_at - r.started_at)::float8 as "durationSeconds",
+            (select extract(epoch from min(f.finished_at) - c.data_interval_end)::float8 from runs f
+              where f.export_id = $1 and f.data_interval_start = c.data_interval_start and f.data_interval_end = c.data_interval_end
+                and f.status = 'Completed' and exists (select from ticks t where t.export_id = $1 and t.fate = 'ran'
+                      and t.data_interval_start = c.data_interval_start)) as "deliveryDelaySeconds"
+       from (select data_interval_start, data_interval_end, rows, bytes, run_id from receipts
+              where export_id = $1 and data_interval_start < $2
+              order by data_interval_start desc, data_interval_end desc limit $3) c
+       left join runs r on r.id = c.run_id
+      order by c.data_interval_start, c.data_interval_end;
+
+-- runs/traceparents.ts noteTraceparent
+-- takes $1 uuid, $2 text
+update runs set traceparent = $2 where id = $1;
+
+-- runs/traceparents.ts findTraceparents
+-- takes $1 uuid[]
+-- gives id uuid, traceparent text
+select id, traceparent from runs where id = any ($1::uuid[]) and traceparent is not null;
+
+-- runs/worker-seconds.ts addWorkerSeconds
+-- takes $1 integer[], $2 double precision[]
+insert into worker_seconds as w (team_id, hour, seconds)
+     select p.id, date_trunc('hour', now()), s.seconds
+       from unnest($1::int[], $2::float8[]) as s (team_id, seconds) join projects p on p.id = s.team_id
+      -- One order for all, so that two workers never wait for each other.
+      order by p.id
+     on conflict (team_id, hour) do update set seconds = w.seconds + excluded.seconds;
+
+-- runs/worker-seconds.ts listBusiestTenants
+-- takes $1 double precision, $2 bigint
+-- gives organizationId uuid, organizationName text, workerSeconds double precision
+select o.id as "organizationId", o.name as "organizationName", sum(w.seconds)::float8 as "workerSeconds"
+       from worker_seconds w join projects p on p.id = w.team_id join organizations o on o.id = p.organization_id
+      where w.hour >= date_trunc('hour', now()) - $1 * interval '1 hour'
+      group by o.id order by sum(w.seconds) desc, o.id limit $2;
+
+-- runs/workers.ts reportWorker
+-- takes $1 text, $2 integer, $3 integer
+insert into workers (id, capacity, small_capacity) values ($1, $2, $3)
+     on conflict (id) do update set capacity = excluded.capacity, small_capacity = excluded.small_capacity, heartbeat_at = now();
+
+-- runs/workers.ts removeWorker
+-- takes $1 text
+delete from workers where id = $1;
+
+-- runs/workers.ts sumCapacity
+-- gives capacity integer
+select (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity;
+
+-- runs/workers.ts sweepWorkers
+delete from workers where heartbeat_at < now() - interval '10 minutes';
