@@ -37,8 +37,8 @@ interface Session {
   /** Whether it is of the role that looks. */
   readonly sameRole: boolean;
   readonly isAtWork: boolean;
-  /** Whether it executes VACUUM, which holds a virtual id as long as it runs and writes no rows. */
-  readonly isVacuum?: boolean;
+  /** Whether it executes what `KEEPS_UP` finds, which holds a virtual id as long as it runs and writes no rows. */
+  readonly isUpkeep?: boolean;
   readonly transactionAt: number | null;
   /** The start of the message that it executes; null if none. */
   readonly messageAt: number | null;
@@ -79,21 +79,24 @@ const STREAMS = `(s.backend_type = 'walsender'
   AND (s.datid IS NULL OR s.query ~* '^\\s*(start_replication|base_backup|create_replication_slot)\\M'))`;
 
 /**
- * VACUUM is always alone in its message and writes no rows. An
- * idle session that waits for its client has no transaction, and its next message has a later time.
+ * VACUUM, and what is done to an index CONCURRENTLY: always alone in its message, in transactions of its own, and it writes no
+ * rows. An index is made for hours, and it waits for our own snapshots.
  */
+const KEEPS_UP = `s.query ~* '^\\s*(vacuum\\M|(create\\s+(unique\\s+)?|drop\\s+)index\\s+concurrently\\M|reindex\\s+(\\([^()]*\\)\\s*)?(index|table|schema|database|system)\\s+concurrently\\M|reindex\\s*\\(([^()]*,)?\\s*concurrently\\s*[,)])'`;
+
+/** An idle session that waits for its client has no transaction, and its next message has a later time. */
 const SESSIONS = `
   SELECT coalesce(json_agg(json_build_object(
            'pid', s.pid, 'xid', s.backend_xid::text, 'startedAt', ${micros('s.backend_start')},
            'counts', s.usesysid IS NOT NULL AND coalesce(s.datid, 0) IN (0, clock.database),
            'hidden', s.query = '<insufficient privilege>' OR coalesce(s.state = 'disabled', false),
            'sameRole', s.usesysid IS NOT DISTINCT FROM clock.role,
-           'isVacuum', coalesce(s.state = 'active' AND s.query ~* '^\\s*vacuum\\M', false),
+           'isUpkeep', coalesce(s.state = 'active' AND ${KEEPS_UP}, false),
            'role', s.usesysid::int8, 'user', s.usename, 'application', s.application_name, 'queryAt', ${micros('s.query_start')},
            'isAtWork', s.state IS DISTINCT FROM 'idle in transaction',
            'transactionAt', ${micros('s.xact_start')},
            'messageAt', CASE WHEN s.state = 'active' AND NOT ${STREAMS}
-                              AND s.query !~* '^\\s*vacuum\\M' THEN ${micros('s.query_start')} END,
+                              AND NOT (${KEEPS_UP}) THEN ${micros('s.query_start')} END,
            'isStirring', coalesce(s.state = 'idle' AND s.backend_type = 'client backend', false)
                          AND s.wait_event_type IS DISTINCT FROM 'Client')), '[]') AS list
     FROM pg_stat_activity AS s
@@ -181,9 +184,9 @@ export function liveAt(look: Look, end: Instant, readers: ReadonlySet<number> = 
   ]);
   const isBefore = (at: number | null) => at !== null && at < end * 1_000;
   const older = look.sessions.filter(
-    ({ pid, counts, hidden, isStirring, isVacuum, transactionAt, messageAt }) =>
+    ({ pid, counts, hidden, isStirring, isUpkeep, transactionAt, messageAt }) =>
       counts &&
-      !isVacuum &&
+      !isUpkeep &&
       !own.has(pid) &&
       (hidden ||
         (isStirring && !(isLongAgo && store.has(pid))) ||
@@ -194,7 +197,7 @@ export function liveAt(look: Look, end: Instant, readers: ReadonlySet<number> = 
   const virtual = look.locks
     .filter((lock) => !lock.own && !own.has(lock.pid))
     .filter(({ pid }) => sessions.get(pid)?.counts ?? true)
-    .filter(({ pid }) => sessions.get(pid)?.isVacuum !== true)
+    .filter(({ pid }) => sessions.get(pid)?.isUpkeep !== true)
     .filter(({ pid }) => !store.has(pid) || olderPids.has(pid));
   return {
     nowMs: look.nowMs,

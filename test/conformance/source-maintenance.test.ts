@@ -1,0 +1,187 @@
+/** What is done to a database beside a run, on each server: what cannot write is not waited for, all else has its name in the run. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import path from 'node:path';
+import { Client } from 'pg';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { findPostgresPrograms } from '../support/debian-postgres.ts';
+import {
+  caseRequest,
+  openSourceCase,
+  type SourceCase,
+  type SourceServer,
+  sourceServers,
+} from '../support/source-cases.ts';
+import { readAll } from '../support/source-tables.ts';
+import { until } from '../support/until.ts';
+
+const never = new AbortController().signal;
+const bin = findPostgresPrograms();
+
+describe.each(sourceServers)('%s', (name, start) => {
+  let server: SourceServer;
+  let shop: SourceCase;
+  let clients: Client[] = [];
+  const children: ChildProcess[] = [];
+
+  beforeAll(async () => {
+    server = await start();
+    shop = await openSourceCase(server);
+    await shop.create(`create table shop.large (id int primary key, v text);
+      insert into shop.large select g, repeat(md5(g::text), 60) from generate_series(1, 20000) g;
+      create index large_v on shop.large (md5(v));
+      create table shop.pace (seconds float8); insert into shop.pace values (0);
+      create materialized view shop.kept as select b.*, pg_sleep(p.seconds)::text as slept from shop.base b, shop.pace p;
+      create unique index on shop.kept (id)`);
+  });
+
+  afterEach(async () => {
+    for (const child of children.splice(0)) child.kill('SIGKILL');
+    await shop.run(
+      `select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = 'upkeep'`,
+    );
+    await Promise.all(clients.map((client) => client.end().catch(() => {})));
+    clients = [];
+  });
+
+  afterAll(async () => {
+    await shop?.close();
+    await server?.stop();
+  });
+
+  /** Begins a statement of another session, and waits until the server executes it. */
+  async function begin(
+    sql: string,
+    settings = '',
+  ): Promise<{ pid: number; done: Promise<unknown> }> {
+    const client = new Client({ connectionString: server.url, application_name: 'upkeep' });
+    client.on('error', () => {});
+    await client.connect();
+    clients.push(client);
+    if (settings) await client.query(settings);
+    const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+    const pid = rows[0]?.pid ?? 0;
+    const done = client.query(sql);
+    done.catch(() => {});
+    await until(async () => (await isActive(`pid = ${pid}`)) === 1);
+    return { pid, done };
+  }
+
+  async function isActive(condition: string): Promise<number | null> {
+    const client = new Client({ connectionString: server.url });
+    await client.connect();
+    try {
+      const { rowCount } = await client.query(
+        `select from pg_stat_activity where state = 'active' and ${condition} and pid <> pg_backend_pid()`,
+      );
+      return rowCount;
+    } finally {
+      await client.end();
+    }
+  }
+
+  const settle = (settleTimeoutMs: number) =>
+    shop.source({}, { settleTimeoutMs }).settle(caseRequest().interval, never);
+
+  test.each([
+    ['VACUUM', 'vacuum shop.large', `set vacuum_cost_delay = '100ms'; set vacuum_cost_limit = 1`],
+    [
+      'VACUUM with options',
+      'VACUUM (FREEZE, ANALYZE) shop.large',
+      `set vacuum_cost_delay = '100ms'; set vacuum_cost_limit = 1`,
+    ],
+    ['an index that is made', 'create index concurrently made on shop.large (v)', ''],
+    ['an index that is made anew', 'REINDEX INDEX CONCURRENTLY shop.large_v', ''],
+    ['indexes that are made anew', 'reindex (verbose, concurrently) table shop.large', ''],
+    ['an index that is dropped', 'drop index concurrently shop.large_v', ''],
+  ])('%s is not waited for', async (_case, sql, settings) => {
+    // It waits for the snapshot of a run, which lasts.
+    const run = new Client({ connectionString: shop.url });
+    await run.connect();
+    clients.push(run);
+    await run.query(
+      `begin isolation level repeatable read read only; select pg_advisory_xact_lock_shared(1936483173, 2020635252); select count(*) from shop.large`,
+    );
+    const upkeep = await begin(sql, settings);
+    const isLasting = settings === '' ? `wait_event = 'virtualxid'` : 'true';
+    await until(async () => (await isActive(`pid = ${upkeep.pid} and ${isLasting}`)) === 1);
+    expect(await settle(20_000)).toMatchObject({ settled: true, blockers: [] });
+    expect(await isActive(`pid = ${upkeep.pid}`)).toBe(1);
+  });
+
+  test.each([
+    [
+      'an index that is made in a transaction',
+      'create index made_in on shop.large (v); select pg_sleep(60)',
+    ],
+    ['a statement that only mentions one', 'select pg_sleep(60) /* vacuum */'],
+    ['a function', `do $$ begin /* create index concurrently */ perform pg_sleep(60); end $$`],
+  ])('%s is waited for, by name', async (_case, sql) => {
+    const writer = await begin(sql, 'begin');
+    expect(await settle(1_500)).toMatchObject({
+      settled: false,
+      blockers: [expect.stringMatching(new RegExp(`^process ${writer.pid} .*application upkeep`))],
+    });
+  });
+
+  test('rows of a materialized view that is refreshed meanwhile come by a look-back', async () => {
+    const kept = { relation: { schema: 'shop', name: 'kept' } };
+    await shop.run(`update shop.pace set seconds = 0.02;
+      insert into shop.base values (1000, 1, '2024-03-01 00:30Z', 'late')`);
+    const refresh = await begin('refresh materialized view concurrently shop.kept');
+    const source = shop.source(kept, { settleTimeoutMs: 500 });
+    const request = caseRequest();
+    const settled = await source.settle(request.interval, never);
+    expect(settled).toMatchObject({
+      settled: false,
+      blockers: [expect.stringMatching(new RegExp(`^process ${refresh.pid} `))],
+    });
+    const snapshot = await source.open(request, never);
+    await readAll(snapshot, never);
+    const keys = snapshot.keySet() ?? { digest: '', count: 0 };
+    const seen = { snapshot: snapshot.snapshot, ...keys };
+    await snapshot.close();
+    expect(seen.count).toBe(100);
+    await refresh.done;
+    expect((await source.lookAgain(request, seen, null, never)).mayHaveLateRows).toBe(true);
+    expect((await source.describe(request, never)).warnings).toEqual([
+      expect.stringMatching(/shop\.kept is a materialized view: .* LATE_LOOKBACK_HOURS/),
+    ]);
+    await shop.run(`delete from shop.base where id = 1000; update shop.pace set seconds = 0`);
+  });
+
+  test.skipIf(bin === null || !name.includes(bin))(
+    'a dump is waited for by name, unless its role can write nothing',
+    async () => {
+      const dumper = `${shop.reader}_dumper`;
+      await shop.run(
+        `create role ${dumper} login password 'reader'; grant pg_read_all_data to ${dumper}`,
+      );
+      /** A pg_dump whose reader has stopped reading. */
+      const dump = async (user: string, password: string) => {
+        const url = new URL(server.url);
+        url.username = user;
+        url.password = password;
+        const child = spawn(path.join(bin ?? '', 'pg_dump'), [url.href], {
+          stdio: ['ignore', 'pipe', 'inherit'],
+        });
+        children.push(child);
+        await until(async () => (await isActive(`application_name = 'pg_dump'`)) === 1);
+        return child;
+      };
+      const { username, password } = new URL(server.url);
+      const own = await dump(username, password);
+      expect(await settle(1_500)).toMatchObject({
+        settled: false,
+        blockers: [expect.stringMatching(/application pg_dump, .* nothing written so far\)$/)],
+      });
+      own.kill('SIGKILL');
+      await until(async () => (await isActive(`application_name = 'pg_dump'`)) === 0);
+      await dump(dumper, 'reader');
+      expect(await settle(20_000)).toMatchObject({ settled: true, blockers: [] });
+      for (const child of children.splice(0)) child.kill('SIGKILL');
+      await until(async () => (await isActive(`application_name = 'pg_dump'`)) === 0);
+      await shop.run(`drop owned by ${dumper}; drop role ${dumper}`);
+    },
+  );
+});
