@@ -185,7 +185,8 @@ async function expectInvariantsOf(world: World) {
     `update leftover_files set tried_at = null, deleted_at = deleted_at - interval '61 minutes'`,
   );
   await pool.query('update uploads set collect_after = null, collect_tries = 0');
-  return expectInvariants(world.installation).catch((error: unknown) => {
+  // What was pruned is gone from the source. `compare` has looked for it in the files.
+  return expectInvariants(world.installation, { sourceChanges: true }).catch((error: unknown) => {
     const breaches = JSON.stringify(Reflect.get(Object(error), 'actual'));
     world.surprises.push(`the invariants: ${String(error)} ${breaches}`);
     return { exports: 0, intervals: 0, files: 0, rows: 0, bytes: 0 };

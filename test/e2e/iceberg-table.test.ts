@@ -16,7 +16,7 @@ import {
 import { readByIcebird, snapshotsOf } from '../support/icebird.ts';
 import { bucket, type Installation, region, startInstallation } from '../support/installation.ts';
 import { findBreaches } from '../support/invariants.ts';
-import { casesOf } from '../support/nightly.ts';
+import { casesOf, isNightly } from '../support/nightly.ts';
 import type { TestProcess } from '../support/processes.ts';
 import { findTableLeftovers } from '../support/table-leftovers.ts';
 import { until } from '../support/until.ts';
@@ -99,104 +99,108 @@ const steps = casesOf<FailpointName>(
   ['after_complete', 'before_manifest'],
 );
 
-test('workers that wake after the table has moved on, and its old files are gone, change nothing', async () => {
-  const { pool, tenant, client } = installation;
-  const team = tenant.projectIds[0];
-  await pool.query('delete from events where team_id = $1', [team]);
-  await insertEvents(pool, {
-    team,
-    rows: steps.length * 50,
-    start: hourOf(0).start,
-    end: hourOf(steps.length).start,
-  });
-  folder = 'pond/events';
-  const config = { prefix: 'pond/{table}/{year}', ...tableConfig, snapshot_retention_days: 1 };
-  const exportId = await createS3Export(installation, { config });
-  const sleepers: TestProcess[] = [];
-  for (const [at, step] of steps.entries()) {
-    const sleeper = await installation.startWorker({
-      FAILPOINTS: `${step}=stop@1`,
-      LEASE_SECONDS: '300',
-    });
-    sleepers.push(sleeper);
-    await backfill(installation, exportId, hourOf(at));
-    await until(() => sleeper.output().includes('=stop'), {
-      timeoutMs: 60_000,
-      message: () => `it freezes at ${step}:\n${sleeper.output().slice(-1_000)}`,
-    });
-  }
-  await expireLeases();
-  await installation.startWorker();
-  await untilEnded(installation, exportId, { count: steps.length });
-  // The rows change, so every interval gets other files, more often than numbers of versions are kept.
-  let runs = steps.length;
-  let total = steps.length * 50;
-  while (runs < keptVersions + 2 * steps.length) {
+test.runIf(isNightly)(
+  'workers that wake after the table has moved on, and its old files are gone, change nothing',
+  async () => {
+    const { pool, tenant, client } = installation;
+    const team = tenant.projectIds[0];
+    await pool.query('delete from events where team_id = $1', [team]);
     await insertEvents(pool, {
       team,
-      rows: steps.length,
+      rows: steps.length * 50,
       start: hourOf(0).start,
       end: hourOf(steps.length).start,
     });
-    total += steps.length;
-    await runAll(exportId, {
-      start: hourOf(0).start,
-      end: hourOf(steps.length).start,
+    folder = 'pond/events';
+    const config = { prefix: 'pond/{table}/{year}', ...tableConfig, snapshot_retention_days: 1 };
+    const exportId = await createS3Export(installation, { config });
+    const sleepers: TestProcess[] = [];
+    for (const [at, step] of steps.entries()) {
+      const sleeper = await installation.startWorker({
+        FAILPOINTS: `${step}=stop@1`,
+        LEASE_SECONDS: '300',
+      });
+      sleepers.push(sleeper);
+      await backfill(installation, exportId, hourOf(at));
+      await until(() => sleeper.output().includes('=stop'), {
+        timeoutMs: 60_000,
+        message: () => `it freezes at ${step}:\n${sleeper.output().slice(-1_000)}`,
+      });
+    }
+    await expireLeases();
+    await installation.startWorker();
+    await untilEnded(installation, exportId, { count: steps.length });
+    // The rows change, so every interval gets other files, more often than numbers of versions are kept.
+    let runs = steps.length;
+    let total = steps.length * 50;
+    while (runs < keptVersions + 2 * steps.length) {
+      await insertEvents(pool, {
+        team,
+        rows: steps.length,
+        start: hourOf(0).start,
+        end: hourOf(steps.length).start,
+      });
+      total += steps.length;
+      await runAll(exportId, {
+        start: hourOf(0).start,
+        end: hourOf(steps.length).start,
+      });
+      runs += steps.length;
+      await untilEnded(installation, exportId, { count: runs });
+    }
+    await ageSnapshots(20);
+    await pool.query('update leftover_files set tried_at = null');
+    await until(async () => (await leftKeys(exportId)).length === 0, {
+      timeoutMs: 60_000,
+      message: 'the sweep has removed the files of expired snapshots',
     });
-    runs += steps.length;
-    await untilEnded(installation, exportId, { count: runs });
-  }
-  await ageSnapshots(20);
-  await pool.query('update leftover_files set tried_at = null');
-  await until(async () => (await leftKeys(exportId)).length === 0, {
-    timeoutMs: 60_000,
-    message: 'the sweep has removed the files of expired snapshots',
-  });
-  await expectRows(total);
+    await expectRows(total);
 
-  const version = await readAll(bucketAsReaders, `${folder}/metadata/version-hint.text`);
-  // The number that the one before its table is about to put is free again.
-  expect(Number(version)).toBeGreaterThan(keptVersions + steps.length);
-  for (const sleeper of sleepers) {
-    const noticed = () => {
-      sleeper.kill('SIGCONT');
-      return /"end":"(lost|failed)"/.test(sleeper.output());
-    };
-    await until(noticed, {
-      timeoutMs: 30_000,
-      message: () => `it notices:\n${sleeper.output().slice(-2_000)}`,
-    });
-  }
-  await expectRows(total);
-  expect((await findBreaches(installation)).breaches).toEqual([]);
+    const version = await readAll(bucketAsReaders, `${folder}/metadata/version-hint.text`);
+    // The number that the one before its table is about to put is free again.
+    expect(Number(version)).toBeGreaterThan(keptVersions + steps.length);
+    for (const sleeper of sleepers) {
+      const noticed = () => {
+        sleeper.kill('SIGCONT');
+        return /"end":"(lost|failed)"/.test(sleeper.output());
+      };
+      await until(noticed, {
+        timeoutMs: 30_000,
+        message: () => `it notices:\n${sleeper.output().slice(-2_000)}`,
+      });
+    }
+    await expectRows(total);
+    expect((await findBreaches(installation)).breaches).toEqual([]);
 
-  // One that dies has a successor, who removes what all of them have left.
-  await installation.stopWorkers();
-  const doomed = await installation.startWorker({ FAILPOINTS: 'before_table=kill' });
-  await insertEvents(pool, { team, rows: 1, ...hourOf(0) });
-  await runAll(exportId, hourOf(0));
-  await doomed.waitForExit(60_000);
-  expect(await findLeft(exportId)).not.toEqual([]);
-  await expireLeases();
-  await installation.startWorker();
-  await untilEnded(installation, exportId, { count: runs + 1 });
-  expect(await findLeft(exportId)).toEqual([]);
-  await expectRows(total + 1);
-  expect((await findBreaches(installation)).breaches).toEqual([]);
+    // One that dies has a successor, who removes what all of them have left.
+    await installation.stopWorkers();
+    const doomed = await installation.startWorker({ FAILPOINTS: 'before_table=kill' });
+    await insertEvents(pool, { team, rows: 1, ...hourOf(0) });
+    await runAll(exportId, hourOf(0));
+    await doomed.waitForExit(60_000);
+    expect(await findLeft(exportId)).not.toEqual([]);
+    await expireLeases();
+    await installation.startWorker();
+    await untilEnded(installation, exportId, { count: runs + 1 });
+    expect(await findLeft(exportId)).toEqual([]);
+    await expectRows(total + 1);
+    expect((await findBreaches(installation)).breaches).toEqual([]);
 
-  // Another export cannot have the place before the table is gone.
-  expect(
-    (await client.delete(`${projectPath(installation)}/batch_exports/${exportId}/`)).status,
-  ).toBe(204);
-  const again = () => createS3Export(installation, { config });
-  await expect(again()).rejects.toThrow(
-    new RegExp(
-      `is the Iceberg table of the export ${exportId}.*delete or move everything below pond/events/`,
-    ),
-  );
-  await emptyFolder();
-  await again();
-}, 240_000);
+    // Another export cannot have the place before the table is gone.
+    expect(
+      (await client.delete(`${projectPath(installation)}/batch_exports/${exportId}/`)).status,
+    ).toBe(204);
+    const again = () => createS3Export(installation, { config });
+    await expect(again()).rejects.toThrow(
+      new RegExp(
+        `is the Iceberg table of the export ${exportId}.*delete or move everything below pond/events/`,
+      ),
+    );
+    await emptyFolder();
+    await again();
+  },
+  240_000,
+);
 
 function hourOf(hour: number) {
   const start = Date.parse(hours.start) + hour * 3_600_000;

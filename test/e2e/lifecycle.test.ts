@@ -225,7 +225,7 @@ describe('without the queue', () => {
     proxy = null;
   });
 
-  test.skipIf(!testedQueues().includes('redis'))(
+  test.runIf(isNightly && testedQueues().includes('redis'))(
     'SIGTERM ends worker and API within the grace if Redis is gone, and the run is handed back',
     async () => {
       await install('redis');

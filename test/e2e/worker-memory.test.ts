@@ -12,6 +12,7 @@ import {
 } from '../support/exported-events.ts';
 import { type HostileStore, startHostileStore } from '../support/hostile-store.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
+import { isNightly } from '../support/nightly.ts';
 import { until } from '../support/until.ts';
 
 let installation: Installation;
@@ -31,25 +32,28 @@ afterAll(async () => {
   await silent?.close();
 });
 
-it('a worker with memory for one run executes them one after another, whatever its concurrency', async () => {
-  const exports = await Promise.all(
-    Array.from({ length: 4 }, () =>
-      createS3Export(installation, { config: { file_format: 'Parquet', compression: 'zstd' } }),
-    ),
-  );
-  await expectLarge(exports);
-  for (const id of exports) await backfill(installation, id, hour);
-  await installation.startWorker({ WORKER_MEMORY_MB: '240', WORKER_CONCURRENCY: '4' });
-  for (const id of exports) {
-    const [run] = await untilEnded(installation, id);
-    expect(run).toMatchObject({ status: 'Completed', attempt: 1, rows: 5_000 });
-  }
-  const { rows } = await installation.pool.query(
-    `select a.id from runs a join runs b on a.id < b.id
+it.runIf(isNightly)(
+  'a worker with memory for one run executes them one after another, whatever its concurrency',
+  async () => {
+    const exports = await Promise.all(
+      Array.from({ length: 4 }, () =>
+        createS3Export(installation, { config: { file_format: 'Parquet', compression: 'zstd' } }),
+      ),
+    );
+    await expectLarge(exports);
+    for (const id of exports) await backfill(installation, id, hour);
+    await installation.startWorker({ WORKER_MEMORY_MB: '240', WORKER_CONCURRENCY: '4' });
+    for (const id of exports) {
+      const [run] = await untilEnded(installation, id);
+      expect(run).toMatchObject({ status: 'Completed', attempt: 1, rows: 5_000 });
+    }
+    const { rows } = await installation.pool.query(
+      `select a.id from runs a join runs b on a.id < b.id
       where (a.started_at, a.finished_at) overlaps (b.started_at, b.finished_at)`,
-  );
-  expect(rows).toEqual([]);
-});
+    );
+    expect(rows).toEqual([]);
+  },
+);
 
 /** Nothing is known of them: without this they would begin as small ones. */
 async function expectLarge(exportIds: readonly string[]): Promise<void> {
@@ -139,3 +143,31 @@ it('fifty small runs complete while four large ones wait for their store, and on
   const peak = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${worker.pid}/status`, 'utf8'))?.[1];
   expect(Number(peak) / 1_024).toBeLessThan(memoryMb);
 });
+
+it.runIf(isNightly)(
+  'a run of 5,000 partitions keeps to its memory',
+  async () => {
+    await installation.stopWorkers();
+    // What is left to other organizations, small runs and the process itself, and a run of Parquet with partitions.
+    const memoryMb = 400;
+    const worker = await installation.startWorker({ WORKER_MEMORY_MB: String(memoryMb) });
+    const config = { file_format: 'Parquet', compression: 'zstd', partition_by: ['uuid'] };
+    const exportId = await createS3Export(installation, { config });
+    const at = (n: number) => `2024-03-02T0${n}:00:00Z`;
+    await expectLarge([exportId]);
+    await insertEvents(installation.pool, {
+      team: installation.tenant.projectIds[0],
+      rows: 5_000,
+      start: at(8),
+      end: at(9),
+    });
+    await backfill(installation, exportId, { start: at(8), end: at(9) });
+    const [run] = await untilEnded(installation, exportId, { timeoutMs: 240_000 });
+    expect(run).toMatchObject({ status: 'Completed', rows: 5_000, attempt: 1 });
+    const peak = /^VmHWM:\s+(\d+) kB/m.exec(
+      readFileSync(`/proc/${worker.pid}/status`, 'utf8'),
+    )?.[1];
+    expect(Number(peak) / 1_024).toBeLessThan(memoryMb);
+  },
+  300_000,
+);

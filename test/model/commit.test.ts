@@ -25,6 +25,8 @@ const slowScenarios: ReadonlySet<string> = new Set<ScenarioName | keyof typeof w
   'gzip, plain, gzip',
   'the sweep beside attempts',
   'another prefix and back',
+  'objects of others',
+  'the same place by another address, at the same keys',
   'another place, and back with another prefix',
   'small files and objects of others',
   'the same place by another address, with another prefix',

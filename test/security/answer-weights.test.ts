@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
+import { isNightly } from '../support/nightly.ts';
 import { fillPath, type Operation, readDocument } from '../support/openapi.ts';
 import { createTenant } from '../support/tenants.ts';
 
@@ -232,10 +233,13 @@ const maxFaultAnswer = 256 * 1024;
 test('what is wrong with a large body is said in few bytes', async () => {
   const { operations } = await readDocument(api.client);
   // Those of an organization are the same.
-  for (const operation of operations.filter(
+  const writing = operations.filter(
     ({ id, body, scope }) => body !== undefined && scope !== null && !/OfOrganization$/.test(id),
-  )) {
+  );
+  for (const [index, operation] of writing.entries()) {
+    // By day two of them each, not always the same.
     for (const [turn, raw] of faulty.entries()) {
+      if (!isNightly && turn % 2 !== index % 2) continue;
       const { status, text } = await send(operation, raw);
       expect(status, `${operation.id} ${turn}: ${text.slice(0, 200)}`).toBeLessThan(500);
       expect(text.length, `${operation.id} ${turn}`).toBeLessThan(maxFaultAnswer);

@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { findFreePort } from '../support/free-port.ts';
+import { casesOf } from '../support/nightly.ts';
 import { startBundled, type TestProcess } from '../support/processes.ts';
 import { until } from '../support/until.ts';
 
@@ -53,45 +54,64 @@ async function findAsset(): Promise<string> {
   return /\/console\/assets\/[\w.-]+\.js/.exec(await page.text())?.[0] ?? expect.fail();
 }
 
-test.runIf(isLinux).each([
-  ['api', 'api', '/api/openapi.json'],
-  ['api', 'api', '/api/docs/static/swagger-ui-bundle.js'],
-  ['api', 'api', 'asset'],
-  ['api', 'api', '/readyz'],
-  ['api', 'api', '/api/projects/1/batch_exports'],
-  ['api', 'apiMetrics', '/metrics'],
-  ['worker', 'workerMetrics', '/metrics'],
-  ['api', 'api', '/nowhere', 'HEAD', ''],
-  ['api', 'api', '/api/openapi.json', 'HEAD', ''],
-  ['api', 'api', '/api/openapi.json', 'OPTIONS', ''],
-  ['api', 'api', '/api/openapi.json', 'GET', 'connection: upgrade\r\nupgrade: websocket\r\n'],
-  ['api', 'api', '/api/openapi.json', 'GET', 'expect: nothing\r\n'],
-  ['api', 'api', '/nowhere', 'POST', 'expect: 100-continue\r\ncontent-length: 5\r\n'],
-  ['api', 'api', '/nowhere', 'POST', 'transfer-encoding: chunked\r\n'],
-] as const)('%s: unread answers at the port %s cost little: %s', async (...row) => {
-  const [role, portName, asked, method = 'GET', headers = ''] = row;
-  const { pid } = role === 'api' ? api : worker;
-  const port = ports[portName];
-  const path = asked === 'asset' ? await findAsset() : asked;
-  const text = `${method} ${path} HTTP/1.1\r\nHost: x\r\n${headers}`;
-  const ask = async () => {
-    const answer = await fetch(`http://127.0.0.1:${port}${path}`);
-    await answer.arrayBuffer();
-    return answer.status;
-  };
-  const status = await ask();
-  const [memory, files] = [memoryOf(pid), filesOf(pid)];
-  const sockets = Array.from({ length: 10 }, () => askWithoutReading(port, text));
-  let most = 0;
-  // While they are open, others are answered, and their memory is bounded.
-  for (let turn = 0; turn < 20; turn += 1) {
-    expect(await ask()).toBe(status);
-    most = Math.max(most, memoryOf(pid) - memory);
-  }
-  expect(most).toBeLessThan(96);
-  for (const socket of sockets) socket.destroy();
-  await until(() => filesOf(pid) <= files + 5, { message: () => `${filesOf(pid)} files are open` });
-});
+type Answers = [
+  role: 'api' | 'worker',
+  port: keyof typeof ports,
+  path: string,
+  method?: string,
+  headers?: string,
+];
+
+/** By day one answer of each kind: of a file, a page, a route, metrics, an upgrade, and a body that never ends. */
+const answers = casesOf<Answers>(
+  [
+    ['api', 'api', '/api/docs/static/swagger-ui-bundle.js'],
+    ['api', 'api', 'asset'],
+    ['api', 'api', '/api/projects/1/batch_exports'],
+    ['worker', 'workerMetrics', '/metrics'],
+    ['api', 'api', '/api/openapi.json', 'GET', 'connection: upgrade\r\nupgrade: websocket\r\n'],
+    ['api', 'api', '/nowhere', 'POST', 'transfer-encoding: chunked\r\n'],
+  ],
+  [
+    ['api', 'api', '/api/openapi.json'],
+    ['api', 'api', '/readyz'],
+    ['api', 'apiMetrics', '/metrics'],
+    ['api', 'api', '/nowhere', 'HEAD', ''],
+    ['api', 'api', '/api/openapi.json', 'HEAD', ''],
+    ['api', 'api', '/api/openapi.json', 'OPTIONS', ''],
+    ['api', 'api', '/api/openapi.json', 'GET', 'expect: nothing\r\n'],
+    ['api', 'api', '/nowhere', 'POST', 'expect: 100-continue\r\ncontent-length: 5\r\n'],
+  ],
+);
+
+test.runIf(isLinux).each(answers)(
+  '%s: unread answers at the port %s cost little: %s',
+  async (role, portName, asked, method = 'GET', headers = '') => {
+    const { pid } = role === 'api' ? api : worker;
+    const port = ports[portName];
+    const path = asked === 'asset' ? await findAsset() : asked;
+    const text = `${method} ${path} HTTP/1.1\r\nHost: x\r\n${headers}`;
+    const ask = async () => {
+      const answer = await fetch(`http://127.0.0.1:${port}${path}`);
+      await answer.arrayBuffer();
+      return answer.status;
+    };
+    const status = await ask();
+    const [memory, files] = [memoryOf(pid), filesOf(pid)];
+    const sockets = Array.from({ length: 10 }, () => askWithoutReading(port, text));
+    let most = 0;
+    // While they are open, others are answered, and their memory is bounded.
+    for (let turn = 0; turn < 20; turn += 1) {
+      expect(await ask()).toBe(status);
+      most = Math.max(most, memoryOf(pid) - memory);
+    }
+    expect(most).toBeLessThan(96);
+    for (const socket of sockets) socket.destroy();
+    await until(() => filesOf(pid) <= files + 5, {
+      message: () => `${filesOf(pid)} files are open`,
+    });
+  },
+);
 
 test.runIf(isLinux)('idle connections take no slots from others', async () => {
   const opened = Array.from({ length: 600 }, () => connect(ports.api, '127.0.0.1'));

@@ -118,6 +118,8 @@ if (!isFresh()) {
           chunkFileNames: 'chunks/[name]-[hash].js',
           // Some errors are reported by the names of their classes.
           keepNames: true,
+          // Comments and spaces are half of the text that each start reads.
+          minify: { compress: false, mangle: false, codegen: { removeWhitespace: true } },
         },
       },
     },

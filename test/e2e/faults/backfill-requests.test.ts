@@ -10,6 +10,7 @@ import {
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { casesOf } from '../../support/nightly.ts';
 import { until } from '../../support/until.ts';
 
 const actions = ['cancel', 'let finish', ...exportActions] as const;
@@ -52,78 +53,81 @@ beforeAll(async () => {
 });
 afterAll(() => installation?.close());
 
-describe.each(states)('a backfill that is %s', (state) => {
-  const seen = new Map<Action, { id: string; backfillId: string; answer: ApiAnswer }>();
+describe.each(casesOf<State>(['running'], ['queued', 'ended']))(
+  'a backfill that is %s',
+  (state) => {
+    const seen = new Map<Action, { id: string; backfillId: string; answer: ApiAnswer }>();
 
-  beforeAll(async () => {
-    const failpoint = state === 'running' ? { FAILPOINTS: 'before_open=hold' } : {};
-    const worker = state === 'queued' ? null : await installation.startWorker(failpoint);
-    const made: [Action, string, string][] = [];
-    for (const action of actions) {
-      const id = await createS3Export(installation, { name: `${state}: ${action}` });
-      made.push([action, id, await backfill(installation, id, range, { concurrency: 1 })]);
-    }
-    if (state === 'running') {
-      const held = () => (worker?.output().split('failpoint before_open=').length ?? 0) - 1;
-      await until(
-        async () => held() >= actions.length && (await countRunning()) === actions.length,
-        {
-          message: 'each first run is held',
-        },
-      );
-    }
-    if (state === 'ended') await untilDone(made.map(([, , backfillId]) => backfillId));
-    await Promise.all(
-      made.map(async ([action, id, backfillId]) => {
-        seen.set(action, { id, backfillId, answer: await ask(action, id, backfillId) });
-      }),
-    );
-    for (const [action, , backfillId] of made) {
-      const { status } = outcomeOf(state, action);
-      if (status === 'Cancelled') expect(await statusOf(backfillId), action).toBe(status);
-    }
-    const another = worker ?? (await installation.startWorker());
-    await untilDone(
-      made.map(([, , backfillId]) => backfillId),
-      // Each run that comes to the step is held anew.
-      () => another.kill('SIGWINCH'),
-    );
-  });
-
-  test.each(actions)('meets the request to %s as documented', async (action) => {
-    const { answer, backfillId = '' } = seen.get(action) ?? {};
-    const expected = outcomeOf(state, action);
-    expect(answer?.status, answer?.text).toBe(expected.answer);
-    expect(await statusOf(backfillId)).toBe(expected.status);
-    const { rows } = await installation.pool.query<{ status: string }>(
-      'select status from runs where backfill_id = $1 order by data_interval_start',
-      [backfillId],
-    );
-    expect(rows.map((row) => row.status)).toEqual(expected.runs);
-  });
-
-  test('goes on in the bucket that its export has moved to', async () => {
-    const { id = '' } = seen.get('bucket') ?? {};
-    const places: [string, string][] = [];
-    for (const name of [bucket, otherBucket]) {
-      for (const { key } of await installation.s3.objects(name)) {
-        if (key.startsWith(id) && key.endsWith('_manifest.json')) places.push([key, name]);
+    beforeAll(async () => {
+      const failpoint = state === 'running' ? { FAILPOINTS: 'before_open=hold' } : {};
+      const worker = state === 'queued' ? null : await installation.startWorker(failpoint);
+      const made: [Action, string, string][] = [];
+      for (const action of actions) {
+        const id = await createS3Export(installation, { name: `${state}: ${action}` });
+        made.push([action, id, await backfill(installation, id, range, { concurrency: 1 })]);
       }
-    }
-    expect(places.sort().map(([, name]) => name)).toEqual(movedTo[state]);
-  });
+      if (state === 'running') {
+        const held = () => (worker?.output().split('failpoint before_open=').length ?? 0) - 1;
+        await until(
+          async () => held() >= actions.length && (await countRunning()) === actions.length,
+          {
+            message: 'each first run is held',
+          },
+        );
+      }
+      if (state === 'ended') await untilDone(made.map(([, , backfillId]) => backfillId));
+      await Promise.all(
+        made.map(async ([action, id, backfillId]) => {
+          seen.set(action, { id, backfillId, answer: await ask(action, id, backfillId) });
+        }),
+      );
+      for (const [action, , backfillId] of made) {
+        const { status } = outcomeOf(state, action);
+        if (status === 'Cancelled') expect(await statusOf(backfillId), action).toBe(status);
+      }
+      const another = worker ?? (await installation.startWorker());
+      await untilDone(
+        made.map(([, , backfillId]) => backfillId),
+        // Each run that comes to the step is held anew.
+        () => another.kill('SIGWINCH'),
+      );
+    });
 
-  test('leaves nothing behind: all invariants hold', async () => {
-    const left = [
-      ...(await installation.s3.uploads(bucket)),
-      ...(await installation.s3.uploads(otherBucket)),
-    ];
-    expect(left).toEqual([]);
-    await expectInvariants(installation);
-    await retireExports(installation);
-    await installation.stopWorkers();
-  });
-});
+    test.each(actions)('meets the request to %s as documented', async (action) => {
+      const { answer, backfillId = '' } = seen.get(action) ?? {};
+      const expected = outcomeOf(state, action);
+      expect(answer?.status, answer?.text).toBe(expected.answer);
+      expect(await statusOf(backfillId)).toBe(expected.status);
+      const { rows } = await installation.pool.query<{ status: string }>(
+        'select status from runs where backfill_id = $1 order by data_interval_start',
+        [backfillId],
+      );
+      expect(rows.map((row) => row.status)).toEqual(expected.runs);
+    });
+
+    test('goes on in the bucket that its export has moved to', async () => {
+      const { id = '' } = seen.get('bucket') ?? {};
+      const places: [string, string][] = [];
+      for (const name of [bucket, otherBucket]) {
+        for (const { key } of await installation.s3.objects(name)) {
+          if (key.startsWith(id) && key.endsWith('_manifest.json')) places.push([key, name]);
+        }
+      }
+      expect(places.sort().map(([, name]) => name)).toEqual(movedTo[state]);
+    });
+
+    test('leaves nothing behind: all invariants hold', async () => {
+      const left = [
+        ...(await installation.s3.uploads(bucket)),
+        ...(await installation.s3.uploads(otherBucket)),
+      ];
+      expect(left).toEqual([]);
+      await expectInvariants(installation);
+      await retireExports(installation);
+      await installation.stopWorkers();
+    });
+  },
+);
 
 async function countRunning(): Promise<number> {
   const { rows } = await installation.pool.query<{ n: number }>(

@@ -10,6 +10,7 @@ import {
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { casesOf } from '../../support/nightly.ts';
 import { openLoudLines, readDependencyUp } from '../../support/outage-lines.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
@@ -46,7 +47,7 @@ afterAll(async () => {
   await postgres?.stop();
 });
 
-test.each(['fast', 'immediate'] as const)(
+test.each(casesOf<'fast' | 'immediate'>(['immediate'], ['fast']))(
   'restarted mid-run (%s): the pool heals, no 5xx after 5 s, nothing written is lost',
   async (mode) => {
     const { client, s3 } = installation;

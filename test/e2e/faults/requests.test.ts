@@ -86,8 +86,8 @@ for (const queue of casesOf(testedQueues().slice(0, 1), testedQueues().slice(1))
   const tested: readonly State[] =
     queue === 'postgres'
       ? casesOf(
-          states.filter((state) => state !== 'between its parts'),
-          ['between its parts'],
+          ['Starting', 'at its first part', 'about to commit', 'Completed'],
+          ['between its parts', 'about to complete its file', 'waiting for retry'],
         )
       : ['Starting', 'at its first part'];
 

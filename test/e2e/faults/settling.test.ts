@@ -11,7 +11,7 @@ import {
   retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
-import { type Installation, startInstallation } from '../../support/installation.ts';
+import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { isNightly } from '../../support/nightly.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
@@ -164,16 +164,24 @@ test('one late row and one deleted row: the look-back finds the late one', async
   const writer = await openSession();
   await writer.query('begin');
   await writer.query(insertSql(`'${range.start}'`));
-  const exportId = await createS3Export(installation, { name: 'one for one' });
+  const config = { partition_by: ['event', 'hour(inserted_at)'] };
+  const exportId = await createS3Export(installation, { name: 'one for one', config });
   await backfill(installation, exportId, range);
   expect(await untilEnded(installation, exportId)).toMatchObject([{ rows: 10 }]);
   await installation.pool.query(
     `delete from events where uuid = (select min(uuid::text)::uuid from events
       where inserted_at >= '${range.start}' and inserted_at < '${range.end}')`,
   );
+  // What is added is in the folders that the others have.
+  const path = `/api/projects/${team}/batch_exports/${exportId}/`;
+  const destination = { config: { partition_by: ['day(inserted_at)'] } };
+  expect((await installation.client.patch(path, { destination })).status).toBe(200);
   await writer.query('commit');
   // What was delivered stays.
   await untilRows(exportId, 11);
+  const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
+  const added = keys.filter((key) => key.includes(exportId) && /\.v\d+\.jsonl$/.test(key));
+  expect(added).toEqual([expect.stringMatching(/\/event=[^/]+\/hour=[-\d]+\/[^/]+$/)]);
   expect(await expectInvariants(installation, { sourceChanges: true })).toMatchObject({ rows: 11 });
   await retireExports(installation);
 });

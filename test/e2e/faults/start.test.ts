@@ -63,11 +63,15 @@ async function end(started: TestProcess): Promise<void> {
   expect(await started.waitForExit()).toEqual({ code: 0, signal: null });
 }
 
-describe.each([
-  ['api', 'PORT'],
-  ['worker', 'WORKER_PORT'],
-  ['all-in-one', 'PORT'],
-])('%s, started while Postgres is unreachable', (entry, portName) => {
+describe.each(
+  casesOf<readonly [entry: string, portName: string]>(
+    [['all-in-one', 'PORT']],
+    [
+      ['api', 'PORT'],
+      ['worker', 'WORKER_PORT'],
+    ],
+  ),
+)('%s, started while Postgres is unreachable', (entry, portName) => {
   test('waits, says so once, answers the probes, and continues', async () => {
     await proxy.refuse();
     const port = await freePort();

@@ -5,6 +5,7 @@ import {
 } from '../../../src/foundation/failpoints/failpoint.ts';
 import { connectQueues } from '../../../src/state/queue/connection.ts';
 import { openQueuePool } from '../../../src/state/store/database/database.ts';
+import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import {
   backfill,
   createS3Export,
@@ -19,7 +20,7 @@ import {
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { casesOf } from '../../support/nightly.ts';
+import { casesOf, isNightly } from '../../support/nightly.ts';
 import type { TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
@@ -86,7 +87,7 @@ describe('kill -9 of a worker', () => {
   const all = failpointNames.filter((name) => !/enqueue|removal|table/.test(name));
   // Workers freeze at before_complete, and die at upload_begun, in tests of their own.
   const isByDay = (name: FailpointName) =>
-    !/before_open|upload_begun|first_part|before_complete/.test(name);
+    !/claim|before_open|upload_begun|first_part|_complete|before_record/.test(name);
   const steps = casesOf(
     all.filter(isByDay),
     all.filter((name) => !isByDay(name)),
@@ -149,12 +150,10 @@ describe('kill -9 of a worker', () => {
 
 test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no doubled row', async () => {
   await installation.stopWorkers();
-  const steps: FailpointName[] = [
-    'mid_part',
-    'before_complete',
-    'before_manifest',
-    'before_record',
-  ];
+  const steps = casesOf<FailpointName>(
+    ['before_complete', 'before_manifest'],
+    ['mid_part', 'before_record'],
+  );
   const { workers, exports } = await breakAtEach(steps, 'stop');
   await installation.startWorker();
   for (const id of exports) {
@@ -181,23 +180,51 @@ test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no do
   await retireExports(installation);
 });
 
-test('an upload begun in the instant of a kill is aborted, also if its run is cancelled or fails', async () => {
+test.runIf(isNightly)(
+  'an upload begun in the instant of a kill is aborted, also if its run is cancelled or fails',
+  async () => {
+    await installation.stopWorkers();
+    const { pool, s3 } = installation;
+    const dead = await breakAtEach(['upload_begun', 'upload_begun'], 'kill');
+    const left = await s3.uploads(bucket);
+    expect(left).toHaveLength(2);
+    const [cancelled = '', setAside = ''] = dead.exports;
+    const [run] = await readRuns(installation, cancelled);
+    const path = `${projectPath(installation)}/batch_exports/${cancelled}/runs/${run?.id}/cancel/`;
+    expect((await installation.client.post(path)).status).toBe(200);
+    await pool.query(`update runs set crashes = 9 where export_id = $1`, [setAside]);
+    await installation.startWorker({ FAILPOINTS: 'before_open=abort' });
+    expect(await untilEnded(installation, setAside)).toMatchObject([{ errorCode: 'run.crashed' }]);
+    await until(async () => (await s3.uploads(bucket)).length === 0, {
+      timeoutMs: 60_000,
+      message: 'no upload is left',
+    });
+    await expectInvariants(installation);
+    await retireExports(installation);
+  },
+);
+
+test('a run that crashes its own process is Failed, while the others of its worker complete', async () => {
   await installation.stopWorkers();
-  const { pool, s3 } = installation;
-  const dead = await breakAtEach(['upload_begun', 'upload_begun'], 'kill');
-  const left = await s3.uploads(bucket);
-  expect(left).toHaveLength(2);
-  const [cancelled = '', setAside = ''] = dead.exports;
-  const [run] = await readRuns(installation, cancelled);
-  const path = `${projectPath(installation)}/batch_exports/${cancelled}/runs/${run?.id}/cancel/`;
-  expect((await installation.client.post(path)).status).toBe(200);
-  await pool.query(`update runs set crashes = 9 where export_id = $1`, [setAside]);
-  await installation.startWorker({ FAILPOINTS: 'before_open=abort' });
-  expect(await untilEnded(installation, setAside)).toMatchObject([{ errorCode: 'run.crashed' }]);
-  await until(async () => (await s3.uploads(bucket)).length === 0, {
-    timeoutMs: 60_000,
-    message: 'no upload is left',
+  const deadly = await createS3Export(installation, { name: 'deadly' });
+  const other = await createS3Export(installation, { name: 'harmless' });
+  const interval = { start: Date.parse(quiet.start), end: Date.parse(quiet.end) };
+  const teamId = installation.tenant.projectIds[0];
+  await insertRuns(installation.db, [{ exportId: deadly, teamId, interval, backfillId: null }]);
+  // As two workers leave it that died while they read for it.
+  await installation.pool.query(`update runs set crashes = 2 where export_id = $1`, [deadly]);
+  await backfill(installation, other, quiet);
+  const worker = await installation.startWorker({
+    FAILPOINTS: 'child:before_open=abort',
+    LEASE_SECONDS: '30',
   });
+  const [run] = await untilEnded(installation, deadly);
+  expect(run).toMatchObject({ status: 'Failed', errorCode: 'run.crashed', attempt: 1 });
+  expect(run?.latestError).toContain('SIGABRT');
+  expect(await untilEnded(installation, other)).toMatchObject([
+    { status: 'Completed', rows: 50, attempt: 1, crashes: 0 },
+  ]);
+  expect(worker.hasExited()).toBe(false);
   await expectInvariants(installation);
   await retireExports(installation);
 });

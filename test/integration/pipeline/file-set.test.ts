@@ -1,8 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { keyNames, usualFileName } from '../../../src/foundation/domain/file-name.ts';
 import { allTraits, type UploadProgress } from '../../../src/rows/destinations/destination.ts';
 import { FileSet, type FileSetOptions } from '../../../src/rows/pipeline/file-set.ts';
+import { openPartitions } from '../../../src/rows/pipeline/partitioned-rows.ts';
+import { BoundedDestination } from '../../../src/service/admission/bounded-destination.ts';
 import {
   keysUnder,
   readAll,
@@ -43,6 +46,7 @@ function open(
     generation: 1,
     writesManifest: true,
     maxFileBytes: null,
+    partitions: null,
     uploads: [],
     signal: never,
     ...changes,
@@ -190,6 +194,29 @@ describe('the files of an interval at S3', () => {
       await files.complete((file) => file.complete({ replaces: null }));
       expect(store.sent('PutObject')).toBe(1);
       expect(await keysUnder(store.open(), 'p/')).toEqual(made.files.map(({ key }) => key));
+    } finally {
+      await store.close();
+    }
+  });
+
+  it('of many partitions need the memory of a large run, before they are made', async () => {
+    const store = await openStore();
+    try {
+      const taken: number[] = [];
+      const destination = new BoundedDestination(store.open(), (bytes) => {
+        taken.push(bytes);
+        if (taken.reduce((sum, each) => sum + each, 0) > 512 * 1024) {
+          throw new SluiceError('run.released');
+        }
+      });
+      const encoding = encodingOf({ file_format: 'JSONLines' });
+      const partitions = openPartitions({ partitionBy: ['n'], encoding }, columns);
+      const files = open({ destination }, { partitions });
+      await files.write(blockOf(0, 200));
+      await expect(files.finish()).rejects.toMatchObject({ code: 'run.released' });
+      expect(taken.length).toBeGreaterThan(50);
+      await files.abort();
+      expect(await keysUnder(store.destination, 'p/')).toEqual([]);
     } finally {
       await store.close();
     }

@@ -6,6 +6,7 @@ import { expect, onTestFinished } from 'vitest';
 import type { Compression } from '../../../src/rows/encoders/encoder.ts';
 import { hour, projectPath } from '../exported-events.ts';
 import { bucket, type Installation } from '../installation.ts';
+import { casesOf } from '../nightly.ts';
 import { unpack } from '../unpack.ts';
 
 /** Every tenth row has a price that is no number. */
@@ -87,11 +88,13 @@ export interface ExportedRow {
 }
 
 /** Formats with a compression, and how their files end. */
-export const formats = [
-  ['JSONLines', '.jsonl.gz', 'gzip'],
-  ['CSV', '.csv.gz', 'gzip'],
-  ['Parquet', '.parquet', 'zstd'],
-] as const;
+export const formats = casesOf<readonly [format: string, extension: string, compression: string]>(
+  [
+    ['JSONLines', '.jsonl.gz', 'gzip'],
+    ['Parquet', '.parquet', 'zstd'],
+  ],
+  [['CSV', '.csv.gz', 'gzip']],
+);
 
 export async function readObject(
   installation: Installation,

@@ -3,7 +3,6 @@ import { type BitSetter, openBitSetter } from './bloom-bits.ts';
 import type { Bounds } from './bounds.ts';
 import { prunedRows } from './sizes.ts';
 import { i32, nested, struct } from './thrift.ts';
-import { type Halves, xxh64 } from './xxhash.ts';
 
 /**
  * A split-block Bloom filter of a chunk's values, so that readers skip a row group without the value.
@@ -30,8 +29,9 @@ let shared: BitSetter | undefined;
 export class BloomFilter {
   readonly #words = new Uint32Array(maxBytes / wordBytes);
   readonly #width: 4 | 8 | null;
-  readonly #hash: Halves = { high: 0, low: 0 };
   #count = 0;
+  /** A value was too long to be added, so the bits say nothing of it. */
+  #isIncomplete = false;
 
   /** @param width bytes of a value; null: each comes after its length, which is not hashed */
   constructor(width: 4 | 8 | null) {
@@ -44,50 +44,35 @@ export class BloomFilter {
   }
 
   /** Adds the values from `from` on. */
-  add({ bytes, view, length: end }: ByteWriter, from: number): void {
+  add({ bytes, length: end }: ByteWriter, from: number): void {
     shared ??= openBitSetter(maxBytes, salts, blockShift);
-    if (end - from <= shared.maxValueBytes) {
-      this.#count += shared.setBits(this.#words, bytes.subarray(from, end), this.#width);
-      return;
-    }
-    // A value that is longer than a page.
-    let at = from;
-    while (at < end) {
-      const width = this.#width ?? view.getUint32(at, true);
-      if (this.#width === null) at += wordBytes;
-      this.#addOne(view, at, width);
-      at += width;
-    }
-  }
-
-  #addOne(view: DataView, at: number, width: number): void {
-    const hash = this.#hash;
-    xxh64(view, at, width, hash);
-    const first = (hash.high >>> blockShift) * blockWords;
-    const words = this.#words;
-    for (let word = 0; word < blockWords; word++) {
-      const bit = Math.imul(hash.low, salts[word] as number) >>> 27;
-      const index = first + word;
-      words[index] = (words[index] as number) | (1 << bit);
-    }
-    this.#count++;
+    // More than a page: one value is longer. No reader looks for such a key.
+    if (end - from > shared.maxValueBytes) this.#isIncomplete = true;
+    else this.#count += shared.setBits(this.#words, bytes.subarray(from, end), this.#width);
   }
 
   /**
-   * The header and the bits, as few as are enough. Undefined without values, or if the bounds say nearly as
-   * much: of whole numbers, if it had a byte for every second number between them. Starts anew.
+   * The header and the bits, as few as are enough. Undefined without values, if a value is missing, or if the bounds say
+   * nearly as much: of whole numbers, if it had a byte for every second number between them. Starts anew.
    */
   take(bounds: Bounds | undefined): Uint8Array | undefined {
-    if (this.#count === 0) return undefined;
+    const isUseful = this.#count > 0 && !this.#isIncomplete;
+    const bits = isUseful ? this.#foldedBits() : null;
+    this.#words.fill(0);
+    this.#count = 0;
+    this.#isIncomplete = false;
+    if (bits === null) return undefined;
+    if (this.#width !== null && bits.length * 2 > rangeOf(this.#width, bounds)) return undefined;
+    return Buffer.concat([header(bits.length), bits]);
+  }
+
+  #foldedBits(): Buffer {
     const blocks = this.#fold();
     const bits = Buffer.alloc(blocks * blockBytes);
     for (let word = 0; word < blocks * blockWords; word++) {
       bits.writeUInt32LE(this.#words[word] as number, word * wordBytes);
     }
-    this.#words.fill(0);
-    this.#count = 0;
-    if (this.#width !== null && bits.length * 2 > rangeOf(this.#width, bounds)) return undefined;
-    return Buffer.concat([header(bits.length), bits]);
+    return bits;
   }
 
   /** Joins neighbours while few bits are set: a value's block in half as many is half its place. */
