@@ -163,7 +163,7 @@ async function verifyOne(
   const stop = new AbortController();
   try {
     const verified = await within(limitMs(size) * (all.patience ?? 1), stop, () =>
-      openAndVerify(all, batchExport, places, stop.signal, onInterval, report),
+      openAndVerify(all, batchExport, places, { signal: stop.signal, onInterval, report }),
     );
     return { id, name, ...verified, findings, breaches, failure: null };
   } catch (error) {
@@ -173,13 +173,18 @@ async function verifyOne(
   }
 }
 
+/** How the verification of one export is watched, and stopped. */
+interface Watch {
+  readonly signal: AbortSignal;
+  readonly onInterval: () => void;
+  readonly report: (finding: Finding) => void;
+}
+
 async function openAndVerify(
   { sql, open }: VerifyAll,
   batchExport: VerifiedExport,
   places: Places,
-  signal: AbortSignal,
-  onInterval: () => void,
-  report: (finding: Finding) => void,
+  { signal, onInterval, report }: Watch,
 ): Promise<Verified> {
   const opened = await open(batchExport, places, signal);
   // What waits for a store that never ends its answer fails.

@@ -179,7 +179,7 @@ export class Attempt {
     const job = await makeJob(this.#options, run);
     const { journal } = this.#open.ports;
     const { db } = this.#options.context;
-    await tryStore(db, run, destination, journal, this.#log, this.#signal);
+    await tryStore(db, run, destination, { journal, log: this.#log, signal: this.#signal });
     return { ...job, settlement: this.#admitted?.settlement ?? null };
   }
 

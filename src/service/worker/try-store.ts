@@ -9,6 +9,13 @@ import {
 } from '../../state/store/files/store-traits.ts';
 import type { RunLog } from './run-log.ts';
 
+/** What a probe needs of the attempt that makes it. */
+interface ProbingAttempt {
+  readonly journal: UploadJournal;
+  readonly log: Pick<RunLog, 'add'>;
+  readonly signal: AbortSignal;
+}
+
 /**
  * Before a run writes its first file: probes an unknown store and saves the result. Credentials may allow
  * only the export's own keys. Then the run assumes S3's behaviour and notices when the store behaves
@@ -20,10 +27,9 @@ export async function tryStore(
   db: Sql,
   place: TriedPlace,
   destination: Destination,
-  journal: UploadJournal,
-  log: Pick<RunLog, 'add'>,
-  signal: AbortSignal,
+  attempt: ProbingAttempt,
 ): Promise<void> {
+  const { journal, log, signal } = attempt;
   if (destination.traits !== null) return;
   const traits = await destination.probe(signal, journal).catch((caught: unknown) => {
     const error = toSluiceError(caught);

@@ -77,6 +77,8 @@ export async function applyChain(
   const wanted = readSteps(listed);
   const [{ results: stored }, plugins] = [await readChain(api), await api.readPlugins()];
   const problems: string[] = [];
+  const resendsSecrets = options.secrets ?? false;
+  const comparing = { terminal: deps.terminal, resendsSecrets, problems };
   const changes = wanted.map((step, n): Change => {
     const plugin = plugins.find(({ name }) => name === step.plugin);
     if (!plugin) problems.push(`${step.place}: there is no plugin ${plain(step.plugin)}.`);
@@ -86,7 +88,7 @@ export async function applyChain(
         `${step.place}: the plugin of a step cannot change. Give the new step another name.`,
       );
     }
-    return changeOf(deps.terminal, step, n + 1, found, plugin, options.secrets ?? false, problems);
+    return changeOf(step, n + 1, { stored: found, plugin }, comparing);
   });
   if (problems.length > 0) throw new CliError(problems.join('\n'));
   const names = new Set(wanted.map(({ name }) => name));
@@ -105,14 +107,18 @@ const deletionOf = ({ id, name }: Step): Change => ({
   body: {},
 });
 
+/** How the steps of a file are compared with those of a project. */
+interface Comparing {
+  readonly terminal: Terminal;
+  readonly resendsSecrets: boolean;
+  readonly problems: string[];
+}
+
 function changeOf(
-  terminal: Terminal,
   { name, enabled, config, place }: WantedStep,
   order: number,
-  stored: Step | undefined,
-  plugin: Plugin | undefined,
-  resendsSecrets: boolean,
-  problems: string[],
+  { stored, plugin }: { readonly stored: Step | undefined; readonly plugin: Plugin | undefined },
+  { terminal, resendsSecrets, problems }: Comparing,
 ): Change {
   const secret = new Set(plugin?.config_schema.flatMap((one) => (one.secret ? [one.key] : [])));
   const missing: string[] = [];

@@ -210,8 +210,10 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       return opened ?? open(request, signal, position, server);
     },
     describe,
-    tryRow: (name, tenantKey, ofOthers, signal) =>
-      tryRow({ describe, open }, reading, options.plan, name, tenantKey, ofOthers, signal),
+    tryRow: (name, tenantKey, ofOthers, signal) => {
+      const planned = { options: reading, plan: options.plan };
+      return tryRow({ describe, open }, planned, { name, tenantKey, ofOthers }, signal);
+    },
     findExcessRights: (signal) =>
       connected(source, signal, (client) => findExcessRights(client, signal)),
     inspect: (signal) => inspectServers(signal, (found) => inspectSource(found, signal)),

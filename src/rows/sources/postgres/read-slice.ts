@@ -55,29 +55,34 @@ export async function* readSlice(
   const tied = tiedOf(reading);
   let sent = 0;
   if (tied) {
-    const builder = yield* copyRows(client, reading, tied, slice, signal, 0);
+    const builder = yield* copyRows(client, reading, { tied, slice, skipped: 0 }, signal);
     if (builder.givenUpAt === null) return;
     options.manyTies?.add(model);
     // All rows of the moments before: the first ones in the order of the server too.
     sent = builder.givenUpAt;
   }
-  yield* copyRows(client, reading, null, slice, signal, sent);
+  yield* copyRows(client, reading, { tied: null, slice, skipped: sent }, signal);
 }
 
-/** @param skipped how many of the first rows are left out. @returns what has cut the rows into blocks */
+interface CopiedRows {
+  readonly tied: TiedPlan | null;
+  readonly slice: Slice;
+  /** How many of the first rows are left out. */
+  readonly skipped: number;
+}
+
+/** @returns what has cut the rows into blocks */
 async function* copyRows(
   client: pg.Client,
   reading: SliceReading,
-  tied: TiedPlan | null,
-  slice: Slice,
+  { tied, slice, skipped }: CopiedRows,
   signal: AbortSignal,
-  skipped: number,
 ): AsyncGenerator<RowBlock, RowBlockBuilder> {
   const copy = copyOf(reading, tied, slice);
   const reader = new CopyReader([copy], holdOf(reading, signal));
   try {
     client.query(reader);
-    yield* blocksOf(client, reader, 0, reading, signal, skipped);
+    yield* blocksOf(client, reading, { reader, of: 0, skipped }, signal);
     return copy.builder;
   } finally {
     reader.close();
@@ -110,7 +115,7 @@ export async function* readSlices(
   try {
     client.query(reader);
     for (const [of, { reading }] of slices.entries()) {
-      for await (const block of blocksOf(client, reader, of, reading, signal, 0))
+      for await (const block of blocksOf(client, reading, { reader, of, skipped: 0 }, signal))
         yield { of, block };
       if (copies[of]?.builder.givenUpAt === null) continue;
       reading.options.manyTies?.add(reading.model);
@@ -147,14 +152,18 @@ function holdOf({ options, select }: SliceReading, signal: AbortSignal) {
     holdRow(decodes ? Math.max(bytes, Math.min(bytes * 2, maxRowBytes)) : bytes, signal);
 }
 
-/** The decoded rows of a copy. @param skipped how many of the first rows are left out */
+interface OneCopy extends Pick<CopiedRows, 'skipped'> {
+  readonly reader: CopyReader;
+  /** Its index among the copies of the reader. */
+  readonly of: number;
+}
+
+/** The decoded rows of a copy. */
 async function* blocksOf(
   client: pg.Client,
-  reader: CopyReader,
-  of: number,
   { options, select, keys }: SliceReading,
+  { reader, of, skipped }: OneCopy,
   signal: AbortSignal,
-  skipped: number,
 ): AsyncGenerator<RowBlock, void> {
   const { maxRowBytes, holdRow } = options;
   const width = select.columns.length;

@@ -17,20 +17,24 @@ interface FoundRow {
 /** Maximum time to look for a row, in seconds. */
 const searchSeconds = 8;
 
+interface TriedRow {
+  /** The name of its model. */
+  readonly name: string;
+  readonly tenantKey: string;
+  /** Whether a row of another project is read if the project has none. */
+  readonly ofOthers: boolean;
+}
+
 /**
  * Reads the newest row of a project as a run does: functions behind a view are called. Without a row, the statement is only planned.
  *
- * @param ofOthers whether a row of another project is read if the project has none
  * @returns warnings: those of `describe`, and why no row was read although there may be one
  * @throws SluiceError as a run does
  */
 export async function tryRow(
   source: Pick<Source, 'describe' | 'open'>,
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  name: string,
-  tenantKey: string,
-  ofOthers: boolean,
+  { options, plan }: { readonly options: SnapshotOptions; readonly plan: PlanSelect },
+  { name, tenantKey, ofOthers }: TriedRow,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const asked = { model: name, dslQuery: null, includeEvents: null, excludeEvents: null };

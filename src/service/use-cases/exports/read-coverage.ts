@@ -83,7 +83,7 @@ export async function readCoverage(
     ...part,
     intervals: countIntervals(timeline, part),
   });
-  const blocker = await findBlocker(db, batchExport, timeline, mark, ranges, now);
+  const blocker = await findBlocker(db, batchExport, timeline, { mark, ranges, now });
   return {
     range,
     ranges: request.perDay ? null : ranges.map(counted),
@@ -100,18 +100,22 @@ export async function findMark(sql: Sql, batchExport: BatchExport): Promise<Inst
   return batchExport.highWaterMark ?? findFirstTick(sql, batchExport.id);
 }
 
-/** @param known what was read already */
+/** What was read already. */
+interface KnownCoverage {
+  readonly mark: Instant | null;
+  readonly ranges: readonly CoverageRange[];
+  readonly now: Instant;
+}
+
 async function findBlocker(
   db: Sql,
   batchExport: BatchExport,
   timeline: Timeline,
-  mark: Instant | null,
-  known: readonly CoverageRange[],
-  now: Instant,
+  { mark, ranges, now }: KnownCoverage,
 ): Promise<CoverageRange | null> {
   const end = boundAtOrBefore(timeline, now);
   if (mark === null || mark >= end) return null;
-  const containing = known.find((part) => part.start <= mark && mark < part.end);
+  const containing = ranges.find((part) => part.start <= mark && mark < part.end);
   const after = { start: mark, end: limitEnd(timeline, { start: mark, end }, blockerIntervals) };
   const found = containing ?? (await coverageOf(db, batchExport, timeline, after))[0];
   // A run may have completed since the export was read.
