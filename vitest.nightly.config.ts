@@ -53,6 +53,7 @@ export default defineConfig({
       'test/integration/api-types.test.ts',
       'test/integration/embedded-postgres.test.ts',
       'test/integration/pipeline/erase-rows.test.ts',
+      'test/integration/pipeline/partitions.test.ts',
       'test/integration/store/bloat.ts',
       'test/integration/store/growth.test.ts',
       'test/integration/worker/delivered-rows.test.ts',

@@ -67,6 +67,8 @@ ${table(['For', 'MiB'], memory)}
 
 A run that adds late rows, erases rows, or makes an interval again reads delivered files through \`TMPDIR\`. It needs room for the largest of them, and for 48 bytes per row of the interval.
 
+A run with \`partition_by\` sorts its rows through \`TMPDIR\`. It keeps 16 MiB of rows in memory, and needs room for the others, at most 2 GiB. If \`TMPDIR\` is full, the attempt fails with \`internal.disk_full\`, and Sluice tries it again. The file has no name, so nothing of it stays if the worker dies.
+
 If two workers crash on a run, the next attempt executes in a separate process. A worker has one such process at a time; another run that needs one waits, or executes at another worker. The process may use as much memory as \`WORKER_MEMORY_MB\` in addition, but at least 512 MiB.
 
 ### Small runs
@@ -80,7 +82,7 @@ Small runs do not use the slots of \`WORKER_CONCURRENCY\`:
 - If no large run waits for memory, small runs use the rest of the free memory too.
 - The rules that share slots among organizations also apply to small runs.
 
-A run can be larger than expected. Then it must get the memory of a large run before it reads more than 512 KiB. If this memory is not free, the attempt ends. The run starts again when a slot and the memory are free. For one day, all runs of that export then count as large.
+A run can be larger than expected. Then it must get the memory of a large run before it reads more than 512 KiB, or makes files for more than about 60 partitions. If this memory is not free, the attempt ends. The run starts again when a slot and the memory are free. For one day, all runs of that export then count as large.
 
 ## Costly requests
 
@@ -110,6 +112,7 @@ const memory = [
   ['A large run with transformations', '16'],
   ["Each transformation step with an organization's own plugin", '224'],
   ['A run that adds late rows or erases rows: files that it reads back', '80'],
+  ['A large run with `partition_by`', '96'],
   ['Each large run: upload', '`UPLOAD_PART_MIB` × (`UPLOAD_PARTS_IN_FLIGHT` + 1)'],
 ];
 

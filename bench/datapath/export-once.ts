@@ -78,6 +78,7 @@ async function exportUntil(end: number) {
       names: keyNames(end === interval.end ? 'events' : 'warm-up', usualFileName, part),
       encoding: connectors.encodingOf(readFileSettings(encoding)),
       maxFileBytes: null,
+      partitionBy: [],
       writesManifest: true,
       checksumFiles: false,
       successFile: false,

@@ -128,13 +128,14 @@ export function joinConnectors(
       const { prefix } = readFileSettings(config);
       return { place: place(config), address: uri(config, prefix) ?? `${place(config)}/${prefix}` };
     },
-    memoryOf: (type, { format, compression }, transforms = false, ownSteps = 0) =>
+    memoryOf: (type, { format, compression, partitionBy }, transforms = false, ownSteps = 0) =>
       memoryBudget({
         transforms,
         ownSteps,
         encoderBytes: encoderMemory(encoderOf(known, format), compression),
         partBytes: destinationOf(known, type).buffersParts ? context.partBytes : 0,
         partsInFlight: context.partsInFlight,
+        partitions: partitionBy.length > 0,
       }),
     encodingOf({ format, compression, ...given }) {
       const settings = settingsOfRecipe(given);

@@ -61,10 +61,10 @@ export async function withConnectors<Result>(
     (batchExport: VerifiedExport): RenderAgain =>
     async ({ exportId: id, interval }, recipe, request, folder, signal) => {
       const chain = await openChain({ db, secrets }, batchExport.teamId, recipe.chain ?? []);
-      const { maxFileBytes = null } = recipe;
+      const { maxFileBytes = null, partitionBy = [] } = recipe;
       const encoding = connectors.encodingOf(recipe);
       const steps = chain?.steps ?? [];
-      const job = { exportId: id, interval, request, encoding, maxFileBytes, steps };
+      const job = { exportId: id, interval, request, encoding, maxFileBytes, partitionBy, steps };
       const here = destinationOf(registry, 'File').open(
         { directory: '' },
         { ...context, fileDestinationRoot: folder },

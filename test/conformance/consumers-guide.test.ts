@@ -43,11 +43,11 @@ function commandsOf(system: string, format: string): string {
 }
 
 /** Exports the hour in files of about a fifth of its rows. */
-async function exportHour(format: string): Promise<void> {
+async function exportHour(format: string, partitionBy: readonly string[] = []): Promise<void> {
   const context = contextWith({ fileDestinationRoot: root });
   const destination = fileDefinition.open({ directory: 'acme' }, context, owner);
   const encoding = encodingOf({ file_format: format });
-  const job = firstJob({ encoding, maxFileBytes: 8_000 });
+  const job = firstJob({ encoding, maxFileBytes: 8_000, partitionBy });
   const names = keyNames('events', usualFileName, job.interval);
   const { result } = await attempt(bench, destination, { ...job, names }).exported;
   expect(result.files.length).toBeGreaterThan(1);
@@ -65,6 +65,18 @@ describe('the consumer’s guide', () => {
     const connection = await (await DuckDBInstance.create()).connect();
     try {
       await connection.run(commandsOf('duckdb', format));
+      const read = await connection.runAndReadAll(`SELECT ${summary} FROM events`);
+      expect(read.getRowObjects()).toEqual([expected]);
+    } finally {
+      connection.closeSync();
+    }
+  });
+
+  it('loads folders by values into DuckDB', async () => {
+    await exportHour('Parquet', ['event', 'day(inserted_at)']);
+    const connection = await (await DuckDBInstance.create()).connect();
+    try {
+      await connection.run(commandsOf('duckdb', 'partitions'));
       const read = await connection.runAndReadAll(`SELECT ${summary} FROM events`);
       expect(read.getRowObjects()).toEqual([expected]);
     } finally {

@@ -69,6 +69,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await setting('compression').selectOption('snappy');
     expect(await setting('csv_arrays').count()).toBe(0);
     expect(await setting('decimal_columns').count()).toBe(1);
+    expect(await setting('partition_by').count()).toBe(1);
     await setting('file_format').selectOption('CSV');
     expect(await setting('compression').inputValue()).toBe('');
     await page.getByText('Special values and rejected rows').click();

@@ -32,6 +32,7 @@ export const s3Defaults = {
   storage_class: null,
   object_tags: null,
   max_file_size_mb: null,
+  partition_by: null,
   include_events: null,
   exclude_events: null,
   manifest: true,

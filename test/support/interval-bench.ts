@@ -109,6 +109,7 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     chain: null,
     withoutRows: plugins.withoutRows,
     maxFileBytes: null,
+    partitionBy: [],
     writesManifest: true,
     checksumFiles: false,
     successFile: false,

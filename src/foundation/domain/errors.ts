@@ -72,6 +72,14 @@ export const errorCatalogue = {
     'decimal_columns names a column that does not exist or is not numeric.',
     'Correct decimal_columns or dsl_query of the export, then retry the run.',
   ),
+  'destination.partition_mismatch': customer(
+    'partition_by names a column that the rows do not have, or a date part that the column has not.',
+    'Correct partition_by or dsl_query of the export, then retry the run.',
+  ),
+  'destination.too_many_partitions': customer(
+    'The rows of the interval have too many different values for partition_by.',
+    'Choose columns with fewer values in partition_by, or larger date parts, then retry the run.',
+  ),
   'destination.key_taken': customer(
     'Another export or program wrote the file at this key.',
     'Give the export its own prefix, for example {batch_export_id}, then retry the run.',
@@ -301,6 +309,11 @@ export const errorCatalogue = {
     "Sluice's own database was unavailable.",
     'No action needed: Sluice retries automatically.',
   ),
+  'internal.disk_full': transient(
+    'internal',
+    'The temporary folder of the worker has no space left.',
+    'Ask your operator for more space in the temporary folder of workers. Sluice retries automatically.',
+  ),
   'internal.unexpected': transient(
     'internal',
     'An unexpected error happened.',
@@ -356,9 +369,10 @@ export class StepFault extends SluiceError {
 
 /** Turns anything thrown into a SluiceError; an unknown error becomes `internal.unexpected`. */
 export function toSluiceError(error: unknown): SluiceError {
-  return error instanceof SluiceError
-    ? error
-    : new SluiceError('internal.unexpected', undefined, error);
+  if (error instanceof SluiceError) return error;
+  // Destinations name their own full disks.
+  const isFull = error instanceof Error && 'code' in error && error.code === 'ENOSPC';
+  return new SluiceError(isFull ? 'internal.disk_full' : 'internal.unexpected', undefined, error);
 }
 
 /** A store may say much; an answer holds thousands of these texts. */

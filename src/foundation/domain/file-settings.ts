@@ -20,6 +20,8 @@ export interface FileSettings extends EventFilters, FormatSettings {
   readonly fileName: string;
   /** A file ends once it has this many bytes; null: one file per interval. */
   readonly maxFileBytes: number | null;
+  /** Columns, or date parts of columns, whose values are the folders of the files. */
+  readonly partitionBy: readonly string[];
   readonly writesManifest: boolean;
   /** Whether each file gets an object with its SHA-256. */
   readonly checksumFiles: boolean;
@@ -49,6 +51,7 @@ export function readFileSettings(config: DestinationConfig): FileSettings {
     prefix: typeof prefix === 'string' ? prefix : '',
     fileName: typeof fileName === 'string' ? fileName : usualFileName,
     maxFileBytes: typeof mebibytes === 'number' && mebibytes > 0 ? mebibytes * 1024 ** 2 : null,
+    partitionBy: listOf(config.partition_by) ?? [],
     writesManifest: config.manifest !== false,
     checksumFiles: config.checksum_files === true,
     successFile: config.success_file === true,

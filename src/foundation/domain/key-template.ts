@@ -77,13 +77,17 @@ export function isoSeconds(instant: Instant): string {
   return `${timestamp.slice(0, 19)}Z`;
 }
 
-/** The problems of a template, as sentences for its owner; empty if it is valid. */
-export function checkKeyTemplate(template: string): readonly string[] {
+/**
+ * The problems of a template, as sentences for its owner; empty if it is valid.
+ *
+ * @param maxBytes of the prefix with its variables filled in
+ */
+export function checkKeyTemplate(template: string, maxBytes = maxPrefixBytes): readonly string[] {
   const { pieces, problems } = parse(template);
   const longest = pieces.reduce((sum, piece) => sum + pieceBytes(piece), 0);
   // A variable never renders to a dot or a slash, so the literals alone decide the folders.
   const shape = pieces.map((piece) => (typeof piece === 'string' ? piece : 'x')).join('');
-  return [...problems, ...checkPath(shape, longest)];
+  return [...problems, ...checkPath(shape, longest, maxBytes)];
 }
 
 /**
@@ -173,7 +177,7 @@ function pieceBytes(piece: string | Variable): number {
   return typeof piece === 'string' ? Buffer.byteLength(piece) : piece.bytes;
 }
 
-function checkPath(path: string, bytes: number): readonly string[] {
+function checkPath(path: string, bytes: number, maxBytes = maxPrefixBytes): readonly string[] {
   const problems: string[] = [];
   if (path.includes('..') || path.split('/').includes('.')) {
     problems.push('It must not contain .. or a folder named with a single dot.');
@@ -181,9 +185,10 @@ function checkPath(path: string, bytes: number): readonly string[] {
   if (refusedCharacters.test(path)) {
     problems.push('It must not contain control characters.');
   }
-  if (bytes > maxPrefixBytes) {
+  if (bytes > maxBytes) {
+    const why = maxBytes < maxPrefixBytes ? ' with these partitions' : '';
     problems.push(
-      `It must have at most ${maxPrefixBytes} bytes after its variables are filled in.`,
+      `It must have at most ${maxBytes} bytes after its variables are filled in${why}.`,
     );
   }
   return problems;

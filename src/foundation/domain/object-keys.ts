@@ -12,14 +12,48 @@ import { type KeyNames, renderTail } from './file-name.ts';
  * @param generation from 1
  * @param part from 1 if the interval's rows are split over files, else null
  * @param extension with the compression's suffix, without the first dot
+ * @param partition the folders of its rows' values, between the prefix and the name; `''` for none
  */
 export function fileKey(
   { stem, tail }: KeyNames,
   generation: number,
   part: number | null,
   extension: string,
+  partition = '',
 ): string {
-  return `${stem}${renderTail(tail, generation, part)}.${extension}`;
+  const { folder, name } = cutStem(stem);
+  const folders = partition === '' ? folder : `${folder}${partition}/`;
+  return `${folders}${name}${renderTail(tail, generation, part)}.${extension}`;
+}
+
+/** The prefix with its slash, and the name. */
+function cutStem(stem: string) {
+  const at = stem.lastIndexOf('/') + 1;
+  return { folder: stem.slice(0, at), name: stem.slice(at) };
+}
+
+const partitionFolders = '(?:[^/=]+=[^/]+/){1,3}';
+
+/** The partition of a key of an interval: `event=signup`; `''` if it is beside the manifest, null if it is no key of the interval. */
+export function partitionOfKey(stem: string, key: string): string | null {
+  const { folder, name } = cutStem(stem);
+  if (key.startsWith(stem)) return '';
+  if (!key.startsWith(folder)) return null;
+  const at = key.lastIndexOf('/') + 1;
+  const between = key.slice(folder.length, at);
+  const isPartition = new RegExp(`^${partitionFolders}$`).test(between);
+  return isPartition && key.startsWith(name, at) ? between.slice(0, -1) : null;
+}
+
+/** The stems that the key of an interval's file can have: its own, and that without each of its last folders that can be a partition's. */
+export function stemsOfKey(stem: string): readonly string[] {
+  const { folder, name } = cutStem(stem);
+  const folders = folder.split('/').slice(0, -1);
+  const stems = [stem];
+  for (let gone = 1; gone <= 3 && folders.at(-gone)?.includes('='); gone += 1) {
+    stems.push([...folders.slice(0, -gone), name].join('/'));
+  }
+  return stems;
 }
 
 const manifestEnd = '_manifest.json';

@@ -16,7 +16,17 @@ import {
   tableFormats,
   timeForms,
 } from '../../foundation/domain/format-settings.ts';
-import { checkKeyTemplate, keyVariables } from '../../foundation/domain/key-template.ts';
+import {
+  checkKeyTemplate,
+  keyVariables,
+  maxPrefixBytes,
+} from '../../foundation/domain/key-template.ts';
+import {
+  checkPartitionEntries,
+  maxFolderBytes,
+  maxPartitionFields,
+  maxPartitions,
+} from '../../foundation/domain/partition.ts';
 import type { Problem } from '../../foundation/domain/problem.ts';
 import type { DestinationDefinition } from './destination.ts';
 
@@ -96,6 +106,11 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
     Type.Integer({ minimum: 0, maximum: 5_000_000 }),
     'Maximum size of a file in MiB, after compression. Each file of an interval, except the last, has at least nine tenths of this size. A single row that is larger gets its own file. Null or 0: one file per interval.',
     { examples: [100] },
+  ),
+  partition_by: optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { maxItems: maxPartitionFields }),
+    `Divide the files of an interval into folders by the values of the rows, as Hive does: event=signup/day=2026-11-25/. At most ${maxPartitionFields} entries, each a column of the rows, or year, month, day or hour of a date or timestamp (UTC). The columns stay in the files. The folders are between the prefix and the names of the files; the manifest is directly below the prefix. An interval can have ${maxPartitions.toLocaleString('en')} partitions. Not possible with table_format. A change affects only new files.`,
+    { examples: [['event', 'day(inserted_at)']] },
   ),
   manifest: Type.Optional(
     Type.Boolean({
@@ -284,6 +299,7 @@ function checkFileSettings(
   formats: readonly FormatChoice[],
 ): readonly Problem[] {
   const { format, compression, prefix, fileName, maxFileBytes, writesManifest } = settings;
+  const { partitionBy, tableFormat } = settings;
   const problems: Problem[] = [];
   const choice = formats.find((each) => each.format === format);
   if (choice && compression !== null && choice.compressions[compression] === undefined) {
@@ -300,7 +316,16 @@ function checkFileSettings(
     const detail = `Needs a manifest. Set manifest to true, or ${attr} to false.`;
     problems.push({ attr, code: 'invalid_input', detail });
   }
-  for (const detail of checkKeyTemplate(prefix)) {
+  for (const detail of checkPartitionEntries(partitionBy)) {
+    problems.push({ attr: 'partition_by', code: 'invalid_input', detail });
+  }
+  if (partitionBy.length > 0 && tableFormat !== null) {
+    const detail = `Not possible with table_format ${tableFormat}, whose tables have no partitions. Leave one of them empty.`;
+    problems.push({ attr: 'partition_by', code: 'invalid_input', detail });
+  }
+  // A key has 1,024 bytes at most, and each folder has one for its slash.
+  const forFolders = partitionBy.length * (maxFolderBytes + 1);
+  for (const detail of checkKeyTemplate(prefix, maxPrefixBytes - forFolders)) {
     problems.push({ attr: 'prefix', code: 'invalid_input', detail });
   }
   for (const detail of checkFileName(fileName, maxFileBytes !== null)) {

@@ -64,6 +64,7 @@ export async function findUnchanged(
   if (current === null || (current.manifestKey === null) === job.writesManifest) return null;
   if (!haveSameBytes(current.files, made.files)) return null;
   if (!haveSameBytes(current.rejectedFiles, made.rejectedFiles)) return null;
+  if (!haveSameFolders(current.files, made.files)) return null;
   const { sideFiles = [] } = job.current;
   const wanted = sideFilesOf(job, current);
   if (sideFiles.map(({ key }) => key).join() !== wanted.map(({ key }) => key).join()) return null;
@@ -207,7 +208,7 @@ export function prepareCommit(
   if (intent.manifestKey === null) return intent;
   const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
   if (body.length > maxManifestBytes) {
-    const detail = `the manifest of ${intent.files.length} files would be longer than 16 MiB; raise max_file_size_mb`;
+    const detail = `the manifest of ${intent.files.length} files would be longer than 16 MiB; raise max_file_size_mb, or make fewer partitions`;
     throw new SluiceError('destination.invalid_config', detail);
   }
   const digest = createHash('md5').update(body).digest('hex');
@@ -326,6 +327,13 @@ function haveSameKeys(a: Files, b: Files): boolean {
   const keys = ({ files, rejectedFiles }: Files) =>
     [...files, ...rejectedFiles].map(({ key }) => key).join('\n');
   return keys(a) === keys(b);
+}
+
+/** Whether files are in the same partitions: else readers of the folders would find other values in them. */
+function haveSameFolders(a: readonly ManifestFile[], b: readonly ManifestFile[]): boolean {
+  const folders = (files: readonly ManifestFile[]) =>
+    files.map(({ key }) => key.slice(0, key.lastIndexOf('/') + 1)).join('\n');
+  return folders(a) === folders(b);
 }
 
 /** Whether two lists of files have the same bytes in the same order, whatever their keys. */

@@ -14,7 +14,10 @@ import { inTurn, openRowTransformer } from './transform-blocks.ts';
  * @throws SluiceError, and the reason of `signal`
  */
 export async function countInSource(
-  { steps: definitions, ...rendering }: Omit<Rendering, 'exportId' | 'maxFileBytes'>,
+  {
+    steps: definitions,
+    ...rendering
+  }: Omit<Rendering, 'exportId' | 'maxFileBytes' | 'partitionBy'>,
   wanted: ErasedValue,
   source: Source,
   signal: AbortSignal,

@@ -1,6 +1,6 @@
 import type { Destination, UploadJournal } from '../destinations/destination.ts';
 import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
-import { fileKey, rejectedKey } from '../../foundation/domain/object-keys.ts';
+import { fileKey, partitionOfKey, rejectedKey } from '../../foundation/domain/object-keys.ts';
 import type { RemainingFile } from '../encoders/encoder.ts';
 import type { CompletableFiles } from './commit.ts';
 import { HashedFile } from './hashed-file.ts';
@@ -77,11 +77,12 @@ export class ErasedFiles implements CompletableFiles {
     return file.entry();
   }
 
-  #keyOf({ index, of, isRejected }: FileAgain): string {
+  #keyOf({ before, index, of, isRejected }: FileAgain): string {
     const { names, generation, maxFileBytes, encoding } = this.#options.job;
     // The keys keep the order of the rows.
     const part = of === 1 && maxFileBytes === null ? null : index + 1;
-    const key = fileKey(names, generation, part, encoding.extension);
+    const partition = partitionOfKey(names.stem, before.key) ?? '';
+    const key = fileKey(names, generation, part, encoding.extension, partition);
     return isRejected ? rejectedKey(key) : key;
   }
 

@@ -212,7 +212,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
 }
 
 function recipeOf(
-  { chain, encoding, maxFileBytes, request, writesManifest }: IntervalJob,
+  { chain, encoding, maxFileBytes, partitionBy, request, writesManifest }: IntervalJob,
   columns: readonly Column[],
 ): Recipe {
   const { format, compression, settings } = encoding;
@@ -225,6 +225,7 @@ function recipeOf(
     includeEvents,
     excludeEvents,
     ...((!writesManifest || !settings.csvHeader) && { schema: schemaOf(columns) }),
+    ...(partitionBy.length > 0 && { partitionBy }),
     ...(chain && { chain: chain.recipe, maxFileBytes }),
   };
 }

@@ -14,10 +14,11 @@ import type { DataInterval } from '../../foundation/domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
 import type { BlockTransformer } from '../transforms/block-transformer.ts';
 import type { StepRejection, TransformedRows } from '../transforms/transform-rows.ts';
-import { HashedFile } from './hashed-file.ts';
+import { byFolder, endAll, HashedFile } from './hashed-file.ts';
 import type { Encoding } from './interval-job.ts';
 import type { KeySpool } from './key-spool.ts';
 import type { ManifestFile } from './manifest.ts';
+import type { PartitionedRows } from './partitioned-rows.ts';
 import { encodeRejectedRows, encodeRejections } from './rejected-rows.ts';
 import { type Rejections, RejectionTally } from './rejection-tally.ts';
 import { InfiniteValues } from './replace-infinite.ts';
@@ -40,6 +41,8 @@ export interface FileSetOptions {
   /** Without a manifest, files are replaced at their keys. */
   readonly writesManifest: boolean;
   readonly maxFileBytes: number | null;
+  /** Sorts the rows by partition; null: the files have none. The set closes it. */
+  readonly partitions: PartitionedRows | null;
   /** What earlier attempts of this lineage have sent. */
   readonly uploads: readonly UploadProgress[];
   /**
@@ -57,9 +60,14 @@ export interface FileSetOptions {
 interface OpenFile {
   readonly file: HashedFile;
   readonly encoder: FileEncoder;
-  /** Begun with the first row that the format cannot represent. */
+  /** Begun with the first row that the format cannot represent; of partitions all have one. */
   rejected: HashedFile | null;
 }
+
+/** Bytes of files that wait in memory for the commit, because they are put at once. */
+const maxHeldBytes = 4 * 1024 ** 2;
+/** Memory of a file that waits for its commit; measured. */
+const waitingFileBytes = 8 * 1024;
 
 /**
  * The files of one interval while they are written. A file is begun with its first row, so an interval
@@ -76,6 +84,13 @@ export class FileSet {
   readonly #rowKeys: RowKeys | null;
   readonly #columnMetrics = new Map<string, readonly ColumnMetrics[]>();
   #open: OpenFile | null = null;
+  /** Of the partition that is written. */
+  #partition = '';
+  /** Files of each partition. */
+  readonly #parts = new Map<string, number>();
+  /** The rejected rows of all partitions: beside the manifest, so that folders of values have data files only. */
+  #rejected: HashedFile | null = null;
+  #heldBytes = 0;
   /** Ends when the file before the open one is sent: at most one file waits for the destination. */
   #sending: Promise<unknown> = Promise.resolve();
   #rows = 0;
@@ -134,10 +149,9 @@ export class FileSet {
     let rows = 0;
     for (const { block, rejected, dropped } of made) {
       if (rejected.length > 0) {
-        this.#open ??= await this.#begin();
         this.#rejections.addSteps(rejected);
         await this.#noteRejections(rejected);
-        await this.#reject(this.#open, encodeRejections(rejected), rejected.length);
+        await this.#reject(encodeRejections(rejected), rejected.length);
       }
       await this.write(block);
       rows += dropped;
@@ -148,7 +162,27 @@ export class FileSet {
   async write(given: RowBlock): Promise<void> {
     if (given.rowCount === 0) return;
     await this.#noteKeys(given);
-    let block = this.#json.replaceIn(this.#infinite.replaceIn(given));
+    const block = this.#json.replaceIn(this.#infinite.replaceIn(given));
+    const { partitions } = this.#options;
+    if (!partitions) return this.#writeToFiles(block);
+    let added = await partitions.add(block, 0);
+    while (added < block.rowCount) {
+      await this.#writeRound(partitions);
+      added = await partitions.add(block, added);
+    }
+  }
+
+  async #writeRound(partitions: PartitionedRows): Promise<void> {
+    for await (const { folder, blocks } of partitions.takeRound()) {
+      this.#options.signal.throwIfAborted();
+      this.#partition = folder;
+      for await (const block of blocks) await this.#writeToFiles(block);
+      await this.#end();
+    }
+  }
+
+  async #writeToFiles(given: RowBlock): Promise<void> {
+    let block = given;
     while (block.rowCount > 0) {
       const taken = await this.#writeToFile(block);
       if (taken === block.rowCount) return;
@@ -187,7 +221,7 @@ export class FileSet {
       const { encoding } = this.#options;
       const open = () => encoding.openJsonLines(block.columns);
       const bytes = await encodeRejectedRows(open, block, rejected);
-      await this.#reject(this.#open, bytes, rejected.length);
+      await this.#reject(bytes, rejected.length);
     }
     const { maxFileBytes } = this.#options;
     // Otherwise the encoder keeps to the limit.
@@ -196,10 +230,22 @@ export class FileSet {
     return taken;
   }
 
-  async #reject(open: OpenFile, lines: readonly Uint8Array[], rows: number): Promise<void> {
-    open.rejected ??= await this.#create(rejectedKey(open.file.key), 'application/x-ndjson');
-    await open.rejected.write(lines, rows);
+  async #reject(lines: readonly Uint8Array[], rows: number): Promise<void> {
+    const file = await this.#rejectedFile();
+    await file.write(lines, rows);
     this.#rejectedRows += rows;
+  }
+
+  async #rejectedFile(): Promise<HashedFile> {
+    const { partitions, names, generation, encoding } = this.#options;
+    const create = (key: string) => this.#create(rejectedKey(key), 'application/x-ndjson');
+    if (partitions) {
+      this.#rejected ??= await create(fileKey(names, generation, null, encoding.extension));
+      return this.#rejected;
+    }
+    this.#open ??= await this.#begin();
+    this.#open.rejected ??= await create(this.#open.file.key);
+    return this.#open.rejected;
   }
 
   /** What the format knows of the columns of each file, by key; valid after `finish`. */
@@ -212,7 +258,14 @@ export class FileSet {
     readonly files: readonly ManifestFile[];
     readonly rejectedFiles: readonly ManifestFile[];
   }> {
+    const { partitions } = this.#options;
+    if (partitions) await this.#writeRound(partitions);
+    await partitions?.close();
     if (this.#open) await this.#end();
+    if (this.#rejected) this.#endedRejected.push(this.#rejected);
+    this.#rejected = null;
+    // In rounds a partition can come again.
+    if (partitions) this.#ended.sort(byFolder);
     // Before the commit begins: until then another attempt can resume what was sent.
     for (const file of this.#all()) await file.flush();
     return {
@@ -237,12 +290,14 @@ export class FileSet {
 
   /** Removes the files that are not complete. */
   async abort(): Promise<void> {
-    await Promise.allSettled(this.#all().map((file) => file.abort()));
+    await endAll(this.#all(), (file) => file.abort());
+    await this.#options.partitions?.close();
   }
 
   /** Stops, and keeps what was sent for the next attempt. */
   async suspend(): Promise<void> {
-    await Promise.allSettled(this.#all().map((file) => file.suspend()));
+    await endAll(this.#all(), (file) => file.suspend());
+    await this.#options.partitions?.close();
   }
 
   /** Uploads of earlier attempts for files that the interval no longer has. */
@@ -256,15 +311,18 @@ export class FileSet {
   }
 
   #all(): readonly HashedFile[] {
-    const open = this.#open ? [this.#open.file, this.#open.rejected] : [];
+    const open = [this.#open?.file ?? null, this.#open?.rejected ?? null, this.#rejected];
     return [...this.#ended, ...this.#endedRejected, ...open.filter((file) => file !== null)];
   }
 
   async #begin(): Promise<OpenFile> {
     const { exportId, encoding, columns, keyIndices } = this.#options;
     const { names, interval, generation, maxFileBytes } = this.#options;
-    const part = maxFileBytes === null ? null : this.#ended.length + 1;
-    const key = fileKey(names, generation, part, encoding.extension);
+    if (this.#options.partitions) this.#options.destination.holds?.(waitingFileBytes);
+    const number = (this.#parts.get(this.#partition) ?? 0) + 1;
+    const part = maxFileBytes === null && number === 1 ? null : number;
+    const key = fileKey(names, generation, part, encoding.extension, this.#partition);
+    this.#parts.set(this.#partition, number);
     const file = await this.#create(key, encoding.contentType);
     const encoder = encoding.open(columns, {
       maxBytes: maxFileBytes,
@@ -279,6 +337,7 @@ export class FileSet {
     await file.write(await encoder.finish(), 0);
     this.#columnMetrics.set(file.key, encoder.columnMetrics ?? []);
     this.#ended.push(file);
+    if (file.isHeld) this.#heldBytes += file.bytes;
     if (rejected) this.#endedRejected.push(rejected);
     this.#open = null;
     await this.#sending;
@@ -288,9 +347,11 @@ export class FileSet {
   }
 
   async #create(key: string, contentType: string): Promise<HashedFile> {
-    const { exportId: owner, runId, era, writesManifest, maxFileBytes: maxBytes } = this.#options;
+    const { exportId: owner, runId, era, maxFileBytes: maxBytes } = this.#options;
+    const { writesManifest, partitions } = this.#options;
     // A file that is put at once stays in memory until the commit: the others of the interval have uploads.
-    const isNewKey = writesManifest && this.#ended.length === 0;
+    const mayHold = partitions ? this.#heldBytes < maxHeldBytes : this.#ended.length === 0;
+    const isNewKey = writesManifest && mayHold;
     const writer = await this.#openWriter({
       ...{ key, contentType, owner, isNewKey, maxBytes },
       run: { id: runId, era },

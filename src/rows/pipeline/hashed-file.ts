@@ -25,6 +25,11 @@ export class HashedFile {
     return this.#bytes;
   }
 
+  /** Whether it is in memory until it is complete, after all is written. */
+  get isHeld(): boolean {
+    return this.#writer.upload === null;
+  }
+
   /** @param rows number of rows in the chunks */
   async write(chunks: readonly Uint8Array[], rows: number): Promise<void> {
     this.#rows += rows;
@@ -72,4 +77,26 @@ export class HashedFile {
   suspend(): Promise<void> {
     return this.#writer.suspend();
   }
+}
+
+/** Each has some seconds, so they must not all begin at once. */
+const endedAtOnce = 8;
+
+/** Aborts or suspends files, whatever becomes of each. */
+export async function endAll(
+  files: readonly HashedFile[],
+  end: (file: HashedFile) => Promise<void>,
+): Promise<void> {
+  for (let at = 0; at < files.length; at += endedAtOnce) {
+    await Promise.allSettled(files.slice(at, at + endedAtOnce).map(end));
+  }
+}
+
+const folderOf = ({ key }: HashedFile) => key.slice(0, key.lastIndexOf('/') + 1);
+
+/** Orders files by their folders; those of one folder stay as they are. */
+export function byFolder(one: HashedFile, other: HashedFile): number {
+  const [before, after] = [folderOf(one), folderOf(other)];
+  if (before === after) return 0;
+  return before < after ? -1 : 1;
 }

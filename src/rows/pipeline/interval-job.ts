@@ -13,6 +13,7 @@ import type { Settlement, SourceRequest } from '../sources/source.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
 import type { StepDefinition } from '../transforms/step.ts';
 import type { Manifest, ManifestFile } from './manifest.ts';
+import type { PartitionLimits } from './partitioned-rows.ts';
 import type { ReadRows, WithoutRows } from './read-back.ts';
 
 /** How rows become bytes. */
@@ -66,6 +67,10 @@ export interface IntervalJob {
   readonly erased?: ErasedValue | null;
   /** A file ends once it has this many bytes; null: one file. */
   readonly maxFileBytes: number | null;
+  /** Columns, or date parts of columns, whose values are the folders of the files; empty: no folders. */
+  readonly partitionBy: readonly string[];
+  /** Absent: the usual ones. */
+  readonly partitionLimits?: PartitionLimits;
   readonly writesManifest: boolean;
   /** Whether each file gets an object with its SHA-256. */
   readonly checksumFiles: boolean;

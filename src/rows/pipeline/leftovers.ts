@@ -1,6 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
-import { checksumKey, stemOf } from '../../foundation/domain/object-keys.ts';
+import { checksumKey, partitionOfKey, stemOf } from '../../foundation/domain/object-keys.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 import { knowsFile } from './found-manifest.ts';
 import type { IntervalJob, IntervalResult, LeftoverFile, RunPorts } from './interval-job.ts';
@@ -75,7 +75,7 @@ export function replacedBy(
     const stem = stemOf(result.manifestKey);
     const files = [...manifest.files, ...manifest.rejected_files];
     for (const { key } of files.slice(0, maxUnknownFiles)) {
-      if (!key.startsWith(stem) || key.length > maxKeyLength) continue;
+      if (partitionOfKey(stem, key) === null || key.length > maxKeyLength) continue;
       add(key, manifest.generation, result.manifestKey);
       if (job.checksumFiles) add(checksumKey(key), manifest.generation, result.manifestKey);
     }

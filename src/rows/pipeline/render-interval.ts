@@ -7,11 +7,15 @@ import type { Step, StepDefinition } from '../transforms/step.ts';
 import { FileSet } from './file-set.ts';
 import type { IntervalJob } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
+import { openPartitions } from './partitioned-rows.ts';
 import { inTurn, keyIndicesOf, openRowTransformer } from './transform-blocks.ts';
 
 /** What an interval's files are made of; equal settings and rows give equal files. */
 export interface Rendering
-  extends Pick<IntervalJob, 'exportId' | 'interval' | 'request' | 'encoding' | 'maxFileBytes'> {
+  extends Pick<
+    IntervalJob,
+    'exportId' | 'interval' | 'request' | 'encoding' | 'maxFileBytes' | 'partitionBy'
+  > {
   readonly steps: readonly StepDefinition[];
 }
 
@@ -68,6 +72,7 @@ async function renderWith(
       destination,
       columns,
       keyIndices: keyIndicesOf(snapshot),
+      partitions: openPartitions(job, columns),
       signal,
       names: keyNames('', usualFileName, job.interval),
       generation: 1,

@@ -11,6 +11,7 @@ import { FileSet } from './file-set.ts';
 import type { IntervalJob, RunPorts } from './interval-job.ts';
 import type { KeySpool } from './key-spool.ts';
 import type { ManifestFile } from './manifest.ts';
+import { openPartitions } from './partitioned-rows.ts';
 import { describeRejections } from './rejection-tally.ts';
 import { checkColumns } from './table.ts';
 import { describeSteps, keyIndicesOf, openTransformer } from './transform-blocks.ts';
@@ -59,19 +60,35 @@ export async function writeRows<T>(
   const thread = { entry: threadEntry, attempt: job.attempt };
   const transformer = job.chain && openTransformer(writing.steps, snapshot, toJson, thread, signal);
   const { columns } = transformer ?? snapshot;
-  const files = new FileSet({
-    ...job,
-    destination,
-    journal: ports.journal,
-    columns,
-    keyIndices: keyIndicesOf(snapshot),
-    keys,
-    signal,
-    confirm: () => ports.confirmLease(),
-  });
   try {
     checkDecimals(job, columns);
     checkColumns(table, job, columns);
+    const files = new FileSet({
+      ...job,
+      destination,
+      journal: ports.journal,
+      columns,
+      keyIndices: keyIndicesOf(snapshot),
+      partitions: openPartitions(job, columns),
+      keys,
+      signal,
+      confirm: () => ports.confirmLease(),
+    });
+    return await fillFiles(writing, transformer, files, columns, work);
+  } finally {
+    await transformer?.close();
+  }
+}
+
+async function fillFiles<T>(
+  writing: Writing,
+  transformer: BlockTransformer | null,
+  files: FileSet,
+  columns: readonly Column[],
+  work: (written: WrittenRows) => Promise<T>,
+): Promise<T> {
+  const { job, ports, signal } = writing;
+  try {
     const { droppedRows, ...finished } = await ports.step('write', async () => {
       const dropped = await copyRows(writing, transformer, files);
       if (transformer) logSteps(transformer.steps, ports, writing.besides);
@@ -85,8 +102,6 @@ export async function writeRows<T>(
   } catch (error) {
     await leaveUploads(files, error, ports, signal);
     throw error;
-  } finally {
-    await transformer?.close();
   }
 }
 

@@ -13,6 +13,8 @@ export interface RunShape {
   /** The size of an upload's first parts; 0 if nothing is uploaded. */
   readonly partBytes: number;
   readonly partsInFlight: number;
+  /** Whether the rows are divided into partitions. */
+  readonly partitions?: boolean;
 }
 
 /** Memory of a worker's process without runs: Node, pools, and the code and heap once warm; measured. */
@@ -52,6 +54,9 @@ const sourceBytes = 8 * mebibyte;
 /** Blocks on their way through a chain, as bytes and as rows: an estimate, 64 times a block. */
 const chainBytes = 16 * mebibyte;
 
+/** Rows that are sorted by partition, and up to 10,000 files that wait for their commit; measured. */
+const partitionBytes = 96 * mebibyte;
+
 /** The processes of a run's own plugins. */
 export function sandboxMemory(ownSteps: number): number {
   return ownSteps * stepMemoryBytes;
@@ -59,14 +64,15 @@ export function sandboxMemory(ownSteps: number): number {
 
 /**
  * The memory that a run may need: source + chain with its thread, or the processes of own plugins, + encoder with its compression + (parts in flight + the one
- * being filled) × part size. Not included: rows larger than 2 MiB, for which a run takes memory when it reads
+ * being filled) × part size + partitions. Not included: rows larger than 2 MiB, for which a run takes memory when it reads
  * them, and the doubled parts of files past 15 GiB.
  */
 export function memoryBudget(shape: RunShape): number {
   const { encoderBytes, partBytes, partsInFlight, transforms, ownSteps = 0 } = shape;
+  const partitions = shape.partitions ? partitionBytes : 0;
   const upload = partBytes === 0 ? 0 : (partsInFlight + 1) * partBytes;
   // A chain with own plugins never gets a thread.
   const thread = transforms && ownSteps === 0 ? threadMemoryBytes : 0;
   const chain = (transforms ? chainBytes : 0) + thread + sandboxMemory(ownSteps);
-  return sourceBytes + chain + encoderBytes + upload;
+  return sourceBytes + chain + encoderBytes + upload + partitions;
 }

@@ -32,9 +32,9 @@ const descriptions: Readonly<Record<string, string>> = {
   testDestination:
     'Connects, writes a marker object, finds out what the store supports, and removes the marker. The test stops at the first step that fails and says what to do. It changes nothing in Sluice. With a `destination`, it tests the changed config before you save it. If you change more than file settings, send each secret again.',
   testNewDestination:
-    'Like the test of a saved export, but for the body of a new export. It uses only `destination` and `model`. For `decimal_columns`, it also uses the query and the transformations. Nothing is saved.',
+    'Like the test of a saved export, but for the body of a new export. It uses only `destination` and `model`. For `decimal_columns` and `partition_by`, it also uses the query and the transformations. Nothing is saved.',
   previewNewRows:
-    'Like the preview of a saved export, but for the body of a new export. It uses only the model, the query, the transformations, the event filters and `decimal_columns`. Nothing is saved.',
+    'Like the preview of a saved export, but for the body of a new export. It uses only the model, the query, the transformations, the event filters, `decimal_columns` and `partition_by`. Nothing is saved.',
   previewChangedRows:
     'Like the preview, but with an unsaved change. Omitted fields keep their values.',
   previewRows:

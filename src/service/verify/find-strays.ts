@@ -5,6 +5,7 @@ import {
   checksumKey,
   manifestKey as keyOfManifest,
   stemOf,
+  stemsOfKey,
   successKey,
 } from '../../foundation/domain/object-keys.ts';
 import { readManifestAt } from '../../rows/pipeline/manifest.ts';
@@ -210,14 +211,15 @@ async function hasUpload(
 
 /**
  * Looks up keys that our receipts do not have in the bucket's manifests: an export that has left this place
- * leaves its manifest and files there, or a tombstone. Keys come in order, so it caches the last manifest. A manifest of a
+ * leaves its manifest and files there, or a tombstone. Keys come in order, so it caches the last manifests. A manifest of a
  * history that this database does not have, such as that after the backup it was restored from, proves nothing.
  */
 class ManifestNames {
   readonly #sql: Sql;
   readonly #destination: Destination;
   readonly #report: (detail: string) => void;
-  #last: { readonly manifestKey: string; readonly names: ReadonlySet<string> } | null = null;
+  /** Of the keys that can be the manifest's of the last key that was looked up. */
+  #last = new Map<string, ReadonlySet<string>>();
 
   constructor(sql: Sql, destination: Destination, report: (detail: string) => void) {
     this.#sql = sql;
@@ -227,11 +229,16 @@ class ManifestNames {
 
   /** Also true if the key was reported with its manifest. */
   async has(key: string): Promise<boolean> {
-    const manifestKey = keyOfManifest({ stem: readKey(key)?.stem ?? key });
-    if (this.#last?.manifestKey !== manifestKey) {
-      this.#last = { manifestKey, names: await this.#read(manifestKey) };
+    const last = this.#last;
+    this.#last = new Map();
+    // The file of a partition has its manifest above the folders of the partition.
+    for (const stem of stemsOfKey(readKey(key)?.stem ?? key)) {
+      const manifestKey = keyOfManifest({ stem });
+      const names = last.get(manifestKey) ?? (await this.#read(manifestKey));
+      this.#last.set(manifestKey, names);
+      if (names.has(key)) return true;
     }
-    return this.#last.names.has(key);
+    return false;
   }
 
   async #read(manifestKey: string): Promise<ReadonlySet<string>> {

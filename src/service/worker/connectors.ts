@@ -56,7 +56,7 @@ export interface Connectors {
    */
   memoryOf(
     type: string,
-    files: Pick<FileSettings, 'format' | 'compression'>,
+    files: Pick<FileSettings, 'format' | 'compression' | 'partitionBy'>,
     transforms?: boolean,
     ownSteps?: number,
   ): number;

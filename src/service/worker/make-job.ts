@@ -37,7 +37,9 @@ export async function makeJob(
   const current = isHere ? receipt : null;
   // What is added to files is made as they were.
   const recipe = run.purpose === 'whole' ? null : (current?.recipe ?? null);
-  const files = recipe ? { ...stored, ...recipe, ...settingsOfRecipe(recipe) } : stored;
+  const files = recipe
+    ? { ...stored, partitionBy: [], ...recipe, ...settingsOfRecipe(recipe) }
+    : stored;
   const writesManifest = recipe && current ? current.manifestKey !== null : files.writesManifest;
   const isOwn = ({ generation }: LineageUpload) => generation === run.fileGeneration;
   return {
@@ -63,6 +65,7 @@ export async function makeJob(
     withoutRows: options.connectors.withoutRows,
     erased: openErased(options.context, run),
     maxFileBytes: files.maxFileBytes,
+    partitionBy: files.partitionBy,
     writesManifest: writesManifest && keepsFiles,
     checksumFiles: files.checksumFiles,
     successFile: files.successFile,

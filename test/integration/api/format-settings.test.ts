@@ -82,6 +82,46 @@ test('names of files are refused if two intervals or two parts could have one', 
   expect([again.status, again.body.attr]).toEqual([400, 'destination__config__file_name']);
 });
 
+test('folders by values are refused if an entry cannot be one, or with a table, and can be changed and cleared', async () => {
+  const attr = 'destination__config__partition_by';
+  const { id } = await create({ partition_by: ['event', 'day(inserted_at)'] });
+  const refusals = [
+    [{ partition_by: 'event' }, /list|array/i],
+    [{ partition_by: ['a', 'b', 'c', 'd'] }, /3/],
+    [{ partition_by: ['days(at)'] }, /^"days\(at\)": unknown date part days\. Did you mean day\?/],
+    [{ partition_by: ['event', 'EVENT'] }, /two entries would have folders named EVENT=/],
+  ] as const;
+  for (const [config, detail] of refusals) {
+    const { status, body } = await change(id, config);
+    expect([status, body.attr], JSON.stringify(config)).toEqual([400, attr]);
+    expect(body.detail).toMatch(detail);
+  }
+  const long = await change(id, { prefix: 'x'.repeat(499) });
+  expect([long.status, long.body.attr]).toEqual([400, 'destination__config__prefix']);
+  expect(long.body.detail).toBe(
+    'It must have at most 498 bytes after its variables are filled in with these partitions.',
+  );
+  const misspelled = await change(id, { partiton_by: ['event'] });
+  expect([misspelled.status, misspelled.body.detail]).toEqual([
+    400,
+    expect.stringContaining('partition_by'),
+  ]);
+  const shown = await api.client.get(`${exportsPath()}/${id}`);
+  expect(shown.body.destination.config.partition_by).toEqual(['event', 'day(inserted_at)']);
+  const hours = await change(id, { partition_by: ['hour(timestamp)'] });
+  expect(hours.body.destination.config.partition_by).toEqual(['hour(timestamp)']);
+  const cleared = await change(id, { partition_by: null });
+  expect([cleared.status, cleared.body.destination.config.partition_by]).toEqual([200, null]);
+  const table = exportBody({
+    destination: s3({ file_format: 'Parquet', table_format: 'iceberg', partition_by: ['event'] }),
+  });
+  const refused = await api.client.post(`${exportsPath()}/`, table);
+  expect([refused.status, refused.body.attr]).toEqual([400, attr]);
+  expect(refused.body.detail).toMatch(
+    /^Not possible with table_format iceberg.* Leave one of them empty\.$/,
+  );
+});
+
 test('an export that was created before file_name keeps the names of its files, also after a change', async () => {
   const { id } = await create({});
   await api.db.query(

@@ -234,6 +234,39 @@ describe('a new export', () => {
     expect([renamed.status, renamed.body.attr]).toEqual([400, attr]);
   });
 
+  test('that divides its files by a column that the rows do not have is refused with those that they have', async () => {
+    const attr = 'destination__config__partition_by';
+    const by = (entry: string, changes: object = {}) =>
+      create({ destination: s3({ partition_by: [entry] }), ...changes });
+    const dsl_query = 'SELECT id, total AS sum, kind FROM orders';
+    for (const transformations of [false, true]) {
+      const changes = { dsl_query, transformations };
+      const gone = await by('sums', changes);
+      expect([gone.status, gone.body.attr]).toEqual([400, attr]);
+      expect(gone.body.detail).toBe(
+        'partition_by: the rows have no column sums (did you mean sum?). Columns of the rows: id, sum, kind.',
+      );
+      expect((await by('day(id)', changes)).body.detail).toContain(
+        'id is integer, and only a date or a timestamp has a day',
+      );
+      expect((await by('sum', changes)).status).toBe(201);
+    }
+    const { body } = await by('total');
+    const path = `${api.project}/batch_exports/${body.id}`;
+    const config = { partition_by: ['id', 'none'] };
+    const [created, previewed, tested, changed] = [
+      await by('none'),
+      await client.post(`${path}/preview`, { destination: { config: { partition_by: ['none'] } } }),
+      await client.post(`${path}/test`, { destination: { config: { partition_by: ['none'] } } }),
+      await client.patch(path, { destination: { config } }),
+    ];
+    for (const { status, body: answer } of [created, previewed, tested, changed]) {
+      expect([status, answer.attr, answer.detail]).toEqual([400, attr, created.body.detail]);
+    }
+    const renamed = await client.patch(path, { dsl_query });
+    expect([renamed.status, renamed.body.attr]).toEqual([400, attr]);
+  });
+
   test('that is only tried has its DECIMAL columns refused in the same words', async () => {
     const path = `${api.project}/batch_exports`;
     const dsl_query = 'SELECT id, total AS sum FROM orders';

@@ -43,6 +43,7 @@ function open(
     generation: 1,
     writesManifest: true,
     maxFileBytes: null,
+    partitions: null,
     uploads: [],
     signal: never,
     ...changes,

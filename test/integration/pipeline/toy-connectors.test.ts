@@ -101,6 +101,7 @@ describe('an encoder and a destination that only their definitions describe', ()
         label: 'files',
         file_name: '{start}-{end}.{generation}-{part}',
         max_file_size_mb: null,
+        partition_by: null,
         manifest: true,
         checksum_files: false,
         success_file: false,

@@ -117,6 +117,7 @@ const spelled: Readonly<Record<string, string>> = {
 /** Names that say too little by themselves. */
 const labels: Readonly<Record<string, string>> = {
   max_file_size_mb: 'Maximum file size in MiB',
+  partition_by: 'Folders by values',
   decimal_columns: 'Columns as DECIMAL',
   infinity: 'Infinite dates',
   json_null: 'JSON null',

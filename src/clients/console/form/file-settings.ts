@@ -14,6 +14,7 @@ const groups: Readonly<Record<string, Group>> = {
   file_format: 'files',
   compression: 'files',
   max_file_size_mb: 'files',
+  partition_by: 'files',
   manifest: 'files',
   checksum_files: 'files',
   success_file: 'files',
@@ -40,6 +41,7 @@ export function groupOf({ name }: Pick<Field, 'name'>): Group {
 }
 
 const conditions: Readonly<Record<string, (values: FieldValues) => boolean>> = {
+  partition_by: ({ table_format: table }) => !table,
   decimal_columns: ({ file_format: format }) => format === 'Parquet',
   json_null: ({ file_format: format }) => format !== 'JSONLines',
   csv_arrays: ({ file_format: format }) => format === 'CSV',
@@ -59,7 +61,7 @@ const conditions: Readonly<Record<string, (values: FieldValues) => boolean>> = {
 /** Settings that the API refuses if they do not apply; others are without effect then. */
 const refused = new Set([
   ...['csv_arrays', 'csv_formula_guard', 'csv_delimiter', 'csv_null', 'csv_bom', 'csv_header'],
-  ...['checksum_files', 'success_file', 'latest_manifest'],
+  ...['checksum_files', 'success_file', 'latest_manifest', 'partition_by'],
   ...['parquet_encodings', 'time_as', 'decimal_columns', 'kms_key_id'],
 ]);
 

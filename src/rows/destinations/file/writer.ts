@@ -108,6 +108,7 @@ class LocalFileWriter implements FileWriter {
   #bytes = 0;
   #syncedBytes = 0;
   #failure: SluiceError | null = null;
+  #isFlushed = false;
   #etag: ManifestTag = null;
   #state: 'open' | 'completed' | 'aborted' = 'open';
 
@@ -146,7 +147,11 @@ class LocalFileWriter implements FileWriter {
 
   async flush(): Promise<void> {
     if (this.#failure !== null) throw this.#failure;
-    if (this.#state === 'open') await withOurErrors(() => this.#file.handle.sync());
+    if (this.#state !== 'open' || this.#isFlushed) return;
+    await withOurErrors(() => this.#file.handle.sync());
+    this.#isFlushed = true;
+    // An interval may have more files than a process may have open.
+    await withOurErrors(() => this.#file.handle.close());
   }
 
   async complete({ replaces }: CompleteOptions = {}): Promise<{ readonly etag: ManifestTag }> {
@@ -162,7 +167,6 @@ class LocalFileWriter implements FileWriter {
         throw toDestinationError(error);
       }
       this.#state = 'completed';
-      await this.#file.handle.close();
     }
     await withOurErrors(() => syncFolder(this.#file.folder));
     await this.#file.journal.ended(this.upload);

@@ -7,11 +7,19 @@ export function callDeadline(signal?: AbortSignal, ms = callPatienceMs): AbortSi
   return signal ? AbortSignal.any([signal, deadline]) : deadline;
 }
 
-/** For a call whose answer is worth a while after the run has ended. */
-export function delayAbort(signal: AbortSignal, ms: number): AbortSignal {
+/** For a call whose answer is worth a while after the run has ended. A run makes thousands of them, so nothing of one stays. */
+export async function withDelayedAbort<T>(
+  given: AbortSignal | undefined,
+  ms: number,
+  call: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const delayed = new AbortController();
-  const abort = () => setTimeout(() => delayed.abort(signal.reason), ms).unref();
-  if (signal.aborted) delayed.abort(signal.reason);
-  else signal.addEventListener('abort', abort, { once: true });
-  return delayed.signal;
+  const abort = () => setTimeout(() => delayed.abort(given?.reason), ms).unref();
+  if (given?.aborted) delayed.abort(given.reason);
+  else given?.addEventListener('abort', abort, { once: true });
+  try {
+    return await call(callDeadline(delayed.signal));
+  } finally {
+    given?.removeEventListener('abort', abort);
+  }
 }

@@ -1,5 +1,5 @@
 import { allTraits, type Destination, type DestinationContext } from '../destination.ts';
-import { callDeadline, delayAbort } from './call-deadline.ts';
+import { callDeadline, withDelayedAbort } from './call-deadline.ts';
 import { checkDestination } from './check.ts';
 import type { S3Connection } from './client.ts';
 import { commitManifest } from './manifest.ts';
@@ -63,10 +63,11 @@ export function openS3Destination(
       { confirm = async () => {}, ours = [], lease, signal: given } = {},
     ) {
       // A put that is cut off may still take effect, so a shutdown waits for its answer.
-      const signal = callDeadline(given && delayAbort(given, commitPatienceMs));
-      const probe = () => probeAgain(signal);
-      const options = { confirm, probe, ours, lease, signal };
-      return commitManifest(connection, key, body, expected, options);
+      return withDelayedAbort(given, commitPatienceMs, (signal) => {
+        const probe = () => probeAgain(signal);
+        const options = { confirm, probe, ours, lease, signal };
+        return commitManifest(connection, key, body, expected, options);
+      });
     },
     readFile: (key, options) => readObject(connection, key, options),
     async statFile(key, signal) {

@@ -1,7 +1,7 @@
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { failpoint } from '../../../foundation/failpoints/failpoint.ts';
 import type { FileOptions, FileWriter, UploadJournal, UploadProgress } from '../destination.ts';
-import { callDeadline, delayAbort } from './call-deadline.ts';
+import { withDelayedAbort } from './call-deadline.ts';
 import type { S3Connection } from './client.ts';
 import type { FilePut } from './put-file.ts';
 import {
@@ -54,9 +54,10 @@ async function beginUpload(
   journal: UploadJournal,
   signal: AbortSignal | undefined,
 ): Promise<BegunUpload> {
-  const patient = callDeadline(signal && delayAbort(signal, createPatienceMs));
   await journal.starting(options.key);
-  const { upload, checksums, alone } = await createUpload(connection, options, patient);
+  const { upload, checksums, alone } = await withDelayedAbort(signal, createPatienceMs, (patient) =>
+    createUpload(connection, options, patient),
+  );
   await failpoint('upload_begun');
   try {
     await journal.started(upload, alone);

@@ -132,7 +132,11 @@ export class S3Writer implements FileWriter {
     const unsent = this.#filled > 0 || this.#nextNumber === 1;
     if (!this.#sealed && unsent && this.#begun !== null) await this.#sendPart();
     this.#sealed = true;
+    // An interval may have thousands of files that wait for their commit.
+    if (this.#begun === null)
+      this.#buffer = Buffer.from(this.#buffer?.subarray(0, this.#filled) ?? []);
     await Promise.all(this.#inFlight);
+    this.#spare.length = 0;
     this.#throwFailure();
   }
 

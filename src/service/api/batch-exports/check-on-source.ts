@@ -6,6 +6,7 @@ import {
   type FileSettings,
   readFileSettings,
 } from '../../../foundation/domain/file-settings.ts';
+import { findPartitionFault } from '../../../foundation/domain/partition.ts';
 import { Refusal } from '../../../foundation/domain/problem.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import { recordWarnings } from '../../use-cases/exports/record-warnings.ts';
@@ -42,10 +43,12 @@ export function changesRows({
     include_events: include,
     exclude_events: exclude,
     decimal_columns: decimals,
+    partition_by: partitions,
   } = destination?.config ?? {};
   const { interval, timezone, offsetDay, offsetHour } = cadence;
   const times = [interval, timezone, offsetDay, offsetHour];
-  const fields = [dslQuery, filters, transformations, include, exclude, decimals, ...times];
+  const rows = [include, exclude, decimals, partitions];
+  const fields = [dslQuery, filters, transformations, ...rows, ...times];
   return fields.some((field) => field !== undefined);
 }
 
@@ -68,7 +71,7 @@ export function changedRunnable(
  * asked now, the export is accepted: its runs will say what is wrong.
  *
  * @returns warnings for the export's owner
- * @throws Refusal if the query, the event filters or the model cannot run, or if decimal_columns do not fit
+ * @throws Refusal if the query, the event filters or the model cannot run, or if decimal_columns or partition_by do not fit
  */
 export async function checkOnSource(
   { describeQuery, previews, rules }: Deps,
@@ -81,7 +84,7 @@ export async function checkOnSource(
   // What the rules refuse, the use case refuses with all other faults.
   if (dslQuery !== null && !rules.checkQuery(dslQuery, model, transformations).ok) return [];
   if (checkEventFilters(rules, model, config).length > 0) return [];
-  const { includeEvents, excludeEvents, decimalColumns } = readFileSettings(config);
+  const { includeEvents, excludeEvents, decimalColumns, partitionBy } = readFileSettings(config);
   const select = transformations ? 'columns' : 'rows';
   const asked: DescribedRequest = {
     ...{ teamId, model, dslQuery, includeEvents, excludeEvents },
@@ -96,12 +99,13 @@ export async function checkOnSource(
     const describe = (what: typeof asked) =>
       describeQuery(what, (work) => previews.use(organizationId, signal, work), signal);
     const { columns, warnings } = await describe(asked);
-    if (decimalColumns !== null) {
+    if (decimalColumns !== null || partitionBy.length > 0) {
       // What transformations get has the names of the model, not those of the SELECT list.
       const rows = transformations
         ? (await describe({ ...asked, select: 'rows' })).columns
         : columns;
-      refuseDecimals(findDecimalFault(decimalColumns, rows));
+      refuseColumns('decimal_columns', findDecimalFault(decimalColumns, rows));
+      refuseColumns('partition_by', findPartitionFault(partitionBy, rows));
     }
     return [
       ...warnings,
@@ -124,10 +128,10 @@ export async function checkOnSource(
   }
 }
 
-function refuseDecimals(fault: string | null): void {
+function refuseColumns(name: string, fault: string | null): void {
   if (fault === null) return;
-  const attr = 'destination__config__decimal_columns';
-  throw new Refusal({ code: 'invalid_input', detail: `decimal_columns: ${fault}.`, attr });
+  const attr = `destination__config__${name}`;
+  throw new Refusal({ code: 'invalid_input', detail: `${name}: ${fault}.`, attr });
 }
 
 /** A request waits for the check. */

@@ -81,7 +81,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       const whole = readNewDestination(rules, teamId, type, asked.config);
       const dslQuery = readQuery(rules, { model: name, dslQuery: null, filters: null }, body);
       const { transformations: isTransformed = false } = body;
-      await checkDecimals(deps, request, reply, {
+      await checkColumns(deps, request, reply, {
         ...{ teamId, model: name, dslQuery, transformations: isTransformed, config: whole },
       });
       const tested = { type, teamId, openConfig: () => whole };
@@ -114,7 +114,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       const { transformations = batchExport.transformations } = request.body;
       const config = { ...stored.config, ...changed };
       const runnable = { ...{ teamId, model: name, dslQuery, transformations }, config };
-      await checkDecimals(deps, request, reply, runnable);
+      await checkColumns(deps, request, reply, runnable);
       const openConfig = () => changed ?? openDestinationConfig(context.secrets, id, stored);
       const tested = { type: stored.type, teamId, openConfig };
       const interval = sampleIntervalOf(timesOf(request.body), batchExport.cadence);
@@ -148,7 +148,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       };
       const runnable = { ...asked, ...asked.destination };
       refuseRows(rules, runnable);
-      await checkDecimals(deps, request, reply, runnable);
+      await checkColumns(deps, request, reply, runnable);
       return lookAtRows(deps, request, reply, asked);
     },
   );
@@ -181,7 +181,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       };
       const runnable = { ...asked, ...asked.destination };
       refuseRows(rules, runnable);
-      await checkDecimals(deps, request, reply, runnable);
+      await checkColumns(deps, request, reply, runnable);
       return lookAtRows(deps, request, reply, asked);
     },
   );
@@ -212,17 +212,18 @@ const timesOf = (body: {
 });
 
 /**
- * The rule of create: only the source knows whether the rows have the columns that decimal_columns names.
+ * The rule of create: only the source knows whether the rows have the columns that decimal_columns and partition_by name.
  *
  * @throws Refusal
  */
-async function checkDecimals(
+async function checkColumns(
   deps: Deps,
   request: Request,
   reply: Reply,
   rows: Omit<Runnable, 'sampleInterval'>,
 ) {
-  if (readFileSettings(rows.config).decimalColumns === null) return;
+  const { decimalColumns, partitionBy } = readFileSettings(rows.config);
+  if (decimalColumns === null && partitionBy.length === 0) return;
   await checkOnSource(deps, request, reply, { ...rows, sampleInterval: sampleIntervalOf({}) });
 }
 
@@ -244,7 +245,8 @@ function withRowSettings(destinations: readonly DestinationDefinition[]) {
         config: Type.Optional(Type.Object(settings)),
       },
       {
-        description: 'Only include_events, exclude_events and decimal_columns of its config count.',
+        description:
+          'Only include_events, exclude_events, decimal_columns and partition_by of its config count.',
       },
     ),
   );
@@ -254,4 +256,5 @@ const rowSettings: ReadonlySet<string> = new Set([
   'include_events',
   'exclude_events',
   'decimal_columns',
+  'partition_by',
 ]);

@@ -1,7 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import { checkDecimalEntries } from '../../../foundation/domain/decimal-columns.ts';
-import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import {
+  type DestinationConfig,
+  readFileSettings,
+} from '../../../foundation/domain/file-settings.ts';
+import { checkPartitionEntries } from '../../../foundation/domain/partition.ts';
 import { type Problem, refuseIfAny } from '../../../foundation/domain/problem.ts';
 import type { Context } from '../context.ts';
 import { askForSecrets, mergeConfig, openForChange } from './destination.ts';
@@ -95,7 +99,7 @@ interface Rows {
 
 /**
  * @throws Refusal if the query or the event filters are not possible for the model, or if an entry of
- *   decimal_columns is not
+ *   decimal_columns or partition_by is not
  */
 export function refuseRows(
   rules: ExportRules,
@@ -106,5 +110,9 @@ export function refuseRows(
     ...(query?.ok === false ? query.problems : []),
     ...checkEventFilters(rules, model, config),
     ...checkDecimalEntries(config.decimal_columns, 'destination__config__decimal_columns'),
+    ...checkPartitionEntries(readFileSettings(config).partitionBy).map((detail) => ({
+      ...{ code: 'invalid_input' as const, detail },
+      attr: 'destination__config__partition_by',
+    })),
   ]);
 }

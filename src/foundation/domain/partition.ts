@@ -1,0 +1,120 @@
+import { refusedCharacters } from './key-template.ts';
+import { nearestName } from './nearest-name.ts';
+import type { Column } from './row-block.ts';
+
+/**
+ * Folders of an interval's files by the values of its rows, in the layout of Hive: `event=signup/day=2026-11-25`. An entry of
+ * `partition_by` is a column (`event`), or a date part of one (`day(inserted_at)`).
+ */
+
+/** Parts of a date or time, as Iceberg names its transforms; each has all larger parts in front. */
+export const dateParts = ['year', 'month', 'day', 'hour'] as const;
+
+export type DatePart = (typeof dateParts)[number];
+
+export const maxPartitionFields = 3;
+
+/** Of one interval. */
+export const maxPartitions = 10_000;
+
+export interface PartitionField {
+  readonly column: string;
+  /** Null: the value of the column itself. */
+  readonly part: DatePart | null;
+  /** What is in front of the `=`: the column, or the date part. */
+  readonly name: string;
+}
+
+/** Bytes of a folder's name, `event=signup`. A key of 1,024 bytes has room for three beside a prefix of 300. */
+export const maxFolderBytes = 200;
+
+const partForm = /^(\w+)\((.+)\)$/s;
+
+/** Reads an entry that `checkPartitionEntries` accepts. */
+export function readPartitionField(entry: string): PartitionField {
+  const [, word, column = ''] = partForm.exec(entry) ?? [];
+  const part = dateParts.find((each) => each === word);
+  return part ? { column, part, name: part } : { column: entry, part: null, name: entry };
+}
+
+/** What is wrong with the entries by themselves, as sentences for their owner. */
+export function checkPartitionEntries(entries: readonly string[]): readonly string[] {
+  const names = new Set<string>();
+  return entries.flatMap((entry) => {
+    const shown = JSON.stringify(entry);
+    const [, word] = partForm.exec(entry) ?? [];
+    const { name } = readPartitionField(entry);
+    if (word !== undefined && !dateParts.some((part) => part === word)) {
+      const nearest = nearestName(word, dateParts, 3);
+      const hint = nearest === null ? '' : ` Did you mean ${nearest}?`;
+      return [
+        `${shown}: unknown date part ${word}.${hint} Use a column, or one of year, month, day and hour of a column, such as day(inserted_at).`,
+      ];
+    }
+    const folder = Buffer.byteLength(escapeValue(name));
+    if (folder > maxFolderBytes / 2) {
+      return [`${shown}: the name of the folder is too long. Rename the column in dsl_query.`];
+    }
+    // Readers ignore case in the names of columns.
+    if (names.has(name.toLowerCase())) {
+      return [
+        `${shown}: two entries would have folders named ${name}=. Leave one out, or rename a column in dsl_query.`,
+      ];
+    }
+    names.add(name.toLowerCase());
+    return [];
+  });
+}
+
+type Typed = Pick<Column, 'name' | 'sourceType'>;
+
+const isDate = ({ sourceType }: Typed) => sourceType === 'date';
+const isTime = ({ sourceType }: Typed) => /^timestamp(?:\(\d\))? /.test(sourceType);
+
+/** Why the rows cannot be divided so, for the export's owner; null if they can. */
+export function findPartitionFault(
+  entries: readonly string[],
+  columns: readonly Typed[],
+): string | null {
+  const names = columns.map(({ name }) => name);
+  const faults = entries.map(readPartitionField).flatMap(({ column, part, name }) => {
+    const found = columns.find((each) => each.name === column);
+    if (!found) {
+      const nearest = nearestName(column, names, 3);
+      return [
+        `the rows have no column ${column}${nearest === null ? '' : ` (did you mean ${nearest}?)`}`,
+      ];
+    }
+    if (part === null) return [];
+    if (part === 'hour' && isDate(found)) return [`${column} is a date, which has no hour`];
+    if (!isDate(found) && !isTime(found)) {
+      return [`${column} is ${found.sourceType}, and only a date or a timestamp has a ${part}`];
+    }
+    const twin = names.find((each) => each.toLowerCase() === name);
+    if (twin === undefined) return [];
+    return [
+      `the rows have a column ${twin}, and readers would take the folders ${name}= for it. Rename the column in dsl_query`,
+    ];
+  });
+  if (faults.length === 0) return null;
+  const list = names.slice(0, 100).join(', ');
+  return `${faults.join('; ')}. Columns of the rows: ${list}`;
+}
+
+/**
+ * Those that Hive and Spark escape; `<`, `>`, `|`, `}`, backticks and `~`, which stores advise against; dots beside each other,
+ * and blanks and dots at the ends, which file systems change; and what no key may have.
+ */
+const escapedCharacters = new RegExp(
+  `[\\0-\\x1f"#%'*/:=?\\\\\\x7f{}[\\]^<>|\`~]|\\.(?=\\.)|(?<=\\.)\\.|^[ .]|[ .]$|${refusedCharacters.source}`,
+  'gu',
+);
+
+/** Writes characters that keys cannot have as the bytes of their UTF-8: `%2F`. All readers of the layout undo it. */
+export function escapeValue(text: string): string {
+  return text.replace(escapedCharacters, (character) =>
+    [...Buffer.from(character)]
+      .map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`)
+      .join(''),
+  );
+}

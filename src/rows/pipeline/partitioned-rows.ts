@@ -1,0 +1,161 @@
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import {
+  findPartitionFault,
+  maxPartitions,
+  type PartitionField,
+  readPartitionField,
+} from '../../foundation/domain/partition.ts';
+import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import type { FieldToJson } from '../transforms/block-row.ts';
+import { partitionFolder } from './partition-folder.ts';
+import { RowSpool, usualSpoolLimits } from './row-spool.ts';
+
+/** Bytes of rows of one round. More rows of an interval are in further files of their partitions. */
+const usualRoundBytes = 2 * 1024 ** 3;
+
+/** Folders that are kept by value, for each field. */
+const keptFolders = 20_000;
+/** Longer values are not kept. */
+const keptValueBytes = 64;
+
+interface Field {
+  readonly of: PartitionField;
+  readonly place: number;
+  readonly toJson: FieldToJson;
+  readonly folders: Map<string, string>;
+}
+
+export interface PartitionLimits {
+  readonly memoryBytes: number;
+  readonly blockBytes: number;
+  readonly roundBytes: number;
+  readonly partitions: number;
+}
+
+export const usualPartitionLimits: PartitionLimits = {
+  ...usualSpoolLimits,
+  roundBytes: usualRoundBytes,
+  partitions: maxPartitions,
+};
+
+/** The rows of one partition. */
+export interface Partition {
+  /** `event=signup/day=2026-11-25` */
+  readonly folder: string;
+  readonly blocks: AsyncIterable<RowBlock>;
+}
+
+/** What decides how rows are divided. */
+export interface Partitioning {
+  /** Entries of `partition_by`; empty: the rows are not divided. */
+  readonly partitionBy: readonly string[];
+  readonly encoding: { toJson(column: Column): FieldToJson };
+  /** Absent: the usual ones. Other limits may make other files. */
+  readonly partitionLimits?: PartitionLimits;
+}
+
+/** @throws SluiceError `destination.partition_mismatch` if the rows cannot be divided so */
+export function openPartitions(
+  { partitionBy, encoding, partitionLimits = usualPartitionLimits }: Partitioning,
+  columns: readonly Column[],
+): PartitionedRows | null {
+  if (partitionBy.length === 0) return null;
+  const fault = findPartitionFault(partitionBy, columns);
+  if (fault !== null) throw new SluiceError('destination.partition_mismatch', fault);
+  return new PartitionedRows(partitionBy, columns, encoding.toJson, partitionLimits);
+}
+
+/**
+ * Sorts rows by partition, in rounds: each round is as many rows as reach a number of bytes. So rounds, and what is in them,
+ * depend on the rows alone.
+ */
+export class PartitionedRows {
+  readonly #fields: readonly Field[];
+  readonly #limits: PartitionLimits;
+  readonly #spool: RowSpool;
+  readonly #numbers = new Map<string, number>();
+  readonly #folders: string[] = [];
+
+  constructor(
+    entries: readonly string[],
+    columns: readonly Column[],
+    toJson: (column: Column) => FieldToJson,
+    limits: PartitionLimits,
+  ) {
+    this.#fields = entries.map(readPartitionField).flatMap((of) => {
+      const place = columns.findIndex(({ name }) => name === of.column);
+      const column = columns[place];
+      return column ? [{ of, place, toJson: toJson(column), folders: new Map() }] : [];
+    });
+    this.#limits = limits;
+    this.#spool = new RowSpool(columns, limits);
+  }
+
+  /**
+   * Adds rows of a block.
+   *
+   * @returns the first row that was not added, because the round is full: take the round, then add the rest
+   * @throws SluiceError `destination.too_many_partitions`
+   */
+  async add(block: RowBlock, from: number): Promise<number> {
+    for (let row = from; row < block.rowCount; row += 1) {
+      if (this.#spool.bytes >= this.#limits.roundBytes) return row;
+      const waits = this.#spool.add(this.#numberOf(block, row), block, row);
+      if (waits) await waits;
+    }
+    return block.rowCount;
+  }
+
+  /** The partitions of the round, by folder. Afterwards there are none. */
+  async *takeRound(): AsyncGenerator<Partition> {
+    const round = this.#spool.groups
+      .map((number) => ({ number, folder: this.#folders[number] ?? '' }))
+      .sort((one, other) => (one.folder < other.folder ? -1 : 1));
+    for (const { number, folder } of round) yield { folder, blocks: this.#spool.read(number) };
+    await this.#spool.clear();
+  }
+
+  close(): Promise<void> {
+    return this.#spool.close();
+  }
+
+  #numberOf(block: RowBlock, row: number): number {
+    const folder = this.#fields.map((field) => folderOf(field, block, row)).join('/');
+    const known = this.#numbers.get(folder);
+    if (known !== undefined) return known;
+    const number = this.#folders.length;
+    if (number === this.#limits.partitions) {
+      const names = this.#fields.map(({ of }) => of.name).join(', ');
+      const detail = `partition_by (${names}) makes more than ${number} partitions of one interval`;
+      throw new SluiceError('destination.too_many_partitions', detail);
+    }
+    this.#numbers.set(folder, number);
+    this.#folders.push(folder);
+    return number;
+  }
+}
+
+function folderOf(
+  field: Field,
+  { columns, bytes, offsets, lengths }: RowBlock,
+  row: number,
+): string {
+  const { of, place, toJson, folders } = field;
+  const index = row * columns.length + place;
+  const from = offsets[index] ?? 0;
+  const length = lengths[index] ?? -1;
+  if (length < 0) return partitionFolder(of, null);
+  const json = () => toJson(bytes, from, from + length);
+  if (length > keptValueBytes) return partitionFolder(of, json());
+  // The times of an interval differ, and they have few hours.
+  const key = of.part === null ? bytes.toString('latin1', from, from + length) : hourOf(json());
+  const known = folders.get(key);
+  if (known !== undefined) return known;
+  const folder = partitionFolder(of, json());
+  if (folders.size >= keptFolders) folders.clear();
+  folders.set(key, folder);
+  return folder;
+}
+
+/** What of a time as JSON decides its date parts. */
+const hourOf = (json: string): string => json.slice(0, 16) + (json.endsWith(' BC"') ? ' BC' : '');
