@@ -15,6 +15,10 @@ import {
 } from '../../src/service/use-cases/healing/known-outage.ts';
 import { decideTicks } from '../../src/service/use-cases/runs/decide-ticks.ts';
 import { recordFault } from '../../src/service/use-cases/runs/finish-run.ts';
+import { lookBack } from '../../src/service/use-cases/runs/look-back.ts';
+import { SlowExports } from '../../src/service/use-cases/runs/slow-exports.ts';
+import { WorkGuard } from '../../src/service/use-cases/work-guard.ts';
+import type { Source } from '../../src/rows/sources/source.ts';
 import { casesOf, isNightly } from '../support/nightly.ts';
 import { recordManifest } from '../support/record-manifest.ts';
 import { claimRun } from '../support/run-verbs.ts';
@@ -92,6 +96,35 @@ async function attempt(runId: string, outages: readonly Outage[], seen: Played['
   if (over.length > 0) await endCauses(db, over);
 }
 
+/** Compares the intervals of the last hours with their source, as a worker does all the time. */
+async function lookAtSource(outages: readonly Outage[], seen: Played['requests']): Promise<void> {
+  const { context, db } = lane;
+  const ask = async <Answer>(answer: Answer): Promise<Answer> => {
+    const dead = isDown(outages, 'source');
+    if (!dead) return answer;
+    (seen.source as number[]).push(now);
+    throw new SluiceError(dead.code);
+  };
+  const read = { snapshot: '1:1:@1', digest: null, count: 0 };
+  const source: Partial<Source> = {
+    place: places.source,
+    recheck: () => ask({ settled: true, reason: null, pending: [], position: null }),
+    lookAgain: () => ask({ now: read, mayHaveLateRows: false }),
+  };
+  await lookBack(
+    { db, policy: { ...context.policy, lateLookbackHours: 3 } },
+    {
+      sourceOf: () => source as Source,
+      keepsFiles: () => true,
+      onError: () => {},
+      onMade: () => {},
+      guard: new WorkGuard(db, () => {}),
+      slow: new SlowExports(),
+      stopping: new AbortController().signal,
+    },
+  );
+}
+
 /** The next time at which something can happen, at least five seconds later, as sweeps do. */
 async function nextTime(until: number): Promise<number> {
   const [row] = await lane.db.query<{ at: number | null }>(
@@ -99,7 +132,9 @@ async function nextTime(until: number): Promise<number> {
        (select min(next_probe_at) from causes where opened_at is not null),
        (select min(not_before) from healing_intervals where cause_id is null))) * 1000)::float8 as at`,
   );
-  return Math.min(until, Math.max(now + 5_000, Math.ceil(row?.at ?? until)));
+  // Between these, look-backs come every few minutes.
+  const looksAt = now + 5 * minuteMs;
+  return Math.min(until, looksAt, Math.max(now + 5_000, Math.ceil(row?.at ?? until)));
 }
 
 async function play(outages: readonly Outage[], hours: number): Promise<Played> {
@@ -123,6 +158,7 @@ async function play(outages: readonly Outage[], hours: number): Promise<Played> 
       `select run_id as "runId" from outbox where ready order by (backfill_id is not null), data_interval_start, run_id`,
     );
     for (const { runId } of ready) await attempt(runId, outages, seen);
+    await lookAtSource(outages, seen);
   }
   return { requests: seen };
 }
@@ -167,7 +203,7 @@ type Scenario = readonly [name: string, outages: readonly Outage[], hours: numbe
 
 /** A day has the one with two places; each other one takes minutes. */
 const byDay: readonly Scenario[] = [
-  ['store and source, and the source is back first', [store(1, 4), source(2, 3)], 6],
+  ['store and source, and the source is back first', [store(1.5, 4), source(2, 3)], 6],
 ];
 const byNight: readonly Scenario[] = [
   ['their store for 6 hours', [store(1, 7)], 10],
@@ -176,7 +212,7 @@ const byNight: readonly Scenario[] = [
     [store(1, 25, 'destination.invalid_credentials')],
     28,
   ],
-  ['their source for 3 hours', [source(1, 4)], 7],
+  ['their source for 3 hours', [source(1.5, 4)], 7],
   ['store and source, and the store is back first', [store(2, 4), source(1, 7)], 10],
   ['their store, and our own database in the middle of that', [store(1, 7), ours(3, 5)], 11],
 ];

@@ -12,9 +12,12 @@ export interface FailedRun {
   readonly failures: number;
 }
 
-/** Stops the schedules and waits until nothing runs. */
+/** Waits until all has healed, stops the schedules and waits until nothing runs. */
 export async function quiesce(world: World): Promise<void> {
   const { installation, exports } = world;
+  await untilHealed(world).catch((error: unknown) =>
+    world.surprises.push(`the healing: ${String(error)}`),
+  );
   for (const { id } of exports) {
     const path = `${projectPath(installation)}/batch_exports/${id}/pause/`;
     await until(async () => (await installation.client.post(path)).status < 500, {
@@ -23,6 +26,34 @@ export async function quiesce(world: World): Promise<void> {
     });
   }
   await untilIdle(world);
+}
+
+/** SQL: whether a person paused the export `e`: then it does not heal. */
+const isPausedByHand = `(e.paused and e.paused_reason is null)`;
+
+/** Waits until no interval heals any more, without a hand. The pauses before probes and attempts are not waited for. */
+async function untilHealed({ installation }: World): Promise<void> {
+  const { pool } = installation;
+  let left: unknown[] = [];
+  await until(
+    async () => {
+      await pool.query(`update causes set next_probe_at = now() where next_probe_at > now()`);
+      await pool.query(`update healing_intervals set not_before = now() where not_before > now()`);
+      await pool.query('update outbox set available_at = now() where available_at > now()');
+      const found = await pool.query(
+        `select e.name, h.data_interval_start, c.code, c.latest_error from healing_intervals h
+           join batch_exports e on e.id = h.export_id left join causes c on c.id = h.cause_id
+          where not ${isPausedByHand} and e.deleted_at is null order by h.since limit 10`,
+      );
+      left = found.rows;
+      return left.length === 0;
+    },
+    {
+      timeoutMs: 300_000,
+      everyMs: 2_000,
+      message: () => `every interval has healed: ${JSON.stringify(left)}`,
+    },
+  );
 }
 
 /** Waits until nothing runs; a run that waits for its next attempt need not wait for its time. */
@@ -60,15 +91,19 @@ export async function listFailedRuns({ installation }: World): Promise<readonly 
   return rows;
 }
 
-/** Runs the intervals again whose last run failed: an operator does so once the cause is gone. */
+/**
+ * Runs again what does not heal: a person decides about it, or its interval has data and the run was to replace it. A source
+ * that lacks delivered rows is refused again, so that is left as it is.
+ */
 export async function retryFailed(world: World): Promise<void> {
   const { installation } = world;
-  const { rows } = await installation.pool.query<{ id: string; exportId: string; status: string }>(
-    `select distinct on (export_id, data_interval_start) id, export_id as "exportId", status from runs
-      order by export_id, data_interval_start, created_at desc`,
+  const { rows } = await installation.pool.query<{ id: string; exportId: string }>(
+    `select r.id, r.export_id as "exportId" from (
+       select distinct on (export_id, data_interval_start) * from runs order by export_id, data_interval_start, created_at desc) r
+      where r.status <> 'Completed' and coalesce(r.latest_error, '') not like 'source.rows_missing:%'
+        and not exists (select from healing_intervals h where h.export_id = r.export_id and h.data_interval_start = r.data_interval_start)`,
   );
-  for (const { id, exportId, status } of rows) {
-    if (status === 'Completed') continue;
+  for (const { id, exportId } of rows) {
     const path = `${projectPath(installation)}/batch_exports/${exportId}/runs/${id}/retry/`;
     await persistently(() => installation.client.post(path));
   }

@@ -256,7 +256,7 @@ describe('accepting intervals as they are', () => {
     await api.db.query('update receipts set pending_checked_at = now() where export_id <> $1', [
       id,
     ]);
-    const wanted = { limit: 10, without: [], slow: [], isLong: false };
+    const wanted = { limit: 10, without: [], dead: [], slow: [], isLong: false };
     const taken = (await takeLookBacks(api.db, 100_000, wanted)).filter(
       ({ exportId }) => exportId === id,
     );

@@ -168,7 +168,7 @@ describe('rows that come late', () => {
     await insert(side.db, 'late', schedule.openIntervalStart + 2_000);
     await letTimePass();
     const take = () =>
-      takeLookBacks(side.db, 3, { limit: 4, without: [], slow: [], isLong: false });
+      takeLookBacks(side.db, 3, { limit: 4, without: [], dead: [], slow: [], isLong: false });
     const taken = await take();
     expect(taken).toMatchObject([{ exportId: id, settled: true, isDue: true }]);
     const { start: first, end } = (await listRuns(side.db, id))[0] ?? { start: '', end: '' };
@@ -198,7 +198,7 @@ describe('rows that come late', () => {
       return rows.map(({ why }) => why);
     };
     const take = () =>
-      takeLookBacks(side.db, 6, { limit: 4, without: [], slow: [], isLong: false });
+      takeLookBacks(side.db, 6, { limit: 4, without: [], dead: [], slow: [], isLong: false });
     const letMinutesPass = (minutes: number) =>
       side.db.query(
         `update receipts set pending_checked_at = pending_checked_at - $1 * interval '1 minute'`,

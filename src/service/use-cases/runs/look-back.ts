@@ -15,6 +15,7 @@ import {
 } from '../../../state/store/intervals/look-backs.ts';
 import { insertRuns } from '../../../state/store/runs/runs.ts';
 import type { Context } from '../context.ts';
+import { SourceOutages } from '../healing/source-outages.ts';
 import type { WorkGuard } from '../work-guard.ts';
 import type { SlowExports } from './slow-exports.ts';
 import { type RowChoice, sourceRequestOf } from './source-request.ts';
@@ -68,7 +69,8 @@ interface Round {
  *
  * Goes on until no interval is due. Organizations take turns. A turn is short: a check that is not done by then is
  * ended, and its export is slow for an hour. Slow exports have two of the four lanes. So slow keys do not keep those
- * of others from being checked, however many organizations have them.
+ * of others from being checked, however many organizations have them. A source that is known not to work is left alone, except by
+ * its probe.
  */
 export async function lookBack(
   context: Pick<Context, 'db' | 'policy'>,
@@ -78,18 +80,20 @@ export async function lookBack(
   const { slow, stopping } = options;
   const long: Round = { isLong: true, served: new Map(), had: new Set() };
   const quick: Round = { isLong: false, served: new Map(), had: new Set() };
+  const outages = new SourceOutages(db);
   const turns = () => [...long.served.values(), ...quick.served.values()];
 
   const take = async ({ isLong, served, had }: Round): Promise<void> => {
     const limit = Math.min(isLong ? longLanes - served.size : lanes, lanes - turns().length);
     if (limit <= 0 || (isLong && slow.list().length === 0)) return;
     const without = [...new Set([...served.keys(), ...had])];
-    const wanted = { limit, without, slow: slow.list(), isLong };
+    const wanted = { limit, without, dead: outages.dead, slow: slow.list(), isLong };
     const items = await takeLookBacks(db, policy.lateLookbackHours, wanted);
+    if (items.length > 0) await outages.refresh();
     for (const id of new Set(items.map(({ organizationId }) => organizationId))) {
       const own = items.filter(({ organizationId }) => organizationId === id);
       had.add(id);
-      const turn = serve(db, options, own, isLong).finally(() => served.delete(id));
+      const turn = serve(db, options, own, isLong, outages).finally(() => served.delete(id));
       served.set(id, turn);
     }
   };
@@ -122,6 +126,7 @@ async function serve(
   options: LookBackOptions,
   items: readonly LookBack[],
   isLong: boolean,
+  outages: SourceOutages,
 ): Promise<void> {
   const { guard, onError, onMade, slow, stopping } = options;
   const shortMs = options.turnMs ?? turnMs;
@@ -129,6 +134,8 @@ async function serve(
   for (const item of items) {
     let beganAt = performance.now();
     if (stopping.aborted || beganAt - startedAt > shortMs) break;
+    const question = questionOf(options, item);
+    if (!(await outages.mayAsk(question))) continue;
     const stamp = () => stampLookBack(db, item).catch((cause) => onError(cause, item));
     const stamping = setInterval(() => void stamp(), stampMs).unref();
     const limitMs = isLong ? longestMs : shortMs;
@@ -139,6 +146,7 @@ async function serve(
         limit = AbortSignal.timeout(limitMs);
         const signal = AbortSignal.any([stopping, limit]);
         if (await lookAt(db, options, item, signal)) onMade();
+        await outages.noteAnswer(question);
       });
     } catch (error) {
       if (stopping.aborted) break;
@@ -146,6 +154,9 @@ async function serve(
       if (isLong || !limit.aborted) onError(error, item);
       await stamp();
       const fault = toSluiceError(error);
+      if (!limit.aborted) {
+        await outages.noteFailure(question, fault).catch((cause) => onError(cause, item));
+      }
       const isLasting = !limit.aborted && !fault.spec.retryable;
       if (isLasting) await noteFault(db, item, fault).catch((cause) => onError(cause, item));
     } finally {
@@ -153,6 +164,16 @@ async function serve(
     }
     if (performance.now() - beganAt >= shortMs) slow.add(item.exportId);
   }
+}
+
+function questionOf({ sourceOf }: Pick<LookBackOptions, 'sourceOf'>, { teamId, model }: LookBack) {
+  let place = model;
+  try {
+    place = sourceOf(model).place ?? model;
+  } catch {
+    // The look will say it in its own words.
+  }
+  return { teamId, model, place };
 }
 
 /** Notes that an interval cannot be compared with its source until a cause is removed. The export's log says it once. */

@@ -39,6 +39,10 @@ export const causesOf = (
 /** SQL of the sources that are known not to work, as JSON. */
 export const deadSources = `coalesce((select jsonb_agg(place) from causes where scope = 'source' and opened_at is not null), '[]')`;
 
+/** SQL: whether the cause `c` holds nothing up. */
+const isIdle = `(not exists (select from healing_intervals h where h.cause_id = c.id)
+        and not exists (select from outbox o where o.cause_id = c.id))`;
+
 /** A failure at a place. */
 export interface PlaceFailure {
   readonly teamId: number;
@@ -154,11 +158,42 @@ export interface DueCause {
   readonly ageMs: number;
 }
 
-/** Open causes whose probe is due, longest due first; others skip them until the transaction ends. */
+/** What is known of a source that has failed. */
+export interface SourceCause {
+  readonly id: string;
+  readonly place: string;
+  /** Otherwise it is only suspected. */
+  readonly isOpen: boolean;
+  readonly ageMs: number;
+}
+
+/** Almost always there are none. */
+export async function listSourceCauses(sql: Sql): Promise<SourceCause[]> {
+  return sql.query<SourceCause>(
+    `select id, place, opened_at is not null as "isOpen", (extract(epoch from clock_timestamp() - began_at) * 1000)::float8 as "ageMs"
+       from causes where scope = 'source' order by failed_at desc limit ${mostKnown}`,
+  );
+}
+
+/** Takes the probe of an open cause, if it is due. @returns whether it was */
+export async function takeProbe(sql: Sql, id: string, delayMs: number): Promise<boolean> {
+  const rows = await sql.query(
+    `update causes set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms'
+      where id = $1 and opened_at is not null and next_probe_at <= clock_timestamp() returning id`,
+    [id, delayMs],
+  );
+  return rows.length > 0;
+}
+
+/**
+ * Open causes whose probe is due, longest due first; others skip them until the transaction ends. Not those that hold nothing
+ * up: no run could probe them.
+ */
 export async function lockDueCauses(tx: Sql, limit: number): Promise<DueCause[]> {
   return tx.query<DueCause>(
-    `select id, (extract(epoch from clock_timestamp() - began_at) * 1000)::float8 as "ageMs" from causes
-      where opened_at is not null and next_probe_at <= clock_timestamp() order by next_probe_at limit $1 for update skip locked`,
+    `select c.id, (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8 as "ageMs" from causes c
+      where c.opened_at is not null and c.next_probe_at <= clock_timestamp() and not ${isIdle}
+      order by c.next_probe_at limit $1 for update skip locked`,
     [limit],
   );
 }
@@ -170,11 +205,9 @@ export async function noteProbe(tx: Sql, id: string, delayMs: number): Promise<v
   );
 }
 
-/** Forgets causes that hold nothing up and have not failed for an hour. */
+/** Forgets causes that hold nothing up and have not failed for two hours: probes are at most an hour apart. */
 export async function forgetIdleCauses(sql: Sql): Promise<void> {
   await sql.query(
-    `delete from causes c where c.failed_at < clock_timestamp() - interval '1 hour'
-        and not exists (select from healing_intervals h where h.cause_id = c.id)
-        and not exists (select from outbox o where o.cause_id = c.id)`,
+    `delete from causes c where c.failed_at < clock_timestamp() - interval '2 hours' and ${isIdle}`,
   );
 }

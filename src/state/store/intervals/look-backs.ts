@@ -50,6 +50,8 @@ export interface WantedLookBacks {
   readonly limit: number;
   /** Organizations to leave out. */
   readonly without: readonly string[];
+  /** Models to leave out: their sources are known not to work. */
+  readonly dead: readonly string[];
   /** Exports. */
   readonly slow: readonly string[];
   /** Only those of `slow` exports; else all but those. */
@@ -69,7 +71,7 @@ export interface WantedLookBacks {
 export async function takeLookBacks(
   sql: Sql,
   hours: number,
-  { limit, without, slow, isLong }: WantedLookBacks,
+  { limit, without, dead, slow, isLong }: WantedLookBacks,
 ): Promise<LookBack[]> {
   return sql.query<LookBack>(
     `with candidates as materialized (
@@ -84,7 +86,7 @@ export async function takeLookBacks(
          join batch_exports e on e.id = c.export_id and e.deleted_at is null
          join projects p on p.id = e.team_id and p.organization_id <> all ($3)
         where c.ctid = any (array(select place from candidates))
-          and (c.export_id = any ($4)) = $5
+          and (c.export_id = any ($4)) = $5 and e.model <> all ($6)
           and not ${isSetAside('look_back', 'c.export_id')}
           -- What waits for a person is looked at again after the export was changed, unless a person accepted it as it is.
           -- What had another fault is tried again each hour: the cause may be gone.
@@ -119,7 +121,7 @@ export async function takeLookBacks(
        c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount", c.settled, c.pending_transactions as pending,
        t.due as "isDue", e.model, c.recipe, e.destination_type as "destinationType",
        c.destination_version <> e.destination_version as "hasMoved"`,
-    [hours, limit, without, slow, isLong],
+    [hours, limit, without, slow, isLong, dead],
   );
 }
 
