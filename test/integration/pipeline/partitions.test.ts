@@ -272,8 +272,12 @@ async function remove(
 ) {
   const commit = { ...of, generation, lineage: generation, manifestKey };
   const { signal } = new AbortController();
-  const all = async (keys: readonly string[]) => keys;
-  return removeLeftovers(destination, commit, replaced, false, async () => true, all, signal);
+  const rules = {
+    keepsRecent: false,
+    knows: async () => true,
+    confirm: async (keys: readonly string[]) => keys,
+  };
+  return removeLeftovers(destination, commit, replaced, rules, signal);
 }
 
 describe('the layout of an interval', () => {
