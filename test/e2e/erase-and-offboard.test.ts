@@ -10,7 +10,7 @@ import {
 } from '../support/exported-events.ts';
 import { hourRuns } from '../support/hour-runs.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
-import { casesOf, isNightly } from '../support/nightly.ts';
+import { atNight, casesOf } from '../support/nightly.ts';
 import { startBundled } from '../support/processes.ts';
 import { createKey } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
@@ -134,134 +134,125 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
   },
 );
 
-test.runIf(isNightly)(
-  'a run that read the rows before they left the source is waited for, by two erasures at once',
-  async () => {
-    const { pool, tenant } = installation;
-    const [team] = tenant.projectIds;
-    await insertEvents(pool, { team, rows: 100 });
-    const id = await createS3Export(installation);
-    await installation.stopWorkers();
-    const worker = await installation.startWorker({ FAILPOINTS: 'before_complete=hold@1' });
-    await backfill(installation, id);
-    await until(() => worker.output().includes('=hold'), { timeoutMs: 30_000 });
-    await pool.query(`delete from events where team_id = $1 and distinct_id = 'user 7'`, [team]);
+atNight('a run that read the rows before is waited for, by two erasures at once', async () => {
+  const { pool, tenant } = installation;
+  const [team] = tenant.projectIds;
+  await insertEvents(pool, { team, rows: 100 });
+  const id = await createS3Export(installation);
+  await installation.stopWorkers();
+  const worker = await installation.startWorker({ FAILPOINTS: 'before_complete=hold@1' });
+  await backfill(installation, id);
+  await until(() => worker.output().includes('=hold'), { timeoutMs: 30_000 });
+  await pool.query(`delete from events where team_id = $1 and distinct_id = 'user 7'`, [team]);
 
-    const asked = ['rewrite', '--export', id, '--key', 'user 7', '--column', 'distinct_id'];
-    const hurried = await sluice('erase', ...asked, '--timeout', '1');
-    expect(hurried.code).toBe(1);
-    expect(hurried.output).toContain('1 run had not ended after 1 s, so nothing is proven.');
+  const asked = ['rewrite', '--export', id, '--key', 'user 7', '--column', 'distinct_id'];
+  const hurried = await sluice('erase', ...asked, '--timeout', '1');
+  expect(hurried.code).toBe(1);
+  expect(hurried.output).toContain('1 run had not ended after 1 s, so nothing is proven.');
 
-    const start = () =>
-      startBundled('clients/cli/sluice.js', ['erase', ...asked], { env: installation.env });
-    const both = [start(), start()];
-    // Nothing is there yet.
-    for (const one of both) await one.waitForLine(/^0 rows in the current files of 0 intervals/);
-    worker.kill('SIGWINCH');
-    for (const one of both) {
-      expect((await one.waitForExit(60_000)).code, one.output()).toBe(0);
-      // One may find that the other has done all.
-      expect(one.output()).toMatch(/^(Proven: of 1 interval, none|No current file has the key)/m);
-    }
-    expect(both.map((one) => one.output()).join()).toContain('Proven:');
-    const found = await sluice('erase', 'find', ...asked.slice(1));
-    expect(found.lines).toEqual([
-      '0 rows in the current files of 0 intervals. Searched the column distinct_id in 1 interval.',
-    ]);
-    expect((await readRuns(installation, id)).length).toBeGreaterThan(1);
-    await pool.query('delete from events where team_id = $1', [team]);
-  },
-);
+  const start = () =>
+    startBundled('clients/cli/sluice.js', ['erase', ...asked], { env: installation.env });
+  const both = [start(), start()];
+  // Nothing is there yet.
+  for (const one of both) await one.waitForLine(/^0 rows in the current files of 0 intervals/);
+  worker.kill('SIGWINCH');
+  for (const one of both) {
+    expect((await one.waitForExit(60_000)).code, one.output()).toBe(0);
+    // One may find that the other has done all.
+    expect(one.output()).toMatch(/^(Proven: of 1 interval, none|No current file has the key)/m);
+  }
+  expect(both.map((one) => one.output()).join()).toContain('Proven:');
+  const found = await sluice('erase', 'find', ...asked.slice(1));
+  expect(found.lines).toEqual([
+    '0 rows in the current files of 0 intervals. Searched the column distinct_id in 1 interval.',
+  ]);
+  expect((await readRuns(installation, id)).length).toBeGreaterThan(1);
+  await pool.query('delete from events where team_id = $1', [team]);
+});
 
-test.runIf(isNightly)(
-  'workers and the command itself die within a rewrite: the next one waits for the file that they left',
-  async () => {
-    const { pool, tenant, s3 } = installation;
-    const [team] = tenant.projectIds;
-    await insertEvents(pool, { team, rows: 100 });
-    const id = await createS3Export(installation);
-    await backfill(installation, id);
-    await untilEnded(installation, id);
-    const filesAt = async () =>
-      (await s3.objects(bucket))
-        .map(({ key }) => key)
-        .filter((key) => key.startsWith(id) && !key.endsWith('_manifest.json'));
-    const before = await filesAt();
-    expect(before).toHaveLength(1);
-    await installation.stopWorkers();
-    const first = await installation.startWorker({ FAILPOINTS: 'before_manifest=kill@1' });
-    await pool.query(`delete from events where team_id = $1 and distinct_id = 'user 7'`, [team]);
-    const asked = ['rewrite', '--export', id, '--key', 'user 7', '--column', 'distinct_id'];
-    const killed = startBundled('clients/cli/sluice.js', ['erase', ...asked], {
-      env: installation.env,
-    });
-    await first.waitForExit(60_000);
-    const second = await installation.startWorker({ FAILPOINTS: 'before_removal=kill@1' });
-    await second.waitForExit(60_000);
-    killed.kill('SIGKILL');
-    await killed.waitForExit();
+atNight('workers and the command die within a rewrite: the next waits for its file', async () => {
+  const { pool, tenant, s3 } = installation;
+  const [team] = tenant.projectIds;
+  await insertEvents(pool, { team, rows: 100 });
+  const id = await createS3Export(installation);
+  await backfill(installation, id);
+  await untilEnded(installation, id);
+  const filesAt = async () =>
+    (await s3.objects(bucket))
+      .map(({ key }) => key)
+      .filter((key) => key.startsWith(id) && !key.endsWith('_manifest.json'));
+  const before = await filesAt();
+  expect(before).toHaveLength(1);
+  await installation.stopWorkers();
+  const first = await installation.startWorker({ FAILPOINTS: 'before_manifest=kill@1' });
+  await pool.query(`delete from events where team_id = $1 and distinct_id = 'user 7'`, [team]);
+  const asked = ['rewrite', '--export', id, '--key', 'user 7', '--column', 'distinct_id'];
+  const killed = startBundled('clients/cli/sluice.js', ['erase', ...asked], {
+    env: installation.env,
+  });
+  await first.waitForExit(60_000);
+  const second = await installation.startWorker({ FAILPOINTS: 'before_removal=kill@1' });
+  await second.waitForExit(60_000);
+  killed.kill('SIGKILL');
+  await killed.waitForExit();
 
-    const hurried = await sluice('erase', ...asked, '--timeout', '1');
-    expect(hurried.code).toBe(1);
-    expect(hurried.output).toContain('No current file has the key, but');
-    expect(hurried.output).toContain(before[0]);
-    expect(await filesAt()).toContain(before[0]);
-    await installation.startWorker();
-    const patient = await sluice('erase', ...asked);
-    expect(patient.code, patient.output).toBe(0);
-    expect(await filesAt()).not.toContain(before[0]);
-    await pool.query('delete from events where team_id = $1', [team]);
-  },
-);
+  const hurried = await sluice('erase', ...asked, '--timeout', '1');
+  expect(hurried.code).toBe(1);
+  expect(hurried.output).toContain('No current file has the key, but');
+  expect(hurried.output).toContain(before[0]);
+  expect(await filesAt()).toContain(before[0]);
+  await installation.startWorker();
+  const patient = await sluice('erase', ...asked);
+  expect(patient.code, patient.output).toBe(0);
+  expect(await filesAt()).not.toContain(before[0]);
+  await pool.query('delete from events where team_id = $1', [team]);
+});
 
-test.runIf(isNightly)(
-  'a manifest that waits to be adopted is waited for, also while another worker has its run',
-  async () => {
-    const { pool, tenant } = installation;
-    const [team] = tenant.projectIds;
-    await insertEvents(pool, { team, rows: 100 });
-    const id = await createS3Export(installation);
-    await installation.stopWorkers();
-    const first = await installation.startWorker({
-      FAILPOINTS: 'after_manifest=error(destination.unavailable)@1',
-      RETRY_BASE_SECONDS: '600',
-    });
-    await backfill(installation, id);
-    await until(() => /"end":"failed"/.test(first.output()), { timeoutMs: 30_000 });
-    await installation.stopWorkers();
-    await pool.query(`delete from events where team_id = $1 and distinct_id = 'user 7'`, [team]);
-    const [run] = await readRuns(installation, id);
-    expect(run).toMatchObject({ status: 'Running', holderPid: null });
+atNight('a manifest that waits to be adopted is waited for', async () => {
+  const { pool, tenant } = installation;
+  const [team] = tenant.projectIds;
+  await insertEvents(pool, { team, rows: 100 });
+  const id = await createS3Export(installation);
+  await installation.stopWorkers();
+  const first = await installation.startWorker({
+    FAILPOINTS: 'after_manifest=error(destination.unavailable)@1',
+    RETRY_BASE_SECONDS: '600',
+  });
+  await backfill(installation, id);
+  await until(() => /"end":"failed"/.test(first.output()), { timeoutMs: 30_000 });
+  await installation.stopWorkers();
+  await pool.query(`delete from events where team_id = $1 and distinct_id = 'user 7'`, [team]);
+  const [run] = await readRuns(installation, id);
+  expect(run).toMatchObject({ status: 'Running', holderPid: null });
 
-    const asked = ['rewrite', '--export', id, '--key', 'user 7', '--column', 'distinct_id'];
-    const hurried = await sluice('erase', ...asked, '--timeout', '1');
-    expect(hurried.code, hurried.output).toBe(1);
-    expect(hurried.output).toContain('1 run had not ended after 1 s, so nothing is proven.');
-    expect(hurried.output).toContain(`run ${run?.id}`);
+  const asked = ['rewrite', '--export', id, '--key', 'user 7', '--column', 'distinct_id'];
+  const hurried = await sluice('erase', ...asked, '--timeout', '1');
+  expect(hurried.code, hurried.output).toBe(1);
+  expect(hurried.output).toContain('1 run had not ended after 1 s, so nothing is proven.');
+  expect(hurried.output).toContain(`run ${run?.id}`);
 
-    const patient = startBundled('clients/cli/sluice.js', ['erase', ...asked], {
-      env: installation.env,
-    });
-    await patient.waitForLine(/^0 rows in the current files of 0 intervals/);
-    await pool.query('update outbox set available_at = now(), ready = true where run_id = $1', [
-      run?.id,
-    ]);
-    const second = await installation.startWorker({
-      FAILPOINTS: 'claim=hold@1',
-      LEASE_SECONDS: '60',
-    });
-    await until(() => second.output().includes('=hold'), { timeoutMs: 30_000 });
-    // Longer than it takes the command to look at its runs again.
-    expect((await sluice('erase', ...asked, '--timeout', '1')).code).toBe(1);
-    expect(patient.hasExited()).toBe(false);
-    second.kill('SIGWINCH');
-    expect((await patient.waitForExit(60_000)).code, patient.output()).toBe(0);
-    expect(patient.output()).toContain('Proven: of 1 interval, none has the key');
-    const found = await sluice('erase', 'find', ...asked.slice(1));
-    expect(found.output).toContain('0 rows in the current files of 0 intervals.');
-    await pool.query('delete from events where team_id = $1', [team]);
-  },
-);
+  const patient = startBundled('clients/cli/sluice.js', ['erase', ...asked], {
+    env: installation.env,
+  });
+  await patient.waitForLine(/^0 rows in the current files of 0 intervals/);
+  await pool.query('update outbox set available_at = now(), ready = true where run_id = $1', [
+    run?.id,
+  ]);
+  const second = await installation.startWorker({
+    FAILPOINTS: 'claim=hold@1',
+    LEASE_SECONDS: '60',
+  });
+  await until(() => second.output().includes('=hold'), { timeoutMs: 30_000 });
+  // Longer than it takes the command to look at its runs again.
+  expect((await sluice('erase', ...asked, '--timeout', '1')).code).toBe(1);
+  expect(patient.hasExited()).toBe(false);
+  second.kill('SIGWINCH');
+  expect((await patient.waitForExit(60_000)).code, patient.output()).toBe(0);
+  expect(patient.output()).toContain('Proven: of 1 interval, none has the key');
+  const found = await sluice('erase', 'find', ...asked.slice(1));
+  expect(found.output).toContain('0 rows in the current files of 0 intervals.');
+  await pool.query('delete from events where team_id = $1', [team]);
+});
 
 /** Jobs of the queue about these runs; a job may be about several. */
 async function jobsOf(runs: readonly string[]): Promise<number> {

@@ -11,7 +11,7 @@ import {
   untilEnded,
 } from '../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
-import { isNightly } from '../support/nightly.ts';
+import { atNight } from '../support/nightly.ts';
 import { packedList } from '../support/packed-list.ts';
 import { until } from '../support/until.ts';
 import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
@@ -22,7 +22,6 @@ const other = 'elsewhere';
 const nextHour = { start: hour.end, end: '2024-03-01T02:00:00Z' };
 let installation: Installation;
 let side: VerifySide;
-
 beforeAll(async () => {
   installation = await startInstallation({
     workers: 1,
@@ -52,63 +51,55 @@ async function change(id: string, config: Readonly<Record<string, unknown>>): Pr
 const strayOf = (folder: string, generation = 9) =>
   `${folder}/20240301T000000Z-20240301T010000Z.v${generation}.jsonl`;
 
-test.runIf(isNightly)(
-  'a table whose list of manifests unpacks to GiB ends no process: not the run, the sweep or verify',
-  async () => {
-    const { client, pool, s3, tenant, workers } = installation;
-    const config = {
-      file_format: 'Parquet',
-      table_format: 'iceberg',
-      prefix: '{batch_export_id}/',
-    };
-    const id = await exportHour({ name: 'A hostile table', config });
-    const path = `${projectPath(installation)}/batch_exports/${id}/`;
-    // A second generation: snapshots need files of the first, so the sweep looks at the table again and again.
-    await insertEvents(pool, { team: tenant.projectIds[0], rows: 5 });
-    const isFree = async () =>
-      (await pool.query(`select from backfills where status = 'Running'`)).rowCount === 0;
-    await until(isFree);
-    await backfill(installation, id);
-    await untilEnded(installation, id, { count: 2 });
-    const victim = await createS3Export(installation, { name: 'A victim' });
-    await backfill(installation, victim);
-    await untilEnded(installation, victim);
-    const [newest] = (await s3.objects(bucket))
-      .map(({ key }) => key)
-      .filter((key) => key.startsWith(id) && key.endsWith('.metadata.json'))
-      .toSorted()
-      .reverse();
-    const table = JSON.parse(String(await s3.body(bucket, newest ?? '')));
-    for (const snapshot of table.snapshots) {
-      await put(snapshot['manifest-list'].replace(`s3://${bucket}/`, ''), packedList());
-    }
+atNight('a table whose list of manifests unpacks to GiB ends no process', async () => {
+  const { client, pool, s3, tenant, workers } = installation;
+  const config = { file_format: 'Parquet', table_format: 'iceberg', prefix: '{batch_export_id}/' };
+  const id = await exportHour({ name: 'A hostile table', config });
+  const path = `${projectPath(installation)}/batch_exports/${id}/`;
+  // A second generation: snapshots need files of the first, so the sweep looks at the table again and again.
+  await insertEvents(pool, { team: tenant.projectIds[0], rows: 5 });
+  const isFree = async () =>
+    (await pool.query(`select from backfills where status = 'Running'`)).rowCount === 0;
+  await until(isFree);
+  await backfill(installation, id);
+  await untilEnded(installation, id, { count: 2 });
+  const victim = await createS3Export(installation, { name: 'A victim' });
+  await backfill(installation, victim);
+  await untilEnded(installation, victim);
+  const [newest] = (await s3.objects(bucket))
+    .map(({ key }) => key)
+    .filter((key) => key.startsWith(id) && key.endsWith('.metadata.json'))
+    .toSorted()
+    .reverse();
+  const table = JSON.parse(String(await s3.body(bucket, newest ?? '')));
+  for (const snapshot of table.snapshots) {
+    await put(snapshot['manifest-list'].replace(`s3://${bucket}/`, ''), packedList());
+  }
 
-    await until(isFree);
-    await pool.query('update leftover_files set tried_at = null, tries = 0');
-    await backfill(installation, id, nextHour);
-    await backfill(installation, victim, nextHour);
-    const ended = await untilEnded(installation, victim, { count: 2 });
-    expect(ended.at(-1)).toMatchObject({ status: 'Completed', crashes: 0 });
-    const runs = await untilEnded(installation, id, { count: 3 });
-    expect(runs.at(-1)).toMatchObject({
-      ...{ status: 'Failed', errorCode: 'destination.table_damaged', crashes: 0 },
-    });
-    const { lines } = await verify();
-    expect(lines).toContainEqual(expect.stringMatching(/^proven .*A victim/));
-    expect(lines).toContainEqual(expect.stringMatching(/^BROKEN .*A hostile table/));
+  await until(isFree);
+  await pool.query('update leftover_files set tried_at = null, tries = 0');
+  await backfill(installation, id, nextHour);
+  await backfill(installation, victim, nextHour);
+  const ended = await untilEnded(installation, victim, { count: 2 });
+  expect(ended.at(-1)).toMatchObject({ status: 'Completed', crashes: 0 });
+  const runs = await untilEnded(installation, id, { count: 3 });
+  expect(runs.at(-1)).toMatchObject({
+    ...{ status: 'Failed', errorCode: 'destination.table_damaged', crashes: 0 },
+  });
+  const { lines } = await verify();
+  expect(lines).toContainEqual(expect.stringMatching(/^proven .*A victim/));
+  expect(lines).toContainEqual(expect.stringMatching(/^BROKEN .*A hostile table/));
 
-    await client.delete(path);
-    await pool.query('update leftover_files set tried_at = null, tries = 0');
-    const isTried = async () =>
-      (await pool.query('select from leftover_files where tried_at is null')).rowCount === 0;
-    await until(isTried, { timeoutMs: 30_000, message: 'the sweep has looked at the table' });
-    // No process died: the sweep forgets what it has done.
-    const isForgotten = async () => (await pool.query('select from guarded_work')).rowCount === 0;
-    await until(isForgotten, { message: 'the sweep is done' });
-    for (const worker of workers) expect(worker.hasExited()).toBe(false);
-  },
-  300_000,
-);
+  await client.delete(path);
+  await pool.query('update leftover_files set tried_at = null, tries = 0');
+  const isTried = async () =>
+    (await pool.query('select from leftover_files where tried_at is null')).rowCount === 0;
+  await until(isTried, { timeoutMs: 30_000, message: 'the sweep has looked at the table' });
+  // No process died: the sweep forgets what it has done.
+  const isForgotten = async () => (await pool.query('select from guarded_work')).rowCount === 0;
+  await until(isForgotten, { message: 'the sweep is done' });
+  for (const worker of workers) expect(worker.hasExited()).toBe(false);
+});
 
 describe('a row of the source', () => {
   test('that was pruned or moved after its export is counted, and only --strict fails', async () => {
