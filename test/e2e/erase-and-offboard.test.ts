@@ -10,14 +10,14 @@ import {
 } from '../support/exported-events.ts';
 import { hourRuns } from '../support/hour-runs.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
-import { casesOf, isNightly } from '../support/nightly.ts';
+import { atNight, casesOf } from '../support/nightly.ts';
 import { startBundled } from '../support/processes.ts';
 import { createKey } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
 
 /** A deletion waits for all transactions of the server that began before, also those of other test files. */
 const patientMs = 150_000;
-const atNight = test.runIf(isNightly);
+
 let installation: Installation;
 beforeAll(async () => {
   // The job of a small run ends when the run begins.
@@ -170,7 +170,7 @@ atNight('a run that read the rows before is waited for, by two erasures at once'
   await pool.query('delete from events where team_id = $1', [team]);
 });
 
-atNight('a rewrite waits for the file that a killed one left behind', async () => {
+atNight('workers and the command die within a rewrite: the next waits for its file', async () => {
   const { pool, tenant, s3 } = installation;
   const [team] = tenant.projectIds;
   await insertEvents(pool, { team, rows: 100 });

@@ -11,7 +11,7 @@ import {
   untilEnded,
 } from '../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
-import { isNightly } from '../support/nightly.ts';
+import { atNight } from '../support/nightly.ts';
 import { packedList } from '../support/packed-list.ts';
 import { until } from '../support/until.ts';
 import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
@@ -20,10 +20,8 @@ import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
 
 const other = 'elsewhere';
 const nextHour = { start: hour.end, end: '2024-03-01T02:00:00Z' };
-const atNight = test.runIf(isNightly);
 let installation: Installation;
 let side: VerifySide;
-
 beforeAll(async () => {
   installation = await startInstallation({
     workers: 1,
@@ -55,11 +53,7 @@ const strayOf = (folder: string, generation = 9) =>
 
 atNight('a table whose list of manifests unpacks to GiB ends no process', async () => {
   const { client, pool, s3, tenant, workers } = installation;
-  const config = {
-    file_format: 'Parquet',
-    table_format: 'iceberg',
-    prefix: '{batch_export_id}/',
-  };
+  const config = { file_format: 'Parquet', table_format: 'iceberg', prefix: '{batch_export_id}/' };
   const id = await exportHour({ name: 'A hostile table', config });
   const path = `${projectPath(installation)}/batch_exports/${id}/`;
   // A second generation: snapshots need files of the first, so the sweep looks at the table again and again.
@@ -372,9 +366,13 @@ describe('beside a run', () => {
     await pool.query(`update events set event = 'changed'`);
     await backfill(installation, id);
     await untilEnded(installation, id, { count: 2 });
-    const keys = async () => (await s3.objects(bucket)).map(({ key }) => key);
-    const isGone = (key: string) => !key.startsWith(id) || /v2|manifest/.test(key);
-    await until(async () => (await keys()).every(isGone), { timeoutMs: 7_000 });
+    await until(
+      async () =>
+        (await s3.objects(bucket)).every(
+          ({ key }) => !key.startsWith(id) || /v2|manifest/.test(key),
+        ),
+      { timeoutMs: 7_000, message: () => 'the replaced file is removed' },
+    );
     const { code, out } = await verifying;
     expect(code, out).toBe(0);
     expect(out).toMatch(/^proven .* 100 rows/);
@@ -394,7 +392,9 @@ describe('beside a run', () => {
     await pool.query(setStatus, [id, 'Starting']);
     const { code, lines } = await verify();
     expect(code).toBe(0);
-    expect(lines[0]).toMatch(/1 interval left out: 2024-03-01T00:00:00.* is being written/);
+    expect(lines[0]).toMatch(
+      /1 interval left out: 2024-03-01T00:00:00.* is being written by a run/,
+    );
     await pool.query(setStatus, [id, 'Completed']);
   });
 });

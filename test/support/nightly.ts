@@ -1,3 +1,5 @@
+import { test } from 'vitest';
+
 /**
  * Whether this is `npm run test:nightly`. A test that proves the same in many cases runs the most different
  * ones in `npm test` and all of them at night.
@@ -8,3 +10,6 @@ export const isNightly = process.env.SLUICE_TESTS === 'nightly';
 export function casesOf<Case>(byDay: readonly Case[], rest: readonly Case[]): readonly Case[] {
   return isNightly ? [...byDay, ...rest] : byDay;
 }
+
+/** A test of the night alone. */
+export const atNight = test.runIf(isNightly);
