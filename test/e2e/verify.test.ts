@@ -153,7 +153,7 @@ describe('an operator', () => {
   test('sees what others wrote escaped, on one line', async () => {
     const name = 'a\u001b[2J\nproven    victim\u009b2J\u202ename';
     const id = await side.exportHour({ name, config: { prefix: 'odd' } });
-    await side.put(`odd/\u001b[2J\n/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z.v9.jsonl`);
+    await side.put(`odd/\u001b[2J\n/20240301T000000Z-20240301T010000Z.v9.jsonl`);
     const { lines, out } = await side.verify();
     expect(lines[0]).toMatch(
       /^BROKEN {4}a\\u001b\[2J\\u000aproven {4}victim\\u009b2J\\u202ename \(/,

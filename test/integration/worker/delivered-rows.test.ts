@@ -70,11 +70,18 @@ const cases: readonly SourceCase[] = [
   { name: 'granted', event: `${prune} ${late}`, right: count + 1, readsColumns: true },
 ];
 
-/** By day those that lose rows in the most different ways: by DELETE, by a view, with their table, and beside late ones. */
+/** By day those that lose rows in the most different ways, and those of the tests below. */
 const isByDay = ({ name }: SourceCase) =>
-  ['softly_deleted', 'truncated', 'renamed', 'detached', 'late_behind_a_view', 'granted'].includes(
-    name,
-  );
+  [
+    'updated',
+    'filled',
+    'softly_deleted',
+    'truncated',
+    'renamed',
+    'detached',
+    'late_behind_a_view',
+    'granted',
+  ].includes(name);
 const tested = casesOf(
   cases.filter(isByDay),
   cases.filter((each) => !isByDay(each)),
