@@ -47,6 +47,9 @@ const collections: Readonly<Record<string, string>> = {
   'service/admission/memory-gate.ts #held': 'organizations with runs',
   'service/admission/cpu-use.ts #executing': 'runs in progress',
   'service/admission/cpu-use.ts #used': 'organizations with runs lately',
+  'service/use-cases/healing/source-outages.ts #dead':
+    'models of the installation, for one round of look-backs',
+  'service/use-cases/healing/source-outages.ts #known': 'sources of the installation',
   'service/worker/lease-keeper.ts #held': 'runs in progress',
   'service/worker/notification-courier.ts #sending': 'two kinds; 64 and 8 deliveries',
   'service/worker/parking.ts #waking': 'promises in progress',
@@ -62,12 +65,16 @@ const collections: Readonly<Record<string, string>> = {
   'rows/encoders/parquet/byte-arrays.ts #spares': 'columns of a file',
   'rows/pipeline/erased-files.ts #metrics': 'columns of the files of an interval',
   'rows/pipeline/file-set.ts #columnMetrics': 'columns of the files of a run',
+  'rows/pipeline/file-set.ts #parts': 'maxPartitions of an interval',
   'rows/pipeline/key-tally.ts #due': 'the sample of a check',
+  'rows/pipeline/partitioned-rows.ts #numbers': 'maxPartitions of an interval',
   'rows/pipeline/rejection-tally.ts #found': 'maxReasons',
+  'rows/pipeline/row-spool.ts #groups': 'maxPartitions of an interval',
   'rows/query/bounds.ts #limits': 'expressions of a query of 100,000 characters',
   'rows/query/bounds.ts #sizes': 'expressions of a query of 100,000 characters',
   'rows/transforms/chain-step.ts #errors': 'maxReasons of a step',
   // In `sluice verify`.
+  'service/verify/find-strays.ts #last': 'four manifests, whose bytes are bounded',
   'service/verify/places.ts #owners': 'exports of the installation',
   'service/verify/sums.ts #skipped': 'reasons of the code',
 };
