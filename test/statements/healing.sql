@@ -53,20 +53,32 @@ with hastened as (
      )
      update healing_intervals set tries = 0, not_before = clock_timestamp() where export_id = $1;
 
+-- healing/causes.ts listSourceCauses
+-- gives id uuid, place text, isOpen boolean, ageMs double precision
+select id, place, opened_at is not null as "isOpen", (extract(epoch from clock_timestamp() - began_at) * 1000)::float8 as "ageMs"
+       from causes where scope = 'source' order by failed_at desc limit 200;
+
+-- healing/causes.ts takeProbe
+-- takes $1 uuid, $2 double precision
+-- gives id uuid
+update causes set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms'
+      where id = $1 and opened_at is not null and next_probe_at <= clock_timestamp() returning id;
+
 -- healing/causes.ts lockDueCauses
 -- takes $1 bigint
 -- gives id uuid, ageMs double precision
-select id, (extract(epoch from clock_timestamp() - began_at) * 1000)::float8 as "ageMs" from causes
-      where opened_at is not null and next_probe_at <= clock_timestamp() order by next_probe_at limit $1 for update skip locked;
+select c.id, (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8 as "ageMs" from causes c
+      where c.opened_at is not null and c.next_probe_at <= clock_timestamp() and not (not exists (select from healing_intervals h where h.cause_id = c.id)
+        and not exists (select from outbox o where o.cause_id = c.id))
+      order by c.next_probe_at limit $1 for update skip locked;
 
 -- healing/causes.ts noteProbe
 -- takes $1 uuid, $2 double precision
 update causes set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms' where id = $1;
 
 -- healing/causes.ts forgetIdleCauses
-delete from causes c where c.failed_at < clock_timestamp() - interval '1 hour'
-        and not exists (select from healing_intervals h where h.cause_id = c.id)
-        and not exists (select from outbox o where o.cause_id = c.id);
+delete from causes c where c.failed_at < clock_timestamp() - interval '2 hours' and (not exists (select from healing_intervals h where h.cause_id = c.id)
+        and not exists (select from outbox o where o.cause_id = c.id));
 
 -- healing/deadlines.ts lockDueChecks
 -- takes $1 bigint

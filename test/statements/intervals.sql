@@ -184,7 +184,7 @@ select json_build_object('start', floor(extract(epoch from r.data_interval_start
          order by r.generation desc limit 1) r;
 
 -- intervals/look-backs.ts takeLookBacks
--- takes $1 integer, $2 bigint, $3 uuid[], $4 uuid[], $5 boolean
+-- takes $1 integer, $2 bigint, $3 uuid[], $4 uuid[], $5 boolean, $6 text[]
 -- gives exportId uuid, teamId integer, tenantKey text, organizationId uuid, interval json, snapshot text, keyDigest text, keyCount bigint, settled boolean, pending text[], isDue boolean, model text, recipe jsonb, destinationType text, hasMoved boolean
 with candidates as materialized (
        select ctid as place from receipts where not settled
@@ -198,7 +198,7 @@ with candidates as materialized (
          join batch_exports e on e.id = c.export_id and e.deleted_at is null
          join projects p on p.id = e.team_id and p.organization_id <> all ($3)
         where c.ctid = any (array(select place from candidates))
-          and (c.export_id = any ($4)) = $5
+          and (c.export_id = any ($4)) = $5 and e.model <> all ($6)
           and not exists (select from guarded_work g where g.kind = 'look_back' and g.id = c.export_id::text and g.set_aside_at is not null)
           -- What waits for a person is looked at again after the export was changed, unless a person accepted it as it is.
           -- What had another fault is tried again each hour: the cause may be gone.

@@ -142,7 +142,10 @@ describe('health', () => {
     const { attention } = JSON.parse((await runCli(['status', '--json'], { env })).out);
     expect(attention).toMatchObject([{ id, state: 'failing', reason }]);
 
-    await api.db.query(`update batch_exports set last_success_at = now() where id = $1`, [id]);
+    await api.db.query(
+      `update batch_exports set last_success_at = now(), failing_since = null, failing_code = null where id = $1`,
+      [id],
+    );
     expect(await read()).toEqual([
       'incomplete',
       expect.stringMatching(/^1 requested interval has no data, the oldest since .*Z\.$/),
