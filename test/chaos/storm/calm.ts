@@ -120,7 +120,7 @@ export async function retrySetAsideWork({ installation }: World): Promise<void> 
 
 /**
  * Waits until every interval is settled, or waits for the leaked transaction alone, and was looked at
- * since. The pauses between two looks, and before what failed is removed again, are not waited for.
+ * since. One whose late rows wait for a person is not looked at: `compare` says if a row of it is missing. The pauses between two looks, and before what failed is removed again, are not waited for.
  */
 export async function untilLookedBack(world: World): Promise<void> {
   const { pool } = world.installation;
@@ -151,7 +151,7 @@ export async function untilLookedBack(world: World): Promise<void> {
       async () => {
         const found = await pool.query(
           `select export_id, data_interval_start, pending_transactions, pending_checked_at, late_rows_wait from receipts
-            where not settled and (pending_checked_at < $1 or not (pending_transactions <@ $2::text[]))`,
+            where not settled and late_rows_wait is null and (pending_checked_at < $1 or not (pending_transactions <@ $2::text[]))`,
           [times[0]?.now, leaked === null ? [] : await namesOf(world, leaked)],
         );
         left = found.rows;
