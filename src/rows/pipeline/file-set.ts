@@ -66,7 +66,7 @@ interface OpenFile {
 
 /** Bytes of files that wait in memory for the commit, because they are put at once. */
 const maxHeldBytes = 4 * 1024 ** 2;
-/** Memory of a file that waits for its commit; measured. */
+/** Memory of a file that waits for its commit; estimated. `e2e/worker-memory` bounds the sum of 5,000. */
 const waitingFileBytes = 8 * 1024;
 
 /**

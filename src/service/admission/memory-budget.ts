@@ -54,7 +54,7 @@ const sourceBytes = 8 * mebibyte;
 /** Blocks on their way through a chain, as bytes and as rows: an estimate, 64 times a block. */
 const chainBytes = 16 * mebibyte;
 
-/** Rows that are sorted by partition, and up to 10,000 files that wait for their commit; measured. */
+/** Rows that are sorted by partition, and up to 10,000 files that wait for their commit; estimated. `e2e/worker-memory` bounds 5,000. */
 const partitionBytes = 96 * mebibyte;
 
 /** The processes of a run's own plugins. */
