@@ -11,6 +11,7 @@ import {
   type SourceServer,
   sourceServers,
 } from '../support/source-cases.ts';
+import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
 
@@ -214,7 +215,6 @@ describe.each(sourceServers)('%s', (_, start) => {
       ['statement_timeout', '1ms'],
       ['lock_timeout', '1ms'],
       ['idle_in_transaction_session_timeout', '1ms'],
-      ...(isNew >= 170_000 ? [['transaction_timeout', '1ms']] : []),
     ]) {
       await shop.run(`alter role ${shop.reader} set ${name} = '${value}'`);
       expect([name, await shop.check()]).toEqual([name, []]);
@@ -222,9 +222,38 @@ describe.each(sourceServers)('%s', (_, start) => {
       expect((await settle()).settled).toBe(true);
       await shop.run(`alter role ${shop.reader} reset ${name}`);
     }
-    // A session without a transaction is ended by the server: the limit is named.
+    // This limit begins with the transaction, so it must leave time for the statement that lifts it. The
+    // table is locked for longer than the limit while the transaction reads.
+    if (isNew >= 170_000) {
+      await shop.run(`alter role ${shop.reader} set transaction_timeout = '200ms'`);
+      await admin.query('begin; lock table shop.base');
+      const reading = shop.read();
+      const held = `
+        select from pg_stat_activity
+         where usename = '${shop.reader}' and wait_event_type = 'Lock'
+           and clock_timestamp() - xact_start > '300ms'`;
+      await until(async () => {
+        await admin.query('select pg_stat_clear_snapshot()');
+        return (await admin.query(held)).rowCount === 1;
+      });
+      await admin.query('commit');
+      expect((await reading).length).toBe(100);
+      await shop.run(`alter role ${shop.reader} reset transaction_timeout`);
+    }
+    // A session without a transaction is ended by the server: the limit is named. Statements that
+    // follow each other within the millisecond are not met by it, so it is asked until one is.
     await shop.run(`alter role ${shop.reader} set idle_session_timeout = '1ms'`);
-    await expect(settle()).rejects.toMatchObject({ detail: 'the limit of idle_session_timeout' });
+    const outcomes: unknown[] = [];
+    while (outcomes.length < 500 && outcomes.at(-1) !== 'the limit of idle_session_timeout') {
+      outcomes.push(
+        await settle().then(
+          ({ settled }) => settled,
+          (error) => error.detail,
+        ),
+      );
+    }
+    expect(outcomes.pop()).toBe('the limit of idle_session_timeout');
+    expect(outcomes.filter((outcome) => outcome !== true)).toEqual([]);
     await shop.run(`alter role ${shop.reader} reset all`);
   });
 
