@@ -1,7 +1,7 @@
 import type { PutLease } from '../../rows/destinations/destination.ts';
 import { systemClock } from '../../foundation/domain/clock.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import { namingOwnFaults } from './own-fault.ts';
+import { nameOwnFault } from './own-fault.ts';
 
 /**
  * The monotonic clock goes on while a process is stopped, but not while its machine sleeps or is paused. The host's
@@ -37,7 +37,9 @@ export class KnownLease implements PutLease {
 
   async extend(always: boolean): Promise<void> {
     if (!always && this.#lasts(enough * this.#leaseMs)) return;
-    await namingOwnFaults(() => this.confirm())();
+    await this.confirm().catch((error: unknown) => {
+      throw nameOwnFault(error);
+    });
   }
 
   /** @throws SluiceError `run.lease_lost`; errors of our database */

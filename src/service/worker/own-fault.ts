@@ -12,12 +12,18 @@ export function nameOwnFault(error: unknown): unknown {
     : error;
 }
 
-/** Wraps a function that a destination calls, so that what it throws is named in this way. */
-export function namingOwnFaults<Args extends readonly unknown[], T>(
-  work: (...args: Args) => Promise<T>,
-): (...args: Args) => Promise<T> {
-  return (...args) =>
-    work(...args).catch((error: unknown) => {
-      throw nameOwnFault(error);
-    });
+type AsyncFunctions<T> = { readonly [Name in keyof T]: (...args: never[]) => Promise<unknown> };
+
+/** Gives functions that a destination calls. What they throw is named in this way. */
+export function namingOwnFaults<T extends AsyncFunctions<T>>(calls: T): T {
+  const named = Object.entries<(...args: never[]) => Promise<unknown>>(calls).map(
+    ([name, call]) => [
+      name,
+      (...args: never[]) =>
+        call(...args).catch((error: unknown) => {
+          throw nameOwnFault(error);
+        }),
+    ],
+  );
+  return Object.fromEntries(named) as T;
 }

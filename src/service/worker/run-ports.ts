@@ -1,6 +1,7 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
+import type { UploadJournal } from '../../rows/destinations/destination.ts';
 import type { RunPorts } from '../../rows/pipeline/interval-job.ts';
 import { namedBy } from '../../rows/pipeline/leftovers.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
@@ -70,32 +71,43 @@ export function openPorts(
   };
   const perDay = policy.maxStoredBytesPerDay;
   const lines = new PluginLines(log, (bytes) => countStoredBytes(db, run.teamId, bytes, perDay));
-  const ports: RunPorts = {
-    journal: {
-      starting: namingOwnFaults(async (key) => {
-        const note = await noteUpload(db, run, key);
-        if (note === null) throw lost();
-        if (note === 'new') ownNotes.add(key);
-        else ownNotes.delete(key);
-      }),
-      started: namingOwnFaults(async (upload, alone) => {
-        const isOnly = alone && ownNotes.has(upload.key);
-        if (!(await recordUpload(db, run, upload, isOnly))) throw lost();
-      }),
-      progressed: namingOwnFaults(async (upload) => {
-        const [first] = upload.parts;
-        // To send a small file again costs less than to record that it was sent.
-        if (upload.parts.length > 1 || (first?.bytes ?? 0) >= minRecordedBytes) {
-          await recordUploadParts(db, run, upload, sent.with(upload));
-        }
-        cursor = { key: upload.key, parts: upload.parts.length };
-        // Parts that arrive together are recorded together.
-        if (begunKey !== upload.key) await failpoint('first_part');
-        begunKey = upload.key;
-        if (upload.parts.length > 1) await failpoint('mid_part');
-      }),
-      ended: namingOwnFaults((upload) => forgetUpload(db, run.runId, upload)),
+  const journal: UploadJournal = {
+    async starting(key) {
+      const note = await noteUpload(db, run, key);
+      if (note === null) throw lost();
+      if (note === 'new') ownNotes.add(key);
+      else ownNotes.delete(key);
     },
+    async started(upload, alone) {
+      const isOnly = alone && ownNotes.has(upload.key);
+      if (!(await recordUpload(db, run, upload, isOnly))) throw lost();
+    },
+    async progressed(upload) {
+      const [first] = upload.parts;
+      // To send a small file again costs less than to record that it was sent.
+      if (upload.parts.length > 1 || (first?.bytes ?? 0) >= minRecordedBytes) {
+        await recordUploadParts(db, run, upload, sent.with(upload));
+      }
+      cursor = { key: upload.key, parts: upload.parts.length };
+      // Parts that arrive together are recorded together.
+      if (begunKey !== upload.key) await failpoint('first_part');
+      begunKey = upload.key;
+      if (upload.parts.length > 1) await failpoint('mid_part');
+    },
+    ended: (upload) => forgetUpload(db, run.runId, upload),
+  };
+  const confirmCommit: RunPorts['confirmCommit'] = async (intent) => {
+    const { generation, manifestKey } = intent;
+    const { destinationVersion } = run;
+    const keys = namedBy(intent);
+    // Nothing becomes readable. The record checks the fence.
+    if (keys.length === 0) return;
+    const commit = { generation, destinationVersion, manifestKey, keys };
+    await lease.renewBy(() => statements.beginCommit(run, intent, commit));
+  };
+  const ports: RunPorts = {
+    journal: namingOwnFaults(journal),
+    ...namingOwnFaults({ confirmCommit }),
     async progressed({ totalRows, rows, bytes, files }) {
       unwritten = {
         recordsTotalCount: totalRows,
@@ -106,15 +118,6 @@ export function openPorts(
       };
       if (performance.now() - writtenAt >= progressEveryMs) await writeProgress();
     },
-    confirmCommit: namingOwnFaults(async (intent) => {
-      const { generation, manifestKey } = intent;
-      const { destinationVersion } = run;
-      const keys = namedBy(intent);
-      // Nothing becomes readable. The record checks the fence.
-      if (keys.length === 0) return;
-      const commit = { generation, destinationVersion, manifestKey, keys };
-      await lease.renewBy(() => statements.beginCommit(run, intent, commit));
-    }),
     confirmLease: () => lease.confirm(),
     lease,
     ownsUploads: () => ownsUploads(db, run, policy.leaseMs),
