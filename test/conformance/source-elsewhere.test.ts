@@ -82,10 +82,13 @@ describe.skipIf(!hasPgbouncer).each(['transaction', 'session'] as const)(
         shop.source({}, { ...pooled, settleTimeoutMs }).settle(interval, never);
       expect((await settle(60_000)).settled).toBe(true);
       await admin.query('begin');
-      expect(await settle(3_000)).toMatchObject({
-        settled: false,
-        blockers: [expect.stringMatching(/^process \d+ \(role /)],
-      });
+      const { settled, blockers } = await settle(3_000);
+      expect(settled).toBe(false);
+      // PgBouncer may just discard what a session of ours had set.
+      const others = (blockers ?? []).filter(
+        (each) => !/^process \d+ \(role \w+, application sluice-export, last/.test(each),
+      );
+      expect(others).toEqual([expect.stringMatching(/^process \d+ \(role /)]);
       await admin.query('rollback');
       await reading.close();
     });
@@ -140,24 +143,20 @@ describe.skipIf(!hasPgbouncer).each(['transaction', 'session'] as const)(
           );
       // Eight have all connections to the server, one more waits for one, two more are too many.
       const clients: Client[] = [];
-      const enter = async () => {
+      const join = async () => {
         const client = new Client({ connectionString });
         client.on('error', () => {});
-        return client.connect().then(
-          () => clients.push(client),
-          () => 0,
-        );
+        await client.connect();
+        clients.push(client);
+        return client;
       };
-      while (clients.length < 10) {
-        // A request to cancel what the run has asked counts as a client, for a moment.
-        await until(async () => (await enter()) > 0);
-        if (clients.length <= 8) await clients.at(-1)?.query('begin');
-        if (clients.length === 9) {
-          expect(await open()).toMatch(
-            /^source\.out_of_resources .*query_wait_timeout.*\. Raise query_wait_timeout of PgBouncer/,
-          );
-        }
-      }
+      for (let n = 0; n < 8; n += 1) await (await join()).query('begin');
+      await join();
+      expect(await open()).toMatch(
+        /^source\.out_of_resources .*query_wait_timeout.*\. Raise query_wait_timeout of PgBouncer/,
+      );
+      // Until PgBouncer has seen that the last one left, it is full.
+      await until(join);
       expect(await open()).toMatch(
         /^source\.out_of_resources SHOP_URL: .*\. Raise max_client_conn of PgBouncer/,
       );
