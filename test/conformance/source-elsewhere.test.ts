@@ -79,10 +79,13 @@ describe.skipIf(!hasPgbouncer).each(['transaction', 'session'] as const)(
         shop.source({}, { ...pooled, settleTimeoutMs }).settle(interval, never);
       expect((await settle(60_000)).settled).toBe(true);
       await admin.query('begin');
-      expect(await settle(3_000)).toMatchObject({
-        settled: false,
-        blockers: [expect.stringMatching(/^process \d+ \(role /)],
-      });
+      const { settled, blockers } = await settle(3_000);
+      expect(settled).toBe(false);
+      // PgBouncer may just discard what a session of ours had set.
+      const others = (blockers ?? []).filter(
+        (each) => !/^process \d+ \(role \w+, application sluice-export, last/.test(each),
+      );
+      expect(others).toEqual([expect.stringMatching(/^process \d+ \(role /)]);
       await admin.query('rollback');
       await reading.close();
     });
@@ -136,17 +139,21 @@ describe.skipIf(!hasPgbouncer).each(['transaction', 'session'] as const)(
             ({ code, detail }) => `${code} ${detail}`,
           );
       // Eight have all connections to the server, one more waits for one, two more are too many.
-      const clients = [...Array(10).keys()].map(() => new Client({ connectionString }));
-      for (const [index, client] of clients.entries()) {
+      const clients: Client[] = [];
+      const join = async () => {
+        const client = new Client({ connectionString });
         client.on('error', () => {});
         await client.connect();
-        if (index < 8) await client.query('begin');
-        if (index === 8) {
-          expect(await open()).toMatch(
-            /^source\.out_of_resources .*query_wait_timeout.*\. Raise query_wait_timeout of PgBouncer/,
-          );
-        }
-      }
+        clients.push(client);
+        return client;
+      };
+      for (let n = 0; n < 8; n += 1) await (await join()).query('begin');
+      await join();
+      expect(await open()).toMatch(
+        /^source\.out_of_resources .*query_wait_timeout.*\. Raise query_wait_timeout of PgBouncer/,
+      );
+      // Until PgBouncer has seen that the last one left, it is full.
+      await until(join);
       expect(await open()).toMatch(
         /^source\.out_of_resources SHOP_URL: .*\. Raise max_client_conn of PgBouncer/,
       );
