@@ -256,7 +256,15 @@ export function readRelationOf(model: Model): ReadRelation {
   const callsFunctions = model.columns.some(({ expression }) => namesObjects(expression ?? ''));
   const isFiltered = model.rowSecurity === 'filtered';
   const { schema, name } = model.relation;
-  return { schema, table: name, name: relationOf(model), isFiltered, callsFunctions };
+  const { tenantColumn } = model;
+  return {
+    schema,
+    table: name,
+    name: relationOf(model),
+    tenantColumn,
+    isFiltered,
+    callsFunctions,
+  };
 }
 
 /** Whether an expression names something with its schema, such as a function. Only built-in ones have none. */
