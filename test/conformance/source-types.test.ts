@@ -1,7 +1,6 @@
 /** Types of a model beside those of its table: what may differ, and what run, check and creation say. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { SluiceError } from '../../src/foundation/domain/errors.ts';
 import {
   caseRequest,
   openSourceCase,
@@ -71,3 +70,24 @@ test.each([
   const columns = [plainColumn('id', 'bigint'), plainColumn('x', declared)];
   expect(await shop.read({ ...typed, columns })).toHaveLength(100);
 });
+
+test.each(['numeric', 'public.citext', 'shop.team'])(
+  'a tenant column of type %s, in which keys of two projects can be equal, is refused',
+  async (type) => {
+    await shop.create(`create extension if not exists citext schema public;
+    do $$ begin create type shop.team as enum ('1'); exception when duplicate_object then null; end $$`);
+    await make(`id, team::text::${type} as team, at, v`);
+    const words = /^team is .*\. A tenant column must be text, uuid or an integer type\./;
+    const refused = { code: 'source.model_invalid', detail: expect.stringMatching(words) };
+    await expect(shop.read(typed)).rejects.toMatchObject(refused);
+    await expect(shop.read(typed, { dslQuery: 'SELECT v FROM rows' })).rejects.toMatchObject(
+      refused,
+    );
+    const source = shop.source(typed);
+    await expect(source.describe(caseRequest(), never)).rejects.toMatchObject(refused);
+    await expect(source.openSmall?.(caseRequest(), never, 2 ** 20)).rejects.toMatchObject(refused);
+    expect(await shop.check(typed)).toContainEqual(
+      expect.stringMatching(new RegExp(`^error: ${words.source.slice(1)}`)),
+    );
+  },
+);
