@@ -92,10 +92,7 @@ test('takes the layout of the files, says what of it changes, and refuses what c
   );
   const wrong = { ...layout, partition_by: ['day(timestamp)', 'day(inserted_at)'] };
   const refused = await apply([wanted('One', { config: wrong })]);
-  expect([refused.code, refused.output]).toEqual([
-    1,
-    expect.stringMatching(/partition_by.*day/s),
-  ]);
+  expect([refused.code, refused.output]).toEqual([1, expect.stringMatching(/partition_by.*day/s)]);
 });
 
 test('a dry run and its JSON change nothing', async () => {
