@@ -1,4 +1,4 @@
-# Sourced by .ci/run and .ci/nightly: Debian's packages that the tests use.
+# Sourced by .ci/run and .ci/nightly: the packages that the tests use.
 
 # install_packages NAME…: as root, or by sudo if it asks for no password.
 install_packages() {
@@ -30,4 +30,11 @@ bring_test_packages() {
   if compgen -G 'test/e2e/*page*' >/dev/null || compgen -G 'test/e2e/*console*' >/dev/null; then
     has_browser || install_packages chromium || printf 'continuing without a browser\n'
   fi
+}
+
+# The packages of the project, and ClickHouse's engine for the tests of readers, which users do not install.
+bring_npm_packages() {
+  npm ci --prefix test/support/clickhouse --ignore-scripts --no-audit --no-fund >/dev/null &
+  npm ci
+  wait $! || printf 'continuing without ClickHouse: its tests are reported as skipped\n'
 }

@@ -7,6 +7,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { keyNames, usualFileName } from '../../src/foundation/domain/file-name.ts';
 import { fileDefinition } from '../../src/rows/destinations/file/definition.ts';
+import { askClickHouse, hasClickHouse } from '../support/clickhouse/ask.ts';
 import { createEmptyDatabase } from '../support/database.ts';
 import {
   attempt,
@@ -19,18 +20,80 @@ import { polars } from '../support/polars.ts';
 import { projectRoot } from '../support/processes.ts';
 import { contextWith, owner } from './destination-suite.ts';
 
-const rows = 60;
+const rows = 120;
+/** Texts that readers have taken for something else. */
+const texts = [
+  ...['  lead', 'trail  ', '\ttab', '\\N', '\\.', 'NULL', '', null, '"quoted"', "'", 'a,b'],
+  ...['line\nbreak', 'cr\rlf', 'both\r\n', '=1+1', 'é', 'e\u0301', '\u2028', '\ufeff', '🙂', '/'],
+  ...['0123', '1e5', 'true', '2024-03-01', 'nan', '..', '{"a":1}', '[]', 'x'.repeat(1_000)],
+];
+/** Keys that differ in case, and numbers that are texts later. */
+const documents = [
+  ...['{"a": 1, "A": 2}', '{"n": 5}', '{"n": "later a text"}', '{"n": [1, {"x": null}]}', '{}'],
+  ...['{"": "", "b \\" c": "\\u2028\\n"}', '{"n": 9007199254740993, "m": 0.1}', null],
+];
+
 let bench: IntervalBench;
 let root: string;
+let expected: readonly EventRow[];
 
 beforeAll(async () => {
   bench = await openIntervalBench(rows);
+  const { pool } = bench.database;
+  await pool.query(
+    `with numbered as (select uuid, row_number() over (order by inserted_at) - 1 as n from events)
+     update events e set event = ($1::text[])[1 + n % $2], elements_chain = ($1::text[])[1 + n * 7 % $2],
+            distinct_id = case when n < 60 then n::text else 'user ' || n end,
+            properties = ($3::jsonb[])[1 + n % $4], person_id = case when n % 3 = 0 then person_id end,
+            "timestamp" = inserted_at + n * interval '1.000001 hours', created_at = nullif(created_at, inserted_at)
+       from numbered where numbered.uuid = e.uuid`,
+    [texts, texts.length, documents, documents.length],
+  );
+  const { rows: found } = await pool.query({
+    text: `select ${columnsOf(textOfPostgres).join(', ')} from events`,
+    rowMode: 'array',
+  });
+  expected = eventsOf(found);
 });
 afterAll(() => bench?.drop());
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'sluice-guide-'));
 });
 afterEach(() => rm(root, { recursive: true, force: true }));
+
+type Kind = 'text' | 'json' | 'time';
+const kinds: Readonly<Record<string, Kind>> = {
+  ...{ uuid: 'text', event: 'text', properties: 'json', distinct_id: 'text', person_id: 'text' },
+  ...{ person_properties: 'json', elements_chain: 'text', timestamp: 'time' },
+  ...{ created_at: 'time', inserted_at: 'time' },
+};
+
+/** The columns as texts, in the words of a system. */
+const columnsOf = (textOf: (name: string, kind: Kind) => string) =>
+  Object.entries(kinds).map(([name, kind]) => textOf(`"${name}"`, kind));
+
+const textOfPostgres = (name: string, kind: Kind) =>
+  kind === 'time'
+    ? `to_char(${name} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')`
+    : `${name}::text`;
+
+type EventRow = Readonly<Record<string, unknown>>;
+
+/** JSON by its value and times as texts of one form, in the order of the keys. */
+function eventsOf(found: readonly (readonly unknown[])[]): readonly EventRow[] {
+  const value = (given: unknown, kind: Kind | undefined) => {
+    if (given === null || kind === 'text' || typeof given === 'object') return given;
+    const text = String(given);
+    return kind === 'json' ? JSON.parse(text) : text.replace('T', ' ').replace('Z', '');
+  };
+  return found
+    .map((row) =>
+      Object.fromEntries(
+        Object.entries(kinds).map(([name, kind], at) => [name, value(row[at], kind)]),
+      ),
+    )
+    .toSorted((a, b) => (String(a.uuid) < String(b.uuid) ? -1 : 1));
+}
 
 /** The commands of the guide for a system, those for one format last, over the exported files. */
 function commandsOf(system: string, format: string): string {
@@ -43,11 +106,14 @@ function commandsOf(system: string, format: string): string {
 }
 
 /** Exports the hour in files of about a fifth of its rows. */
-async function exportHour(format: string, partitionBy: readonly string[] = []): Promise<void> {
+async function exportHour(
+  config: { readonly file_format: string; readonly csv_null?: string },
+  partitionBy: readonly string[] = [],
+): Promise<void> {
   const context = contextWith({ fileDestinationRoot: root });
   const destination = fileDefinition.open({ directory: 'acme' }, context, owner);
-  const encoding = encodingOf({ file_format: format });
-  const job = firstJob({ encoding, maxFileBytes: 8_000, partitionBy });
+  const encoding = encodingOf(config);
+  const job = firstJob({ encoding, maxFileBytes: 16_000, partitionBy });
   const names = keyNames('events', usualFileName, job.interval);
   const { result } = await attempt(bench, destination, { ...job, names }).exported;
   expect(result.files.length).toBeGreaterThan(1);
@@ -55,57 +121,92 @@ async function exportHour(format: string, partitionBy: readonly string[] = []): 
   execFileSync('chmod', ['-R', 'a+rX', root]);
 }
 
-const summary = `count(*)::int AS "rows", count(DISTINCT uuid)::int AS "keys",
-  count(DISTINCT event)::int AS "events", count(inserted_at)::int AS "times"`;
-const expected = { rows, keys: rows, events: 3, times: rows };
+const copy = ['sh', '-c', 'cp "$1" "unfinished-$(basename "$1")"', '-', '{}', ';'];
+const formats = ['Parquet', 'JSONLines', 'CSV'] as const;
 
 describe('the consumer’s guide', () => {
-  it.each(['Parquet', 'JSONLines', 'CSV'])('loads %s into DuckDB', async (format) => {
-    await exportHour(format);
+  async function readByDuckDb(commands: string, ...columns: readonly string[]) {
     const connection = await (await DuckDBInstance.create()).connect();
     try {
-      await connection.run(commandsOf('duckdb', format));
-      const read = await connection.runAndReadAll(`SELECT ${summary} FROM events`);
-      expect(read.getRowObjects()).toEqual([expected]);
+      await connection.run(commands);
+      const read = await connection.runAndReadAll(`SELECT ${columns.join(', ')} FROM events`);
+      return read.getRows();
     } finally {
       connection.closeSync();
     }
+  }
+  /** The mark keeps Node's decoder from taking U+FEFF for a byte order mark. */
+  const textOfDuckDb = (name: string, kind: Kind) =>
+    kind === 'time'
+      ? `strftime(${name} AT TIME ZONE 'UTC', '>%Y-%m-%d %H:%M:%S.%f')`
+      : `'>' || ${name}::VARCHAR`;
+  const withoutMark = (value: unknown) => (value === null ? null : String(value).slice(1));
+
+  it.each(formats)('loads %s into DuckDB, value by value', async (format) => {
+    await exportHour({ file_format: format });
+    const found = await readByDuckDb(commandsOf('duckdb', format), ...columnsOf(textOfDuckDb));
+    expect(eventsOf(found.map((row) => row.map(withoutMark)))).toEqual(expected);
   });
 
   it('loads folders by values into DuckDB', async () => {
-    await exportHour('Parquet', ['event', 'day(inserted_at)']);
-    const connection = await (await DuckDBInstance.create()).connect();
-    try {
-      await connection.run(commandsOf('duckdb', 'partitions'));
-      const read = await connection.runAndReadAll(`SELECT ${summary} FROM events`);
-      expect(read.getRowObjects()).toEqual([expected]);
-    } finally {
-      connection.closeSync();
-    }
+    await exportHour({ file_format: 'Parquet' }, ['event', 'day(inserted_at)']);
+    const found = await readByDuckDb(commandsOf('duckdb', 'partitions'), 'uuid');
+    expect(found.flat().toSorted()).toEqual(expected.map(({ uuid }) => uuid));
   });
 
-  it.skipIf(polars === null).each(['Parquet', 'JSONLines', 'CSV'])(
-    'loads %s into polars',
+  it.runIf(hasClickHouse).each([
+    ['Parquet', []],
+    ['Parquet', ['event', 'day(inserted_at)']],
+    ['JSONLines', []],
+    ['CSV', []],
+  ])('loads %s into ClickHouse, value by value, with folders %j', async (format, folders) => {
+    await exportHour({ file_format: format, csv_null: '\\N' }, folders);
+    // Another generation, which no manifest names.
+    execFileSync('find', [root, '-type', 'f', '-not', '-name', '*.json', '-execdir', ...copy]);
+    const commands = commandsOf('clickhouse', format)
+      .split(/;\n+/)
+      .filter((one) => one.trim());
+    const columns = columnsOf((name) => `toString(${name})`);
+    const found = await askClickHouse(...commands, `SELECT ${columns.join(', ')} FROM events`);
+    expect(eventsOf(found)).toEqual(expected);
+  });
+
+  it.skipIf(polars === null).each(formats)(
+    'loads %s into polars, value by value',
     async (format) => {
-      await exportHour(format);
+      await exportHour({ file_format: format });
+      const names = JSON.stringify(Object.keys(kinds));
       const program = `${commandsOf('polars', format)}
-        const distinct = (name) => events.getColumn(name).nUnique();
-        const times = events.height - events.getColumn('inserted_at').nullCount();
-        const found = { rows: events.height, keys: distinct('uuid'), events: distinct('event'), times };
-        process.stdout.write(JSON.stringify(found));`;
+        const columns = ${names}.map((name) => events.getColumn(name).toArray());
+        process.stdout.write(JSON.stringify(columns));`;
       const options = ['--input-type=module', '--eval', program];
       const output = execFileSync(process.execPath, options, { cwd: projectRoot });
-      expect(JSON.parse(String(output))).toEqual(expected);
+      const columns: unknown[][] = JSON.parse(String(output));
+      const found = expected.map((_, row) => columns.map((column) => column[row] ?? null));
+      // It makes structs of JSON lines, and JavaScript's dates have milliseconds.
+      const comparable = ({ properties, person_properties: person, ...row }: EventRow) => ({
+        ...Object.fromEntries(
+          Object.entries(row).map(([name, value]) => [
+            name,
+            kinds[name] === 'time' && value !== null ? String(value).slice(0, 23) : value,
+          ]),
+        ),
+        ...(format !== 'JSONLines' && { properties, person }),
+      });
+      expect(eventsOf(found).map(comparable)).toEqual(expected.map(comparable));
     },
   );
 
-  it.each(['JSONLines', 'CSV'])('loads %s into PostgreSQL', async (format) => {
-    await exportHour(format);
+  it.each(['JSONLines', 'CSV'])('loads %s into PostgreSQL, value by value', async (format) => {
+    await exportHour({ file_format: format });
     const database = await createEmptyDatabase();
     try {
       await database.pool.query(commandsOf('postgres', format));
-      const { rows: found } = await database.pool.query(`SELECT ${summary} FROM events`);
-      expect(found).toEqual([expected]);
+      const { rows: found } = await database.pool.query({
+        text: `SELECT ${columnsOf(textOfPostgres).join(', ')} FROM events`,
+        rowMode: 'array',
+      });
+      expect(eventsOf(found)).toEqual(expected);
     } finally {
       await database.drop();
     }

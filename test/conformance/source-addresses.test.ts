@@ -118,9 +118,28 @@ describe.skipIf(bin === null)('an address', () => {
     const name = new URL(shop.url).pathname.slice(1);
     await shop.run(`alter database ${name} connection limit 0`);
     expect(await openAt(() => {})).toMatch(
-      /^source\.out_of_resources SHOP_URL: too many connections for database .* \(SQLSTATE 53300\)\. Raise it by ALTER DATABASE … CONNECTION LIMIT$/,
+      /^source\.out_of_resources SHOP_URL: too many connections for database .* \(SQLSTATE 53300\)\. Raise it by ALTER DATABASE … CONNECTION LIMIT; 0 lets no session in$/,
     );
     await shop.run(`alter database ${name} connection limit -1`);
+    // What only a person can end is not tried again.
+    const postgres = new URL(server.url);
+    postgres.pathname = '/postgres';
+    const other = new Client({ connectionString: postgres.href });
+    await other.connect();
+    await other.query(`alter database ${name} allow_connections false`);
+    expect(await openAt(() => {})).toBe(
+      'source.access_refused SHOP_URL: the database accepts no connections (SQLSTATE 55000). Allow them by ALTER DATABASE … ALLOW_CONNECTIONS true',
+    );
+    await other.query(`alter database ${name} allow_connections true`);
+    await other.end();
+    // What an interrupted DROP DATABASE leaves.
+    const limitTo = (limit: number) =>
+      shop.run(`update pg_database set datconnlimit = ${limit} where datname = '${name}'`);
+    await limitTo(-2);
+    expect(await openAt(() => {})).toMatch(
+      /^source\.access_refused SHOP_URL: the database is invalid/,
+    );
+    await limitTo(-1);
     const clients: Client[] = [];
     const take = async (url: string): Promise<boolean> => {
       const client = new Client({ connectionString: url });

@@ -4,7 +4,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { findPostgresPrograms } from '../support/debian-postgres.ts';
+import { findPostgresPrograms, startPostgresOf } from '../support/debian-postgres.ts';
+import { atNight } from '../support/nightly.ts';
 import {
   caseRequest,
   openSourceCase,
@@ -30,6 +31,7 @@ describe.each(sourceServers)('%s', (name, start) => {
     await shop.create(`create table shop.large (id int primary key, v text);
       insert into shop.large select g, repeat(md5(g::text), 60) from generate_series(1, 20000) g;
       create index large_v on shop.large (md5(v));
+      create function shop.slowly(int) returns int language plpgsql immutable as $$ begin perform pg_sleep(0.01); return $1; end $$;
       create table shop.pace (seconds float8); insert into shop.pace values (0);
       create materialized view shop.kept as select b.*, pg_sleep(p.seconds)::text as slept from shop.base b, shop.pace p;
       create unique index on shop.kept (id)`);
@@ -94,6 +96,11 @@ describe.each(sourceServers)('%s', (name, start) => {
     ['an index that is made anew', 'REINDEX INDEX CONCURRENTLY shop.large_v', ''],
     ['indexes that are made anew', 'reindex (verbose, concurrently) table shop.large', ''],
     ['an index that is dropped', 'drop index concurrently shop.large_v', ''],
+    ['ANALYZE', 'analyze shop.large', `set vacuum_cost_delay = '100ms'; set vacuum_cost_limit = 1`],
+    ['CLUSTER', 'CLUSTER shop.large USING large_pkey;', ''],
+    ['REINDEX', 'reindex table shop.large', ''],
+    ['an index that is made at once', 'create index on shop.large (shop.slowly(id))', 'select'],
+    ['statistics that are created', 'create statistics shop.st on id, v from shop.large', 'vacuum'],
   ])('%s is not waited for', async (_case, sql, settings) => {
     // It waits for the snapshot of a run, which lasts.
     const run = new Client({ connectionString: shop.url });
@@ -102,8 +109,14 @@ describe.each(sourceServers)('%s', (name, start) => {
     await run.query(
       `begin isolation level repeatable read read only; select pg_advisory_xact_lock_shared(1936483173, 2020635252); select count(*) from shop.large`,
     );
-    const upkeep = await begin(sql, settings);
-    const isLasting = settings === '' ? `wait_event = 'virtualxid'` : 'true';
+    if (settings === 'vacuum') {
+      const slow = `set vacuum_cost_delay = '100ms'; set vacuum_cost_limit = 1`;
+      await begin('vacuum shop.large', slow);
+    }
+    const upkeep = await begin(sql, settings.startsWith('set') ? settings : '');
+    const isLasting = /^(set|select)/.test(settings)
+      ? 'true'
+      : `wait_event in ('virtualxid', 'relation')`;
     await until(async () => (await isActive(`pid = ${upkeep.pid} and ${isLasting}`)) === 1);
     expect(await settle(20_000)).toMatchObject({ settled: true, blockers: [] });
     expect(await isActive(`pid = ${upkeep.pid}`)).toBe(1);
@@ -115,6 +128,8 @@ describe.each(sourceServers)('%s', (name, start) => {
       'create index made_in on shop.large (v); select pg_sleep(60)',
     ],
     ['a statement that only mentions one', 'select pg_sleep(60) /* vacuum */'],
+    ['ANALYZE in a longer transaction', 'analyze shop.base; select pg_sleep(60)'],
+    ['a message that begins with one', 'cluster shop.base using base_pkey; select pg_sleep(60)'],
     ['a function', `do $$ begin /* create index concurrently */ perform pg_sleep(60); end $$`],
   ])('%s is waited for, by name', async (_case, sql) => {
     const writer = await begin(sql, 'begin');
@@ -122,6 +137,31 @@ describe.each(sourceServers)('%s', (name, start) => {
       settled: false,
       blockers: [expect.stringMatching(new RegExp(`^process ${writer.pid} .*application upkeep`))],
     });
+  });
+
+  test('an index is waited for by name if a trigger notes it', async () => {
+    await shop.run(`create function shop.note() returns event_trigger language plpgsql as
+        $$ begin insert into shop.base values (2000, 1, '2024-03-01 00:30Z', 'by the trigger'); end $$;
+      create event trigger notes on ddl_command_end when tag in ('CREATE INDEX') execute function shop.note()`);
+    const run = new Client({ connectionString: server.url, application_name: 'upkeep' });
+    run.on('error', () => {});
+    await run.connect();
+    clients.push(run);
+    await run.query('begin isolation level repeatable read; select count(*) from shop.large');
+    const making = await begin('create index concurrently noted on shop.large (v)');
+    await until(
+      async () => (await isActive(`pid = ${making.pid} and wait_event = 'virtualxid'`)) === 1,
+    );
+    const settled = await settle(1_500);
+    expect(settled.blockers).toContainEqual(
+      expect.stringMatching(new RegExp(`^process ${making.pid} .*application upkeep`)),
+    );
+    await run.query('rollback');
+    await making.done;
+    expect(await shop.read()).toHaveLength(101);
+    await shop.run(
+      `drop event trigger notes; drop function shop.note; delete from shop.base where id = 2000`,
+    );
   });
 
   test('rows of a materialized view that is refreshed meanwhile come by a look-back', async () => {
@@ -184,4 +224,37 @@ describe.each(sourceServers)('%s', (name, start) => {
       await shop.run(`drop owned by ${dumper}; drop role ${dumper}`);
     },
   );
+});
+
+describe.skipIf(bin === null)('autovacuum to prevent wraparound', () => {
+  // It takes 100,000 transactions.
+  atNight('is not waited for', async () => {
+    const server = await startPostgresOf(bin ?? '', {
+      autovacuum_freeze_max_age: '100000',
+      autovacuum_naptime: '1s',
+      autovacuum_vacuum_cost_delay: '100ms',
+      autovacuum_vacuum_cost_limit: '1',
+      synchronous_commit: 'off',
+    });
+    const shop = await openSourceCase(server);
+    const admin = new Client({ connectionString: server.url });
+    await admin.connect();
+    await admin.query(
+      'do $$ begin for i in 1..101000 loop perform txid_current(); commit; end loop; end $$',
+    );
+    const count = async () => {
+      const { rowCount } = await admin.query(
+        `select from pg_stat_activity where query like '%(to prevent wraparound)' and datname = current_database()`,
+      );
+      return rowCount;
+    };
+    await until(count);
+    const { interval } = caseRequest();
+    const source = shop.source({}, { settleTimeoutMs: 20_000 });
+    expect(await source.settle(interval, never)).toMatchObject({ settled: true, blockers: [] });
+    expect(await count()).toBeGreaterThan(0);
+    await admin.end();
+    await shop.close();
+    await server.stop();
+  });
 });

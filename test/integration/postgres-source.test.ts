@@ -221,7 +221,13 @@ function planOf(column: Column, sql: string): RequestPlan {
   return {
     model: eventsModel,
     used: { columns: [], describeSql: null },
-    relation: { name: 'public.events', isFiltered: false, callsFunctions: false },
+    relation: {
+      schema: 'public',
+      table: 'events',
+      name: 'public.events',
+      isFiltered: false,
+      callsFunctions: false,
+    },
     describeSql: 'SELECT 1',
     ...counts,
     select: () => ({

@@ -178,8 +178,21 @@ export const oddValues: readonly {
   },
   { column: 'blob', declared: 'bytea', values: ['', '\\x00ff0a22', `\\x${'ab'.repeat(999)}`] },
   { column: 'exact', declared: 'numeric', values: ['1.10', 'NaN', 'Infinity', '1e-30', '-0.0'] },
+  {
+    column: 'amount',
+    declared: 'numeric(38,10)',
+    values: [
+      '1.1',
+      '-0.0000000001',
+      '9999999999999999999999999999.9999999999',
+      '-9007199254740993.0000000001',
+    ],
+  },
+  { column: 'price', declared: 'numeric(12,2)', values: ['0', '-1.10', '9999999999.99'] },
+  { column: 'clock', declared: 'time', values: ['00:00:00', '12:30:00.5', '23:59:59.999999'] },
   { column: 'span', declared: 'interval', values: ['1 mon -2 days 03:04:05.6', '-1 second'] },
   { column: 'net', declared: 'inet', values: ['10.0.0.1/8', '::1'] },
-  { column: 'list', declared: 'text[]', values: ['{a,NULL,"b \\" ,"}', '{}'] },
+  { column: 'list', declared: 'text[]', values: ['{a,NULL,"b \\" ,"}', '{}', '{""}'] },
+  { column: 'numbers', declared: 'int8[]', values: ['{9007199254740993,NULL,-1}', '{}'] },
   { column: 'span_of_days', declared: 'daterange', values: ['[2024-01-01,2024-02-01)', 'empty'] },
 ];

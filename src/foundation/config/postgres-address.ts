@@ -4,9 +4,26 @@ import { nearestName } from '../domain/nearest-name.ts';
 const schemes = /^postgres(ql)?:\/\//;
 const sslModes = ['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 'verify-full'];
 const files = ['sslrootcert', 'sslcert', 'sslkey'];
-/** Misspelt, these would be ignored, and the connection would not be encrypted. */
-const ofTls = [...files, 'sslmode', 'sslnegotiation', 'channel_binding'];
-/** What libpq knows and our client does not: an address with these would mean something else than it says. */
+/** All parameters that mean what they say. Our client ignores others, such as a misspelt sslmode, so they are refused. */
+const supported = [
+  ...files,
+  'sslmode',
+  'sslnegotiation',
+  'channel_binding',
+  'host',
+  'port',
+  'user',
+  'password',
+  'options',
+  'application_name',
+  'fallback_application_name',
+  'client_encoding',
+  'gssencmode',
+  'statement_timeout',
+  'lock_timeout',
+  'idle_in_transaction_session_timeout',
+];
+/** What an address means instead. Other parameters of libpq have no such remedy. */
 const unsupported: Readonly<Record<string, string>> = {
   target_session_attrs: 'Name the address of one server, or of a proxy that leads to the right one',
   load_balance_hosts: 'Name the address of one server, or of a proxy',
@@ -66,6 +83,14 @@ export function findAddressFault(address: string): string | null {
   return findParameterFault(parameters);
 }
 
+/** The same, of what only the addresses of sources can have. */
+export function findOwnFault(address: string): string | null {
+  const [, text = ''] = /\?([^#]*)/.exec(address) ?? [];
+  return new URLSearchParams(text).get('channel_binding') === 'require'
+    ? 'has channel_binding=require, which only the address of a source can have: remove it, and keep sslmode=verify-full'
+    : null;
+}
+
 function isMalformed(text: string): boolean {
   try {
     decodeURIComponent(text);
@@ -81,8 +106,19 @@ function findParameterFault(parameters: URLSearchParams): string | null {
   }
   for (const name of parameters.keys()) {
     if (parameters.getAll(name).length > 1) return `has ${name} more than once`;
-    const meant = ofTls.includes(name) ? null : nearestName(name, ofTls, 4);
+    if (supported.includes(name)) continue;
+    const meant = nearestName(name, supported, 4);
     if (meant !== null) return `has ${name}, which is unknown: write ${meant}`;
+    // It may be a part of a password that was not encoded.
+    const shown = /^[a-z_]{1,40}$/i.test(name) ? name : 'a parameter';
+    return `has ${shown}, which Sluice does not support: remove it`;
+  }
+  const encoding = parameters.get('client_encoding');
+  if (encoding !== null && !/^(utf-?8|auto)$/i.test(encoding)) {
+    return 'has a client_encoding that is not UTF8: remove it, as Sluice reads all text as UTF-8';
+  }
+  if (parameters.get('gssencmode') === 'require') {
+    return 'has gssencmode=require, which is not supported: use TLS, by sslmode=verify-full';
   }
   const mode = parameters.get('sslmode');
   if (mode !== null && !sslModes.includes(mode)) {

@@ -3,7 +3,7 @@ import {
   type RedisAddress,
   redisAddressForms,
 } from '../domain/redis-address.ts';
-import { findAddressFault, isPostgresAddress } from './postgres-address.ts';
+import { findAddressFault, findOwnFault, isPostgresAddress } from './postgres-address.ts';
 
 /** An environment variable: how to read its text, and its documentation. */
 export interface Setting<T> {
@@ -115,12 +115,17 @@ export function list(about: string, secret = false): Setting<readonly string[]> 
   );
 }
 
-export function postgresUrl(about: string, defaultText = ''): Setting<string | null> {
+/** @param isOwn whether it leads to our own tables */
+export function postgresUrl(
+  about: string,
+  defaultText = '',
+  isOwn = false,
+): Setting<string | null> {
   const accepts = 'a postgres:// address';
   const facts = { about, defaultText, secret: true, accepts };
   return setting<string | null>(facts, null, (value) => {
     if (!isPostgresAddress(value)) throw new Error(`must be ${accepts}`);
-    const fault = findAddressFault(value);
+    const fault = findAddressFault(value) ?? (isOwn ? findOwnFault(value) : null);
     if (fault !== null) throw new Error(fault);
     return value;
   });

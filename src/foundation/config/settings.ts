@@ -19,10 +19,12 @@ export const settings = {
   DATABASE_URL: postgresUrl(
     "PostgreSQL (15 to 18) for Sluice's own tables. Without it, Sluice starts an embedded PostgreSQL 18.",
     'embedded',
+    true,
   ),
   DATABASE_DIRECT_URL: postgresUrl(
     'Address of the same database without the pooler. Set it if DATABASE_URL is a PgBouncer in transaction mode. Migrations, and queues in PostgreSQL, use it; see docs/scaling.md.',
     'DATABASE_URL',
+    true,
   ),
   SOURCE_DATABASE_URL: postgresUrl(
     'PostgreSQL from which Sluice exports rows.',

@@ -26,13 +26,13 @@ type Line = () => void;
 const sayEveryMs = 30_000;
 const probeEveryMs = 1_000;
 const probePatienceMs = 3_000;
-/** Lines that wait for the first probe, which takes milliseconds. More are counted only. */
+/** Lines that wait for the first probes. More are counted only. */
 const heldLines = 1_000;
 
 /**
  * Turns the errors of a dependency that is unreachable into one line per 30 seconds, and one when it is reachable again. Every
- * log line with an error of a broken connection comes here first. The first one starts probes: a line goes out as it is unless
- * a dependency is unreachable. Without errors nothing is probed.
+ * log line with an error of a broken connection comes here first. The first one starts probes: a line goes out as it is, a second
+ * later, unless a dependency is unreachable. Without errors nothing is probed.
  */
 export class Outages {
   readonly #dependencies: readonly Dependency[];
@@ -91,12 +91,15 @@ export class Outages {
     this.#release(true);
   }
 
+  /** A server that stops ends its sessions one after another: the first answer may come from one that is next. */
   async #probe(): Promise<void> {
+    let answers = 0;
     while (!this.#closed) {
       const found = await Promise.all(this.#dependencies.map((each) => this.#check(each)));
       const isUp = found.every((up) => up);
-      this.#release(isUp);
-      if (isUp) return;
+      answers = isUp ? answers + 1 : 0;
+      if (!isUp || answers === 2) this.#release(isUp);
+      if (answers === 2) return;
       await new Promise((resolve) => setTimeout(resolve, probeEveryMs).unref());
     }
   }

@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto';
-import type { Destination, FileFacts, PutLease } from '../destinations/destination.ts';
 import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { manifestKey } from '../../foundation/domain/object-keys.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
+import type { Destination, FileFacts, PutLease } from '../destinations/destination.ts';
 import { knowsFile } from './found-manifest.ts';
 import type { HashedFile } from './hashed-file.ts';
+import type { Delivery } from './interval-attempt.ts';
 import type {
   CommitIntent,
   CommittedFile,
@@ -48,17 +49,11 @@ export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalR
  * must be the receipt's, of this era, with no other commit in progress: only a new manifest keeps another
  * commit from succeeding (docs/guarantees.md, C8).
  *
- * @param made the files of this attempt; none is readable yet
+ * @param commit none of its files is readable yet
  * @returns the current files with the new proof, or null
  */
-export async function findUnchanged(
-  destination: Destination,
-  job: IntervalJob,
-  made: CommitIntent,
-  columns: readonly Column[],
-  found: FoundManifest,
-  signal: AbortSignal,
-): Promise<IntervalResult | null> {
+export async function findUnchanged(commit: Omit<Commit, 'files'>): Promise<IntervalResult | null> {
+  const { destination, job, intent: made, columns, found, signal } = commit;
   if (job.mayBeOvertaken || job.current === null) return null;
   const current = job.writesManifest ? currentByManifest(job, made, columns, found) : job.current;
   if (current === null || (current.manifestKey === null) === job.writesManifest) return null;
@@ -143,9 +138,7 @@ export interface CompletableFiles {
 }
 
 /** What a commit is made of. */
-export interface Commit {
-  readonly destination: Destination;
-  readonly job: IntervalJob;
+export interface Commit extends Delivery {
   /** Those that the attempt has made. */
   readonly files: CompletableFiles;
   /** What the interval consists of afterwards: a supplement also names files of earlier commits. */
@@ -154,8 +147,6 @@ export interface Commit {
   readonly columns: readonly Column[];
   /** The manifest that is replaced. */
   readonly found: FoundManifest;
-  readonly ports: RunPorts;
-  readonly signal: AbortSignal;
 }
 
 /** Makes the files readable, adds them to the export's table, then puts the manifest that names them. */
@@ -166,11 +157,11 @@ export async function commitFiles(commit: Commit): Promise<IntervalResult> {
   const tags = await files.complete((writer) =>
     // An export without a manifest replaces its files in place.
     key === null
-      ? completeInPlace(destination, job, writer, ports, signal)
+      ? completeInPlace(commit, writer)
       : completeNew(destination, writer, ports.lease, signal),
   );
   await failpoint('after_complete');
-  const checksumTags = await putChecksums({ destination, job, ports, signal }, intent);
+  const checksumTags = await putChecksums(commit, intent);
   const withTag = (file: CommittedFile) => ({
     ...file,
     etag: tags.get(file.key) ?? checksumTags.get(file.key) ?? file.etag ?? null,
@@ -183,7 +174,7 @@ export async function commitFiles(commit: Commit): Promise<IntervalResult> {
   };
   if (key === null) return { ...committed, manifestEtag: null };
   const { columnMetrics: metrics } = files;
-  await commitTable(destination, job, { ...intent, metrics }, columns, ports, signal);
+  await commitTable(commit, { ...intent, metrics, columns });
   await failpoint('before_manifest');
   // Fails if the manifest changed after we read it.
   const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
@@ -247,11 +238,8 @@ const inPlaceTries = 4;
  * of another export with the same prefix.
  */
 async function completeInPlace(
-  destination: Destination,
-  job: IntervalJob,
+  { destination, job, ports, signal }: Delivery,
   writer: Completable,
-  ports: RunPorts,
-  signal: AbortSignal,
 ): Promise<{ readonly etag: string | null }> {
   const recorded = [...(job.current?.files ?? []), ...(job.current?.rejectedFiles ?? [])];
   const own = recorded.find(({ key }) => key === writer.key);

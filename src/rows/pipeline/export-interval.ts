@@ -8,7 +8,7 @@ import type { Destination } from '../destinations/destination.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
 import { refusePartOfDay } from '../sources/source.ts';
 import type { TableState } from '../table-formats/iceberg/held-files.ts';
-import { commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
+import { type Commit, commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
 import { eraseRows } from './erase-rows.ts';
 import { findManifest } from './found-manifest.ts';
@@ -35,7 +35,7 @@ import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
 import { findTableState, isInTable } from './table.ts';
 import { allKeyIndicesOf, countSteps } from './transform-blocks.ts';
-import { endUploads, writeRows, type WrittenRows } from './write-rows.ts';
+import { endUploads, type WrittenRows, writeRows } from './write-rows.ts';
 
 /** The result of an interval, and what its commit replaced. */
 export interface ExportedInterval {
@@ -171,7 +171,8 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
     // The source's transaction is as short as it can be, and nothing waits for its end.
     closing = snapshot.close();
     signal.throwIfAborted();
-    const unchanged = await findUnchanged(destination, job, intent, columns, found, signal);
+    const planned = { destination, job, intent, columns, found, ports, signal };
+    const unchanged = await findUnchanged(planned);
     if (unchanged && (await isInTable(destination, job, unchanged.files, signal))) {
       await endUploads(files, ports);
       ports.log('INFO', 'The rows produce the same files again, so the current files stay.');
@@ -186,16 +187,8 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
     return await ports.step('commit', async () => {
       const confirmed = prepareCommit(job, intent, columns);
       await ports.confirmCommit(confirmed);
-      return commitFiles({
-        destination,
-        job,
-        files,
-        intent: confirmed,
-        columns,
-        found,
-        ports,
-        signal,
-      }).catch((error) => cleanAfterRefusal(destination, job, confirmed, error, ports, signal));
+      const commit = { ...planned, intent: confirmed };
+      return commitFiles({ ...commit, files }).catch((error) => cleanAfterRefusal(commit, error));
     });
   };
   try {
@@ -230,6 +223,9 @@ function recipeOf(
   };
 }
 
+/** A commit that the store refused. */
+type Refused = Pick<Commit, 'destination' | 'job' | 'intent' | 'ports' | 'signal'>;
+
 /**
  * Cleans up after a commit that the store refused because of what another export, or another program, has put there. A key
  * with another's object is not ours, so its note is deleted. If another's manifest is at the key of ours, then no manifest
@@ -237,29 +233,16 @@ function recipeOf(
  *
  * @throws always `error`
  */
-async function cleanAfterRefusal(
-  destination: Destination,
-  job: IntervalJob,
-  intent: CommitIntent,
-  error: unknown,
-  ports: RunPorts,
-  signal: AbortSignal,
-): Promise<never> {
+async function cleanAfterRefusal(commit: Refused, error: unknown): Promise<never> {
   const { code } = toSluiceError(error);
   if (code === 'destination.conflict' || code === 'destination.key_taken') {
     // The refusal is what the run reports. Files that stay are on record.
-    await withdraw(destination, job, intent, ports, signal).catch(() => {});
+    await withdraw(commit).catch(() => {});
   }
   throw error;
 }
 
-async function withdraw(
-  destination: Destination,
-  job: IntervalJob,
-  intent: CommitIntent,
-  ports: RunPorts,
-  signal: AbortSignal,
-): Promise<void> {
+async function withdraw({ destination, job, intent, ports, signal }: Refused): Promise<void> {
   const { manifestKey } = intent;
   const keys = namedBy({ ...intent, manifestKey: null });
   const ours: string[] = [];

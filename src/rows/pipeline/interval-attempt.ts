@@ -14,14 +14,18 @@ export interface FoundCommit extends FoundManifest {
 /** What an attempt asks of the source. */
 export type IntervalSource = Pick<Source, 'settle' | 'describe' | 'open'>;
 
-/** An attempt at an interval, once it is known what is at the destination. */
-export interface IntervalAttempt {
+/** What each step that writes at the destination needs. */
+export interface Delivery {
   readonly job: IntervalJob;
-  readonly source: IntervalSource;
   readonly destination: Destination;
   readonly ports: RunPorts;
-  readonly found: FoundCommit;
   readonly signal: AbortSignal;
+}
+
+/** An attempt at an interval, once it is known what is at the destination. */
+export interface IntervalAttempt extends Delivery {
+  readonly source: IntervalSource;
+  readonly found: FoundCommit;
 }
 
 /** An attempt whose interval has settled. */

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { checksumKey, stemOf, successKey } from '../../foundation/domain/object-keys.ts';
-import type { Destination, FileFacts } from '../destinations/destination.ts';
+import type { FileFacts } from '../destinations/destination.ts';
 import { HashedFile } from './hashed-file.ts';
-import type { CommitIntent, CommittedFile, IntervalJob, RunPorts } from './interval-job.ts';
+import type { Delivery } from './interval-attempt.ts';
+import type { CommitIntent, CommittedFile, IntervalJob } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
 import { mayStat } from './may-stat.ts';
 
@@ -40,16 +41,9 @@ export function sideFilesOf(
   return [...(checksumFiles ? checksums : []), ...(successFile ? [success] : [])];
 }
 
-interface Putting {
-  readonly destination: Destination;
-  readonly job: IntervalJob;
-  readonly ports: RunPorts;
-  readonly signal: AbortSignal;
-}
-
 /** Puts the checksum files that are not there yet: before the manifest, so that each file it names has its own. @returns the tag of each, by key */
 export async function putChecksums(
-  putting: Putting,
+  putting: Delivery,
   { files, rejectedFiles }: Commit,
 ): Promise<ReadonlyMap<string, string | null>> {
   const tags = new Map<string, string | null>();
@@ -66,7 +60,7 @@ export async function putChecksums(
 
 /** Puts the file that says that the interval is complete: after the manifest, and again by an attempt that finds its manifest without a record. */
 export async function putSuccess<T extends Commit & Pick<CommitIntent, 'sideFiles'>>(
-  putting: Putting,
+  putting: Delivery,
   commit: T,
 ): Promise<T> {
   const { manifestKey, sideFiles = [] } = commit;
@@ -80,7 +74,7 @@ export async function putSuccess<T extends Commit & Pick<CommitIntent, 'sideFile
 
 /** @throws SluiceError `destination.key_taken` if the object is not of this export */
 async function putOnce(
-  { destination, job, ports, signal }: Putting,
+  { destination, job, ports, signal }: Delivery,
   key: string,
   contentType: string,
   body: Buffer,

@@ -173,16 +173,7 @@ async function addRows(
     return await ports.step('commit', async () => {
       const prepared = prepareCommit(job, intent, columns);
       await ports.confirmCommit(prepared);
-      return commitFiles({
-        destination,
-        job,
-        files,
-        intent: prepared,
-        columns,
-        found,
-        ports,
-        signal,
-      });
+      return commitFiles({ ...attempt, files, intent: prepared, columns });
     });
   });
 }

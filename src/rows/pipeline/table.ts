@@ -1,5 +1,4 @@
 import { buffer } from 'node:stream/consumers';
-import type { Destination, PutLease } from '../destinations/destination.ts';
 import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { KeyNames } from '../../foundation/domain/file-name.ts';
@@ -7,6 +6,7 @@ import { stemOf } from '../../foundation/domain/object-keys.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { fencesManifests } from '../../foundation/domain/store-traits.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
+import type { Destination, PutLease } from '../destinations/destination.ts';
 import {
   commitInterval,
   expireSnapshots,
@@ -16,7 +16,8 @@ import { findHeld, findTable, type TableState } from '../table-formats/iceberg/h
 import type { TableInterval } from '../table-formats/iceberg/manifest-set.ts';
 import { joinFields } from '../table-formats/iceberg/schema.ts';
 import type { TableObjects, TablePlace } from '../table-formats/iceberg/table-objects.ts';
-import type { IntervalJob, IntervalTable, RunPorts } from './interval-job.ts';
+import type { Delivery } from './interval-attempt.ts';
+import type { IntervalJob, IntervalTable } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
 
 /** For what nothing needs at once. A store may answer with any number of empty pages. */
@@ -135,16 +136,13 @@ interface MadeFiles {
   readonly files: readonly ManifestFile[];
   /** By key. */
   readonly metrics: ReadonlyMap<string, readonly ColumnMetrics[]>;
+  readonly columns: readonly Column[];
 }
 
 /** Makes the files those of the interval in the export's table, if it has one. */
 export async function commitTable(
-  destination: Destination,
-  job: IntervalJob,
-  { generation, files, metrics }: MadeFiles,
-  columns: readonly Column[],
-  ports: RunPorts,
-  signal: AbortSignal,
+  { destination, job, ports, signal }: Delivery,
+  { generation, files, metrics, columns }: MadeFiles,
 ): Promise<void> {
   const { table, encoding, exportId, names, interval, attempt, mayBeOvertaken } = job;
   if (!table) return;

@@ -1,5 +1,6 @@
 /**
- * SQL of whether a row was written by a transaction at or after `xmin`, as `countLateSql` has it.
+ * SQL of whether a row was written by a transaction at or after `xmin`, as `countLateSql` has it. Rows of a foreign table have
+ * the id 0: they may have been written at any time.
  *
  * @param column the row's `xmin`
  */
@@ -9,5 +10,5 @@ export function isWrittenSince(column: string, xmin: string): string {
     'CAST(CAST(pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) AS pg_catalog.text) AS pg_catalog.int8)';
   const half = `CAST(CAST(${column} AS pg_catalog.text) AS pg_catalog.int8)`;
   const full = `${newest} - ((${newest} & 4294967295) - ${half} + 4294967296) % 4294967296`;
-  return `(${full} >= ${xmin} OR ${newest} < ${xmin})`;
+  return `(${full} >= ${xmin} OR ${newest} < ${xmin} OR ${half} = 0)`;
 }

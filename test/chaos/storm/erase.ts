@@ -29,11 +29,15 @@ export async function erasePeople(world: World, signal: AbortSignal): Promise<vo
       world.people.set(key, uuids);
       for (const uuid of uuids) world.deleted.add(uuid);
       const asked = ['erase', 'rewrite', '--export', target.id, '--column', 'distinct_id'];
-      const { code } = await runCli([...asked, '--key', key, '--timeout', '60'], {
+      const { code, output } = await runCli([...asked, '--key', key, '--timeout', '60'], {
         env: installation.env,
         signal,
       });
-      if (code !== 0) return;
+      if (code !== 0) {
+        const why = output.trim().split('\n').at(-1)?.replace(/\d+/g, '#') ?? '';
+        world.unerased.set(why, (world.unerased.get(why) ?? 0) + 1);
+        return;
+      }
       for (const uuid of uuids) world.erased.add(`${target.name} ${uuid}`);
     },
   );

@@ -60,6 +60,8 @@ export interface World {
   readonly people: Map<string, readonly string[]>;
   /** Rows that `sluice erase` has proven to be gone: `export uuid`. */
   readonly erased: Set<string>;
+  /** How often it did not, by the last line that it printed. */
+  readonly unerased: Map<string, number>;
   /** What should never be: a worker that ended by itself, an answer that no client should get. */
   readonly surprises: string[];
   /** What `sluice verify` has called broken in the storm. */
@@ -149,6 +151,7 @@ export async function openWorld(seed: number, queue: QueueKind, rows: number): P
     pruned: new Set(),
     people: new Map(),
     erased: new Set(),
+    unerased: new Map(),
     surprises: [],
     alarms: new Set(),
     unverified: '',

@@ -134,6 +134,36 @@ describe("an organization's own plugins", () => {
     expect(used.body).toMatchObject({ code: 'does_not_exist', attr: 'plugin' });
   });
 
+  test('take the config of a plugin.json as the community publishes it', async () => {
+    const published = [
+      { markdown: '## Events\nWhat this plugin does' },
+      { key: 'map', type: 'json', default: { a: 1 }, order: 1, title: 'Map' },
+      { key: 'n', name: '', default: 5, hint: '' },
+      { key: 'on', type: 'choice', options: [true, false], default: false },
+      { key: 'file', name: 'Filters', type: 'attachment', required: true, default: '' },
+    ];
+    const answer = await client.post(plugins, { ...mine, config_schema: published });
+    expect(answer.status, answer.text).toBe(201);
+    const field = { required: false, secret: false, hint: null, choices: [], type: 'string' };
+    expect((answer.body.config_schema as object[]).slice(0, 4)).toEqual([
+      { ...field, key: 'map', name: 'map', type: 'json', default: '{"a":1}' },
+      { ...field, key: 'n', name: 'n', default: '5' },
+      {
+        ...field,
+        key: 'on',
+        name: 'on',
+        type: 'choice',
+        choices: ['true', 'false'],
+        default: 'false',
+      },
+      { ...field, key: 'file', name: 'Filters', default: null },
+    ]);
+    await create({ plugin: answer.body.id, order: 1, config: {} });
+    const twice = [{ markdown: 'text' }, { key: 'a' }, { key: 'a' }];
+    const refused = await client.post(plugins, { ...mine, config_schema: twice });
+    expect([refused.status, refused.body.attr]).toEqual([400, 'config_schema__2__key']);
+  });
+
   test.each([
     ['source without processEvent', { ...mine, source: 'x' }, 'source'],
     ['no source', { name: 'x' }, 'source'],

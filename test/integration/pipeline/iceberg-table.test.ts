@@ -1,8 +1,10 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
 import { verifyTable } from '../../../src/service/verify/verify-table.ts';
 import { codeOf, readAll } from '../../conformance/destination-suite.ts';
+import { askClickHouse, hasClickHouse } from '../../support/clickhouse/ask.ts';
 import { boundsByIcebird, readByIcebird, snapshotsOf } from '../../support/icebird.ts';
 import {
   attempt,
@@ -15,7 +17,7 @@ import {
   readableKeys,
   readManifest,
 } from '../../support/interval-bench.ts';
-import { bucket, type OpenedStore, openStore } from '../../support/s3-destination.ts';
+import { bucket, credentials, type OpenedStore, openStore } from '../../support/s3-destination.ts';
 
 const rows = 40;
 const dayMs = 86_400_000;
@@ -83,6 +85,27 @@ describe('an export with an Iceberg table', () => {
     expect([flat[0], flat.at(-1)]).toEqual([start, start + (rows - 1) * 1_000]);
     expect(await faults()).toEqual([]);
   });
+
+  it.runIf(hasClickHouse)(
+    'is read by ClickHouse as the guide says, after a re-run too',
+    async () => {
+      const job = tableJob({ maxFileBytes: 6_000 });
+      const first = await attempt(bench, store.destination, job).exported;
+      const again = jobAfter(job, first, fewer(job));
+      const { result } = await attempt(bench, store.destination, again).exported;
+      const guide = readFileSync('docs/consumers.md', 'utf8');
+      const [, from = ''] = /`SELECT \* FROM (icebergS3\(.+?\))`/.exec(guide) ?? [];
+      const { accessKeyId, secretAccessKey } = credentials;
+      const place = `'${store.server.endpoint}/${bucket}/p/', '${accessKeyId}', '${secretAccessKey}'`;
+      const [counted] = await askClickHouse(
+        `SELECT toString(count()), toString(uniqExact(uuid)), toString(max(inserted_at)) FROM ${from.replace(/'.*'/, place)}`,
+      );
+      const newest = await bench.database.pool.query(
+        `select to_char(max(inserted_at) at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') as at from events where event = 'event 1'`,
+      );
+      expect(counted).toEqual([String(result.rows), String(result.rows), newest.rows[0].at]);
+    },
+  );
 
   it('gives the rows of before a re-run, by time travel', async () => {
     const job = tableJob();

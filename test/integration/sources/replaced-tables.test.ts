@@ -98,6 +98,20 @@ test.each([
      alter table "moved to another partition" attach partition parts_2 ${range}`,
   ],
   [
+    'moved from another schema',
+    `create schema aside; create schema gone; create table aside."moved from another schema" ${columns};
+     create table "moved from another schema" ${columns}; insert into "moved from another schema" ${filled}`,
+    `lock table "moved from another schema" in access exclusive mode;
+     insert into aside."moved from another schema" select * from "moved from another schema";
+     alter table "moved from another schema" set schema gone; alter table aside."moved from another schema" set schema public`,
+  ],
+  [
+    'filled again in a child',
+    `create table "filled again in a child" ${columns}; create table child () inherits ("filled again in a child");
+     insert into child ${filled}`,
+    `truncate child; insert into child ${filled}`,
+  ],
+  [
     'behind a view',
     `create table behind ${columns}; insert into behind ${filled}; create view "behind a view" as select id, team, at from behind`,
     `truncate behind; insert into behind ${filled}`,

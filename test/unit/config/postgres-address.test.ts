@@ -53,6 +53,16 @@ test.each([
   ['postgres://u:s3cret@a/db?ssl=false', /has ssl, which is not .* sslmode=disable/],
   ['postgres://u:s3cret@a/db?uselibpqcompat=true&sslmode=verify-ca', /has uselibpqcompat, which/],
   ['postgres://u:s3cret@a/?dbname=db', /has dbname, which is not .* as the path/],
+  [
+    'postgres://u:s3cret@a/db?connect_timeout=10',
+    /has connect_timeout, which Sluice does not supp/,
+  ],
+  ['postgres://u:s3cret@a/db?require_auth=none', /has require_auth, which .*: remove it/],
+  ['postgres://u:s3cret@a/db?ssl_min_protocol_version=TLSv1.3', /has ssl_min_protocol_version, wh/],
+  ['postgres://u:s3cret@a/db?gssencmode=require', /has gssencmode=require, .* sslmode=verify-full/],
+  ['postgres://u:s3cret@a/db?client_encoding=LATIN1', /has a client_encoding that is not UTF8/],
+  ['postgres://u:s3cret@a/db?schema=public', /has schema, which Sluice does not support/],
+  ['postgres://u:x@a/db?s3cret%21=1', /has a parameter, which Sluice does not support/],
   ['postgres://u:s3cret@a/db?query_timeout=5', /has query_timeout, which is not supported/],
   ['postgres://u:s3cret x@a/db', /has a space or a line break/],
   ['postgres://u:s3cret@2001:db8::1:5432/db', /has an IPv6 address .* into brackets/],
@@ -69,3 +79,16 @@ test.each([
   expect(read).toThrow(/ SOURCE_DATABASE_URL (has|names|is) /);
   expect(read).not.toThrow(/s3cret/);
 });
+
+test.each(['DATABASE_URL', 'DATABASE_DIRECT_URL'])(
+  '%s refuses what only the address of a source can have',
+  (name) => {
+    const bound = 'postgres://u:s3cret@a/db?sslmode=verify-full&channel_binding=require';
+    const read = () => readConfig({ DATABASE_URL: 'postgres://u@a/db', [name]: bound });
+    expect(read).toThrow(new RegExp(`${name} has channel_binding=require, .*: remove it`));
+    expect(read).not.toThrow(/s3cret/);
+    expect(() => readConfig({ SOURCE_DATABASE_URL: bound })).not.toThrow();
+    const prefers = bound.replace('require', 'prefer');
+    expect(() => readConfig({ DATABASE_URL: prefers })).not.toThrow();
+  },
+);

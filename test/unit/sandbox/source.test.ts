@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { inspectPlugin, readConfigSchema } from '../../../src/rows/sandbox/inspect-plugin.ts';
+import { inspectPlugin } from '../../../src/rows/sandbox/inspect-plugin.ts';
 import {
   applyPlugin,
   rowOf,
@@ -231,6 +231,11 @@ describe('a plugin is refused at its installation', () => {
       'export const setupPlugin = () => {};',
       'It does not export a function processEvent(event, meta).',
     ],
+    [
+      'an import of a global',
+      `import { URL, URLSearchParams } from 'url';\n${good}`,
+      'Line 1: The import of "url" is not supported. A plugin is one file and imports nothing. Remove this line: URL and URLSearchParams are globals here.',
+    ],
     ['a start that fails', `${good}throw new Error('no');`, 'It fails at its start: Error: no'],
     [
       'a field of meta',
@@ -257,64 +262,5 @@ describe('a plugin is refused at its installation', () => {
     expect(problems[0]).toMatchObject({ code: 'invalid_input', attr: 'source' });
     expect(problems[0]?.detail).toContain(detail);
     await expect(applyPlugin(source, someEvent)).rejects.toMatchObject({ fault: 'invalid' });
-  });
-});
-
-describe('a config schema', () => {
-  test('is read as the community writes it', () => {
-    const read = readConfigSchema([
-      { markdown: 'Some text for the form.' },
-      {
-        key: 'names',
-        name: 'Names',
-        type: 'string',
-        default: 'a,b',
-        hint: 'Comma separated.',
-        required: true,
-      },
-      { key: 'mode', type: 'choice', choices: ['keep', 'drop'], default: 'keep' },
-      { key: 'map', name: 'Map', type: 'json', default: { a: 1 }, secret: true },
-    ]);
-    const field = { required: false, secret: false, hint: null, choices: [], default: null };
-    expect(read).toEqual({
-      fields: [
-        {
-          ...field,
-          key: 'names',
-          name: 'Names',
-          type: 'string',
-          default: 'a,b',
-          hint: 'Comma separated.',
-          required: true,
-        },
-        {
-          ...field,
-          key: 'mode',
-          name: 'mode',
-          type: 'choice',
-          choices: ['keep', 'drop'],
-          default: 'keep',
-        },
-        { ...field, key: 'map', name: 'Map', type: 'json', default: '{"a":1}', secret: true },
-      ],
-    });
-    expect(readConfigSchema(undefined)).toEqual({ fields: [] });
-  });
-
-  test.each([
-    [{ key: 'a' }, 'config', 'Write a list of settings'],
-    [[{ key: 'a', type: 'attachment' }], 'config__a', 'The type attachment is not supported.'],
-    [[{ key: 'a', type: 'choice' }], 'config__a', 'A choice needs choices'],
-    [
-      [{ key: 'a', type: 'choice', choices: ['x'], default: 'y' }],
-      'config__a',
-      'The default must be one of x.',
-    ],
-    [[{ key: 'a' }, { key: 'a' }], 'config__a', 'The key is used twice.'],
-    [[{ key: 5 }], 'config', 'A key must be a text.'],
-  ])('is refused: %j', (config, attr, detail) => {
-    const read = readConfigSchema(config);
-    expect('problems' in read && read.problems[0]).toMatchObject({ attr });
-    expect('problems' in read && read.problems[0]?.detail).toContain(detail);
   });
 });

@@ -56,6 +56,96 @@ describe('an error with the context of a function', () => {
   });
 });
 
+test.each([
+  [
+    'no more connections allowed (max_client_conn)',
+    'source.out_of_resources',
+    /max_client_conn of/,
+  ],
+  ['query_wait_timeout', 'source.out_of_resources', /^query_wait_timeout .* Raise query_wait/],
+  ['too many connections for role "r"', 'source.out_of_resources', /ALTER ROLE .* 0 lets no/],
+  ['too many connections for database "d"', 'source.out_of_resources', /ALTER DATABASE … CONN/],
+  [
+    'server login failed: FATAL sorry, too many clients already',
+    'source.out_of_resources',
+    /max_conn/,
+  ],
+  ['bouncer resources exhaustion', 'source.out_of_resources', /memory/],
+  ['query timeout', 'source.timeout', /query_timeout of PgBouncer/],
+  ['query_timeout', 'source.timeout', /query_timeout of PgBouncer/],
+  ['idle transaction timeout', 'source.timeout', /idle_transaction_timeout/],
+  ['transaction timeout', 'source.timeout', /of transaction_timeout/],
+  ['transaction blocks not allowed in statement pooling mode', 'source.unsupported', /pool_mode/],
+  ['unsupported startup parameter: options', 'source.access_refused', /parameter options of/],
+  ['unsupported startup parameter in options: work_mem', 'source.access_refused', /r work_mem of/],
+  ['SSL required', 'source.access_refused', /sslmode=verify-full/],
+  ['no such user', 'source.access_refused', /the user, the password or the database/],
+  ['no such database: shop', 'source.access_refused', /the user, the password or the database/],
+  ['SASL authentication failed', 'source.access_refused', /the user, the password or the data/],
+  ['password authentication failed', 'source.access_refused', /the user, the password or the/],
+  ['database "d" is disabled', 'source.access_refused', /the user, the password or the database/],
+  ['login rejected', 'source.access_refused', /the user, the password or the database/],
+  ['bouncer config error', 'source.access_refused', /configuration of PgBouncer/],
+  [
+    'server login failed: FATAL password authentication failed for user "r"',
+    'source.access_refused',
+    /the server behind PgBouncer refuses/,
+  ],
+  [
+    'server login has been failing, cached error: FATAL: no pg_hba.conf entry for host "10.0.0.7" (server_login_retry)',
+    'source.access_refused',
+    /the server behind PgBouncer refuses/,
+  ],
+  [
+    'server login has been failing, cached error: database "d" is not currently accepting connections (server_login_retry)',
+    'source.access_refused',
+    /ALLOW_CONNECTIONS true/,
+  ],
+  [
+    'server login has been failing, cached error: server refused SSL (server_login_retry)',
+    'source.access_refused',
+    /server_tls_sslmode/,
+  ],
+  [
+    'server login has been failing, cached error: connect failed (server_login_retry)',
+    'source.unavailable',
+    /reaches no server/,
+  ],
+  [
+    'server login has been failing, cached error: the database system is starting up (server_login_retry)',
+    'source.unavailable',
+    /reaches no server/,
+  ],
+  ['pgbouncer cannot connect to server', 'source.unavailable', /reaches no server/],
+  ['client_login_timeout (server down)', 'source.unavailable', /reaches no server/],
+  ['client_login_timeout', 'source.unavailable', /ended the connection/],
+  ['client_idle_timeout', 'source.unavailable', /ended the connection/],
+  ['server conn crashed?', 'source.unavailable', /reaches no server/],
+  ['server shutting down', 'source.unavailable', /reaches no server/],
+  ['admin forced disconnect', 'source.unavailable', /ended the connection/],
+  [
+    'server login has been failing, try again later (server_login_retry)',
+    'source.failed',
+    /server_login_retry/,
+  ],
+  ['something new', 'source.failed', /^SQLSTATE 08P01$/],
+])('of PgBouncer, %s is %s', (message, code, detail) => {
+  const found = toSourceError(serverError('08P01', message));
+  expect(found).toMatchObject({ code, detail: expect.stringMatching(detail) });
+  expect(found.detail).not.toContain('10.0.0.7');
+});
+
+test('a closed database is the fault of a person in any language, and a full one passes', () => {
+  const closed = (routine: string) =>
+    toSourceError(serverError('55000', 'Datenbank »shop« akzeptiert …', { routine }));
+  expect(closed('CheckMyDatabase')).toMatchObject({
+    code: 'source.access_refused',
+    detail: expect.stringContaining('ALLOW_CONNECTIONS true'),
+  });
+  expect(closed('InitPostgres').code).toBe('source.access_refused');
+  expect(closed('ExecCheckPermissions').code).toBe('source.unsupported');
+});
+
 describe('an error of another server', () => {
   test.each([
     ['08001', 'connect_pg_server', 'connection refused', 'source.unavailable'],

@@ -78,6 +78,18 @@ describe('an outage', () => {
     outages.close();
   });
 
+  test('is one line also if a session that is ended next still answers', async () => {
+    const { outages, logger, lines, down, probes } = watched();
+    logger.warn({ err: new Error('Connection terminated unexpectedly') }, 'a connection failed');
+    await until(() => probes() === 2);
+    down.add('postgres');
+    await until(() => lines.length > 0);
+    expect(lines.map(({ msg }) => msg)).toEqual([
+      'DATABASE_URL: PostgreSQL is unreachable (ECONNREFUSED). Nothing is lost.',
+    ]);
+    outages.close();
+  });
+
   test('of both is a line for each', async () => {
     const { outages, lines, down } = watched();
     down.add('redis').add('postgres');

@@ -128,7 +128,7 @@ async function writeMarker(
   context: DestinationContext,
 ): Promise<null> {
   const options = { key, contentType: 'text/plain', contentEncoding: null };
-  const writer = await createWriter(connection, options, context, unrecorded);
+  const writer = await createWriter({ connection, limits: context, journal: unrecorded }, options);
   try {
     await writer.write(
       Buffer.from('Sluice tests this destination. It removes this file itself.\n'),

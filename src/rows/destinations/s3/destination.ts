@@ -48,12 +48,14 @@ export function openS3Destination(
       connection.isDoubted = false;
       return connection.traits;
     },
-    createFile: async (options, journal, signal) =>
-      mayPut(connection, options)
-        ? openWriter(connection, options, context, journal, probeAgain, signal)
-        : createWriter(connection, options, context, journal, signal),
+    async createFile(options, journal, signal) {
+      const writing = { connection, limits: context, journal, signal };
+      return mayPut(connection, options)
+        ? openWriter(writing, options, probeAgain)
+        : createWriter(writing, options);
+    },
     resumeFile: (options, progress, journal, signal) =>
-      resumeWriter(connection, options, progress, context, journal, signal),
+      resumeWriter({ connection, limits: context, journal, signal }, options, progress),
     abortUpload: (upload, signal) => abortUpload(connection, upload, signal),
     listUploads: (prefix, signal) => listUploads(connection, prefix, signal),
     commitManifest(

@@ -1,6 +1,6 @@
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { failpoint } from '../../../foundation/failpoints/failpoint.ts';
-import type { FileOptions, FileWriter, UploadJournal, UploadProgress } from '../destination.ts';
+import type { FileOptions, FileWriter, UploadProgress } from '../destination.ts';
 import { withDelayedAbort } from './call-deadline.ts';
 import type { S3Connection } from './client.ts';
 import type { FilePut } from './put-file.ts';
@@ -12,18 +12,11 @@ import {
   partEtag,
   takesChecksums,
 } from './uploads.ts';
-import { abortPatienceMs, type BegunUpload, type PartLimits, S3Writer } from './writer.ts';
+import { abortPatienceMs, type BegunUpload, S3Writer, type Writing } from './writer.ts';
 
 /** Begins an upload. The journal records it before the store is asked, and its id before this resolves. */
-export async function createWriter(
-  connection: S3Connection,
-  options: FileOptions,
-  limits: PartLimits,
-  journal: UploadJournal,
-  signal?: AbortSignal,
-): Promise<FileWriter> {
-  const begun = await beginUpload(connection, options, journal, signal);
-  return new S3Writer(connection, options, limits, journal, begun, null, signal);
+export async function createWriter(writing: Writing, options: FileOptions): Promise<FileWriter> {
+  return new S3Writer(writing, options, await beginUpload(writing, options));
 }
 
 /** Whether a file may be put at once: only a store that was probed protects an object at its key. */
@@ -37,22 +30,17 @@ export function mayPut({ traits }: S3Connection, { isNewKey }: FileOptions): boo
  * @param probe probes again how the store treats conditional puts
  */
 export function openWriter(
-  connection: S3Connection,
+  writing: Writing,
   options: FileOptions,
-  limits: PartLimits,
-  journal: UploadJournal,
   probe: FilePut['probe'],
-  signal?: AbortSignal,
 ): FileWriter {
-  const begin = () => beginUpload(connection, options, journal, signal);
-  return new S3Writer(connection, options, limits, journal, null, { begin, probe }, signal);
+  const begin = () => beginUpload(writing, options);
+  return new S3Writer(writing, options, null, { begin, probe });
 }
 
 async function beginUpload(
-  connection: S3Connection,
+  { connection, journal, signal }: Writing,
   options: FileOptions,
-  journal: UploadJournal,
-  signal: AbortSignal | undefined,
 ): Promise<BegunUpload> {
   await journal.starting(options.key);
   const { upload, checksums, alone } = await withDelayedAbort(signal, createPatienceMs, (patient) =>
@@ -81,13 +69,11 @@ const createPatienceMs = 5_000;
  * @throws SluiceError `destination.upload_lost` if the file has to be begun again
  */
 export async function resumeWriter(
-  connection: S3Connection,
+  writing: Writing,
   options: FileOptions,
   progress: UploadProgress,
-  limits: PartLimits,
-  journal: UploadJournal,
-  signal?: AbortSignal,
 ): Promise<FileWriter> {
+  const { connection, signal } = writing;
   const { key, uploadId, parts } = progress;
   const checksums = takesChecksums(progress);
   // A part of the earlier attempt that arrives after our Complete would change the object.
@@ -109,5 +95,5 @@ export async function resumeWriter(
     return found?.bytes === part.bytes && found.tag === partEtag(part);
   });
   const begun = { upload: { key, uploadId }, checksums, known, shared: true };
-  return new S3Writer(connection, options, limits, journal, begun, null, signal);
+  return new S3Writer(writing, options, begun);
 }

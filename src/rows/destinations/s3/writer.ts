@@ -20,6 +20,14 @@ import { abortUpload, codeOf, partEtag, signsParts, uploadPart } from './uploads
 /** Of a file's parts. */
 export type PartLimits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
 
+/** Where a file goes, and what records its upload. */
+export interface Writing {
+  readonly connection: S3Connection;
+  readonly limits: PartLimits;
+  readonly journal: UploadJournal;
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** An upload that a writer fills. */
 export interface BegunUpload {
   readonly upload: UploadRef;
@@ -86,13 +94,10 @@ export class S3Writer implements FileWriter {
   #result: { readonly etag: string } | null = null;
 
   constructor(
-    connection: S3Connection,
+    { connection, limits, journal, signal }: Writing,
     options: FileOptions,
-    limits: PartLimits,
-    journal: UploadJournal,
     begun: BegunUpload | null,
-    without: WithoutUpload | null,
-    signal?: AbortSignal,
+    without: WithoutUpload | null = null,
   ) {
     this.#connection = connection;
     this.#options = options;

@@ -40,11 +40,15 @@ export function findUnsupported(program: Acorn.Program): SourceProblem[] {
   return problems.sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
 }
 
+/** What other hosts' modules export and a plugin has without an import. */
+const importedGlobals = new Set(['URL', 'URLSearchParams', 'atob', 'btoa', 'queueMicrotask']);
+
 function describeImport(node: Acorn.AnyNode): string | null {
   const refuse = (what: string) =>
     `${what} is not supported. A plugin is one file and imports nothing.`;
   switch (node.type) {
     case 'ImportDeclaration':
+      return refuse(`The import of ${textOf(node.source)}`) + describeGlobals(node);
     case 'ExportAllDeclaration':
       return refuse(`The import of ${textOf(node.source)}`);
     case 'ExportNamedDeclaration':
@@ -60,6 +64,14 @@ function describeImport(node: Acorn.AnyNode): string | null {
     default:
       return null;
   }
+}
+
+/** The way out if nothing but globals is imported. */
+function describeGlobals({ specifiers }: Acorn.ImportDeclaration): string {
+  const names = specifiers.map(({ local }) => local.name);
+  const areGlobal = names.length > 0 && names.every((name) => importedGlobals.has(name));
+  const are = names.length === 1 ? 'is a global' : 'are globals';
+  return areGlobal ? ` Remove this line: ${names.join(' and ')} ${are} here.` : '';
 }
 
 function textOf(node: Acorn.AnyNode | undefined): string {

@@ -24,18 +24,7 @@ export interface ConnectionOptions {
 export async function connect(options: ConnectionOptions, signal: AbortSignal): Promise<pg.Client> {
   signal.throwIfAborted();
   const leave = await options.connections?.enter(signal);
-  const binding = new URLSearchParams(options.connectionString.split('?')[1]).get(
-    'channel_binding',
-  );
-  const client = new pg.Client({
-    connectionString: options.connectionString,
-    application_name: options.applicationName,
-    connectionTimeoutMillis: options.connectTimeoutMs,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    enableChannelBinding: binding === 'require' || binding === 'prefer',
-  });
-  if (binding === 'require') requireChannelBinding(client);
+  const client = newClient(options);
   // Without a listener the loss of an idle connection would end the process.
   client.on('error', (error) => {
     if (serverErrorOf(error)) endings.set(client, error);
@@ -46,12 +35,34 @@ export async function connect(options: ConnectionOptions, signal: AbortSignal): 
     if (message.parameterName === 'server_encoding') encodings.set(client, message.parameterValue);
     if (message.parameterName === 'server_version') versions.set(client, message.parameterValue);
   });
+  let isAccepted = false;
+  connectionOf(client).stream.once('connect', () => {
+    isAccepted = true;
+  });
   try {
     await withAbort(client, signal, () => client.connect());
   } catch (error) {
     signal.throwIfAborted();
-    throw nameAddress(toSourceError(error), client, options.addressName);
+    throw nameAddress(toSourceError(error), client, options.addressName, isAccepted);
   }
+  return client;
+}
+
+/** A client of the address, not connected yet. It gives its password only as the address allows. */
+export function newClient(
+  options: Pick<ConnectionOptions, 'connectionString' | 'applicationName' | 'connectTimeoutMs'>,
+): pg.Client {
+  const parameters = new URLSearchParams(options.connectionString.split('?')[1]);
+  const binding = parameters.get('channel_binding');
+  const client = new pg.Client({
+    connectionString: options.connectionString,
+    application_name: options.applicationName,
+    connectionTimeoutMillis: options.connectTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    enableChannelBinding: binding === 'require' || binding === 'prefer',
+  });
+  if (binding === 'require') requireChannelBinding(client);
   return client;
 }
 
@@ -59,7 +70,8 @@ export async function connect(options: ConnectionOptions, signal: AbortSignal): 
 function nameAddress(
   error: SluiceError,
   { user, database }: pg.Client,
-  name?: string,
+  name: string | undefined,
+  isAccepted: boolean,
 ): SluiceError {
   const state = serverErrorOf(error)?.code;
   const setting = name === undefined ? '' : `${name}: `;
@@ -67,25 +79,17 @@ function nameAddress(
     const detail = `${setting}the role ${user} may not connect to the database. GRANT CONNECT ON DATABASE ${database} TO ${user}`;
     return new SluiceError('source.access_refused', detail, error);
   }
-  // The database accepts no connections for now.
-  if (state === '55000') return new SluiceError('source.unavailable', `SQLSTATE ${state}`, error);
-  // A pooler that knows no such user, or no such database.
-  const words = serverErrorOf(error)?.message ?? '';
-  if (state === '08P01' && /SASL|auth|password|no such/i.test(words)) {
-    const detail = `${setting}the pooler refused the user, the password or the database of the address (SQLSTATE ${state})`;
-    return new SluiceError('source.access_refused', detail, error);
-  }
   if (error.code === 'source.unavailable' && state === undefined) {
     const reason = error.detail === undefined ? '' : ` (${error.detail})`;
-    const detail = `${setting}no server answers at its address${reason}. If it persists, correct host and port`;
+    const detail = isAccepted
+      ? `${setting}what listens at its address let no session in${reason}. A server may be starting, or a pooler may not reach its server. If it persists, look at its log`
+      : `${setting}no server answers at its address${reason}. If it persists, correct host and port`;
     return new SluiceError('source.unavailable', detail, error);
   }
-  if (error.code === 'source.out_of_resources') {
-    return new SluiceError(error.code, `${setting}${error.detail}`, error);
-  }
-  const isRefused = error.code === 'source.access_refused' || state === 'XX000';
-  if (!isRefused) return error;
-  return new SluiceError('source.access_refused', `${setting}${error.detail}`, error);
+  if (state === undefined && error.code !== 'source.access_refused') return error;
+  const code =
+    error.code === 'source.failed' && state === 'XX000' ? 'source.access_refused' : error.code;
+  return new SluiceError(code, `${setting}${error.detail}`, error);
 }
 
 /**

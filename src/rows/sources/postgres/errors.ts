@@ -2,6 +2,7 @@ import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.t
 import { functions } from '../../query/allow-list.ts';
 import { guardMark } from '../../query/guard.ts';
 import { CopyFormatError } from './copy-format-error.ts';
+import { poolerAnswerOf } from './pooler-answers.ts';
 
 /**
  * What each class of SQLSTATE means, the first two characters. `query.invalid` is the statement's fault: whether that is
@@ -55,7 +56,7 @@ const byClass: Readonly<Record<string, ErrorCode>> = {
 /** SQLSTATEs that say more than their class. */
 const byState: Readonly<Record<string, ErrorCode>> = {
   '08004': 'source.access_refused',
-  '08P01': 'source.failed', // a pooler refuses what we ask in these words
+  '08P01': 'source.failed', // what a pooler says: pooler-answers.ts
   '22021': 'source.unsupported', // bytes that are no text in the encoding
   '22P05': 'source.unsupported', // a character that UTF-8 does not have
   '25006': 'source.function_failed', // it writes
@@ -123,11 +124,8 @@ export function toSourceError(error: unknown): SluiceError {
   if (found.routine === 'exec_stmt_raise') return ofFunction(found, error);
   if (isOfOtherServer(found)) return ofOtherServer(found, error);
   if (isUnderPolicy(found)) return ofPolicy(found, error);
-  const limit = connectionLimitOf(found);
-  if (limit !== null) {
-    const detail = `${message} (SQLSTATE ${state}). ${limit}`;
-    return new SluiceError('source.out_of_resources', detail, error);
-  }
+  const answer = poolerAnswerOf(state, message) ?? loginAnswerOf(found);
+  if (answer !== null) return new SluiceError(answer.code, answer.detail, error);
   // A standby that replays; on a primary 40001 is a conflict of writers, which a reader does not have.
   if (state === '40001') {
     return new SluiceError('source.recovery_conflict', `SQLSTATE ${state}: ${message}`, error);
@@ -148,18 +146,31 @@ export function toSourceError(error: unknown): SluiceError {
 }
 
 /**
- * Which setting limits the connections of a server, or of a pooler before it, and what to do; null if the error is another one.
- * The words are in the language of the server, its functions are not. Other sessions end, so this passes.
+ * Why a server lets no session in, although the login is right: a limit of sessions, which passes as others end, or a database that is
+ * closed, which a person must open. The words are in the language of the server, its functions are not.
  */
-function connectionLimitOf({ code, message, routine }: ServerError): string | null {
+function loginAnswerOf({ code, message, routine = '' }: ServerError): {
+  readonly code: ErrorCode;
+  readonly detail: string;
+} | null {
   if (code === '53300') {
-    return connectionLimits[routine ?? ''] ?? 'Raise the limit of connections';
+    const remedy = connectionLimits[routine] ?? 'Raise the limit of connections';
+    return {
+      code: 'source.out_of_resources',
+      detail: `${message} (SQLSTATE ${code}). ${remedy}`,
+    };
   }
-  if (code !== '08P01') return null;
-  const setting = poolerLimits.find((name) => message.includes(name));
-  if (setting === undefined) return null;
-  return `Raise ${setting} of PgBouncer, or use fewer connections`;
+  const closed = code === '55000' ? closedDatabases[routine] : undefined;
+  return closed === undefined ? null : { code: 'source.access_refused', detail: closed };
 }
+
+/** By the server's function. */
+const closedDatabases: Readonly<Record<string, string>> = {
+  CheckMyDatabase:
+    'the database accepts no connections (SQLSTATE 55000). Allow them by ALTER DATABASE … ALLOW_CONNECTIONS true',
+  InitPostgres:
+    'the database is invalid, as its DROP DATABASE was interrupted (SQLSTATE 55000). Restore it, or correct the database of the address',
+};
 
 /** By the server's function. */
 const connectionLimits: Readonly<Record<string, string>> = {
@@ -167,17 +178,9 @@ const connectionLimits: Readonly<Record<string, string>> = {
   ProcArrayAdd: 'Raise max_connections of the server, or use fewer connections',
   InitPostgres:
     'All connections are in use but those of superuser_reserved_connections and reserved_connections. Raise max_connections of the server, or use fewer connections',
-  InitializeSessionUserId: 'Raise it by ALTER ROLE … CONNECTION LIMIT',
-  CheckMyDatabase: 'Raise it by ALTER DATABASE … CONNECTION LIMIT',
+  InitializeSessionUserId: 'Raise it by ALTER ROLE … CONNECTION LIMIT; 0 lets no session in',
+  CheckMyDatabase: 'Raise it by ALTER DATABASE … CONNECTION LIMIT; 0 lets no session in',
 };
-
-/** Settings of PgBouncer that its errors name. */
-const poolerLimits = [
-  'max_client_conn',
-  'max_db_client_connections',
-  'max_user_client_connections',
-  'query_wait_timeout',
-];
 
 /** Whether the server refuses to leave out rows of a table, as `row_security` is off. */
 export function isUnderPolicy(error: unknown): boolean {

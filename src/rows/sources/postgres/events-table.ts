@@ -1,5 +1,6 @@
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
+import { newClient } from './connection.ts';
 
 /** The table of the built-in `events` model. */
 export const eventsTableSql = `
@@ -40,11 +41,7 @@ export async function withClient<T>(
   applicationName: string,
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
-  const client = new Client({
-    connectionString,
-    application_name: applicationName,
-    connectionTimeoutMillis: 10_000,
-  });
+  const client = newClient({ connectionString, applicationName, connectTimeoutMs: 10_000 });
   // A connection that breaks between two statements fails the next one, not the process.
   client.on('error', () => {});
   await client.connect();

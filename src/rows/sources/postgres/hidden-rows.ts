@@ -6,6 +6,8 @@ import { tenantSetting } from './source-role.ts';
 
 /** Whose rows are read. */
 export interface ReadRelation {
+  readonly schema: string;
+  readonly table: string;
   /** The qualified name, quoted. */
   readonly name: string;
   /** Whether the operator said that policies may leave out rows (`row_security: filtered`). */
@@ -27,35 +29,8 @@ const policiesOf = (table: string, mayUse: string): string =>
 const isOpen = `(pg_catalog.pg_get_expr(p.polqual, p.polrelid) ~
   '^(true|\\(\\(?("[^"]+"|[a-z_0-9]+)(\\)::text)? = \\(*(NULLIF\\()?current_setting\\(''${tenantSetting}''::text(, (true|false))?\\)(, ''''::text\\))?(\\)::[a-z]+)?\\))$')`;
 
-const ownPolicies = (name: string): string =>
-  policiesOf(oidOf(name), `pg_catalog.pg_has_role(r.id, 'USAGE')`);
-
-/**
- * SQL of whether row-level security may keep rows of a relation from this role. PostgreSQL shows fewer rows then, or an empty
- * table, instead of an error. `findHidden` says which policy does.
- *
- * Ask it in the transaction that has read the relation: what a policy allows cannot change under its lock.
- * `pg_policy` shows the moment of the snapshot, the names of objects show the present (as in `replaced-tables.ts`).
- * What a view or a function reads is another question.
- */
-export function rowsHiddenSql({ name, isFiltered }: ReadRelation): string {
-  const permissive = isFiltered ? 'p.polpermissive' : `p.polpermissive AND ${isOpen}`;
-  const narrows = `EXISTS (SELECT FROM ${ownPolicies(name)} AND NOT p.polpermissive AND NOT ${isOpen})`;
-  return `(pg_catalog.row_security_active(${oidOf(name)})
-    AND (NOT EXISTS (SELECT FROM ${ownPolicies(name)} AND ${permissive})${isFiltered ? '' : ` OR ${narrows}`}))`;
-}
-
-/**
- * SQL of whether only `findHidden` knows what is read: through a view, or by functions that no error stops. Null if the
- * relation is newer than the snapshot.
- */
-export function readsMoreSql({ name, callsFunctions }: ReadRelation): string {
-  const mayCall = callsFunctions ? ` OR ${passesPolicies}` : '';
-  return `(SELECT c.relkind IN ('v', 'm')${mayCall} FROM pg_catalog.pg_class AS c WHERE c.oid = ${oidOf(name)})`;
-}
-
 /** SQL of whether a policy hides rows in this transaction. If not, PostgreSQL refuses to read a table that has one. */
-const passesPolicies = `pg_catalog.current_setting('row_security') = 'on'`;
+export const passesPolicies = `pg_catalog.current_setting('row_security') = 'on'`;
 
 /**
  * SQL of what `row_security` is set to. It is off if no policy applies to the relations that are read: then PostgreSQL refuses
@@ -236,12 +211,4 @@ export async function findHidden(
     if (detail !== null) return new SluiceError('source.unsupported', detail);
   }
   return null;
-}
-
-/** No interval may count as exported whose rows are hidden: the policy that hides them was created in this moment. */
-export function rowsHidden({ name }: ReadRelation): SluiceError {
-  return new SluiceError(
-    'source.unsupported',
-    `row-level security may hide rows of ${name} from the role of Sluice. Run sluice models check, which names the policy`,
-  );
 }

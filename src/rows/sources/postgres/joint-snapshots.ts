@@ -5,13 +5,14 @@ import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.t
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { begin, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
-import { rowSecuritySql } from './hidden-rows.ts';
+import { findHidden, type ReadRelation, rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
+import { plainTableSql } from './plain-table.ts';
 import { type PlanSelect, type RequestPlan, type SelectPlan, showsKeys } from './plan.ts';
 import { readSlices, type SliceReading } from './read-slice.ts';
 import { findTypeChanges } from './schema-changes.ts';
+import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 import { sliceInterval } from './slices.ts';
-import { checksSql } from './snapshot.ts';
 
 /** A request with as many rows, or more, is opened alone. */
 const mostRows = 1_000;
@@ -117,8 +118,7 @@ export class JointSnapshots {
       { position: null, server },
       [
         ...shapes.map((sql) => ({ sql, describeOnly: true })),
-        // The checks look at tables that the counts have locked.
-        { sql: `SELECT ${[...counts, ...relations.map(checksSql)].join(', ')}` },
+        { sql: `SELECT ${[...counts, ...relations.map(plainTableSql)].join(', ')}` },
       ],
       signal,
     );
@@ -129,16 +129,16 @@ export class JointSnapshots {
       const described = new Map(shapes.map((sql, index) => [sql, answers[index]?.fields ?? []]));
       const values = [...(answers[shapes.length]?.rows[0] ?? [])];
       const counted = plans.map((plan) => (plan ? Number(values.shift()) : null));
-      const plain = new Set(
-        relations.filter(() => isPlain(values.splice(0, 3))).map(({ name }) => name),
-      );
+      const others = relations.filter(() => values.shift() !== 't');
+      if (others.length > 0 && (await areTablesReplaced(client, signal))) throw tablesReplaced();
+      const hidden = await findHiddenOf(client, others, signal);
       const small: Small[] = [];
       for (const [index, { request, maxBytes }] of all.entries()) {
         const plan = plans[index];
         const rows = counted[index];
         const slices = sliceInterval(request.interval, this.#options.sliceMs, rows ?? 0);
         const isSmall = rows !== undefined && rows !== null && rows < mostRows && slices.length < 2;
-        if (!plan || !isSmall || !plain.has(plan.relation.name)) continue;
+        if (!plan || !isSmall || hidden.has(plan.relation.name)) continue;
         const { used } = plan;
         const nameShape = (sql: string) => nameColumns(client, described.get(sql) ?? [], signal);
         const named = await nameShape(plan.describeSql);
@@ -203,9 +203,17 @@ function tryPlan(plan: PlanSelect, request: SourceRequest): RequestPlan | null {
   }
 }
 
-/** The answer to `checksSql`: nothing was replaced or is hidden, and nothing else is read. */
-function isPlain(row: readonly (string | null)[]): boolean {
-  return row.length === 3 && row.every((value) => value === 'f');
+/** @returns the names of relations of which rows may be hidden */
+async function findHiddenOf(
+  client: pg.Client,
+  relations: readonly ReadRelation[],
+  signal: AbortSignal,
+): Promise<ReadonlySet<string>> {
+  const hidden = new Set<string>();
+  for (const relation of relations) {
+    if (await findHidden(client, relation, signal)) hidden.add(relation.name);
+  }
+  return hidden;
 }
 
 interface Held {

@@ -8,7 +8,7 @@ import { toSourceError } from './errors.ts';
 import { findHidden, rowSecuritySql } from './hidden-rows.ts';
 import { readKeySet } from './key-set.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
-import { checkTables } from './replaced-tables.ts';
+import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 
 /**
  * Compares the keys of an interval, as a set, with those of an earlier look. If the set has changed, rows came, or rows
@@ -83,7 +83,7 @@ async function withPlan<T>(
     const described = await describeColumns(client, describeSql, signal);
     const planned = select(described, serverVersionOf(client));
     const done = await work(client, planned, `${snapshot}@${serverStart}`);
-    await checkTables(client, signal);
+    if (await areTablesReplaced(client, signal)) throw tablesReplaced();
     const hidden = await findHidden(client, relation, signal);
     if (hidden) throw hidden;
     return done;

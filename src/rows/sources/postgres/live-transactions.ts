@@ -78,11 +78,24 @@ export interface Look {
 const STREAMS = `(s.backend_type = 'walsender'
   AND (s.datid IS NULL OR s.query ~* '^\\s*(start_replication|base_backup|create_replication_slot)\\M'))`;
 
+/** What is done to an index CONCURRENTLY: always alone in its message, in transactions of its own. */
+const CONCURRENTLY = `s.query ~* '^\\s*((create\\s+(unique\\s+)?|drop\\s+)index\\s+concurrently\\M|reindex\\s+(\\([^()]*\\)\\s*)?(index|table|schema|database|system)\\s+concurrently\\M|reindex\\s*\\(([^()]*,)?\\s*concurrently\\s*[,)])'`;
+
 /**
- * VACUUM, and what is done to an index CONCURRENTLY: always alone in its message, in transactions of its own, and it writes no
- * rows. An index is made for hours, and it waits for our own snapshots.
+ * Whether the text is all that its transaction does: the transaction began with the message, and the text has one statement and is
+ * not cut off. Within a longer transaction the same statement has to be waited for.
  */
-const KEEPS_UP = `s.query ~* '^\\s*(vacuum\\M|(create\\s+(unique\\s+)?|drop\\s+)index\\s+concurrently\\M|reindex\\s+(\\([^()]*\\)\\s*)?(index|table|schema|database|system)\\s+concurrently\\M|reindex\\s*\\(([^()]*,)?\\s*concurrently\\s*[,)])'`;
+const isAlone = (
+  statements: string,
+) => `s.xact_start = s.query_start AND s.query ~* '^\\s*(${statements})\\M[^;]*;?\\s*$'
+  AND octet_length(s.query) < pg_size_bytes(current_setting('track_activity_query_size')) - 8`;
+
+/**
+ * What writes no rows, and may take hours: VACUUM, which is always alone in its message, ANALYZE, CLUSTER, and what is done to indexes
+ * and statistics. These two fire event triggers, which may write rows with the time of the message.
+ */
+const KEEPS_UP = `(s.query ~* '^\\s*vacuum\\M' OR ${isAlone('analy[sz]e|cluster')}
+  OR clock."isQuiet" AND (${CONCURRENTLY} OR ${isAlone('reindex|create\\s+(unique\\s+)?index|create\\s+statistics')}))`;
 
 /** An idle session that waits for its client has no transaction, and its next message has a later time. */
 const SESSIONS = `
@@ -91,15 +104,16 @@ const SESSIONS = `
            'counts', s.usesysid IS NOT NULL AND coalesce(s.datid, 0) IN (0, clock.database),
            'hidden', s.query = '<insufficient privilege>' OR coalesce(s.state = 'disabled', false),
            'sameRole', s.usesysid IS NOT DISTINCT FROM clock.role,
-           'isUpkeep', coalesce(s.state = 'active' AND ${KEEPS_UP}, false),
+           'isUpkeep', upkeep.is,
            'role', s.usesysid::int8, 'user', s.usename, 'application', s.application_name, 'queryAt', ${micros('s.query_start')},
            'isAtWork', s.state IS DISTINCT FROM 'idle in transaction',
            'transactionAt', ${micros('s.xact_start')},
            'messageAt', CASE WHEN s.state = 'active' AND NOT ${STREAMS}
-                              AND NOT (${KEEPS_UP}) THEN ${micros('s.query_start')} END,
+                              AND NOT upkeep.is THEN ${micros('s.query_start')} END,
            'isStirring', coalesce(s.state = 'idle' AND s.backend_type = 'client backend', false)
                          AND s.wait_event_type IS DISTINCT FROM 'Client')), '[]') AS list
     FROM pg_stat_activity AS s
+         CROSS JOIN LATERAL (SELECT coalesce(s.state = 'active' AND ${KEEPS_UP}, false) AS is) AS upkeep
    WHERE clock."nowMs" IS NOT NULL AND s.pid <> pg_backend_pid()
      AND (s.state = 'idle' AND s.backend_type = 'client backend' AND s.wait_event_type = 'Client'
           AND s.xact_start IS NULL) IS NOT TRUE`;
@@ -137,6 +151,7 @@ export const lookSql = `
     FROM (SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs",
                  pg_snapshot_xmax(pg_current_snapshot())::text AS "nextId",
                  pg_is_in_recovery() AS "isStandby",
+                 NOT EXISTS (SELECT FROM pg_event_trigger WHERE evtenabled <> 'D') AS "isQuiet",
                  extract(epoch FROM pg_postmaster_start_time())::text AS "serverStart",
                  (SELECT oid FROM pg_roles WHERE rolname = session_user) AS role,
                  (SELECT oid FROM pg_database WHERE datname = current_database()) AS database

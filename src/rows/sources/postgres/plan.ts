@@ -255,7 +255,8 @@ const selectionOfColumns = (columns: readonly ModelColumn[]): ParsedQuery => {
 export function readRelationOf(model: Model): ReadRelation {
   const callsFunctions = model.columns.some(({ expression }) => namesObjects(expression ?? ''));
   const isFiltered = model.rowSecurity === 'filtered';
-  return { name: relationOf(model), isFiltered, callsFunctions };
+  const { schema, name } = model.relation;
+  return { schema, table: name, name: relationOf(model), isFiltered, callsFunctions };
 }
 
 /** Whether an expression names something with its schema, such as a function. Only built-in ones have none. */

@@ -19,28 +19,15 @@ const firstUserOid = 16_384;
 const anyReplacedSql = `EXISTS (
   SELECT FROM pg_catalog.pg_locks AS l
    WHERE l.pid = pg_catalog.pg_backend_pid() AND l.locktype = 'relation' AND l.relation >= '${firstUserOid}'
-     AND ${isReplaced('l.relation')})`;
-
-/**
- * SQL of the same for one relation and all that a read of it locks. A plain table without policies is looked at alone:
- * `pg_locks` costs more with each session of the server.
- */
-export const tablesReplacedSql = (name: string): string =>
-  `CASE WHEN NOT pg_catalog.row_security_active(${oidOf(name)})
-         AND (SELECT c.relkind = 'r' AND NOT c.relhassubclass FROM pg_catalog.pg_class AS c WHERE c.oid = ${oidOf(name)})
-        THEN ${isReplaced(oidOf(name))} ELSE ${anyReplacedSql} END`;
+     AND (SELECT NULLIF(c.relfilenode, '0') IS NOT DISTINCT FROM pg_catalog.pg_relation_filenode(c.oid)
+             AND c.relispartition = COALESCE(pg_catalog.pg_partition_root(c.oid) <> c.oid, false)
+             AND CAST(CAST(c.relnamespace AS pg_catalog.regnamespace) AS pg_catalog.text) || '.' || pg_catalog.quote_ident(c.relname)
+                 = (pg_catalog.pg_identify_object(1259, c.oid, 0)).identity
+            FROM pg_catalog.pg_class AS c WHERE c.oid = l.relation) IS NOT TRUE)`;
 
 /** SQL of the oid of a relation, by its qualified and quoted name. */
 export const oidOf = (name: string): string =>
   `CAST(CAST('${name.replaceAll("'", "''")}' AS pg_catalog.regclass) AS pg_catalog.oid)`;
-
-function isReplaced(oid: string): string {
-  return `(SELECT NULLIF(c.relfilenode, '0') IS NOT DISTINCT FROM pg_catalog.pg_relation_filenode(c.oid)
-             AND c.relispartition = COALESCE(pg_catalog.pg_partition_root(c.oid) <> c.oid, false)
-             AND CAST(CAST(c.relnamespace AS pg_catalog.regnamespace) AS pg_catalog.text) || '.' || pg_catalog.quote_ident(c.relname)
-                 = (pg_catalog.pg_identify_object(1259, c.oid, 0)).identity
-            FROM pg_catalog.pg_class AS c WHERE c.oid = ${oid}) IS NOT TRUE`;
-}
 
 /** Transient: the next snapshot shows the tables as they are then. */
 export function tablesReplaced(): SluiceError {
@@ -50,13 +37,9 @@ export function tablesReplaced(): SluiceError {
   );
 }
 
-/**
- * After the relations of a transaction were read.
- *
- * @throws SluiceError `source.unavailable` if what was read may lack rows
- */
-export async function checkTables(client: pg.Client, signal: AbortSignal): Promise<void> {
+/** After the relations of a transaction were read: whether what was read may lack rows. */
+export async function areTablesReplaced(client: pg.Client, signal: AbortSignal): Promise<boolean> {
   const sql = `SELECT ${anyReplacedSql} AS replaced`;
   const [row] = await query<{ replaced: boolean }>(client, sql, signal);
-  if (row?.replaced !== false) throw tablesReplaced();
+  return row?.replaced !== false;
 }

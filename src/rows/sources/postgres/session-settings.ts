@@ -16,13 +16,22 @@ export function setUpSql(idleTimeoutMs: number, reader: Reader): string {
     // Row-level security shows the rows of this project only: source-role.ts.
     [tenantSetting]: tenantKey,
   });
-  const settings = [...limits, ...Object.entries(pinnedSettings)].map(
-    ([name, value]) => `pg_catalog.set_config('${name}', ${quoteText(String(value))}, true)`,
+  const settings = [...limits, ...Object.entries(pinnedSettings)].map(([name, value]) =>
+    setSql(name, String(value)),
   );
   return `SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text,
     pg_catalog.extract('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text,
     pg_catalog.pg_backend_pid(), ${markOwnTransaction}, ${ownPath}, ${settings.join(', ')},
     pg_catalog.set_config('row_security', ${rowSecurity}, true)`;
+}
+
+/** The server reads this setting from a file, which takes longer than all others together: it is set only if it differs. */
+const readFromFile = 'timezone_abbreviations';
+
+function setSql(name: string, value: string): string {
+  const set = `pg_catalog.set_config('${name}', ${quoteText(value)}, true)`;
+  if (name !== readFromFile) return set;
+  return `CASE WHEN NOT pg_catalog.texteq(pg_catalog.current_setting('${name}'), ${quoteText(value)}) THEN ${set} END`;
 }
 
 /**

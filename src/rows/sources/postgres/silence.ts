@@ -1,5 +1,4 @@
-import pg from 'pg';
-import type { ConnectionOptions } from './connection.ts';
+import { type ConnectionOptions, newClient } from './connection.ts';
 
 /** When a statement without a byte makes the client look whether the server is alive. */
 export interface SilenceLimits {
@@ -40,12 +39,10 @@ export function watchSilence(
 }
 
 /** Whether anything comes of a new connection within its time: a login, a refusal, a reset. */
-async function answers({
-  connectionString,
-  applicationName,
-  connectTimeoutMs,
-}: Pick<ConnectionOptions, 'connectionString' | 'applicationName' | 'connectTimeoutMs'>) {
-  const client = new pg.Client({ connectionString, application_name: applicationName });
+async function answers(
+  options: Pick<ConnectionOptions, 'connectionString' | 'applicationName' | 'connectTimeoutMs'>,
+) {
+  const client = newClient({ ...options, connectTimeoutMs: 0 });
   client.on('error', () => {});
   const connected = client.connect().then(
     () => true,
@@ -53,7 +50,7 @@ async function answers({
   );
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<false>((resolve) => {
-    timer = setTimeout(resolve, connectTimeoutMs, false);
+    timer = setTimeout(resolve, options.connectTimeoutMs, false);
   });
   const isAnswered = await Promise.race([connected, late]);
   clearTimeout(timer);

@@ -12,19 +12,13 @@ import {
 } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import { isUnderPolicy, toSourceError } from './errors.ts';
-import {
-  findHidden,
-  type ReadRelation,
-  readsMoreSql,
-  rowsHidden,
-  rowSecuritySql,
-  rowsHiddenSql,
-} from './hidden-rows.ts';
+import { findHidden, rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import { readKeySet } from './key-set.ts';
+import { plainTableSql } from './plain-table.ts';
 import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
 import { readSlice } from './read-slice.ts';
-import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
+import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 import { nameLargeRow } from './row-too-large.ts';
 import type { Reader } from './session-settings.ts';
 import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
@@ -75,7 +69,9 @@ async function takeSnapshot(
   const reader = { tenantKey, rowSecurity: rowSecuritySql([relation], isGuarded) };
   const statements = [
     { sql: describeSql, describeOnly: true },
-    { sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${checksSql(relation)}` },
+    {
+      sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${plainTableSql(relation)} AS "plain"`,
+    },
     ...(used.describeSql === null ? [] : [{ sql: used.describeSql, describeOnly: true }]),
   ];
   const { client, pid, snapshot, serverStart, answers } = await begin(
@@ -87,14 +83,15 @@ async function takeSnapshot(
   );
   try {
     const [described, counted, types] = answers;
-    const [count, replaced, hidden, readsMore] = counted?.rows[0] ?? [];
-    if (replaced === 't') {
-      await closeConnection(client);
-      return null;
+    const [count, isPlain] = counted?.rows[0] ?? [];
+    if (isPlain !== 't') {
+      if (await areTablesReplaced(client, signal)) {
+        await closeConnection(client);
+        return null;
+      }
+      const hidden = await findHidden(client, relation, signal);
+      if (hidden) throw hidden;
     }
-    const isPlain = hidden === 'f' && readsMore === 'f';
-    const behind = isPlain ? null : await findHidden(client, relation, signal);
-    if (behind ?? hidden !== 'f') throw behind ?? rowsHidden(relation);
     const rows = Number(count);
     if (!Number.isSafeInteger(rows)) {
       throw noCount();
@@ -129,10 +126,6 @@ async function takeSnapshot(
     throw error;
   }
 }
-
-/** SQL of three columns: whether a table was replaced, whether rows are hidden, and whether more than the relation is read. */
-export const checksSql = (relation: ReadRelation): string =>
-  `${tablesReplacedSql(relation.name)} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${readsMoreSql(relation)} AS "more"`;
 
 interface Opened {
   readonly options: SnapshotOptions;

@@ -1,5 +1,6 @@
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import type { Model } from '../../../foundation/domain/model.ts';
+import { withClient } from './events-table.ts';
 
 /** The setting of a transaction that says whose rows it may see. */
 export const tenantSetting = 'sluice.tenant_key';
@@ -26,24 +27,14 @@ export async function ensureSourceRole(
   models: readonly Model[],
   eventsOf: Model | null,
 ): Promise<void> {
-  const client = new Client({
-    connectionString,
-    application_name: 'sluice-migrate',
-    connectionTimeoutMillis: 10_000,
-  });
-  // A connection that breaks between two statements fails the next one, not the process.
-  client.on('error', () => {});
-  await client.connect();
-  try {
+  await withClient(connectionString, 'sluice-migrate', async (client) => {
     await client.query('begin');
     await client.query('select pg_advisory_xact_lock(7140551093)');
     await setRole(client, role);
     await grantRelations(client, role.name, models);
     if (eventsOf) await separateTenants(client, role.name, eventsOf);
     await client.query('commit');
-  } finally {
-    await client.end();
-  }
+  });
 }
 
 async function setRole(client: Client, role: SourceRole): Promise<void> {

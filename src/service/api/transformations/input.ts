@@ -7,8 +7,8 @@ import type { Rearrangement } from '../../use-cases/transformations/rearrange-co
 import { refuseHostileText } from '../validation/hostile-text.ts';
 import type {
   CreateTransformationConfig,
-  PluginField as FieldBody,
   PatchTransformationConfig,
+  PublishedField,
   Rearrange,
 } from './schema.ts';
 
@@ -83,15 +83,30 @@ export function rearrangement(body: Static<typeof Rearrange>): Rearrangement {
   throw new Refusal({ code: 'required', detail: 'Send orders, or plugin and order.', attr });
 }
 
-export function readFields(fields: readonly FieldBody[]): PluginField[] {
-  return fields.map((field) => ({
-    key: field.key,
-    name: field.name ?? field.key,
-    type: field.type ?? 'string',
-    required: field.required ?? false,
-    secret: field.secret ?? false,
-    default: field.default ?? null,
-    hint: field.hint ?? null,
-    choices: field.choices ?? [],
-  }));
+/**
+ * Reads the `config` of a plugin.json as the community publishes it.
+ *
+ * @returns null for an entry without a key, which is text for a form
+ */
+export function readFields(entries: readonly PublishedField[]): (PluginField | null)[] {
+  return entries.map(({ key, name, type = 'string', choices, options, ...entry }) =>
+    key === undefined
+      ? null
+      : {
+          key,
+          name: name || key,
+          // A plugin that reads attachments is refused. For any other one it is a setting that is not used.
+          type: type === 'attachment' ? 'string' : type,
+          required: type !== 'attachment' && (entry.required ?? false),
+          secret: entry.secret ?? false,
+          default: textOf(entry.default),
+          hint: entry.hint || null,
+          choices: type === 'choice' ? (choices ?? options ?? []).map(String) : [],
+        },
+  );
+}
+
+function textOf(value: unknown): string | null {
+  if (value === undefined || value === null || value === '') return null;
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }

@@ -5,6 +5,11 @@ import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
 const Int32 = { minimum: -2_147_483_648, maximum: 2_147_483_647, format: 'int32' };
 const Id = Type.Integer({ ...Int32, minimum: 1 });
 
+const Choices = Type.Array(
+  Type.Unsafe<string | number | boolean>({ type: ['string', 'number', 'boolean'], maxLength: 400 }),
+  { maxItems: 100 },
+);
+
 export const PluginField = Type.Object({
   key: Type.String({ pattern: '^[A-Za-z][A-Za-z0-9_]{0,99}$' }),
   name: Type.Optional(Type.String({ minLength: 1, maxLength: 400 })),
@@ -16,6 +21,23 @@ export const PluginField = Type.Object({
   choices: Type.Optional(Type.Array(Type.String({ maxLength: 400 }), { maxItems: 100 })),
 });
 export type PluginField = Static<typeof PluginField>;
+
+/** An entry of `config` in a published plugin.json. Forms of other hosts write more into it than we read. */
+const PublishedField = Type.Object(
+  {
+    ...PluginField.properties,
+    key: Type.Optional(PluginField.properties.key),
+    name: Type.Optional(Type.String({ maxLength: 400 })),
+    type: Type.Optional(Type.Enum(['string', 'choice', 'json', 'attachment'])),
+    default: Type.Optional(
+      Type.Unsafe<unknown>({ description: 'A text. Anything else becomes its JSON.' }),
+    ),
+    choices: Type.Optional(Choices),
+    options: Type.Optional(Choices),
+  },
+  { additionalProperties: true, description: 'Entries without a key are texts for a form.' },
+);
+export type PublishedField = Static<typeof PublishedField>;
 
 const Settings = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
@@ -216,7 +238,7 @@ export type Plugin = Static<typeof Plugin>;
 const pluginFields = {
   description: Type.Optional(Nullable(Type.String({ maxLength: 1_000 }))),
   url: Type.Optional(Nullable(Type.String({ maxLength: 1_000, pattern: '^https?://' }))),
-  config_schema: Type.Optional(Type.Array(PluginField, { maxItems: 100 })),
+  config_schema: Type.Optional(Type.Array(PublishedField, { maxItems: 100 })),
 };
 const PluginName = Type.String({ minLength: 1, maxLength: 400, pattern: '\\S' });
 const Source = Type.String({

@@ -21,6 +21,11 @@ import { stepFields } from '../../../rows/transforms/transform.ts';
 import type { Actor, Context } from '../context.ts';
 import { findPlugins, withStepFields } from './plugins.ts';
 
+/** As it is published: null is an entry of the form that is no setting. */
+type PublishedPlugin = Omit<PluginSettings, 'configSchema'> & {
+  readonly configSchema: readonly (PluginField | null)[];
+};
+
 /**
  * Installs a plugin of the organization's own. A sandbox reads its source first.
  *
@@ -29,10 +34,10 @@ import { findPlugins, withStepFields } from './plugins.ts';
 export async function installPlugin(
   context: Context,
   actor: Actor,
-  plugin: PluginSettings,
+  plugin: PublishedPlugin,
 ): Promise<InstalledPlugin> {
-  const settings = { ...plugin, configSchema: ownFields(plugin.configSchema) };
-  refuseIfAny(pluginProblems(settings));
+  const { settings, problems } = settingsOf(plugin);
+  refuseIfAny(problems);
   refuseIfAny(await inspect(settings.source));
   return context.db.transaction(async (tx) => {
     const installed = withStepFields(await insertPlugin(tx, actor.organizationId, settings));
@@ -54,7 +59,7 @@ export async function changePlugin(
   context: Context,
   actor: Actor,
   id: number,
-  change: { readonly [Name in keyof PluginSettings]?: PluginSettings[Name] | undefined },
+  change: { readonly [Name in keyof PublishedPlugin]?: PublishedPlugin[Name] | undefined },
 ): Promise<InstalledPlugin> {
   // Before the transaction: it takes up to seconds.
   const found = change.source === undefined ? [] : await inspect(change.source);
@@ -62,14 +67,14 @@ export async function changePlugin(
     const before = (await findPlugins(tx, actor.organizationId, [id])).get(id);
     if (!before) throw notFound();
     if (before.source === null) throw new Refusal(isBuiltIn);
-    const settings: PluginSettings = {
+    const { settings, problems } = settingsOf({
       name: change.name ?? before.name,
       description: change.description === undefined ? before.description : change.description,
       url: change.url === undefined ? before.url : change.url,
-      configSchema: ownFields(change.configSchema ?? before.configSchema),
+      configSchema: change.configSchema ?? before.configSchema,
       source: change.source ?? before.source,
-    };
-    refuseIfAny(pluginProblems(settings));
+    });
+    refuseIfAny(problems);
     refuseIfAny(found);
     const after = withStepFields(await updatePlugin(tx, id, settings));
     const fields = ['name', 'description', 'url', 'configSchema', 'source'] as const;
@@ -94,14 +99,16 @@ async function inspect(source: string): Promise<Problem[]> {
 }
 
 /** Without the settings that every step has: a client sends back what it was shown. */
-function ownFields(fields: readonly PluginField[]): readonly PluginField[] {
-  return fields.filter((field) => !stepFields.some((known) => isDeepStrictEqual(known, field)));
-}
-
-function pluginProblems({ configSchema }: PluginSettings): Problem[] {
-  const problems: Problem[] = checkConfigSize(configSchema, 'config_schema');
+function settingsOf(plugin: PublishedPlugin) {
+  const own = plugin.configSchema.map((field) => {
+    const isOfSteps = stepFields.some((known) => isDeepStrictEqual(known, field));
+    return isOfSteps ? null : field;
+  });
+  const settings: PluginSettings = { ...plugin, configSchema: own.flatMap((one) => one ?? []) };
+  const problems: Problem[] = checkConfigSize(settings.configSchema, 'config_schema');
   const seen = new Set<string>();
-  for (const [index, field] of configSchema.entries()) {
+  for (const [index, field] of own.entries()) {
+    if (field === null) continue;
     problems.push(...fieldProblems(field, `config_schema__${index}`));
     if (stepFields.some(({ key }) => key === field.key)) {
       const detail = `Every step has a setting ${field.key}. Choose another key.`;
@@ -113,7 +120,7 @@ function pluginProblems({ configSchema }: PluginSettings): Problem[] {
     }
     seen.add(field.key);
   }
-  return problems;
+  return { settings, problems };
 }
 
 function fieldProblems({ type, choices, default: value }: PluginField, attr: string): Problem[] {
