@@ -22,8 +22,8 @@ export class PlaceHealth {
   #known: ReadonlyMap<string, PlaceCause> = new Map();
 
   /**
-   * @param probes `idle`: no probe is made that a run will make. That something else works shows nothing about runs: files can be
-   * deleted at a store where none can be put
+   * @param probes `idle`: no probe is made that a run will make. A store may delete files and refuse to put any, so an answer to
+   * something else shows nothing about runs
    */
   constructor(db: Transactor, asked: PlacesAsked, probes: 'any' | 'idle') {
     this.#db = db;
