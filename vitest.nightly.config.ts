@@ -58,6 +58,8 @@ export default defineConfig({
       'test/integration/store/growth.test.ts',
       'test/integration/worker/delivered-rows.test.ts',
       'test/model/*.test.ts',
+      'test/unit/encoders/file-size.test.ts',
+      'test/unit/encoders/without-rows.test.ts',
       'test/security/answer-weights.test.ts',
       'test/security/query-on-server.test.ts',
       'test/security/row-memory.test.ts',

@@ -5,7 +5,7 @@ import { csv } from '../../../src/rows/encoders/csv/definition.ts';
 import type { EncoderDefinition } from '../../../src/rows/encoders/encoder.ts';
 import { jsonLines, openEncoder } from '../../../src/rows/encoders/index.ts';
 import { parquet } from '../../../src/rows/encoders/parquet/definition.ts';
-import { compressionsOf } from '../../support/compressions.ts';
+import { mainCompressionsOf } from '../../support/compressions.ts';
 import { columnsOf, rowBlocks, type TestRow } from '../../support/row-blocks.ts';
 
 const mebibyte = 1024 ** 2;
@@ -77,7 +77,7 @@ async function split(
 }
 
 const cases = [jsonLines, csv, parquet].flatMap((definition) =>
-  compressionsOf(definition).map((compression) => ({
+  mainCompressionsOf(definition).map((compression) => ({
     format: definition.format,
     compression,
     definition,

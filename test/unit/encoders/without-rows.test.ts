@@ -12,7 +12,7 @@ import type {
 import { csv } from '../../../src/rows/encoders/csv/definition.ts';
 import { encoders, jsonLines, openEncoder } from '../../../src/rows/encoders/index.ts';
 import { parquet } from '../../../src/rows/encoders/parquet/definition.ts';
-import { compressionsOf } from '../../support/compressions.ts';
+import { mainCompressionsOf } from '../../support/compressions.ts';
 import { encodeAll } from '../../support/parquet-readers.ts';
 import { parquetCases } from '../../support/parquet-schema-cases.ts';
 import { columnsOf, rowBlocks, type TestRow } from '../../support/row-blocks.ts';
@@ -69,7 +69,7 @@ const ofPerson = (row: number) => row % 500 === 7 || row === rows.length - 1;
 const rest = rows.filter((_, row) => !ofPerson(row));
 
 const pairs = encoders.flatMap((definition) =>
-  compressionsOf(definition).map((compression) => ({
+  mainCompressionsOf(definition).map((compression) => ({
     definition,
     compression,
     format: definition.format,
