@@ -163,6 +163,26 @@ describe.each(sourceServers)('%s', (_, start) => {
     }
   });
 
+  test.each([
+    ['another setting', `team = current_setting('app.team', true)::int`, 'app.team'],
+    ['a function that asks for one', 'team = shop.team_of_session()', 'app.team'],
+    ['who is logged in', `team = 1 and session_user <> 'x'`, 'session_user'],
+    ['the project', `team = current_setting('sluice.tenant_key')::int`, null],
+  ])('a view that depends on %s is warned of, if that hides rows', async (_, condition, asked) => {
+    await shop.create(`create or replace function shop.team_of_session() returns int language sql stable
+        as $$ select nullif(current_setting('app.team', true), '')::int $$;
+      create or replace view shop.by_session as select * from shop.base where ${condition}`);
+    const by = relation('by_session');
+    const words = expect.stringContaining(`shop.by_session depends on ${asked} of the session`);
+    const { warnings } = await shop.source(by).describe(caseRequest(), never);
+    const filtered = await shop
+      .source({ ...by, rowSecurity: 'filtered' })
+      .describe(caseRequest(), never);
+    expect(filtered.warnings).toEqual([]);
+    expect(warnings).toEqual(asked === null ? [] : [words]);
+    if (asked !== null) expect(await shop.check(by)).toContainEqual(words);
+  });
+
   test('several reads of one snapshot, and small runs together, keep to the same rule', async () => {
     await shop.create(`create table shop.many (like shop.base including all);
       insert into shop.many select g, 1, timestamptz '2024-03-01 00:00Z' + g * interval '100 ms', 'v' from generate_series(1, 30000) g;

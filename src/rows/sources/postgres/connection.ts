@@ -1,19 +1,16 @@
-import type { EventEmitter } from 'node:events';
 import { createConnection, isIP, type Socket } from 'node:net';
 import { type ConnectionOptions as ConnectionOptionsOfTls, connect as connectTls } from 'node:tls';
-import type { Connection, FieldDef } from 'pg';
-import pg from 'pg';
+import type pg from 'pg';
+import type { FieldDef } from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
+import { type ClientOptions, connectionOf, newClient } from './client.ts';
 import type { DescribedColumn } from './column-types.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
 import { serverErrorOf, toSourceError } from './errors.ts';
 import { type BatchAnswer, type BatchStatement, StatementBatch } from './statement-batch.ts';
 
-export interface ConnectionOptions {
-  readonly connectionString: string;
-  readonly applicationName: string;
-  readonly connectTimeoutMs: number;
+export interface ConnectionOptions extends ClientOptions {
   /** The setting that the address is from, for errors. */
   readonly addressName?: string | undefined;
   /** Shared with other work; default: no limit. */
@@ -48,24 +45,6 @@ export async function connect(options: ConnectionOptions, signal: AbortSignal): 
   return client;
 }
 
-/** A client of the address, not connected yet. It gives its password only as the address allows. */
-export function newClient(
-  options: Pick<ConnectionOptions, 'connectionString' | 'applicationName' | 'connectTimeoutMs'>,
-): pg.Client {
-  const parameters = new URLSearchParams(options.connectionString.split('?')[1]);
-  const binding = parameters.get('channel_binding');
-  const client = new pg.Client({
-    connectionString: options.connectionString,
-    application_name: options.applicationName,
-    connectionTimeoutMillis: options.connectTimeoutMs,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    enableChannelBinding: binding === 'require' || binding === 'prefer',
-  });
-  if (binding === 'require') requireChannelBinding(client);
-  return client;
-}
-
 /** The error of a connection that was not opened: which setting a person must correct. */
 function nameAddress(
   error: SluiceError,
@@ -91,30 +70,6 @@ function nameAddress(
     error.code === 'source.failed' && state === 'XX000' ? 'source.access_refused' : error.code;
   return new SluiceError(code, `${setting}${error.detail}`, error);
 }
-
-/**
- * Gives the password, and goes on, only if the proof of the password also proves the certificate of the server: nothing
- * between the two can pass it on.
- */
-function requireChannelBinding(client: pg.Client): void {
-  const { password } = client;
-  const connection = connectionOf(client) as unknown as EventEmitter;
-  let isBound = false;
-  connection.on('authenticationSASL', ({ mechanisms }: { mechanisms: readonly string[] }) => {
-    isBound = mechanisms.includes('SCRAM-SHA-256-PLUS');
-  });
-  connection.on('authenticationOk', () => {
-    if (!isBound) connection.emit('error', noBinding());
-  });
-  Object.assign(client, {
-    password: async () => {
-      if (!isBound) throw noBinding();
-      return password;
-    },
-  });
-}
-
-const noBinding = () => new Error('the server offers no channel binding');
 
 /** Why a server ended sessions that executed nothing: the statement after it only finds the connection closed. */
 const endings = new WeakMap<pg.Client, Error>();
@@ -394,8 +349,4 @@ export async function withAbort<T>(
     endWatch?.();
     signal.removeEventListener('abort', destroy);
   }
-}
-
-function connectionOf(client: pg.Client): Connection {
-  return (client as unknown as { readonly connection: Connection }).connection;
 }

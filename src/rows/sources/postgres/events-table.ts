@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
-import { newClient } from './connection.ts';
+import { newClient } from './client.ts';
 
 /** The table of the built-in `events` model. */
 export const eventsTableSql = `

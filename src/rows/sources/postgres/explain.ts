@@ -37,6 +37,7 @@ export async function explain(
         ...changes.map(describeTypeChange),
         ...(ofMoment === null ? [] : [ofMoment]),
         ...(await findLimits(client, relation, signal)),
+        ...(await findSessionViews(client, relation, signal)),
       ],
     };
   } finally {
@@ -66,6 +67,44 @@ const limitsSql = (relation: ReadRelation): string => `${viewedRelationsSql(rela
       FROM read JOIN pg_catalog.pg_class AS c ON c.oid = read.id
       JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace)
   SELECT * FROM found WHERE kind IN ('m', 'f') OR "isSubscribed" OR "isPartlyGranted" ORDER BY name LIMIT 5`;
+
+/** A setting of an application, or who is logged in: views that hide rows by it show none to Sluice. */
+const ofSession = `'current_setting\\s*\\(\\s*''((?!sluice\\.tenant_key'')[^''.]+\\.[^'']+)''|\\m(session_user|current_user|current_role)\\M'`;
+
+/** The views that are read, and what of the session they or the functions that they call directly ask for. */
+const sessionViewsSql = (relation: ReadRelation): string => `${viewedRelationsSql(relation)}
+  SELECT DISTINCT pg_catalog.format('%I.%I', n.nspname, v.relname) AS view, pg_catalog.lower(COALESCE(m.found[1], m.found[2])) AS asked
+    FROM viewed
+    JOIN pg_catalog.pg_class AS v ON v.oid = viewed.id AND v.relkind = 'v'
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = v.relnamespace
+    CROSS JOIN LATERAL (
+      SELECT pg_catalog.pg_get_viewdef(v.oid)
+      UNION ALL
+      SELECT p.prosrc FROM pg_catalog.pg_rewrite AS w
+        JOIN pg_catalog.pg_depend AS d ON d.classid = 'pg_catalog.pg_rewrite'::regclass AND d.objid = w.oid
+         AND d.refclassid = 'pg_catalog.pg_proc'::regclass
+        JOIN pg_catalog.pg_proc AS p ON p.oid = d.refobjid AND p.oid >= '16384'
+       WHERE w.ev_class = v.oid) AS t (text)
+    CROSS JOIN LATERAL (SELECT pg_catalog.regexp_match(t.text, ${ofSession}, 'i')) AS m (found)
+   WHERE m.found IS NOT NULL ORDER BY 1, 2 LIMIT 5`;
+
+/** Views that may show other rows to the application than to Sluice, unless the operator said that this is wanted. */
+async function findSessionViews(
+  client: pg.Client,
+  relation: ReadRelation,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  if (relation.isFiltered) return [];
+  const found = await query<{ view: string; asked: string }>(
+    client,
+    sessionViewsSql(relation),
+    signal,
+  );
+  return found.map(
+    ({ view, asked }) =>
+      `The view ${view} depends on ${asked} of the session, which your application may set otherwise, so rows may be missing. Sluice sets only sluice.tenant_key, to the project of the run.`,
+  );
+}
 
 /** What of a relation keeps Sluice from seeing each row in time, as warnings. */
 async function findLimits(

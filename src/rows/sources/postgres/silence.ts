@@ -1,4 +1,4 @@
-import { type ConnectionOptions, newClient } from './connection.ts';
+import { type ClientOptions, newClient } from './client.ts';
 
 /** When a statement without a byte makes the client look whether the server is alive. */
 export interface SilenceLimits {
@@ -19,7 +19,7 @@ const maxUnanswered = 3;
  * @returns ends the watch
  */
 export function watchSilence(
-  options: Pick<ConnectionOptions, 'connectionString' | 'applicationName' | 'connectTimeoutMs'>,
+  options: ClientOptions,
   { silenceMs, lookEveryMs }: SilenceLimits,
   onSilent: () => void,
 ): () => void {
@@ -39,9 +39,7 @@ export function watchSilence(
 }
 
 /** Whether anything comes of a new connection within its time: a login, a refusal, a reset. */
-async function answers(
-  options: Pick<ConnectionOptions, 'connectionString' | 'applicationName' | 'connectTimeoutMs'>,
-) {
+async function answers(options: ClientOptions) {
   const client = newClient({ ...options, connectTimeoutMs: 0 });
   client.on('error', () => {});
   const connected = client.connect().then(

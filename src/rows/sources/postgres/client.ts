@@ -1,0 +1,56 @@
+import type { EventEmitter } from 'node:events';
+import type { Connection } from 'pg';
+import pg from 'pg';
+
+/** Of a session that is to be opened. */
+export interface ClientOptions {
+  readonly connectionString: string;
+  readonly applicationName: string;
+  /** 0: no limit. */
+  readonly connectTimeoutMs: number;
+}
+
+/** A client of the address, not connected yet. It gives its password only as the address allows. */
+export function newClient(options: ClientOptions): pg.Client {
+  const parameters = new URLSearchParams(options.connectionString.split('?')[1]);
+  const binding = parameters.get('channel_binding');
+  const client = new pg.Client({
+    connectionString: options.connectionString,
+    application_name: options.applicationName,
+    connectionTimeoutMillis: options.connectTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    enableChannelBinding: binding === 'require' || binding === 'prefer',
+  });
+  if (binding === 'require') requireChannelBinding(client);
+  return client;
+}
+
+/**
+ * Gives the password, and goes on, only if the proof of the password also proves the certificate of the server: nothing
+ * between the two can pass it on.
+ */
+function requireChannelBinding(client: pg.Client): void {
+  const { password } = client;
+  const connection = connectionOf(client) as unknown as EventEmitter;
+  let isBound = false;
+  connection.on('authenticationSASL', ({ mechanisms }: { mechanisms: readonly string[] }) => {
+    isBound = mechanisms.includes('SCRAM-SHA-256-PLUS');
+  });
+  connection.on('authenticationOk', () => {
+    if (!isBound) connection.emit('error', noBinding());
+  });
+  Object.assign(client, {
+    password: async () => {
+      if (!isBound) throw noBinding();
+      return password;
+    },
+  });
+}
+
+const noBinding = () => new Error('the server offers no channel binding');
+
+/** The connection below a client: its stream, and what the protocol says. */
+export function connectionOf(client: pg.Client): Connection {
+  return (client as unknown as { readonly connection: Connection }).connection;
+}
