@@ -112,12 +112,12 @@ export function joinConnectors(
     },
     uriOf: (type, config, key) => destinationOf(known, type).uri(config, key) ?? key,
     sourceOf,
-    placesOf({ exportId, destination: { type, config, secrets: sealed }, model }) {
+    sourcePlaceOf: (model) => sourceOf(model).place ?? model,
+    destinationPlaceOf({ exportId, destination: { type, config, secrets: sealed } }) {
       const { place, ownProperties } = destinationOf(known, type);
       const opened = sealed === null ? {} : secrets.open(sealed, exportId);
       const own = ownProperties.map((name) => opened[name] ?? config[name] ?? null);
-      const destination = secrets.fingerprint(JSON.stringify([type, place(config), own]));
-      return { destination, source: sourceOf(model).place ?? model };
+      return secrets.fingerprint(JSON.stringify([type, place(config), own]));
     },
     readRows: readRowsBy(known),
     withoutRows: withoutRowsBy(known),

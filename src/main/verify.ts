@@ -47,12 +47,17 @@ export const verifyInstallation = (
 ): Promise<VerifyReport> =>
   withConnectors(config, db, sourceUrl, (joined) => verifyExports({ ...choice, ...joined }));
 
+/** The connectors of an installation, for a verification. */
+export interface JoinedForVerify extends Pick<VerifyAll, 'sql' | 'open' | 'placeOf'> {
+  readonly connectors: Connectors;
+}
+
 /** Joins sources, encoders and destinations for a verification. */
 export async function withConnectors<Result>(
   config: Config,
   db: Database,
   sourceUrl: string,
-  verify: (joined: Pick<VerifyAll, 'sql' | 'open' | 'placeOf'>) => Promise<Result>,
+  verify: (joined: JoinedForVerify) => Promise<Result>,
 ): Promise<Result> {
   const context = destinationContextOf(config);
   const sourceOf = joinSources(config, loadModels(config), sourceUrl);
@@ -80,6 +85,7 @@ export async function withConnectors<Result>(
   try {
     return await verify({
       sql: db,
+      connectors,
       placeOf: (type, place) => destinationOf(registry, type).place(place),
       open: async (batchExport, places, signal) => ({
         ...(await openPlaces(db, connectors, batchExport, places)),

@@ -27,6 +27,7 @@ import type { Foundation } from './foundation.ts';
 import { logAttempt } from './log-attempt.ts';
 import { joinSources } from './models.ts';
 import { openNotifications } from './notifications.ts';
+import { PlaceLines } from './place-lines.ts';
 import { previewsOf } from './preview-rows.ts';
 import { inspectQueue } from './readiness.ts';
 import { checkRowLimit } from './row-limit.ts';
@@ -65,7 +66,13 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     leaseMs: context.policy.leaseMs,
     onError: (error) => logger.warn({ err: error }, 'leases could not be renewed'),
   });
-  const executor = openExecutor(foundation, admission, leases, workerId, stopping.signal);
+  const { executor, lines } = openExecutor(
+    foundation,
+    admission,
+    leases,
+    workerId,
+    stopping.signal,
+  );
   const courier = openCourier(foundation);
   const parking = new Parking({
     ...{ db, workerId, leaseMs: context.policy.leaseMs },
@@ -79,7 +86,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     foundation.databases.sourceUrl,
     context,
   );
-  const reports = reportsTo(foundation);
+  const reports = reportsTo(foundation, lines);
   const handlers = createHandlers({
     ...{ producer, executor, admission, parking, courier, sampleRows, reports },
     verify: verifyBySchedule(foundation, stopping.signal),
@@ -124,7 +131,7 @@ function openExecutor(
   leases: LeaseKeeper,
   workerId: string,
   stopping: AbortSignal,
-): HandlerOptions['executor'] {
+): { readonly executor: HandlerOptions['executor']; readonly lines: PlaceLines } {
   const { config, context, databases, db, logger, metrics, models } = foundation;
   const limits = {
     keepConnectionMs,
@@ -133,11 +140,13 @@ function openExecutor(
   const sourceOf = joinSources(config, models, databases.sourceUrl, limits, (model) =>
     metrics.source.settleLooks.inc({ model }),
   );
-  return {
+  const connectors = joinConnectors(sourceOf, destinationContextOf(config), context.secrets);
+  const lines = new PlaceLines(logger, connectors);
+  const executor: HandlerOptions['executor'] = {
     context,
     memoryBytes: admission.memory.totalBytes,
     stopping,
-    connectors: joinConnectors(sourceOf, destinationContextOf(config), context.secrets),
+    connectors,
     leases,
     statements: new RunStatements(db, context.policy.leaseMs),
     workerId,
@@ -149,6 +158,7 @@ function openExecutor(
       ),
     ),
     onError: (error, run) => {
+      if (lines.failed(run, error)) return;
       logger.warn({ err: error, run: run.runId, export: run.exportId }, 'an attempt failed');
     },
     onSweepError: (error) => logger.warn({ err: error }, 'an upload could not be collected'),
@@ -157,6 +167,7 @@ function openExecutor(
       logger.warn({ err: error, export: exportId }, what);
     },
   };
+  return { executor, lines };
 }
 
 function openCourier({ config, context, logger, metrics }: Foundation): NotificationCourier {
@@ -169,10 +180,11 @@ function openCourier({ config, context, logger, metrics }: Foundation): Notifica
   });
 }
 
-function reportsTo({ logger, metrics }: Foundation): WorkerReports {
+function reportsTo({ logger, metrics }: Foundation, lines: PlaceLines): WorkerReports {
   return {
     attemptEnded(attempt, seconds) {
       countAttempt(metrics, attempt, seconds);
+      if (attempt.end === 'completed' && attempt.run) lines.completed(attempt.run);
       logAttempt(logger, attempt, seconds);
     },
     runFailed(error) {

@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { defaultHealForHours } from '../../src/foundation/domain/batch-export.ts';
+import { exportSettings } from '../../src/foundation/domain/export-settings.ts';
 import { type ErrorCode, SluiceError } from '../../src/foundation/domain/errors.ts';
 import { openSchedule } from '../../src/service/scheduling/schedule.ts';
 import { markReady } from '../../src/state/store/runs/outbox.ts';
@@ -19,7 +19,7 @@ import { lookBack } from '../../src/service/use-cases/runs/look-back.ts';
 import { SlowExports } from '../../src/service/use-cases/runs/slow-exports.ts';
 import { WorkGuard } from '../../src/service/use-cases/work-guard.ts';
 import type { Source } from '../../src/rows/sources/source.ts';
-import { casesOf, isNightly } from '../support/nightly.ts';
+import { casesOf } from '../support/nightly.ts';
 import { recordManifest } from '../support/record-manifest.ts';
 import { claimRun } from '../support/run-verbs.ts';
 import { storeExport } from '../support/store-export.ts';
@@ -28,7 +28,6 @@ import { openLane } from './simulate.ts';
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 const began = Date.UTC(2024, 2, 1);
-const exportCount = isNightly ? 500 : 4;
 
 /** Down from `from` to `to`, in hours since the begin. */
 interface Outage {
@@ -49,7 +48,7 @@ beforeAll(async () => {
 });
 afterAll(() => lane?.close());
 
-async function createExports(): Promise<void> {
+async function createExports(exportCount: number): Promise<void> {
   const cadence = { interval: 'hour', timezone: 'UTC', offsetDay: null, offsetHour: null } as const;
   for (let index = 0; index < exportCount; index += 1) {
     await storeExport(lane.db, {
@@ -59,7 +58,7 @@ async function createExports(): Promise<void> {
       ...{ cadence, dslQuery: null, filters: null, transformations: false, paused: false },
       ...{ lastPausedAt: null, pausedReason: null, startAt: null, endAt: null },
       ...{ freshnessMinutes: null, deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
-      healForHours: defaultHealForHours,
+      healForHours: exportSettings.healForHours.default,
       schedule: openSchedule({ cadence, paused: false, startAt: null, endAt: null }, now),
     });
   }
@@ -96,9 +95,11 @@ async function attempt(runId: string, outages: readonly Outage[], seen: Played['
   if (over.length > 0) await endCauses(db, over);
 }
 
-/** Compares the intervals of the last hours with their source, as a worker does all the time. */
+/** Compares the intervals of the last hours with their source, as a worker does all the time; here while the source is down. */
 async function lookAtSource(outages: readonly Outage[], seen: Played['requests']): Promise<void> {
   const { context, db } = lane;
+  const isNearby = (at: number) => isDown(outages, 'source', at) !== undefined;
+  if (![now - 5 * minuteMs, now, now + 5 * minuteMs].some(isNearby)) return;
   const ask = async <Answer>(answer: Answer): Promise<Answer> => {
     const dead = isDown(outages, 'source');
     if (!dead) return answer;
@@ -137,10 +138,10 @@ async function nextTime(until: number): Promise<number> {
   return Math.min(until, looksAt, Math.max(now + 5_000, Math.ceil(row?.at ?? until)));
 }
 
-async function play(outages: readonly Outage[], hours: number): Promise<Played> {
+async function play({ outages, hours, exportCount }: Scenario): Promise<Played> {
   now = began;
   await lane.sim.reset(now);
-  await createExports();
+  await createExports(exportCount);
   const seen: Played['requests'] = { destination: [], source: [] };
   const until = began + hours * hourMs + 30 * minuteMs;
   while (now < until) {
@@ -173,7 +174,7 @@ function expectFewRequests(times: readonly number[], knownAfterMs: number): void
   }
 }
 
-async function expectHealed(hours: number): Promise<void> {
+async function expectHealed({ hours, exportCount }: Scenario): Promise<void> {
   const rows = await lane.db.query<{ receipts: number; paused: boolean; holes: number }>(
     `select (select count(*)::int from receipts c where c.export_id = e.id) as receipts, e.paused,
             (select count(*)::int from holes h where h.export_id = e.id) as holes from batch_exports e`,
@@ -199,30 +200,44 @@ const ours = (from: number, to: number): Outage => ({
   ...{ place: 'ours', code: 'internal.database_unavailable', from, to },
 });
 
-type Scenario = readonly [name: string, outages: readonly Outage[], hours: number];
+interface Scenario {
+  readonly name: string;
+  readonly outages: readonly Outage[];
+  readonly hours: number;
+  readonly exportCount: number;
+}
 
-/** A day has the one with two places; each other one takes minutes. */
+/** A day has the one with two places. At night the first one shows that the number of exports does not matter: about ten minutes. */
 const byDay: readonly Scenario[] = [
-  ['store and source, and the source is back first', [store(1.5, 4), source(2, 3)], 6],
+  {
+    name: 'store and source, and the source is back first',
+    ...{ outages: [store(1.5, 4), source(2, 3)], hours: 6, exportCount: 4 },
+  },
 ];
 const byNight: readonly Scenario[] = [
-  ['their store for 6 hours', [store(1, 7)], 10],
-  [
-    'their credentials, which were repaired a day later',
-    [store(1, 25, 'destination.invalid_credentials')],
-    28,
-  ],
-  ['their source for 3 hours', [source(1.5, 4)], 7],
-  ['store and source, and the store is back first', [store(2, 4), source(1, 7)], 10],
-  ['their store, and our own database in the middle of that', [store(1, 7), ours(3, 5)], 11],
+  { name: 'their store for 6 hours', outages: [store(1, 7)], hours: 10, exportCount: 500 },
+  {
+    name: 'their credentials, which were repaired a day later',
+    outages: [store(1, 25, 'destination.invalid_credentials')],
+    ...{ hours: 28, exportCount: 50 },
+  },
+  { name: 'their source for 3 hours', outages: [source(1.5, 4)], hours: 7, exportCount: 50 },
+  {
+    name: 'store and source, and the store is back first',
+    ...{ outages: [store(2, 4), source(1, 7)], hours: 10, exportCount: 50 },
+  },
+  {
+    name: 'their store, and our own database in the middle of that',
+    ...{ outages: [store(1, 7), ours(3, 5)], hours: 11, exportCount: 50 },
+  },
 ];
 
 test.each(casesOf(byDay, byNight))(
-  'hourly exports heal without a hand after the loss of %s',
-  async (_name, outages, hours) => {
-    const { requests } = await play(outages, hours);
+  'hourly exports heal without a hand after the loss of $name',
+  async (scenario) => {
+    const { requests } = await play(scenario);
     for (const times of Object.values(requests)) expectFewRequests(times, 5 * minuteMs);
-    await expectHealed(hours);
+    await expectHealed(scenario);
   },
   3_600_000,
 );

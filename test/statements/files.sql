@@ -75,6 +75,11 @@ with due as (
             f.compare_tries >= 20 as "isLastTry"
        from taken f join batch_exports e on e.id = f.export_id join projects p on p.id = e.team_id;
 
+-- files/former-destinations.ts postponeComparison
+-- takes $1 uuid, $2 integer, $3 timestamp with time zone
+update former_destinations set compare_tries = greatest(0, compare_tries - 1), compare_after = greatest($3, now() + interval '5 s')
+      where export_id = $1 and version = $2;
+
 -- files/former-destinations.ts recordComparison
 -- takes $1 uuid, $2 integer
 select from batch_exports where id = $1 and destination_version = $2 and deleted_at is null for no key update;
@@ -234,6 +239,11 @@ select e.team_id as "teamId" from leftover_files l
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 integer, $5 boolean
 update leftover_files l set tries = 0, tried_at = case when $5 then null else tried_at end where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4;
 
+-- files/leftover-files.ts postponeRemoval
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 integer, $5 timestamp with time zone
+update leftover_files l set tries = greatest(0, l.tries - 1),
+            tried_at = greatest($5, now() + interval '5 s') - least(24, power(2, greatest(0, least(l.tries - 1, 9) - 1))) * interval '1 hour' where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4;
+
 -- files/leftover-files.ts takeRemoval
 -- takes $1 integer
 -- gives exportId uuid, interval json, destinationVersion integer, teamId integer, externalId uuid, type text, config jsonb, secrets bytea, model text, generation integer, fileGeneration integer, manifestKey text, era uuid, runId uuid
@@ -273,10 +283,7 @@ select r.team_id as "teamId" from uploads u join runs r on r.id = u.run_id join 
   or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
                 and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation
                 and c.destination_version = u.destination_version)) and case when r.finished_at is not null then r.lease_expires_at is null or r.lease_expires_at < now()
-       else u.destination_version <> e.destination_version and (r.lease_expires_at is null or u.fence < r.fence) end and u.collect_tries < 20 and (u.collect_after is null or u.collect_after <= now()) and not exists (select from guarded_work g where g.kind = 'abort_uploads' and g.id = r.export_id::text and g.set_aside_at is not null) and not (e.deleted_at is null and (exists (select from healing_intervals h join causes c on c.id = h.cause_id
-       where h.export_id = e.id and c.scope = 'destination' and c.opened_at is not null)
-  or exists (select from outbox o join causes c on c.id = o.cause_id
-       where o.export_id = e.id and c.scope = 'destination' and c.opened_at is not null))) group by 1 order by random() limit $1;
+       else u.destination_version <> e.destination_version and (r.lease_expires_at is null or u.fence < r.fence) end and u.collect_tries < 20 and (u.collect_after is null or u.collect_after <= now()) and not exists (select from guarded_work g where g.kind = 'abort_uploads' and g.id = r.export_id::text and g.set_aside_at is not null) group by 1 order by random() limit $1;
 
 -- files/orphaned-uploads.ts takeOrphanedPlace
 -- takes $1 integer, $2 double precision
@@ -287,10 +294,7 @@ with due as (
   or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
                 and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation
                 and c.destination_version = u.destination_version)) and case when r.finished_at is not null then r.lease_expires_at is null or r.lease_expires_at < now()
-       else u.destination_version <> e.destination_version and (r.lease_expires_at is null or u.fence < r.fence) end and u.collect_tries < 20 and (u.collect_after is null or u.collect_after <= now()) and not exists (select from guarded_work g where g.kind = 'abort_uploads' and g.id = r.export_id::text and g.set_aside_at is not null) and not (e.deleted_at is null and (exists (select from healing_intervals h join causes c on c.id = h.cause_id
-       where h.export_id = e.id and c.scope = 'destination' and c.opened_at is not null)
-  or exists (select from outbox o join causes c on c.id = o.cause_id
-       where o.export_id = e.id and c.scope = 'destination' and c.opened_at is not null))) and r.team_id = $1
+       else u.destination_version <> e.destination_version and (r.lease_expires_at is null or u.fence < r.fence) end and u.collect_tries < 20 and (u.collect_after is null or u.collect_after <= now()) and not exists (select from guarded_work g where g.kind = 'abort_uploads' and g.id = r.export_id::text and g.set_aside_at is not null) and r.team_id = $1
         group by 1, 2 order by min(u.collect_after) nulls first limit 1
      )
      update uploads u set collect_tries = u.collect_tries + 1,
@@ -306,6 +310,11 @@ update uploads set collect_tries = 0, collect_after = now() + interval '5 s' whe
 -- takes $1 uuid, $2 integer, $3 integer
 update uploads u set collect_after = now() + least(21600, 5 * power(2, least(($3 - 1), 20))) * interval '1 s'
           where run_id = $1 and destination_version = $2;
+
+-- files/orphaned-uploads.ts postponeVisit
+-- takes $1 uuid, $2 integer, $3 timestamp with time zone
+update uploads set collect_tries = greatest(0, collect_tries - 1), collect_after = greatest($3, now() + interval '5 s')
+      where run_id = $1 and destination_version = $2;
 
 -- files/run-files.ts findFilesOf
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 uuid

@@ -53,16 +53,20 @@ with hastened as (
      )
      update healing_intervals set tries = 0, not_before = clock_timestamp() where export_id = $1;
 
--- healing/causes.ts listSourceCauses
--- gives id uuid, place text, isOpen boolean, ageMs double precision
-select id, place, opened_at is not null as "isOpen", (extract(epoch from clock_timestamp() - began_at) * 1000)::float8 as "ageMs"
-       from causes where scope = 'source' order by failed_at desc limit 200;
+-- healing/causes.ts listPlaceCauses
+-- takes $1 text, $2 integer
+-- gives id uuid, place text, code text, isOpen boolean, beganAt text, nextProbeAt text, ageMs double precision
+select c.id, c.place, c.code, c.opened_at is not null as "isOpen", api_time(c.began_at) as "beganAt", api_time(c.next_probe_at) as "nextProbeAt",
+            (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8 as "ageMs"
+       from causes c where c.scope = $1 and ($1 = 'source' or c.organization_id = (select organization_id from projects where id = $2))
+      order by c.failed_at desc limit 200;
 
 -- healing/causes.ts takeProbe
--- takes $1 uuid, $2 double precision
+-- takes $1 uuid, $2 double precision, $3 boolean
 -- gives id uuid
-update causes set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms'
-      where id = $1 and opened_at is not null and next_probe_at <= clock_timestamp() returning id;
+update causes c set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms'
+      where c.id = $1 and c.opened_at is not null and c.next_probe_at <= clock_timestamp() and (not $3 or (not exists (select from healing_intervals h where h.cause_id = c.id)
+        and not exists (select from outbox o where o.cause_id = c.id))) returning c.id;
 
 -- healing/causes.ts lockDueCauses
 -- takes $1 bigint

@@ -12,6 +12,10 @@ export interface TcpProxy {
   readonly port: number;
   /** Client connections that are open now. */
   readonly connections: number;
+  /** Client connections so far. */
+  readonly asked: number;
+  /** Resets every open connection, and each new one at once. `accept` ends it. */
+  hangUp(): void;
   /** Resets every open connection on both sides; new ones are still taken. */
   cut(): void;
   /** Stops listening: new connections are refused. Open ones stay open. */
@@ -123,7 +127,15 @@ export async function startTcpProxy({ target }: { target: TcpTarget }): Promise<
   const pairs = new Set<Pair>();
   const valve = new Valve();
 
+  let asked = 0;
+  let hangsUp = false;
   const serve = (client: Socket): void => {
+    asked += 1;
+    if (hangsUp) {
+      client.on('error', () => {});
+      client.resetAndDestroy();
+      return;
+    }
     const upstream = connect({
       host: target.host ?? host,
       port: target.port,
@@ -175,9 +187,17 @@ export async function startTcpProxy({ target }: { target: TcpTarget }): Promise<
     get connections() {
       return pairs.size;
     },
+    get asked() {
+      return asked;
+    },
+    hangUp() {
+      hangsUp = true;
+      cut();
+    },
     cut,
     refuse,
     async accept() {
+      hangsUp = false;
       server ??= await listen(port);
     },
     pause: () => valve.pause(),

@@ -3,6 +3,7 @@ import { errorCatalogue, isErrorCode } from '../../foundation/domain/errors.ts';
 import type { Notification } from '../../foundation/domain/notification.ts';
 import { oneLine } from '../../foundation/domain/one-line.ts';
 import type { Timestamp } from '../../foundation/domain/time.ts';
+import { isGroup, stepOfGroup } from './group-text.ts';
 import { exportLink } from './page-links.ts';
 
 /** What each event of an export has, as the database wrote it. */
@@ -12,11 +13,16 @@ interface CommonFacts {
   readonly export?: { readonly id: string };
   readonly code?: string | null;
   readonly error?: { readonly code?: string | null };
+  /** Of an event about all that has one cause. */
+  readonly cause?: { readonly code?: string | null };
+  /** Why Sluice paused it: begins with a code. */
+  readonly reason?: string | null;
   readonly since?: Timestamp | null;
   readonly missing_intervals?: number;
 }
 
-const codeOf = ({ error, code }: CommonFacts): string | null => error?.code ?? code ?? null;
+const codeOf = ({ error, cause, code, reason }: CommonFacts): string | null =>
+  error?.code ?? cause?.code ?? code ?? /^[a-z_.]+(?=:)/.exec(reason ?? '')?.[0] ?? null;
 
 const turnNames: Readonly<Record<Turn, string>> = {
   ours: 'the operator of Sluice',
@@ -25,21 +31,32 @@ const turnNames: Readonly<Record<Turn, string>> = {
 };
 
 /**
- * What a receiver wants to know besides the facts: who must act, what to do, and where.
+ * What a receiver wants to know besides the facts: whose fault it is, who must act, what to do, and where. Null: it is about no
+ * error, or not known.
  *
  * @param publicUrl address of the page; null: unknown
  */
 export function contextOf(
-  { type, facts, projectId }: Notification,
+  notification: Notification,
   publicUrl: string | null,
 ): Readonly<Record<string, unknown>> {
-  if (type === 'digest' || type === 'test') return {};
+  const { type, facts, projectId } = notification;
   const known: CommonFacts = facts;
   const code = codeOf(known);
+  const spec = code !== null && isErrorCode(code) ? errorCatalogue[code] : null;
+  const common = {
+    fault: spec?.fault ?? null,
+    turn: code === null ? null : turnOfCode(code),
+  };
+  if (type === 'digest' || type === 'test') return common;
+  if (isGroup(type)) {
+    const { next_step: remedy, link } = stepOfGroup(notification, publicUrl);
+    return { ...common, remedy, link };
+  }
   const about = known.export;
   return {
-    turn: code === null ? null : turnOfCode(code),
-    remedy: code !== null && isErrorCode(code) ? errorCatalogue[code].remedy : null,
+    ...common,
+    remedy: spec?.remedy ?? null,
     link:
       about && publicUrl !== null && projectId !== null
         ? exportLink(publicUrl, projectId, about.id)

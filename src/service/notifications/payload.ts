@@ -3,8 +3,6 @@ import type { Timestamp } from '../../foundation/domain/time.ts';
 import { describeDigest } from './digest-text.ts';
 import { oneLine } from '../../foundation/domain/one-line.ts';
 import { contextLines, contextOf } from './event-context.ts';
-import { turnOf } from '../../foundation/domain/causes.ts';
-import { errorCatalogue, isErrorCode } from '../../foundation/domain/errors.ts';
 import { describeGroup, type GroupType, isGroup } from './group-text.ts';
 import { exportLink } from './page-links.ts';
 
@@ -20,20 +18,8 @@ export function jsonBody(notification: Notification, publicUrl: string | null): 
     timestamp: notification.happenedAt,
     organization_id: notification.organizationId,
     project_id: notification.projectId,
-    data: { ...withFault(notification.facts), ...contextOf(notification, publicUrl) },
+    data: { ...contextOf(notification, publicUrl), ...notification.facts },
   });
-}
-
-/** Every event says whose fault it is, and whose turn; null if it is about no error. */
-function withFault(facts: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  const { error, reason, cause }: Facts = facts;
-  const code = error?.code ?? cause?.code ?? /^[a-z_.]+(?=:)/.exec(reason ?? '')?.[0] ?? '';
-  const known = isErrorCode(code);
-  return {
-    fault: known ? errorCatalogue[code].fault : null,
-    turn: known ? turnOf(code) : null,
-    ...facts,
-  };
 }
 
 /**

@@ -137,7 +137,9 @@ export class Attempt {
   #findPlaces(): RunPlaces | null {
     if (this.#places !== undefined) return this.#places;
     try {
-      this.#places = this.#options.connectors.placesOf(this.#run);
+      const { connectors } = this.#options;
+      const destination = connectors.destinationPlaceOf(this.#run);
+      this.#places = { destination, source: connectors.sourcePlaceOf(this.#run.model) };
     } catch {
       // The attempt will say it in its own words.
       this.#places = null;

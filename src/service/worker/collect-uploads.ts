@@ -8,6 +8,7 @@ import {
   findTeamsWithOrphans,
   maxCollectTries,
   type OrphanedPlace,
+  postponeVisit,
   takeOrphanedPlace,
 } from '../../state/store/files/orphaned-uploads.ts';
 import {
@@ -19,7 +20,12 @@ import {
   listNotedKeys,
   type UploadOwner,
 } from '../../state/store/files/uploads.ts';
-import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-by-team.ts';
+import {
+  collectByTeam,
+  type SweepOptions,
+  type TeamStores,
+  teamPatienceMs,
+} from './collect-by-team.ts';
 
 /** Number of leases for which a key is checked again if the answer with its upload's id was lost. */
 const noteLeases = 3;
@@ -36,14 +42,19 @@ export async function collectUploads(options: SweepOptions): Promise<void> {
   await collectByTeam(
     options,
     (limit) => findTeamsWithOrphans(db, limit),
-    async (teamId, signal) => {
+    async (teamId, stores, signal) => {
       const place = await takeOrphanedPlace(db, teamId, teamPatienceMs);
       if (!place) return false;
       const owner = await findUploadOwner(db, place);
       if (!owner) return true;
+      const closedUntil = await stores.closedUntil(owner);
+      if (closedUntil !== null) {
+        await postponeVisit(db, place, closedUntil);
+        return true;
+      }
       const what = { kind: 'abort_uploads', id: owner.exportId } as const;
       const end = await options.guard.do(what, teamPatienceMs, () =>
-        visit(options, owner, place, signal),
+        visit(options, stores, { ...place, owner }, signal),
       );
       if (end === 'done') return true;
       // It was not tried.
@@ -53,36 +64,45 @@ export async function collectUploads(options: SweepOptions): Promise<void> {
   );
 }
 
+/** A place and whose it is. */
+interface OwnedPlace extends OrphanedPlace {
+  readonly owner: UploadOwner;
+}
+
 async function visit(
   options: SweepOptions,
-  owner: UploadOwner,
-  place: OrphanedPlace,
+  stores: TeamStores,
+  place: OwnedPlace,
   signal: AbortSignal,
 ): Promise<void> {
   const { db } = options.context;
   const ended = { uploads: 0 };
   try {
-    await collectAt(options, owner, place, ended, signal);
+    await stores.ask(place.owner, (isTried) =>
+      collectAt(options, { ...place, isTried }, ended, signal),
+    );
     await endVisit(db, place, true);
   } catch (error) {
     options.onSweepError(error);
     await endVisit(db, place, ended.uploads > 0);
-    if (ended.uploads === 0 && place.tries >= maxCollectTries)
-      await giveUp(db, owner, place, error);
+    if (ended.uploads === 0 && place.tries >= maxCollectTries) await giveUp(db, place, error);
   }
 }
 
-/** @param ended counts the uploads that are gone */
+/**
+ * @param ended counts the uploads that are gone
+ * @returns an error that nothing can be done about here
+ */
 async function collectAt(
   options: SweepOptions,
-  owner: UploadOwner,
-  place: OrphanedPlace,
+  place: OwnedPlace & { readonly isTried: boolean },
   ended: { uploads: number },
   signal: AbortSignal,
-): Promise<void> {
+): Promise<SluiceError | null> {
   const { db, policy } = options.context;
-  const { runId } = place;
-  const destination = options.connectors.openDestination(owner);
+  const { runId, owner, isTried } = place;
+  const destination = options.connectors.openDestination(owner, null, isTried);
+  let fault: SluiceError | null = null;
   try {
     for (const upload of await listAbortableUploads(db, place)) {
       await destination.abortUpload(upload, signal);
@@ -90,32 +110,37 @@ async function collectAt(
       ended.uploads += 1;
     }
     for (const key of await listNotedKeys(db, place)) {
-      if (isMarkerKey(key)) await removeMarker(destination, key, signal);
-      if (await abortUnknown(options, owner, destination, key, signal)) {
-        await forgetNote(db, runId, key, noteLeases * policy.leaseMs);
-      }
+      if (isMarkerKey(key)) fault = (await removeMarker(destination, key, signal)) ?? fault;
+      const end = await abortUnknown(options, owner, destination, key, signal);
+      if (typeof end !== 'boolean') fault = end;
+      if (end !== false) await forgetNote(db, runId, key, noteLeases * policy.leaseMs);
     }
+    return fault;
   } finally {
     await destination.close();
   }
 }
 
-/** Removes what a probe left whose process was killed. */
+/** Removes what a probe left whose process was killed. @returns why it could not */
 async function removeMarker(
   destination: Destination,
   key: string,
   signal: AbortSignal,
-): Promise<void> {
-  await destination.deleteFiles([key], signal).catch((error: unknown) => {
+): Promise<SluiceError | null> {
+  try {
+    await destination.deleteFiles([key], signal);
+    return null;
+  } catch (error) {
+    const fault = toSluiceError(error);
+    if (fault.spec.retryable) throw error;
     // The permission to delete may be missing.
-    if (toSluiceError(error).spec.retryable) throw error;
-  });
+    return fault;
+  }
 }
 
 async function giveUp(
   db: Sql,
-  { teamId, exportId }: UploadOwner,
-  { runId }: OrphanedPlace,
+  { runId, owner: { teamId, exportId } }: OwnedPlace,
   caught: unknown,
 ): Promise<void> {
   const message =
@@ -129,7 +154,7 @@ async function giveUp(
  * ids. If the store or the credentials cannot list uploads, the bucket's lifecycle rule must remove them;
  * they contain no byte.
  *
- * @returns false if it is not known yet whose they are
+ * @returns false if it is not known yet whose they are; an error if they cannot be listed
  */
 async function abortUnknown(
   { context: { db }, connectors }: Pick<SweepOptions, 'context' | 'connectors'>,
@@ -137,7 +162,7 @@ async function abortUnknown(
   destination: Destination,
   key: string,
   signal: AbortSignal,
-): Promise<boolean> {
+): Promise<boolean | SluiceError> {
   const found: { readonly key: string; readonly uploadId: string }[] = [];
   try {
     for await (const upload of destination.listUploads(key, signal)) {
@@ -149,7 +174,7 @@ async function abortUnknown(
     }
   } catch (error) {
     if (!(error instanceof SluiceError) || error.spec.retryable) throw error;
-    return true;
+    return error;
   }
   // Asked after the list: an upload begun before the list has its note or its id by now.
   const live = await findLiveUploads(db, teamId, key);

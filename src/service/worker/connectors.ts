@@ -9,7 +9,6 @@ import type { FormatSettings } from '../../foundation/domain/format-settings.ts'
 import type { Encoding } from '../../rows/pipeline/interval-job.ts';
 import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
 import type { Source } from '../../rows/sources/source.ts';
-import type { RunPlaces } from '../use-cases/healing/known-outage.ts';
 import type { DescribedPlace } from '../use-cases/tenants/advance-offboarding.ts';
 import type { UriOf } from './table-of.ts';
 
@@ -35,8 +34,10 @@ export interface Connectors {
   readonly uriOf: UriOf;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
-  /** The source and the destination of a run, to compare with those of others. @throws SluiceError if its secrets cannot be decrypted */
-  placesOf(stored: ExportDestination & { readonly model: string }): RunPlaces;
+  /** The place of a destination with its credentials, to compare with those of others. @throws SluiceError if its secrets cannot be decrypted */
+  destinationPlaceOf(stored: Pick<ExportDestination, 'exportId' | 'destination'>): string;
+  /** @throws SluiceError `source.unknown_model` */
+  sourcePlaceOf(model: string): string;
   encodingOf(
     files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,
   ): Encoding;

@@ -261,7 +261,7 @@ function isKnownDead(
 ): boolean {
   if (deadSources.length === 0 || isProbe) return false;
   try {
-    return deadSources.includes(connectors.sourceOf(model).place ?? model);
+    return deadSources.includes(connectors.sourcePlaceOf(model));
   } catch {
     return false;
   }

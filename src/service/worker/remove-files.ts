@@ -27,13 +27,19 @@ interface Current extends IntervalPlace {
   readonly manifestKey: string | null;
 }
 
+/** What became of the files. */
+interface Removed {
+  /** `failed` if nothing could be removed; `some` if files are left because of an error. */
+  readonly end: 'all' | 'some' | 'failed';
+  readonly fault: SluiceError | null;
+}
+
 /**
  * Removes the files of earlier generations of an interval, and the uploads that the current run has left,
  * once the run is recorded. No worker can commit them any more, so this may run late or again; the sweep
  * retries what fails.
  *
  * @param log gets what the export's owner should know
- * @returns `failed` if nothing could be removed; `some` if files are left because of an error
  */
 export async function removeFiles(
   { db }: Pick<Context, 'db'>,
@@ -41,18 +47,18 @@ export async function removeFiles(
   current: Current,
   log: (level: LogLevel, message: string) => void,
   signal: AbortSignal,
-): Promise<'all' | 'some' | 'failed'> {
+): Promise<Removed> {
   for (const upload of await listAbortableUploads(db, current)) {
     await destination.abortUpload(upload, signal);
     await forgetUpload(db, current.runId, upload);
   }
   const noted = await listLeftoverFiles(db, current);
-  if (noted.length === 0) return 'all';
+  if (noted.length === 0) return { end: 'all', fault: null };
   const keys = noted.map(({ key }) => key);
   const held = await findHeldFiles(destination, current, keys, () => readNow(db), signal);
   // They stay until the snapshots that need them have expired; the sweep looks again.
   const leftovers = noted.filter(({ key }) => !held.has(key));
-  if (leftovers.length === 0) return 'all';
+  if (leftovers.length === 0) return { end: 'all', fault: null };
   const {
     exportId,
     interval,
@@ -84,14 +90,14 @@ export async function removeFiles(
       `Sluice does not remove files that this export did not write: ${showKeys(foreign)}.`,
     );
   }
-  if (!fault) return 'all';
+  if (!fault) return { end: 'all', fault: null };
   const left = leftovers.length - removed.length - foreign.length;
   if (removed.length > 0 && signal.aborted) {
     log('INFO', `Sluice removes the other ${left} replaced files later.`);
-    return 'some';
+    return { end: 'some', fault };
   }
   log('WARNING', describeLeft(fault, left));
-  return removed.length > 0 ? 'some' : 'failed';
+  return { end: removed.length > 0 ? 'some' : 'failed', fault };
 }
 
 /** Removes what a recorded run has replaced. If it is cut short, the sweep goes on at once. */
@@ -103,8 +109,8 @@ export async function removeReplaced(
   signal: AbortSignal,
 ): Promise<void> {
   const tell = (level: LogLevel, message: string) => log.add(level, message);
-  const left = await removeFiles(context, destination, current, tell, signal);
-  if (left !== 'all') await endRemoval(context.db, current, true);
+  const { end } = await removeFiles(context, destination, current, tell, signal);
+  if (end !== 'all') await endRemoval(context.db, current, true);
 }
 
 function describeLeft(fault: SluiceError, files: number): string {

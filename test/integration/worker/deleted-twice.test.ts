@@ -77,7 +77,9 @@ async function remove(run: ClaimedRun): Promise<readonly string[]> {
   const generation = run.fileGeneration;
   const current = { ...run, generation, manifestKey };
   const log = (_level: string, message: string) => void logged.push(message);
-  expect(await removeFiles(side.context, store.destination, current, log, signal)).toBe('all');
+  expect(await removeFiles(side.context, store.destination, current, log, signal)).toMatchObject({
+    end: 'all',
+  });
   return logged;
 }
 
@@ -161,8 +163,10 @@ describe('an object that this export did not write', () => {
     const log: string[] = [];
     const current = { ...run, generation: run.fileGeneration, manifestKey };
     const tell = (_level: string, message: string) => void log.push(message);
-    expect(await removeFiles(side.context, store.destination, current, tell, signal)).toBe(
-      'failed',
+    expect(await removeFiles(side.context, store.destination, current, tell, signal)).toMatchObject(
+      {
+        end: 'failed',
+      },
     );
     expect(log.join()).toMatch(/permission to read and delete/);
     store.server.faults.clear();

@@ -42,6 +42,30 @@ test('a JSON body names event, owner and facts', () => {
   });
 });
 
+test('a JSON body of all that has one cause, and of a pause, says whose turn it is, what to do, and where', () => {
+  const group: Notification = {
+    ...failing,
+    type: 'healing.started',
+    facts: {
+      cause: { code: 'destination.unavailable', means: 'Down.' },
+      ...{ fault: 'destination', turn: 'customer', since: null, next_step: 'Wait.' },
+      ...{ export_count: 1, interval_count: 2, exports: [{ id: 'a', name: 'A', project_id: 7 }] },
+    },
+  };
+  expect(JSON.parse(jsonBody(group, 'https://sluice.example.com')).data).toMatchObject({
+    ...group.facts,
+    remedy: 'Wait.',
+    link: 'https://sluice.example.com/console/#/7/exports/a/runs',
+  });
+  const reason = 'destination.access_denied: Refused.';
+  const paused: Notification = { ...failing, type: 'export.paused', facts: { reason } };
+  expect(JSON.parse(jsonBody(paused, null)).data).toMatchObject({
+    reason,
+    turn: 'customer',
+    remedy: expect.stringContaining('Grant what is named above'),
+  });
+});
+
 test('a text for Slack cannot mention a channel', () => {
   const { text } = JSON.parse(slackBody(failing, null)) as { text: string };
   expect(text).toContain('&lt;!channel&gt;');

@@ -13,7 +13,12 @@ export interface RunPlaces {
 export class KnownOutage extends SluiceError {
   readonly causeId: string;
 
-  constructor({ id, code, beganAt, nextProbeAt }: KnownCause) {
+  constructor({
+    id,
+    code,
+    beganAt,
+    nextProbeAt,
+  }: Pick<KnownCause, 'id' | 'code' | 'beganAt' | 'nextProbeAt'>) {
     super(
       code,
       `no attempt was made: it has failed since ${beganAt}, and Sluice probes it next at ${nextProbeAt}`,

@@ -15,7 +15,7 @@ import {
 } from '../../../state/store/intervals/look-backs.ts';
 import { insertRuns } from '../../../state/store/runs/runs.ts';
 import type { Context } from '../context.ts';
-import { SourceOutages } from '../healing/source-outages.ts';
+import { PlaceHealth } from '../healing/place-health.ts';
 import type { WorkGuard } from '../work-guard.ts';
 import type { SlowExports } from './slow-exports.ts';
 import { type RowChoice, sourceRequestOf } from './source-request.ts';
@@ -80,20 +80,24 @@ export async function lookBack(
   const { slow, stopping } = options;
   const long: Round = { isLong: true, served: new Map(), had: new Set() };
   const quick: Round = { isLong: false, served: new Map(), had: new Set() };
-  const outages = new SourceOutages(db);
+  const health = new PlaceHealth(db, { scope: 'source' }, 'any');
+  /** Models whose source is known not to work. */
+  const dead = new Set<string>();
   const turns = () => [...long.served.values(), ...quick.served.values()];
 
   const take = async ({ isLong, served, had }: Round): Promise<void> => {
     const limit = Math.min(isLong ? longLanes - served.size : lanes, lanes - turns().length);
     if (limit <= 0 || (isLong && slow.list().length === 0)) return;
     const without = [...new Set([...served.keys(), ...had])];
-    const wanted = { limit, without, dead: outages.dead, slow: slow.list(), isLong };
+    const wanted = { limit, without, dead: [...dead], slow: slow.list(), isLong };
     const items = await takeLookBacks(db, policy.lateLookbackHours, wanted);
-    if (items.length > 0) await outages.refresh();
+    if (items.length > 0) await health.refresh();
     for (const id of new Set(items.map(({ organizationId }) => organizationId))) {
       const own = items.filter(({ organizationId }) => organizationId === id);
       had.add(id);
-      const turn = serve(db, options, own, isLong, outages).finally(() => served.delete(id));
+      const turn = serve(db, options, own, isLong, { health, dead }).finally(() =>
+        served.delete(id),
+      );
       served.set(id, turn);
     }
   };
@@ -126,7 +130,7 @@ async function serve(
   options: LookBackOptions,
   items: readonly LookBack[],
   isLong: boolean,
-  outages: SourceOutages,
+  { health, dead }: { readonly health: PlaceHealth; readonly dead: Set<string> },
 ): Promise<void> {
   const { guard, onError, onMade, slow, stopping } = options;
   const shortMs = options.turnMs ?? turnMs;
@@ -134,8 +138,10 @@ async function serve(
   for (const item of items) {
     let beganAt = performance.now();
     if (stopping.aborted || beganAt - startedAt > shortMs) break;
-    const question = questionOf(options, item);
-    if (!(await outages.mayAsk(question))) continue;
+    const { model, teamId } = item;
+    const place = placeOf(options, model);
+    if (!dead.has(model) && (await health.refusal(place))) dead.add(model);
+    if (dead.has(model)) continue;
     const stamp = () => stampLookBack(db, item).catch((cause) => onError(cause, item));
     const stamping = setInterval(() => void stamp(), stampMs).unref();
     const limitMs = isLong ? longestMs : shortMs;
@@ -146,7 +152,7 @@ async function serve(
         limit = AbortSignal.timeout(limitMs);
         const signal = AbortSignal.any([stopping, limit]);
         if (await lookAt(db, options, item, signal)) onMade();
-        await outages.noteAnswer(question);
+        await health.noteAnswer(place);
       });
     } catch (error) {
       if (stopping.aborted) break;
@@ -155,7 +161,8 @@ async function serve(
       await stamp();
       const fault = toSluiceError(error);
       if (!limit.aborted) {
-        await outages.noteFailure(question, fault).catch((cause) => onError(cause, item));
+        const noted = health.noteFailure(teamId, place, fault);
+        if (await noted.catch((cause) => onError(cause, item))) dead.add(model);
       }
       const isLasting = !limit.aborted && !fault.spec.retryable;
       if (isLasting) await noteFault(db, item, fault).catch((cause) => onError(cause, item));
@@ -166,14 +173,13 @@ async function serve(
   }
 }
 
-function questionOf({ sourceOf }: Pick<LookBackOptions, 'sourceOf'>, { teamId, model }: LookBack) {
-  let place = model;
+function placeOf({ sourceOf }: Pick<LookBackOptions, 'sourceOf'>, model: string): string {
   try {
-    place = sourceOf(model).place ?? model;
+    return sourceOf(model).place ?? model;
   } catch {
     // The look will say it in its own words.
+    return model;
   }
-  return { teamId, model, place };
 }
 
 /** Notes that an interval cannot be compared with its source until a cause is removed. The export's log says it once. */

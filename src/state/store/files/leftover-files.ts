@@ -1,5 +1,10 @@
 import type { StoredDestination } from '../../../foundation/domain/batch-export.ts';
-import { type DataInterval, type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
+import {
+  type DataInterval,
+  type Instant,
+  type Timestamp,
+  toTimestamp,
+} from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isSetAside } from './guarded-work.ts';
 import type { Lease } from '../runs/lease.ts';
@@ -169,6 +174,10 @@ export interface RemovalWork extends IntervalPlace {
   readonly runId: string;
 }
 
+/** SQL of the pause after so many failed removals in a row. */
+const removalPause = (tries: string): string =>
+  `least(24, power(2, greatest(0, least(${tries}, 9) - 1))) * interval '1 hour'`;
+
 /**
  * Intervals whose leftover files can be removed, because a later generation is current. Files that are
  * replaced in place keep their generation, so the receipt must be of the current era: a restored database
@@ -186,7 +195,7 @@ const dueRemovals = `leftover_files l
           -- A live run removes them at its end.
           and not exists (select from runs live where live.export_id = l.export_id and live.status in ${live}
                              and live.data_interval_start = l.data_interval_start and live.data_interval_end = l.data_interval_end)
-          and (l.tried_at is null or l.tried_at < now() - least(24, power(2, greatest(0, least(l.tries, 9) - 1))) * interval '1 hour')`;
+          and (l.tried_at is null or l.tried_at < now() - ${removalPause('l.tries')})`;
 
 /** Teams with files that the sweep should remove now, in random order. */
 export async function findTeamsWithRemovals(sql: Sql, limit: number): Promise<number[]> {
@@ -202,6 +211,19 @@ export async function endRemoval(sql: Sql, place: IntervalPlace, isLeft: boolean
   await sql.query(
     `update leftover_files l set tries = 0, tried_at = case when $5 then null else tried_at end where ${ofInterval}`,
     [place.exportId, ...boundsOf(place.interval), place.destinationVersion, isLeft],
+  );
+}
+
+/** Hands an interval back that was not tried, because its store is known not to work. */
+export async function postponeRemoval(
+  sql: Sql,
+  place: IntervalPlace,
+  until: Timestamp,
+): Promise<void> {
+  await sql.query(
+    `update leftover_files l set tries = greatest(0, l.tries - 1),
+            tried_at = greatest($5, now() + interval '5 s') - ${removalPause('l.tries - 1')} where ${ofInterval}`,
+    [place.exportId, ...boundsOf(place.interval), place.destinationVersion, until],
   );
 }
 

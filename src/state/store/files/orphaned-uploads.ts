@@ -1,3 +1,4 @@
+import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isSetAside } from './guarded-work.ts';
 import { isAbortable, type UploadPlace } from './uploads.ts';
@@ -18,17 +19,8 @@ const isOrphaned = `${isAbortable} and case when r.finished_at is not null then 
 
 const isDue = `u.collect_tries < ${maxCollectTries} and (u.collect_after is null or u.collect_after <= now())`;
 
-/**
- * Whether the destination of the export `e` is known not to work. A store that does not answer is left alone. Nothing probes the
- * place of a deleted export.
- */
-const isKnownDead = `e.deleted_at is null and (exists (select from healing_intervals h join causes c on c.id = h.cause_id
-       where h.export_id = e.id and c.scope = 'destination' and c.opened_at is not null)
-  or exists (select from outbox o join causes c on c.id = o.cause_id
-       where o.export_id = e.id and c.scope = 'destination' and c.opened_at is not null))`;
-
 const orphans = `uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id
-  where ${isOrphaned} and ${isDue} and not ${isSetAside('abort_uploads', 'r.export_id')} and not (${isKnownDead})`;
+  where ${isOrphaned} and ${isDue} and not ${isSetAside('abort_uploads', 'r.export_id')}`;
 
 /** Teams with uploads that the sweep should end now, in random order. */
 export async function findTeamsWithOrphans(sql: Sql, limit: number): Promise<number[]> {
@@ -82,5 +74,18 @@ export async function endVisit(
       : `update uploads u set collect_after = now() + ${backoff.replaceAll('u.collect_tries', '($3 - 1)')}
           where run_id = $1 and destination_version = $2`,
     didSomething ? [runId, destinationVersion] : [runId, destinationVersion, tries],
+  );
+}
+
+/** Hands a place back that was not visited, because its store is known not to work. */
+export async function postponeVisit(
+  sql: Sql,
+  { runId, destinationVersion }: OrphanedPlace,
+  until: Timestamp,
+): Promise<void> {
+  await sql.query(
+    `update uploads set collect_tries = greatest(0, collect_tries - 1), collect_after = greatest($3, now() + interval '5 s')
+      where run_id = $1 and destination_version = $2`,
+    [runId, destinationVersion, until],
   );
 }

@@ -45,7 +45,8 @@ const isIdle = `(not exists (select from healing_intervals h where h.cause_id = 
 
 /** A failure at a place. */
 export interface PlaceFailure {
-  readonly teamId: number;
+  /** Null if no project asked a source. */
+  readonly teamId: number | null;
   readonly scope: CauseScope;
   readonly place: string;
   readonly code: string;
@@ -158,29 +159,46 @@ export interface DueCause {
   readonly ageMs: number;
 }
 
-/** What is known of a source that has failed. */
-export interface SourceCause {
+/** Which places a duty asks, besides the attempts of runs. */
+export type PlacesAsked =
+  | { readonly scope: 'source' }
+  /** Those of the project's organization. */
+  | { readonly scope: 'destination'; readonly teamId: number };
+
+/** What is known of a place that has failed. */
+export interface PlaceCause {
   readonly id: string;
   readonly place: string;
+  readonly code: ErrorCode;
   /** Otherwise it is only suspected. */
   readonly isOpen: boolean;
+  readonly beganAt: Timestamp;
   readonly ageMs: number;
+  readonly nextProbeAt: Timestamp;
 }
 
 /** Almost always there are none. */
-export async function listSourceCauses(sql: Sql): Promise<SourceCause[]> {
-  return sql.query<SourceCause>(
-    `select id, place, opened_at is not null as "isOpen", (extract(epoch from clock_timestamp() - began_at) * 1000)::float8 as "ageMs"
-       from causes where scope = 'source' order by failed_at desc limit ${mostKnown}`,
+export async function listPlaceCauses(sql: Sql, asked: PlacesAsked): Promise<PlaceCause[]> {
+  return sql.query<PlaceCause>(
+    `select c.id, c.place, c.code, c.opened_at is not null as "isOpen", api_time(c.began_at) as "beganAt", api_time(c.next_probe_at) as "nextProbeAt",
+            (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8 as "ageMs"
+       from causes c where c.scope = $1 and ($1 = 'source' or c.organization_id = (select organization_id from projects where id = $2))
+      order by c.failed_at desc limit ${mostKnown}`,
+    [asked.scope, asked.scope === 'source' ? null : asked.teamId],
   );
 }
 
-/** Takes the probe of an open cause, if it is due. @returns whether it was */
-export async function takeProbe(sql: Sql, id: string, delayMs: number): Promise<boolean> {
+/** Takes the probe of an open cause, if it is due. @param ifIdle only if no run waits for it @returns whether it was taken */
+export async function takeProbe(
+  sql: Sql,
+  id: string,
+  delayMs: number,
+  ifIdle: boolean,
+): Promise<boolean> {
   const rows = await sql.query(
-    `update causes set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms'
-      where id = $1 and opened_at is not null and next_probe_at <= clock_timestamp() returning id`,
-    [id, delayMs],
+    `update causes c set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms'
+      where c.id = $1 and c.opened_at is not null and c.next_probe_at <= clock_timestamp() and (not $3 or ${isIdle}) returning c.id`,
+    [id, delayMs, ifIdle],
   );
   return rows.length > 0;
 }

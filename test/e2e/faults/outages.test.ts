@@ -1,0 +1,295 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import {
+  backfill,
+  createS3Export,
+  insertEvents,
+  projectPath,
+} from '../../support/exported-events.ts';
+import { type Installation, startInstallation } from '../../support/installation.ts';
+import { expectInvariants } from '../../support/invariants.ts';
+import { atNight } from '../../support/nightly.ts';
+import { openLoudLines } from '../../support/outage-lines.ts';
+import { type Receiver, startReceiver } from '../../support/receiver.ts';
+import { createKey } from '../../support/tenants.ts';
+import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
+import { until } from '../../support/until.ts';
+
+/** Stores, sources and workers that are dead: what they are asked, and what an operator reads of it, is counted. */
+
+const exportsThere = 12;
+const hourOf = (n: number) => ({
+  start: `2024-03-01T${String(n).padStart(2, '0')}:00:00Z`,
+  end: `2024-03-01T${String(n + 1).padStart(2, '0')}:00:00Z`,
+});
+
+let database: TestDatabase;
+let proxy: TcpProxy;
+let receiver: Receiver;
+let installation: Installation;
+let exportIds: readonly string[];
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  await ensureEventsTable(database.url);
+  const source = new URL(database.url);
+  proxy = await startTcpProxy({ target: { port: Number(source.port) } });
+  source.port = String(proxy.port);
+  receiver = await startReceiver();
+  installation = await startInstallation({
+    databaseUrl: database.url,
+    workers: 2,
+    env: {
+      SOURCE_DATABASE_URL: source.href,
+      RETRY_MAX_ATTEMPTS: '2',
+      UPLOAD_STALL_SECONDS: '1',
+      ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
+    },
+  });
+  const [team] = installation.tenant.projectIds;
+  await insertEvents(installation.pool, {
+    ...{ team, rows: 60, start: hourOf(0).start, end: hourOf(5).end },
+  });
+  const { client } = installation;
+  const target = { url: receiver.url, events: ['healing.started', 'healing.ended'] };
+  const made = await client.post(`${projectPath(installation)}/notification_targets`, target);
+  expect(made.status, made.text).toBe(201);
+  exportIds = await Promise.all(
+    Array.from({ length: exportsThere }, (_, n) =>
+      createS3Export(installation, { name: `Export ${n}` }),
+    ),
+  );
+  await runAll(hourOf(0));
+  await untilCount('receipts', exportsThere);
+});
+afterAll(async () => {
+  await installation?.close();
+  await receiver?.close();
+  await proxy?.close();
+  await database?.drop();
+});
+
+const count = async (rows: string): Promise<number> => {
+  const { rows: found } = await installation.pool.query(`select count(*)::int as n from ${rows}`);
+  return found[0].n;
+};
+const untilCount = (rows: string, wanted: number) =>
+  until(async () => (await count(rows)) === wanted, {
+    timeoutMs: 60_000,
+    message: `${wanted} in ${rows}`,
+  });
+const query = (sql: string) => installation.pool.query(sql);
+
+async function runAll(range: { start: string; end: string }): Promise<void> {
+  await Promise.all(exportIds.map((id) => backfill(installation, id, range)));
+}
+
+/** The cause is known, and its next probe is far away: whatever is asked meanwhile is asked by something else. */
+async function untilKnown(scope: string): Promise<void> {
+  await untilCount(`causes where scope = '${scope}' and opened_at is not null`, 1);
+  await query(
+    `update causes set next_probe_at = now() + interval '20 minutes', opened_at = opened_at - interval '2 minutes'`,
+  );
+  await untilCount(`runs where status in ('Starting', 'Running')`, 0);
+}
+
+/** Each export has an upload and a file that sweeps should remove now. */
+async function leaveWork(): Promise<void> {
+  await query(
+    `insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
+     select c.run_id, 'left/' || c.export_id, '', r.fence, c.destination_version, r.file_generation
+       from receipts c join runs r on r.id = c.run_id
+      where c.data_interval_start = '${hourOf(0).start}'
+     on conflict do nothing`,
+  );
+  await query(
+    `insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, uncommitted)
+     select c.export_id, c.data_interval_start, c.data_interval_end, c.destination_version, 'left/' || c.export_id, c.generation - 1, false
+       from receipts c where c.data_interval_start = '${hourOf(0).start}'
+     on conflict (export_id, destination_version, key) do nothing`,
+  );
+  await makeDue();
+}
+async function makeDue(): Promise<void> {
+  await query('update uploads set collect_after = null');
+  await query('update leftover_files set tried_at = null, tries = 0');
+}
+const untilPostponed = async () => {
+  await untilCount(`uploads where collect_after > now() + interval '10 minutes'`, exportsThere);
+  await untilCount(
+    `leftover_files where tries = 0 and tried_at > now() - interval '50 minutes'`,
+    exportsThere,
+  );
+};
+
+async function restartWorkers(): Promise<void> {
+  for (const worker of installation.workers) worker.kill('SIGKILL');
+  await Promise.all(installation.workers.map((worker) => worker.waitForExit()));
+  await Promise.all([installation.startWorker(), installation.startWorker()]);
+}
+
+const probeNow = () => query('update causes set next_probe_at = now() where opened_at is not null');
+
+const messages = (type: string) =>
+  receiver.received.map(({ body }) => JSON.parse(body)).filter((body) => body.type === type);
+
+/** All are about what `text` matches, and each process writes one per 30 seconds. */
+function expectFewLines(lines: readonly string[], text: RegExp): void {
+  const said = lines
+    .map((line) => JSON.parse(line) as { msg: string; pid: number; time: string })
+    // A process that starts says this.
+    .filter(({ msg }) => !/^The source role of model|is not a setting/.test(msg));
+  expect(said.map(({ msg }) => msg).filter((msg) => !text.test(msg))).toEqual([]);
+  const lastAt = new Map<string, number>();
+  for (const { pid, msg, time } of said.filter(({ msg }) => msg.includes('does not work'))) {
+    const by = `${pid} ${msg.slice(0, msg.indexOf('does not work'))}`;
+    const at = Date.parse(time);
+    expect(at - (lastAt.get(by) ?? 0), msg).toBeGreaterThanOrEqual(29_000);
+    lastAt.set(by, at);
+  }
+}
+
+/** How often processes said in this test that a place works again. */
+function countWorksAgain(from: ReadonlyMap<unknown, number>): number {
+  return installation.processes
+    .flatMap((each) =>
+      each
+        .output()
+        .slice(from.get(each) ?? 0)
+        .split('\n'),
+    )
+    .filter((line) => line.includes('works again after')).length;
+}
+const outputSoFar = () =>
+  new Map(installation.processes.map((each) => [each, each.output().length]));
+
+test('a dead store is left to its probe by runs and sweeps, also after a restart; one line, one message', async () => {
+  const { s3 } = installation;
+  const loudLines = openLoudLines(installation);
+  const outputBefore = outputSoFar();
+  const messagesBefore = messages('healing.started').length;
+  const endsBefore = messages('healing.ended').length;
+  const effect = { status: 503, code: 'ServiceUnavailable' } as const;
+  await s3.faults.add({ match: {}, times: Number.POSITIVE_INFINITY, effect });
+  await runAll(hourOf(1));
+  await untilKnown('destination');
+  const asked = async () => (await s3.requests()).length;
+  const before = await asked();
+  await leaveWork();
+  await runAll(hourOf(2));
+  await untilPostponed();
+  await untilCount('healing_intervals', 2 * exportsThere);
+  await restartWorkers();
+  await makeDue();
+  await untilPostponed();
+  expect(await asked()).toBe(before);
+
+  await probeNow();
+  await until(async () => (await asked()) > before, { message: 'it is probed' });
+  await untilCount(`causes where scope = 'destination' and next_probe_at > now()`, 1);
+  expect(await asked()).toBe(before + 1);
+
+  await until(() => messages('healing.started').length > messagesBefore);
+  await s3.faults.clear();
+  await probeNow();
+  await untilCount('holes', 0);
+  await untilCount(`receipts`, 3 * exportsThere);
+  await makeDue();
+  await untilCount('leftover_files', 0);
+  await untilCount('uploads', 0);
+  await untilCount('causes', 0);
+  await until(() => messages('healing.ended').length > endsBefore);
+  expect(messages('healing.started').slice(messagesBefore)).toMatchObject([
+    { data: { turn: 'customer' } },
+  ]);
+  expect(messages('healing.ended').slice(endsBefore)).toHaveLength(1);
+  expectFewLines(loudLines(), /^The destination .+ does not work/);
+  // Each worker that said that it does not work.
+  const again = countWorksAgain(outputBefore);
+  expect(again).toBeGreaterThan(0);
+  expect(again).toBeLessThanOrEqual(2);
+}, 240_000);
+
+test('a dead source is left to its probe by runs, look-backs and checks, also after a restart', async () => {
+  const loudLines = openLoudLines(installation);
+  const done = await count('receipts');
+  const lookBacks = async () => {
+    await query(
+      `update receipts set settled = false, pending_transactions = '{}', pending_checked_at = now() - interval '3 hours'`,
+    );
+    await until(
+      async () =>
+        (await count(`receipts where pending_checked_at > now() - interval '1 hour'`)) > 0,
+      { message: 'look-backs are taken' },
+    );
+  };
+  proxy.hangUp();
+  await runAll(hourOf(3));
+  await untilKnown('source');
+  const before = proxy.asked;
+  await lookBacks();
+  await runAll(hourOf(4));
+  await untilCount('healing_intervals', 2 * exportsThere);
+  await restartWorkers();
+  await lookBacks();
+  const [api] = installation.processes;
+  api?.kill('SIGTERM');
+  await api?.waitForExit();
+  const again = await installation.startApi();
+  await until(() => again.output().includes('The source is unreachable'));
+  expect(proxy.asked).toBe(before);
+
+  await probeNow();
+  await until(() => proxy.asked > before, { message: 'it is probed' });
+  await untilCount(`causes where scope = 'source' and next_probe_at > now()`, 1);
+  await untilCount(`runs where status = 'Running'`, 0);
+  expect(proxy.asked - before).toBeLessThanOrEqual(2);
+
+  await proxy.accept();
+  await probeNow();
+  await untilCount('holes', 0);
+  await untilCount('receipts', done + 2 * exportsThere);
+  await untilCount('causes', 0);
+  expectFewLines(loudLines(), /source/i);
+  await expectInvariants(installation);
+}, 240_000);
+
+atNight(
+  'dead workers are one line, one alarm and a gauge of the API, until one lives again',
+  async () => {
+    const { startApi, processes, workers, db, client } = installation;
+    for (const each of processes) each.kill('SIGKILL');
+    await Promise.all(processes.map((each) => each.waitForExit()));
+    const api = await startApi();
+    const { key } = await createKey(db, { organizationId: null });
+    const operator = client.withKey(key);
+    const events = ['installation.no_workers', 'installation.no_workers_over'];
+    const target = await operator.post('/api/admin/notification_targets', {
+      url: receiver.url,
+      events,
+    });
+    expect(target.status, target.text).toBe(201);
+    const said = (text: string) =>
+      api
+        .output()
+        .split('\n')
+        .filter((line) => line.includes(text)).length;
+    await until(() => messages('installation.no_workers').length > 0, {
+      timeoutMs: 150_000,
+      message: 'the API notifies',
+    });
+    await runAll(hourOf(0));
+    const { text } = await operator.get('/metrics');
+    expect(text).toMatch(/^sluice_worker_capacity 0$/m);
+    await installation.startWorker();
+    await until(() => messages('installation.no_workers_over').length > 0, { timeoutMs: 60_000 });
+    await untilCount(`runs where status in ('Starting', 'Running')`, 0);
+    expect(messages('installation.no_workers')).toHaveLength(1);
+    expect(messages('installation.no_workers_over')).toHaveLength(1);
+    expect(said('No worker has reported for 30 s')).toBe(1);
+    expect(said('workers are alive again')).toBe(1);
+    expect(workers.filter((each) => !each.hasExited())).toHaveLength(1);
+  },
+  300_000,
+);
