@@ -22,6 +22,7 @@ import {
 import { checkModels } from './check-models.ts';
 import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
+import { findMailFault } from './notifications.ts';
 
 /** One check of an installation. */
 export interface Examined {
@@ -65,6 +66,7 @@ export async function examineInstallation(
       ? [
           ...found,
           await examineSetAside(db),
+          ...(await examineMail(config)),
           ...(await examineDestinations(config, db, onlyInstallation)),
           ...(await examineModels(config, db, url)),
           ...(await examineFirstDay(config, db)),
@@ -193,6 +195,12 @@ async function examineClock(db: Database): Promise<Examined> {
     result: offMs < muchMs ? 'warning' : 'failed',
     detail: `This machine is ${Math.round(offMs / 1_000)} s ${side} the database. Synchronize both with NTP.`,
   };
+}
+
+async function examineMail(config: Config): Promise<readonly Examined[]> {
+  const fault = await findMailFault(config);
+  if (fault === undefined) return [];
+  return [fault === null ? ok('mail', 'the server accepts the login') : failed('mail', fault)];
 }
 
 const shownWork = 5;

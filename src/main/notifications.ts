@@ -1,8 +1,9 @@
 import { isIP } from 'node:net';
 import type { Config } from '../foundation/config/config.ts';
 import type { NotificationSender } from '../foundation/domain/notification.ts';
+import { cutText } from '../foundation/domain/one-line.ts';
 import { createSender } from '../service/notifications/sender.ts';
-import type { MailServer } from '../service/notifications/mail.ts';
+import { checkMailServer, type MailServer } from '../service/notifications/mail.ts';
 import { createOutboundAgents } from '../foundation/security/outbound-filter.ts';
 import { isPublicAddress } from '../foundation/security/public-address.ts';
 import { type ProxySettings, proxyFor } from '../foundation/security/proxy.ts';
@@ -11,6 +12,8 @@ import { StartError } from './wait-for-database.ts';
 
 /** For one attempt in all; a third of the lease of a delivery at most. */
 const attemptTimeoutMs = 15_000;
+
+const needsSender = 'SMTP_URL needs MAIL_FROM. Set MAIL_FROM to the address of the sender.';
 
 /**
  * What this installation sends notifications by.
@@ -34,7 +37,7 @@ export function openNotifications(
 ): NotificationSender {
   const { ALLOWED_PRIVATE_ENDPOINTS: allowedPrivateEndpoints, SMTP_URL, MAIL_FROM } = config;
   if (SMTP_URL !== null && MAIL_FROM === null) {
-    throw new StartError('SMTP_URL needs MAIL_FROM. Set MAIL_FROM to the address of the sender.');
+    throw new StartError(needsSender);
   }
   const proxies = proxiesOf(config);
   return createSender({
@@ -46,6 +49,24 @@ export function openNotifications(
     trustedDomains: config.MAIL_TRUSTED_DOMAINS.map((domain) => domain.toLowerCase()),
     timeoutMs,
   });
+}
+
+const mailPatienceMs = 5_000;
+
+/** Logs in at the mail server. @returns what is wrong and what to do; null if it works, undefined if there is none */
+export async function findMailFault(config: Config): Promise<string | null | undefined> {
+  if (config.SMTP_URL === null) return undefined;
+  const server = mailServerOf(config, proxiesOf(config));
+  if (server === null) return needsSender;
+  try {
+    await checkMailServer(server, mailPatienceMs);
+    return null;
+  } catch (error) {
+    const { message, responseCode } = error as Error & { responseCode?: number };
+    const what = responseCode === undefined ? 'unreachable' : 'refused';
+    const proxy = server.proxy === null ? '' : ' It is reached through HTTPS_PROXY.';
+    return `SMTP_URL: ${what}: ${cutText(message.replace(/\s+/g, ' '), 300)}.${proxy} Correct the address, the user or the password, or start the server.`;
+  }
 }
 
 /** A mail server within the network of the installation is reached directly. */

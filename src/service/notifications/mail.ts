@@ -26,17 +26,7 @@ export function openMailer(
   server: MailServer,
   timeoutMs: number,
 ): (mail: Mail) => Promise<{ readonly refused: number }> {
-  const transport = nodemailer.createTransport({
-    url: server.url,
-    ...(server.proxy === null ? {} : { proxy: server.proxy }),
-    connectionTimeout: timeoutMs,
-    greetingTimeout: timeoutMs,
-    socketTimeout: timeoutMs,
-    dnsTimeout: timeoutMs,
-    // A mail's text must not make the process read a file or an address.
-    disableFileAccess: true,
-    disableUrlAccess: true,
-  });
+  const transport = connectTo(server, timeoutMs);
   const domain = server.from.replace(/^.*@|>?\s*$/g, '');
   return async ({ to, subject, text, eventId }) => {
     const sending = transport.sendMail({
@@ -47,15 +37,43 @@ export function openMailer(
       messageId: `<${eventId}@${domain}>`,
       headers: { 'auto-submitted': 'auto-generated' },
     });
-    // A server that answers byte by byte meets none of the limits above.
-    let overdue: NodeJS.Timeout | undefined;
-    const tooLong = new Promise<never>((_, reject) => {
-      const error = Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' });
-      overdue = setTimeout(() => reject(error), timeoutMs);
-    });
-    const info = await Promise.race([sending, tooLong]).finally(() => clearTimeout(overdue));
+    const info = await inTime(sending, timeoutMs);
     return { refused: info.rejected.length };
   };
+}
+
+/** Connects, encrypts and logs in as for a mail, and sends none. It throws an error of the server or of the connection. */
+export async function checkMailServer(server: MailServer, timeoutMs: number): Promise<void> {
+  const transport = connectTo(server, timeoutMs);
+  try {
+    await inTime(transport.verify(), timeoutMs);
+  } finally {
+    transport.close();
+  }
+}
+
+function connectTo(server: MailServer, timeoutMs: number) {
+  return nodemailer.createTransport({
+    url: server.url,
+    ...(server.proxy === null ? {} : { proxy: server.proxy }),
+    connectionTimeout: timeoutMs,
+    greetingTimeout: timeoutMs,
+    socketTimeout: timeoutMs,
+    dnsTimeout: timeoutMs,
+    // A mail's text must not make the process read a file or an address.
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+}
+
+/** A server that answers byte by byte meets none of the limits of a connection. */
+async function inTime<Result>(work: Promise<Result>, timeoutMs: number): Promise<Result> {
+  let overdue: NodeJS.Timeout | undefined;
+  const tooLong = new Promise<never>((_, reject) => {
+    const error = Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' });
+    overdue = setTimeout(() => reject(error), timeoutMs);
+  });
+  return Promise.race([work, tooLong]).finally(() => clearTimeout(overdue));
 }
 
 /** Whether a mail failed before its server got a recipient. If this is not certain: false. */

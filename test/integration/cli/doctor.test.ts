@@ -1,8 +1,10 @@
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { SMTPServer } from 'smtp-server';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
@@ -30,6 +32,46 @@ async function doctor(env: Readonly<Record<string, string>>) {
   const of = (name: string) => checks.find(({ check }) => check === name);
   return { code, err, checks, of };
 }
+
+test('a mail server must accept the login, not only the connection', async () => {
+  const listen = async (server: {
+    listen(port: number, host: string, done: () => void): unknown;
+  }) => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const mail = new SMTPServer({
+    disabledCommands: ['STARTTLS'],
+    allowInsecureAuth: true,
+    onAuth({ password }, _session, callback) {
+      if (password === 'canary') callback(null, { user: 'sluice' });
+      else callback(new Error('who are\nyou?'));
+    },
+  });
+  const silent = createServer();
+  await Promise.all([listen(mail), listen(silent)]);
+  onTestFinished(async () => {
+    silent.close();
+    await new Promise<void>((resolve) => mail.close(resolve));
+  });
+  const find = async (url: string, sender: object = { MAIL_FROM: 'sluice@example.com' }) => {
+    const { of } = await doctor({ DATABASE_URL: api.databaseUrl, SMTP_URL: url, ...sender });
+    return of('mail');
+  };
+  const { port } = mail.server.address() as AddressInfo;
+  expect(await find(`smtp://sluice:canary@127.0.0.1:${port}`)).toMatchObject({ result: 'ok' });
+  const refused = await find(`smtp://sluice:wrong-canary@127.0.0.1:${port}`);
+  expect(refused).toMatchObject({
+    result: 'failed',
+    detail: expect.stringMatching(/^SMTP_URL: refused: .*who are.*Correct the address, the user/),
+  });
+  expect(refused?.detail).not.toContain('wrong-canary');
+  expect(await find(`smtp://127.0.0.1:${(silent.address() as AddressInfo).port}`)).toMatchObject({
+    result: 'failed',
+    detail: expect.stringMatching(/^SMTP_URL: unreachable: /),
+  });
+  expect(await find(`smtp://127.0.0.1:${port}`, {})).toMatchObject({
+    result: 'failed',
+    detail: expect.stringContaining('SMTP_URL needs MAIL_FROM'),
+  });
+}, 60_000);
 
 test('an installation that is well', async () => {
   const { code, checks } = await doctor({ DATABASE_URL: api.databaseUrl });
