@@ -2,6 +2,7 @@ import type { Config } from '../foundation/config/config.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
 import { usualFileName } from '../foundation/domain/file-name.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
+import { latestManifestKey } from '../foundation/domain/object-keys.ts';
 import { renderInterval } from '../rows/pipeline/render-interval.ts';
 import type { Database } from '../state/store/database/database.ts';
 import { listFormerNames } from '../state/store/files/former-destinations.ts';
@@ -108,7 +109,14 @@ function openSource(sourceOf: SourceOf, { model }: VerifiedExport, signal: Abort
 
 type OpenedPlaces = Pick<
   OpenedExport,
-  'destination' | 'keepsFiles' | 'table' | 'strayPlaces' | 'formerPlaces' | 'leftOut' | 'close'
+  | 'destination'
+  | 'keepsFiles'
+  | 'table'
+  | 'latestKey'
+  | 'strayPlaces'
+  | 'formerPlaces'
+  | 'leftOut'
+  | 'close'
 >;
 
 /** Opens the destination of an export, and those that it has left and whose secrets are still kept. */
@@ -123,6 +131,7 @@ async function openPlaces(
   const named = [readFileSettings(config), ...(await listFormerNames(db, id, usualFileName))];
   const fileNames = [...new Set([...named.map(({ fileName }) => fileName), usualFileName])];
   const destination = connectors.openDestination({ ...batchExport, exportId: id });
+  const { keepsFiles } = destinationOf(registry, type);
   const present = places.ownersAt(id, type, config);
   // The export is not back at these places.
   const left = (await listLeftDestinations(db, id))
@@ -162,8 +171,9 @@ async function openPlaces(
   }
   return {
     destination,
-    keepsFiles: destinationOf(registry, type).keepsFiles,
+    keepsFiles,
     table: tableOf(connectors, { ...batchExport, exportId: id }),
+    latestKey: keepsFiles ? latestKeyOf(batchExport) : null,
     strayPlaces,
     formerPlaces,
     leftOut: [...new Set(leftOut)],
@@ -171,6 +181,11 @@ async function openPlaces(
       await Promise.all(strayPlaces.map((place) => place.destination.close()));
     },
   };
+}
+
+function latestKeyOf({ id, model, destination }: VerifiedExport): string | null {
+  const { prefix, writesManifest, latestManifest } = readFileSettings(destination.config);
+  return writesManifest && latestManifest ? latestManifestKey(folderOf(prefix, id, model)) : null;
 }
 
 /** Without folders within others. */

@@ -225,6 +225,7 @@ function planOf(column: Column, sql: string): RequestPlan {
       schema: 'public',
       table: 'events',
       name: 'public.events',
+      tenantColumn: 'team_id',
       isFiltered: false,
       callsFunctions: false,
     },

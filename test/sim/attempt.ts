@@ -67,11 +67,10 @@ export async function takeStep(
     case 'read': {
       const found = bucket.manifests.get(key) ?? null;
       const proof = proofOf(source, key);
-      const intent = run.commitIntent as { readonly snapshot?: number } | null;
-      const isOwn = found?.runId === run.runId && found.snapshot === intent?.snapshot;
-      if (isOwn) {
-        const { snapshot, rows } = found;
-        return { ...attempt, step: 'record', snapshot, rows, proof, committed: found };
+      const intent = run.commitIntent as Pick<Attempt, 'snapshot' | 'proof'> | null;
+      if (found?.runId === run.runId && found.snapshot === intent?.snapshot) {
+        // The proof is of the snapshot that was read; the source may have changed since.
+        return { ...attempt, ...intent, step: 'record', rows: found.rows, committed: found };
       }
       const read = { ...attempt, snapshot: source.version, proof, found };
       const made = make(read, rowsOf(source, key), bucket.defect);
@@ -82,7 +81,7 @@ export async function takeStep(
       return made;
     }
     case 'begin': {
-      const intent = { snapshot: attempt.snapshot };
+      const intent = { snapshot: attempt.snapshot, proof: attempt.proof };
       const { leaseMs } = context.policy;
       const { fileGeneration: generation, destinationVersion } = run;
       const keys = {

@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { defaultHealForHours } from '../../src/foundation/domain/batch-export.ts';
+import { exportSettings } from '../../src/foundation/domain/export-settings.ts';
 import { type ErrorCode, SluiceError } from '../../src/foundation/domain/errors.ts';
 import { openSchedule } from '../../src/service/scheduling/schedule.ts';
 import { markReady } from '../../src/state/store/runs/outbox.ts';
@@ -58,7 +58,7 @@ async function createExports(exportCount: number): Promise<void> {
       ...{ cadence, dslQuery: null, filters: null, transformations: false, paused: false },
       ...{ lastPausedAt: null, pausedReason: null, startAt: null, endAt: null },
       ...{ freshnessMinutes: null, deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
-      healForHours: defaultHealForHours,
+      healForHours: exportSettings.healForHours.default,
       schedule: openSchedule({ cadence, paused: false, startAt: null, endAt: null }, now),
     });
   }

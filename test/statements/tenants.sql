@@ -872,14 +872,14 @@ select id, coalesce(projects.tenant_key, projects.id::text) as "tenantKey", orga
 
 -- tenants/tenants.ts byReach
 -- takes $1 uuid, $2 integer
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
-  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt" from batch_exports e
@@ -887,14 +887,14 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- tenants/tenants.ts byReach
 -- takes $1 integer, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
-  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", (select count(*) from batch_exports e where e.deleted_at is null and e.team_id = $1) as count
@@ -908,14 +908,14 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- tenants/tenants.ts byReach
 -- takes $1 uuid, $2 uuid
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
-  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt" from batch_exports e
@@ -923,14 +923,14 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- tenants/tenants.ts byReach
 -- takes $1 uuid, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, healForHours integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, freshnessMinutes integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
-  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", (select count(*) from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1)) as count

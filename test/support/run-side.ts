@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { readConfig } from '../../src/foundation/config/config.ts';
-import { type BatchExport, defaultHealForHours } from '../../src/foundation/domain/batch-export.ts';
+import type { BatchExport } from '../../src/foundation/domain/batch-export.ts';
+import { changeSettings } from '../../src/foundation/domain/export-settings.ts';
 import type { SluiceError } from '../../src/foundation/domain/errors.ts';
 import type { Policy } from '../../src/foundation/domain/policy.ts';
 import { toTimestampOrNull } from '../../src/foundation/domain/time.ts';
@@ -120,11 +121,7 @@ export async function exportOfThePast(
     pausedReason: null,
     startAt: toTimestampOrNull(startAt),
     endAt: toTimestampOrNull(endAt),
-    healForHours: wanted.healForHours ?? defaultHealForHours,
-    deadlineMinutes: wanted.deadlineMinutes ?? null,
-    deadlineAt: null,
-    warnMinutes: wanted.warnMinutes ?? null,
-    freshnessMinutes: wanted.freshnessMinutes ?? null,
+    ...changeSettings(null, wanted),
     schedule: openSchedule({ cadence, paused, startAt, endAt }, now),
   };
 }

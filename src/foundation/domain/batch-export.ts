@@ -1,5 +1,6 @@
 import type { Cadence } from './cadence.ts';
 import { maxMissingCounted, type MissingIntervals } from './coverage.ts';
+import type { ExportSettings } from './export-settings.ts';
 import type { DestinationConfig } from './file-settings.ts';
 import type { PropertyFilter } from './property-filter.ts';
 import type { Schedule } from './schedule.ts';
@@ -15,7 +16,7 @@ export interface StoredDestination {
 }
 
 /** A named, scheduled job that ships one model's rows to one destination. */
-export interface BatchExport {
+export interface BatchExport extends ExportSettings {
   readonly id: string;
   readonly teamId: number;
   readonly name: string;
@@ -32,16 +33,6 @@ export interface BatchExport {
   readonly pausedReason: string | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
-  /** How long an interval heals after its run ended without success; 0: it does not. */
-  readonly healForHours: number;
-  /** Minutes after the end of an interval by which it is due; null: no such deadline. */
-  readonly deadlineMinutes: number | null;
-  /** The local time of day by which a day or week is due, `HH:MM`; null: no such deadline. */
-  readonly deadlineAt: string | null;
-  /** How long before its deadline an interval counts as at risk in any case; null: only if that is expected. */
-  readonly warnMinutes: number | null;
-  /** The maximum age of its data, in minutes; null: no objective. */
-  readonly freshnessMinutes: number | null;
   /** Since when its data is late; as the last check found it. */
   readonly lateSince: Timestamp | null;
   readonly createdAt: Timestamp;
@@ -57,10 +48,6 @@ export const disabledReasons = {
   organization: 'An operator has disabled the organization.',
   project: 'An operator has disabled the project.',
 } as const;
-
-/** How long intervals heal unless the export says otherwise: a week. */
-export const defaultHealForHours = 168;
-export const maxHealForHours = 720;
 
 /** What an export needs, the most urgent first. An export has exactly one. */
 export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine'] as const;

@@ -10,7 +10,7 @@ import type { IntervalJob, RunPorts } from './interval-job.ts';
  * One object of an export that names the manifest of its newest interval. It never goes back to an earlier one: each put is
  * conditional on what was read before, so runs of several intervals may end at the same moment.
  */
-interface LatestManifest {
+export interface LatestManifest {
   readonly batch_export_id: string;
   readonly data_interval_start: string;
   readonly data_interval_end: string;
@@ -74,6 +74,21 @@ function nameRight(error: unknown): never {
     throw new SluiceError('destination.key_taken', 'latest_manifest.json', error);
   }
   throw error;
+}
+
+/** @returns null if there is none; `other` if it is not one of this export */
+export async function findLatest(
+  destination: Destination,
+  key: string,
+  exportId: string,
+  signal: AbortSignal,
+): Promise<LatestManifest | 'other' | null> {
+  try {
+    return (await readLatest(destination, key, exportId, signal)).latest;
+  } catch (error) {
+    if (error instanceof SluiceError && error.code === 'destination.key_taken') return 'other';
+    throw error;
+  }
 }
 
 async function decode(bytes: Buffer): Promise<LatestManifest | null> {

@@ -62,7 +62,7 @@ export function outputsOf(model: Model, query: ParsedQuery | null): readonly Out
  *
  * Like every statement here it needs a session whose `search_path` begins with pg_catalog, and `TimeZone = UTC`.
  *
- * @param keys key columns that follow the outputs
+ * @param keys key columns that follow the outputs; the tenant column follows them
  */
 export function describeSql(
   model: Model,
@@ -71,7 +71,10 @@ export function describeSql(
 ): string {
   const shown = outputsOf(model, query).map(plainTarget);
   const hidden = keys.map((name) => keyTarget(model, query, { name, type: 'text' }));
-  return printSelect(model, query, [...shown, ...hidden], never, null);
+  // A query with a condition sees only the columns of its rows.
+  const tenant = `(SELECT "t".${quoteName(model.tenantColumn)} FROM ${relationOf(model)} AS "t" LIMIT 0) AS "sluice tenant"`;
+  const all = keys.length === 0 ? shown : [...shown, ...hidden, () => tenant];
+  return printSelect(model, query, all, never, null);
 }
 
 /**

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { settingList } from '../../../src/foundation/domain/export-settings.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
@@ -34,6 +35,34 @@ describe('update', () => {
       last_updated_at: expect.stringMatching(instant),
     });
     expect(String(body.last_updated_at) > String(created.last_updated_at)).toBe(true);
+  });
+
+  test.each(settingList)('$field is taken, shown, changed and recorded', async (setting) => {
+    const { field, type, minimum = 0, maximum = 0 } = setting;
+    const shape = { title: setting.title, description: setting.description };
+    const { body: document } = await client.get('/api/openapi.json');
+    expect(JSON.stringify(document)).toContain(JSON.stringify(shape).slice(1, -1));
+    // Days have every setting, and a warning needs a deadline.
+    const [first, second] =
+      type === 'integer'
+        ? [Math.min(maximum, 9_000), Math.min(maximum, 8_000) - 1]
+        : ['09:30', '21:00'];
+    const deadline = field === 'warn_minutes' ? { deadline_minutes: 20_000 } : {};
+    const made = await create({ interval: 'day', ...deadline, [field]: first });
+    expect(made[field]).toBe(first);
+    const url = `${exports}/${made.id}`;
+    const { body: changed } = await client.patch(url, { [field]: second });
+    expect(changed[field]).toBe(second);
+    await client.patch(url, { name: 'renamed' });
+    expect((await client.get(url)).body).toMatchObject({ ...deadline, [field]: second });
+    const { body: activity } = await client.get(`${url}/activity`);
+    expect(activity.results[1]?.changes).toEqual([{ field, before: first, after: second }]);
+    const { body: kept } = await client.patch(url, { [field]: setting.default });
+    expect(kept[field]).toBe(setting.default);
+    for (const wrong of type === 'integer' ? [minimum - 1, maximum + 1, 'x'] : ['24:00', 9]) {
+      const refused = await client.patch(url, { [field]: wrong });
+      expect(refused.body).toMatchObject({ attr: field });
+    }
   });
 
   test('null clears a nullable time and the query', async () => {

@@ -77,6 +77,24 @@ test('creates, then changes nothing, then changes what differs, and secrets neve
   for (const { output } of [first, second, third]) expect(output).not.toContain('canary-secret');
 });
 
+test('takes the layout of the files, says what of it changes, and refuses what cannot be', async () => {
+  const layout = {
+    ...{ partition_by: ['event', 'day(inserted_at)'], file_name: '{start}_{end}.{generation}' },
+    ...{ checksum_files: true, success_file: true, latest_manifest: true },
+  };
+  await apply([wanted('One', { config: layout })]);
+  const [one] = await stored();
+  expect(one?.destination).toMatchObject({ config: layout });
+  expect((await apply([wanted('One', { config: layout })])).out).toContain('No change');
+  const other = { ...layout, partition_by: ['event'] };
+  expect((await apply([wanted('One', { config: other })])).out).toContain(
+    'destination.config.partition_by: ["event","day(inserted_at)"] → ["event"]',
+  );
+  const wrong = { ...layout, partition_by: ['day(timestamp)', 'day(inserted_at)'] };
+  const refused = await apply([wanted('One', { config: wrong })]);
+  expect([refused.code, refused.output]).toEqual([1, expect.stringMatching(/partition_by.*day/s)]);
+});
+
 test('a dry run and its JSON change nothing', async () => {
   const { code, out } = await apply([wanted('One')], ['--dry-run', '--json']);
   expect(code).toBe(0);

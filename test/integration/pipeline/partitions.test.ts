@@ -28,9 +28,9 @@ import {
   readManifest,
 } from '../../support/interval-bench.ts';
 import { casesOf } from '../../support/nightly.ts';
+import { divideEvents } from '../../support/divided-events.ts';
 
 const rows = 200;
-const wild = [null, '', '..', 'a/b', 'x=1', 'größe 😀', `"q"\n`, 'l'.repeat(400), 'Signup'];
 
 let bench: IntervalBench;
 let opened: OpenedDestination;
@@ -38,12 +38,7 @@ let destination: Destination;
 
 beforeAll(async () => {
   bench = await openIntervalBench(rows);
-  const { pool } = bench.database;
-  await pool.query(
-    `update events set event = ($1::text[])[1 + (properties ->> 'n')::int % $2],
-            "timestamp" = '2026-11-24T22:00:00Z'::timestamptz + (properties ->> 'n')::int * interval '1 minute'`,
-    [wild, wild.length],
-  );
+  await divideEvents(bench.database.pool);
 });
 afterAll(() => bench?.drop());
 beforeEach(async () => {
@@ -367,34 +362,4 @@ describe('the layout of an interval', () => {
       await other.close();
     },
   );
-
-  it('ends a run whose rows have too many values, before anything is sent', async () => {
-    const limits = { ...usualPartitionLimits, partitions: 10 };
-    const run = attempt(
-      bench,
-      destination,
-      job({ partitionBy: ['uuid'], partitionLimits: limits }),
-    );
-    const error = await run.exported.catch((caught: unknown) => caught);
-    expect(error).toMatchObject({ code: 'destination.too_many_partitions' });
-    expect(String(error)).toContain('partition_by (uuid) makes more than 10 partitions');
-    expect(await readableKeys(destination)).toEqual([]);
-    const exact = { ...usualPartitionLimits, partitions: rows };
-    const { result } = await attempt(
-      bench,
-      destination,
-      job({ partitionBy: ['uuid'], partitionLimits: exact }),
-    ).exported;
-    expect(result.files).toHaveLength(rows);
-  });
-
-  it.each([
-    ['evnt', 'the rows have no column evnt (did you mean event?)'],
-    ['day(event)', 'only a date or a timestamp has a day'],
-  ])('ends a run whose rows cannot be divided by %s', async (entry, detail) => {
-    const run = attempt(bench, destination, job({ partitionBy: [entry] }));
-    const error = await run.exported.catch((caught: unknown) => caught);
-    expect(error).toMatchObject({ code: 'destination.partition_mismatch' });
-    expect(String(error)).toContain(detail);
-  });
 });

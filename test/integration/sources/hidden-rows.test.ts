@@ -107,6 +107,8 @@ test.each([
   ['id = 7', 'narrows'],
   [`team = nullif(current_setting('app.current_tenant', true), '')::int`, 'narrows'],
   [`current_setting('sluice.tenant_key')::int = 1`, 'narrows'],
+  // Another column than that of the project.
+  [`id = current_setting('sluice.tenant_key')::int`, 'narrows'],
   [`team = current_setting('sluice.tenant_key')::int or id = 1`, 'narrows'],
   ['true', 'open'],
   [`team = current_setting('sluice.tenant_key')::int`, 'open'],

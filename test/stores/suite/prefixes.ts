@@ -36,7 +36,7 @@ async function findOutcome(exportId: string, prefix: string, count: number): Pro
   const run = (await untilEnded(installation, exportId, { count })).at(-1);
   if (run?.status !== 'Completed' || run.attempt !== 1) return JSON.stringify(run);
   const { files, strays, uuids } = await readCurrent(installation, exportId);
-  const start = `${exportId}/${prefix}/2024-03-01T`;
+  const start = `${exportId}/${prefix}/20240301T`;
   if (strays.length > 0 || !files.every((key) => key.startsWith(start))) {
     return JSON.stringify([files, strays]);
   }

@@ -47,6 +47,12 @@ const description: ApiDescription = {
     { type: 'File', description: '', fields: [] },
     { type: 'S3', description: '', fields: fieldsOf(config) },
   ],
+  settings: fieldsOf({
+    properties: {
+      deadline_at: { type: ['string', 'null'], title: 'Due at', 'x-input': 'time' },
+      heal_for_hours: { type: 'integer', minimum: 0, maximum: 720, 'x-default': 168 },
+    },
+  }).map((field) => ({ ...field, isLocal: field.name === 'deadline_at' })),
   intervals: ['hour', 'day', 'week'],
   models: ['events'],
   extras: new Set(),

@@ -11,7 +11,15 @@ import {
 import { RowTooLargeError } from '../../../src/rows/sources/postgres/row-skimmer.ts';
 import { columnsOf, int16, int32 } from '../../support/row-blocks.ts';
 
-const oid = { numeric: 1700, numericArray: 1231, int4Array: 1007, textArray: 1009, interval: 1186 };
+const oid = {
+  numeric: 1700,
+  numericArray: 1231,
+  int4Array: 1007,
+  textArray: 1009,
+  interval: 1186,
+  timestamptz: 1184,
+  int4: 23,
+};
 const header = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
 const trailer = Buffer.from([0xff, 0xff]);
 
@@ -163,6 +171,8 @@ describe('which values are decoded', () => {
       [
         { name: 'id', ...numeric },
         { name: 'price', ...numeric },
+        { name: 'at', typeOid: oid.timestamptz, sourceType: 'timestamptz', isComposite: false },
+        { name: 'team_id', typeOid: oid.int4, sourceType: 'integer', isComposite: false },
       ],
       18,
     );

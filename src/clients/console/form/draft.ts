@@ -16,13 +16,8 @@ export interface Draft extends ConfigDraft {
   readonly startAt: string;
   readonly endAt: string;
   readonly backfill: boolean;
-  /** Minutes; empty: none. */
-  readonly freshnessMinutes: string;
-  /** Minutes after the end of an interval; empty: none. */
-  readonly deadlineMinutes: string;
-  /** HH:MM, for days and weeks; empty: none. */
-  readonly deadlineAt: string;
-  readonly healForHours: string;
+  /** The settings that are one value. */
+  readonly settings: FieldValues;
   readonly model: string;
   readonly dslQuery: string;
   /** `yes`, `no`; empty: not decided yet. */
@@ -52,10 +47,7 @@ export function draftOf(
     startAt: local(batchExport?.start_at),
     endAt: local(batchExport?.end_at),
     backfill: false,
-    freshnessMinutes: String(batchExport?.freshness_minutes ?? ''),
-    deadlineMinutes: String(batchExport?.deadline_minutes ?? ''),
-    deadlineAt: batchExport?.deadline_at ?? '',
-    healForHours: String(batchExport?.heal_for_hours ?? 168),
+    settings: valuesOf(description.settings, { ...batchExport }),
     model: batchExport?.model ?? here?.models[0]?.name ?? description.models[0] ?? 'events',
     dslQuery: batchExport?.dsl_query ?? '',
     transformations: batchExport === null ? '' : batchExport.transformations ? 'yes' : 'no',
@@ -126,16 +118,22 @@ export function bodyOf(
     offset_hour: offset(asked.hour, draft.offsetHour),
     start_at: bound(draft.startAt, batchExport?.start_at),
     end_at: bound(draft.endAt, batchExport?.end_at),
-    freshness_minutes: draft.freshnessMinutes === '' ? null : Number(draft.freshnessMinutes),
-    deadline_minutes: draft.deadlineMinutes === '' ? null : Number(draft.deadlineMinutes),
-    deadline_at: asked.hour && draft.deadlineAt !== '' ? draft.deadlineAt : null,
-    ...(draft.healForHours !== '' && { heal_for_hours: Number(draft.healForHours) }),
+    ...settingsOf(description, draft),
     dsl_query: draft.dslQuery.trim() === '' ? null : draft.dslQuery,
     // A person who changes the query sees the conditions of the filters in it: the text alone decides.
     ...(isQueryChanged(draft, batchExport) && { filters: null }),
     transformations: draft.transformations === 'yes',
     ...(isNew ? { model: draft.model, backfill: draft.backfill && draft.startAt !== '' } : {}),
   };
+}
+
+/** The settings of the body. One that may not be empty, and is, keeps its value. */
+function settingsOf({ settings }: ApiDescription, draft: Draft): Partial<ExportInput> {
+  const { hour } = scheduleFields(draft.interval);
+  const values = { ...draft.settings };
+  for (const { name, isLocal } of settings) if (isLocal && !hour) values[name] = '';
+  const sent = settings.filter(({ name, nullable }) => nullable || values[name] !== '');
+  return configOf(sent, values, { isNew: false, cleared: new Set() });
 }
 
 /** Whether a query that has the conditions of filters is to be another one. */

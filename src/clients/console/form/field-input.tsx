@@ -75,6 +75,8 @@ function inputOf({ field, value, onChange, stored }: Props, common: object): Rea
       const range = { min: minimum ?? undefined, max: maximum ?? undefined };
       return <input {...rest} type="number" {...range} placeholder={field.example} />;
     }
+    case 'time':
+      return <input {...rest} type="time" />;
     case 'secret': {
       const placeholder = stored ? 'unchanged' : '';
       const kept = { autoComplete: 'new-password', spellCheck: false, placeholder };

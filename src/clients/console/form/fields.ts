@@ -11,6 +11,9 @@ export interface PropertySchema {
   readonly title?: string;
   readonly description?: string;
   readonly 'x-default'?: unknown;
+  /** Of a setting of an export: whether it is for `local` intervals only. */
+  readonly 'x-setting'?: 'any' | 'local';
+  readonly 'x-input'?: 'time';
   readonly examples?: readonly unknown[];
   readonly writeOnly?: boolean;
   readonly minimum?: number;
@@ -19,7 +22,7 @@ export interface PropertySchema {
   readonly properties?: Readonly<Record<string, PropertySchema>>;
 }
 
-export type FieldKind = 'text' | 'secret' | 'choice' | 'flag' | 'number' | 'list' | 'json';
+export type FieldKind = 'text' | 'secret' | 'choice' | 'flag' | 'number' | 'time' | 'list' | 'json';
 
 /** One input of a form. */
 export interface Field {
@@ -63,7 +66,7 @@ function fieldOf(name: string, property: PropertySchema, required: boolean): Fie
   const example = property.examples?.[0];
   return {
     name,
-    label: labelOf(name),
+    label: property.title ?? labelOf(name),
     kind: kindOf(property, shape),
     required,
     nullable: types.includes('null'),
@@ -96,6 +99,7 @@ function isNull({ type }: PropertySchema): boolean {
 function kindOf(property: PropertySchema, shape: PropertySchema): FieldKind {
   const type = [shape.type ?? 'string'].flat().find((name) => name !== 'null');
   if (property.writeOnly) return 'secret';
+  if (property['x-input'] === 'time') return 'time';
   if (choicesOf(shape).length > 0) return 'choice';
   if (type === 'boolean') return 'flag';
   if (type === 'integer' || type === 'number') return 'number';

@@ -17,12 +17,8 @@ const afterConfig = {
   timezone: 'Time zone',
   start_at: 'Start',
   end_at: 'End',
-  freshness_minutes: 'Maximum age of the data in minutes',
-  deadline_minutes: 'Due minutes after the end of an interval',
-  deadline_at: 'Due at',
-  heal_for_hours: 'Hours to try again by itself',
-  backfill: 'Backfill from the start',
 };
+const last = { backfill: 'Backfill from the start' };
 
 export const labels = { ...beforeConfig, ...afterConfig };
 
@@ -33,6 +29,8 @@ export function labelsOf(description: ApiDescription, type: string): ReadonlyMap
     ...Object.entries(beforeConfig),
     ...fields.map(({ name, label }): [string, string] => [configAttr(name), label]),
     ...Object.entries(afterConfig),
+    ...description.settings.map(({ name, label }): [string, string] => [name, label]),
+    ...Object.entries(last),
   ]);
 }
 

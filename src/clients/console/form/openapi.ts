@@ -6,6 +6,8 @@ export interface ApiDescription {
   /** Null: not known, so all is offered. */
   readonly installation: Capabilities | null;
   readonly destinations: readonly DestinationForm[];
+  /** The settings of an export that are one value. */
+  readonly settings: readonly SettingField[];
   readonly intervals: readonly string[];
   readonly models: readonly string[];
   /** Paths below an export that this server supports: `schedule`, `test`, `preview`. */
@@ -16,6 +18,11 @@ export interface DestinationForm {
   readonly type: string;
   readonly description: string;
   readonly fields: readonly Field[];
+}
+
+export interface SettingField extends Field {
+  /** Whether it is for days and weeks only. */
+  readonly isLocal: boolean;
 }
 
 interface OpenApiDocument {
@@ -47,6 +54,7 @@ export function readDescription(
   return {
     installation,
     destinations: (body.destination?.oneOf ?? []).map(destinationOf),
+    settings: settingsOf(body),
     intervals: words(body.interval),
     models: words(body.model),
     extras: new Set(
@@ -55,6 +63,14 @@ export function readDescription(
       ),
     ),
   };
+}
+
+function settingsOf(properties: Readonly<Record<string, PropertySchema>>): readonly SettingField[] {
+  const settings = Object.entries(properties).filter(([, property]) => property['x-setting']);
+  return fieldsOf({ properties: Object.fromEntries(settings) }).map((field) => ({
+    ...field,
+    isLocal: properties[field.name]?.['x-setting'] === 'local',
+  }));
 }
 
 /** What a form offers: what this installation has, and what an export already uses. */

@@ -1,7 +1,8 @@
 import { days } from '../times.ts';
 import { Choice } from './choice.tsx';
 import { scheduleFields } from './draft.ts';
-import { labels } from './form-words.ts';
+import { FieldInput } from './field-input.tsx';
+import { inFormWords, labels, labelsOf } from './form-words.ts';
 import { LocalTimeInput } from './local-time-input.tsx';
 import { offered } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
@@ -10,6 +11,7 @@ import { TextField } from './text-field.tsx';
 /** The interval, its boundaries, and start and end. */
 export function ScheduleFields({ description, draft, batchExport, errors, onChange }: PartProps) {
   const asked = scheduleFields(draft.interval);
+  const known = labelsOf(description, draft.type);
   const allowed = description.installation?.intervals;
   return (
     <section className="card panel">
@@ -83,44 +85,21 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
           onChange={(endAt) => onChange({ endAt })}
           help="Leave empty to never end."
         />
-        <TextField
-          attr="freshness_minutes"
-          label={labels.freshness_minutes}
-          value={draft.freshnessMinutes}
-          error={errors.get('freshness_minutes')}
-          onChange={(freshnessMinutes) => onChange({ freshnessMinutes })}
-          input={{ type: 'number', min: 1 }}
-          help={freshnessHelp(draft.interval)}
-        />
-        <TextField
-          attr="deadline_minutes"
-          label={labels.deadline_minutes}
-          value={draft.deadlineMinutes}
-          error={errors.get('deadline_minutes')}
-          onChange={(deadlineMinutes) => onChange({ deadlineMinutes })}
-          input={{ type: 'number', min: 1, max: 43_200 }}
-          help="The deadline of each interval. Leave empty for none."
-        />
-        {asked.hour && (
-          <TextField
-            attr="deadline_at"
-            label={labels.deadline_at}
-            value={draft.deadlineAt}
-            error={errors.get('deadline_at')}
-            onChange={(deadlineAt) => onChange({ deadlineAt })}
-            input={{ type: 'time' }}
-            help="The deadline as a time of day in the time zone, instead of minutes."
-          />
-        )}
-        <TextField
-          attr="heal_for_hours"
-          label={labels.heal_for_hours}
-          value={draft.healForHours}
-          error={errors.get('heal_for_hours')}
-          onChange={(healForHours) => onChange({ healForHours })}
-          input={{ type: 'number', min: 0, max: 720 }}
-          help="After all attempts failed, Sluice exports the interval once the cause is over. 0 turns that off."
-        />
+        {description.settings
+          .filter(({ isLocal }) => asked.hour || !isLocal)
+          .map((field) => (
+            <FieldInput
+              key={field.name}
+              field={{ ...field, description: inFormWords(field.description, known) }}
+              attr={field.name}
+              value={draft.settings[field.name] ?? ''}
+              error={errors.get(field.name)}
+              stored={false}
+              onChange={(value) =>
+                onChange({ settings: { ...draft.settings, [field.name]: value } })
+              }
+            />
+          ))}
       </div>
       {!batchExport && draft.startAt !== '' && (
         <label className="choice">
@@ -141,11 +120,3 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
 }
 
 const shorterOnes = 'Shorter intervals are not allowed in this installation.';
-
-/** The data is one interval old just before a run. A local day or week can be an hour longer. */
-function freshnessHelp(interval: string): string {
-  const [, every] = /^every (\d+) minutes$/.exec(interval) ?? [];
-  const minutes = every ?? { hour: '60', day: '1,500', week: '10,140' }[interval];
-  const rule = minutes === undefined ? '' : ` Enter more than ${minutes}.`;
-  return `The export is late if its data is older.${rule} Leave empty for no objective.`;
-}

@@ -10,6 +10,7 @@ export interface ReadRelation {
   readonly table: string;
   /** The qualified name, quoted. */
   readonly name: string;
+  readonly tenantColumn: string;
   /** Whether the operator said that policies may leave out rows (`row_security: filtered`). */
   readonly isFiltered: boolean;
   /** Whether an expression of the model may call a function that is not built in. */
@@ -23,11 +24,18 @@ const policiesOf = (table: string, mayUse: string): string =>
      AND EXISTS (SELECT FROM pg_catalog.unnest(p.polroles) AS r (id) WHERE r.id = '0' OR ${mayUse})`;
 
 /**
- * SQL of whether the policy `p` leaves out no row of the project: it is `true`, or it compares a column with the
- * project that the transaction names. The server prints the expression, always in the same form.
+ * SQL of whether the policy `p` leaves out no row of the project: it is `true`, or it compares the tenant column with the
+ * project that the transaction names; behind a view, the table's column of that name. The server prints the expression, always
+ * in the same form.
  */
-const isOpen = `(pg_catalog.pg_get_expr(p.polqual, p.polrelid) ~
-  '^(true|\\(\\(?("[^"]+"|[a-z_0-9]+)(\\)::text)? = \\(*(NULLIF\\()?current_setting\\(''${tenantSetting}''::text(, (true|false))?\\)(, ''''::text\\))?(\\)::[a-z]+)?\\))$')`;
+function isOpen({ tenantColumn }: ReadRelation): string {
+  const quoted = tenantColumn.replaceAll('"', '""');
+  const names = [`"${quoted}"`, tenantColumn].map((name) =>
+    name.replace(/[^\p{L}\p{N}_]/gu, '\\$&').replaceAll("'", "''"),
+  );
+  return `(pg_catalog.pg_get_expr(p.polqual, p.polrelid) ~
+  '^(true|\\(\\(?(${names.join('|')})(\\)::text)? = \\(*(NULLIF\\()?current_setting\\(''${tenantSetting}''::text(, (true|false))?\\)(, ''''::text\\))?(\\)::[a-z]+)?\\))$')`;
+}
 
 /** SQL of whether a policy hides rows in this transaction. If not, PostgreSQL refuses to read a table that has one. */
 export const passesPolicies = `pg_catalog.current_setting('row_security') = 'on'`;
@@ -137,7 +145,7 @@ function guardedSql(relation: ReadRelation, readingOf: (relation: ReadRelation) 
     JOIN pg_catalog.pg_roles AS u ON u.oid = reading.reader
     CROSS JOIN LATERAL (
       SELECT COALESCE(pg_catalog.json_agg(pg_catalog.json_build_object(
-               'name', p.polname, 'isPermissive', p.polpermissive, 'isOpen', ${isOpen}) ORDER BY p.polname), '[]') AS policies
+               'name', p.polname, 'isPermissive', p.polpermissive, 'isOpen', ${isOpen(relation)}) ORDER BY p.polname), '[]') AS policies
         FROM ${policiesOf('t.oid', `pg_catalog.pg_has_role(u.oid, r.id, 'USAGE')`)}) AS f
    WHERE (t.relrowsecurity OR pg_catalog.row_security_active(t.oid)) AND NOT u.rolsuper AND NOT u.rolbypassrls
      AND (t.relforcerowsecurity OR NOT pg_catalog.pg_has_role(u.oid, t.relowner, 'USAGE'))

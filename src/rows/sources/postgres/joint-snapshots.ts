@@ -7,7 +7,7 @@ import { begin, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
 import { findHidden, type ReadRelation, rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
-import { plainTableSql } from './plain-table.ts';
+import { readKindSql } from './plain-table.ts';
 import { type PlanSelect, type RequestPlan, type SelectPlan, showsKeys } from './plan.ts';
 import { readSlices, type SliceReading } from './read-slice.ts';
 import { findTypeChanges } from './schema-changes.ts';
@@ -118,7 +118,7 @@ export class JointSnapshots {
       { position: null, server },
       [
         ...shapes.map((sql) => ({ sql, describeOnly: true })),
-        { sql: `SELECT ${[...counts, ...relations.map(plainTableSql)].join(', ')}` },
+        { sql: `SELECT ${[...counts, ...relations.map(readKindSql)].join(', ')}` },
       ],
       signal,
     );
@@ -129,8 +129,12 @@ export class JointSnapshots {
       const described = new Map(shapes.map((sql, index) => [sql, answers[index]?.fields ?? []]));
       const values = [...(answers[shapes.length]?.rows[0] ?? [])];
       const counted = plans.map((plan) => (plan ? Number(values.shift()) : null));
-      const others = relations.filter(() => values.shift() !== 't');
-      if (others.length > 0 && (await areTablesReplaced(client, signal))) throw tablesReplaced();
+      const kinds = relations.map(() => values.shift());
+      const isPlain = kinds.every((kind) => kind === 'plain');
+      if (!isPlain && (await areTablesReplaced(client, signal))) throw tablesReplaced();
+      const others = relations.filter(
+        (_, index) => !['plain', 'tables'].includes(kinds[index] ?? ''),
+      );
       const hidden = await findHiddenOf(client, others, signal);
       const small: Small[] = [];
       for (const [index, { request, maxBytes }] of all.entries()) {

@@ -32,6 +32,7 @@ import type { ReadRelation } from './hidden-rows.ts';
 import type { JsonDecoder } from './json-decoder.ts';
 import { decoderOf, keptNumeric, numericDecoder } from './json-decoders.ts';
 import type { WiderType } from './schema-changes.ts';
+import { refuseTenantColumn } from './tenant-column.ts';
 import { type TieFields, type TieKeyType, tieKeyTypes } from './tie-order.ts';
 
 /**
@@ -169,8 +170,9 @@ export function planModels(models: readonly Model[]): PlanSelect {
       const hidden = hiddenKeys.map((name, index) => {
         return { ...(all[columns.length + index] as Column), name };
       });
-      // The last of what `describeSql` describes.
-      const { typeOid = 0, sourceType = '' } = given.at(-1) ?? {};
+      // The last two of what `describeSql` describes.
+      const { typeOid = 0, sourceType = '' } = given.at(-2) ?? {};
+      refuseTenantColumn(model.tenantColumn, given.at(-1));
       const intervalColumn = { type: columnTypeOf(typeOid), sourceType };
       if (request.select === 'keys') {
         const keys = keyColumnsOf(model, query, columns);
@@ -256,7 +258,15 @@ export function readRelationOf(model: Model): ReadRelation {
   const callsFunctions = model.columns.some(({ expression }) => namesObjects(expression ?? ''));
   const isFiltered = model.rowSecurity === 'filtered';
   const { schema, name } = model.relation;
-  return { schema, table: name, name: relationOf(model), isFiltered, callsFunctions };
+  const { tenantColumn } = model;
+  return {
+    schema,
+    table: name,
+    name: relationOf(model),
+    tenantColumn,
+    isFiltered,
+    callsFunctions,
+  };
 }
 
 /** Whether an expression names something with its schema, such as a function. Only built-in ones have none. */

@@ -37,23 +37,45 @@ export async function findTypeChanges(
   for (const [index, { name, sourceType: declared }] of columns.entries()) {
     const real = found[index];
     if (!real || isSame(declared, real.sourceType)) continue;
-    const asks = !numericModifier(declared) || !numericModifier(real.sourceType);
-    if (asks && (await typeOidOf(client, declared, signal)) === real.typeOid) continue;
+    if (!numericModifier(declared) && (await typeOidOf(client, declared, signal)) === real.typeOid)
+      continue;
     changes.push({ column: name, declared, found: real.sourceType });
   }
   return changes;
 }
 
-const withoutModifier = (type: string) => type.replace(/\([^)]*\)/, '').trim();
+/** The other names that PostgreSQL has for a type. */
+const aliases: Readonly<Record<string, string>> = {
+  int2: 'smallint',
+  int: 'integer',
+  int4: 'integer',
+  int8: 'bigint',
+  float4: 'real',
+  float: 'double precision',
+  float8: 'double precision',
+  varchar: 'character varying',
+  char: 'character',
+  bpchar: 'character',
+};
+
+/** As the server prints it, without a modifier. */
+function withoutModifier(type: string): string {
+  const name = type
+    .replace(/\([^)]*\)/, '')
+    .replace(/^pg_catalog\./, '')
+    .trim();
+  return aliases[name.toLowerCase()] ?? name;
+}
 
 const numericModifier = (type: string): readonly [number, number] | null => {
-  const [, precision, scale] = /^(?:numeric|decimal)\((\d+),\s*(\d+)\)$/i.exec(type.trim()) ?? [];
+  const [, precision, scale = '0'] =
+    /^(?:numeric|decimal|dec)\s*\(\s*(\d+)\s*(?:,\s*(-?\d+)\s*)?\)$/i.exec(type.trim()) ?? [];
   return precision === undefined ? null : [Number(precision), Number(scale)];
 };
 
 function isSame(declared: string, found: string): boolean {
   const [one, other] = [numericModifier(declared), numericModifier(found)];
-  if (one && other) return one.join() === other.join();
+  if (one) return one.join() === other?.join();
   return withoutModifier(declared) === withoutModifier(found);
 }
 
@@ -70,12 +92,13 @@ const sqlNames: Readonly<Record<string, WiderType>> = {
 };
 
 /** Types that files store in the same way. */
-const texts: ReadonlySet<string> = new Set(['text', 'character varying', 'name']);
+const texts: ReadonlySet<string> = new Set(['text', 'character varying', 'character', 'name']);
 
 /** Which of the two can hold all values of the other; null if neither can. */
-function widerOf({ declared, found }: TypeChange): 'found' | 'declared' | null {
-  if (texts.has(withoutModifier(declared)) && texts.has(withoutModifier(found))) return 'found';
-  const [before, now] = [numericModifier(declared), numericModifier(found)];
+function widerOf(change: TypeChange): 'found' | 'declared' | null {
+  const [before, now] = [numericModifier(change.declared), numericModifier(change.found)];
+  const [declared, found] = [withoutModifier(change.declared), withoutModifier(change.found)];
+  if (texts.has(declared) && texts.has(found)) return 'found';
   if (before && now) {
     if (before[1] !== now[1]) return null;
     return now[0] > before[0] ? 'found' : 'declared';
@@ -87,7 +110,7 @@ function widerOf({ declared, found }: TypeChange): 'found' | 'declared' | null {
 
 function typeNamed(declared: string): WiderType | null {
   const modifier = numericModifier(declared);
-  if (!modifier) return sqlNames[declared] ?? null;
+  if (!modifier) return sqlNames[withoutModifier(declared)] ?? null;
   const sourceType = `numeric(${modifier.join()})`;
   return { typeOid: 1700, sourceType, sql: `pg_catalog.${sourceType}` };
 }

@@ -15,7 +15,7 @@ import { isUnderPolicy, toSourceError } from './errors.ts';
 import { findHidden, rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import { readKeySet } from './key-set.ts';
-import { plainTableSql } from './plain-table.ts';
+import { readKindSql } from './plain-table.ts';
 import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
 import { readSlice } from './read-slice.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
@@ -70,7 +70,7 @@ async function takeSnapshot(
   const statements = [
     { sql: describeSql, describeOnly: true },
     {
-      sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${plainTableSql(relation)} AS "plain"`,
+      sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${readKindSql(relation)} AS "kind"`,
     },
     ...(used.describeSql === null ? [] : [{ sql: used.describeSql, describeOnly: true }]),
   ];
@@ -83,13 +83,14 @@ async function takeSnapshot(
   );
   try {
     const [described, counted, types] = answers;
-    const [count, isPlain] = counted?.rows[0] ?? [];
-    if (isPlain !== 't') {
+    const [count, kind] = counted?.rows[0] ?? [];
+    if (kind !== 'plain') {
       if (await areTablesReplaced(client, signal)) {
         await closeConnection(client);
         return null;
       }
-      const hidden = await findHidden(client, relation, signal);
+      const isOpen = kind === 'tables';
+      const hidden = isOpen ? null : await findHidden(client, relation, signal);
       if (hidden) throw hidden;
     }
     const rows = Number(count);

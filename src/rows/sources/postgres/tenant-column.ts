@@ -1,3 +1,5 @@
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { DescribedColumn } from './column-types.ts';
 import type { ModelFinding } from './model-finding.ts';
 
 interface TenantType {
@@ -32,6 +34,17 @@ const tenantTypes: ReadonlyMap<number, TenantType> = new Map([
     },
   ],
 ]);
+
+/**
+ * For a run, what `judgeTenantColumn` says of the type: in other types the keys of two projects can be equal, and each would get the
+ * rows of the other.
+ */
+export function refuseTenantColumn(name: string, described: DescribedColumn | undefined): void {
+  if (!described) return;
+  const { sourceType: typeName, typeOid: baseType } = described;
+  const { planned, finding } = judgeTenantColumn({ name, typeName, baseType }, []);
+  if (planned === null && finding) throw new SluiceError('source.model_invalid', finding.detail);
+}
 
 /** Tenant keys that a finding names. */
 const namedKeys = 5;

@@ -2,7 +2,7 @@ import type { Static } from 'typebox';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import { Refusal } from '../../../foundation/domain/problem.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
-import { defaultHealForHours } from '../../../foundation/domain/batch-export.ts';
+import { changeSettings, settingsOfFields } from '../../../foundation/domain/export-settings.ts';
 import type { CreateExportInput } from '../../use-cases/exports/create-export.ts';
 import { changeFilters } from '../../use-cases/exports/filters.ts';
 import type { ExportRules } from '../../use-cases/exports/rules.ts';
@@ -32,11 +32,7 @@ export function createInput(body: CreateBody): CreateExportInput {
     lastPausedAt: readTime(body.last_paused_at) ?? null,
     startAt: readTime(body.start_at) ?? null,
     endAt: readTime(body.end_at) ?? null,
-    healForHours: body.heal_for_hours ?? defaultHealForHours,
-    deadlineMinutes: body.deadline_minutes ?? null,
-    deadlineAt: body.deadline_at ?? null,
-    warnMinutes: body.warn_minutes ?? null,
-    freshnessMinutes: body.freshness_minutes ?? null,
+    ...changeSettings(null, settingsOfFields(body)),
     backfill: body.backfill ?? false,
     uniqueName: body.unique_name ?? false,
   };
@@ -58,11 +54,7 @@ export function updateInput(body: PatchBody): UpdateExportInput {
     lastPausedAt: readTime(body.last_paused_at),
     startAt: readTime(body.start_at),
     endAt: readTime(body.end_at),
-    healForHours: body.heal_for_hours,
-    deadlineMinutes: body.deadline_minutes,
-    deadlineAt: body.deadline_at,
-    warnMinutes: body.warn_minutes,
-    freshnessMinutes: body.freshness_minutes,
+    settings: settingsOfFields(body),
   };
 }
 

@@ -1,25 +1,12 @@
 import { type Static, type TObject, Type } from 'typebox';
 import type { DestinationDefinition } from '../../../rows/destinations/destination.ts';
 import { intervals } from '../../../foundation/domain/cadence.ts';
-import { maxHealForHours } from '../../../foundation/domain/batch-export.ts';
 import { type Turn, turns } from '../../../foundation/domain/causes.ts';
 import { PropertyFilter } from './filter-schema.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
 import { Health } from './search.ts';
-
-const freshness =
-  'Maximum age of the data in minutes, measured from high_water_mark. It must be more than one interval. Null: no objective.';
-
-const healing =
-  'Hours for which Sluice tries again by itself to export an interval whose run ended without success. 0: it does not. Default 168.';
-
-const deadlines = {
-  minutes:
-    'An interval is due at the destination this many minutes after its end. Null: no deadline.',
-  at: 'For day and week: an interval is due at this local time, HH:MM in timezone, the first one after its end. Instead of deadline_minutes.',
-  warn: 'An interval counts as at risk this many minutes before its deadline. Null: only if the last runs and what waits before it say that it will miss it.',
-} as const;
+import { settingSchemas, shownSettings } from './setting-schemas.ts';
 
 type Config = Record<string, unknown>;
 
@@ -93,11 +80,7 @@ export const BatchExport = named(
       last_paused_at: Nullable(Time),
       start_at: Nullable(Time),
       end_at: Nullable(Time),
-      heal_for_hours: Type.Integer({ description: healing }),
-      deadline_minutes: Nullable(Type.Integer({ description: deadlines.minutes })),
-      deadline_at: Nullable(Type.String({ description: deadlines.at })),
-      warn_minutes: Nullable(Type.Integer({ description: deadlines.warn })),
-      freshness_minutes: Nullable(Type.Integer({ description: freshness })),
+      ...shownSettings,
       late_since: Nullable({
         ...Time,
         description:
@@ -212,23 +195,7 @@ const optionalFields = {
   last_paused_at: Type.Optional(Nullable(Time)),
   start_at: Type.Optional(Nullable(Time)),
   end_at: Type.Optional(Nullable(Time)),
-  heal_for_hours: Type.Optional(
-    Type.Integer({ minimum: 0, maximum: maxHealForHours, description: healing }),
-  ),
-  deadline_minutes: Type.Optional(
-    Nullable(Type.Integer({ minimum: 1, maximum: 43_200, description: deadlines.minutes })),
-  ),
-  deadline_at: Type.Optional(
-    Nullable(
-      Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: deadlines.at }),
-    ),
-  ),
-  warn_minutes: Type.Optional(
-    Nullable(Type.Integer({ minimum: 1, maximum: 43_200, description: deadlines.warn })),
-  ),
-  freshness_minutes: Type.Optional(
-    Nullable(Type.Integer({ minimum: 1, maximum: 525_600, description: freshness })),
-  ),
+  ...settingSchemas,
   dsl_query: Type.Optional(Nullable(Type.String({ maxLength: 100_000 }))),
   hogql_query: Type.Optional(
     Nullable(Type.String({ maxLength: 100_000, description: 'Another name of dsl_query.' })),

@@ -1,3 +1,4 @@
+import { fieldsOfSettings } from '../../../foundation/domain/export-settings.ts';
 import type { Static } from 'typebox';
 import { type BatchExport, reasonOf } from '../../../foundation/domain/batch-export.ts';
 import { toTimestamp, toTimestampOrNull } from '../../../foundation/domain/time.ts';
@@ -73,11 +74,7 @@ function view(
     last_paused_at: batchExport.lastPausedAt,
     start_at: batchExport.startAt,
     end_at: batchExport.endAt,
-    heal_for_hours: batchExport.healForHours,
-    deadline_minutes: batchExport.deadlineMinutes,
-    deadline_at: batchExport.deadlineAt,
-    warn_minutes: batchExport.warnMinutes,
-    freshness_minutes: batchExport.freshnessMinutes,
+    ...fieldsOfSettings(batchExport),
     late_since: batchExport.lateSince,
     latest_runs: (details?.latestRuns ?? []).map((run) => runView(run, policy.retry)),
     dsl_query: batchExport.dslQuery,

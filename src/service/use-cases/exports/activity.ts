@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import { type ExportSettings, settingList } from '../../../foundation/domain/export-settings.ts';
 import {
   type Change,
   type NewActivity,
@@ -24,12 +25,8 @@ type Described = Pick<
   | 'lastPausedAt'
   | 'startAt'
   | 'endAt'
-  | 'healForHours'
-  | 'deadlineMinutes'
-  | 'deadlineAt'
-  | 'warnMinutes'
-  | 'freshnessMinutes'
->;
+> &
+  ExportSettings;
 
 const fields: readonly (readonly [string, (batchExport: Described) => unknown])[] = [
   ['name', (e) => e.name],
@@ -45,11 +42,9 @@ const fields: readonly (readonly [string, (batchExport: Described) => unknown])[
   ['last_paused_at', (e) => e.lastPausedAt],
   ['start_at', (e) => e.startAt],
   ['end_at', (e) => e.endAt],
-  ['heal_for_hours', (e) => e.healForHours],
-  ['deadline_minutes', (e) => e.deadlineMinutes],
-  ['deadline_at', (e) => e.deadlineAt],
-  ['warn_minutes', (e) => e.warnMinutes],
-  ['freshness_minutes', (e) => e.freshnessMinutes],
+  ...settingList.map(
+    ({ field, name }) => [field, (batchExport: Described) => batchExport[name]] as const,
+  ),
 ];
 
 /** The changes between two states of an export. A secret's value is masked. */

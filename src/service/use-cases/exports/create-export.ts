@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import type { ExportSettings } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import type { PropertyFilter } from '../../../foundation/domain/property-filter.ts';
@@ -28,7 +29,7 @@ import { checkDeadline } from './deadline.ts';
 import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
 import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
 
-export interface CreateExportInput {
+export interface CreateExportInput extends ExportSettings {
   readonly name: string;
   readonly destination: { readonly type: string; readonly config: DestinationConfig };
   readonly interval: string;
@@ -43,11 +44,6 @@ export interface CreateExportInput {
   readonly lastPausedAt: Timestamp | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
-  readonly healForHours: number;
-  readonly deadlineMinutes: number | null;
-  readonly deadlineAt: string | null;
-  readonly warnMinutes: number | null;
-  readonly freshnessMinutes: number | null;
   /** Whether to also export from startAt to now. */
   readonly backfill: boolean;
   /** Whether to refuse it if the project has an export of this name. */

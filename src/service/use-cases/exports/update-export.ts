@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import type { Cadence } from '../../../foundation/domain/cadence.ts';
+import { changeSettings } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { notFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import type { PropertyFilter } from '../../../foundation/domain/property-filter.ts';
@@ -41,11 +42,7 @@ export interface UpdateExportInput {
   readonly lastPausedAt?: Timestamp | null | undefined;
   readonly startAt?: Timestamp | null | undefined;
   readonly endAt?: Timestamp | null | undefined;
-  readonly healForHours?: number | undefined;
-  readonly deadlineMinutes?: number | null | undefined;
-  readonly deadlineAt?: string | null | undefined;
-  readonly warnMinutes?: number | null | undefined;
-  readonly freshnessMinutes?: number | null | undefined;
+  readonly settings?: Parameters<typeof changeSettings>[1] | undefined;
 }
 
 /** Every problem of a change, and what was found on the way. */
@@ -60,19 +57,20 @@ export function examineChange(
   const endAt = input.endAt === undefined ? before.endAt : input.endAt;
   const destination = changeDestination(context, rules, before, input);
   const query = changeQuery(rules, before, input);
-  const freshnessMinutes =
-    input.freshnessMinutes === undefined ? before.freshnessMinutes : input.freshnessMinutes;
-  const deadline = changeDeadline(before, input);
+  const change = input.settings ?? {};
+  const settings = { ...changeSettings(before, change), ...changeDeadline(before, change) };
   const problems: Problem[] = [
     ...destination.problems,
-    ...(parsed.ok ? checkFreshnessMinutes(freshnessMinutes, parsed.cadence) : parsed.problems),
+    ...(parsed.ok
+      ? checkFreshnessMinutes(settings.freshnessMinutes, parsed.cadence)
+      : parsed.problems),
     ...checkFixed('model', before.model, input.model),
-    ...checkDeadline(deadline, parsed.ok ? parsed.cadence : null),
+    ...checkDeadline(settings, parsed.ok ? parsed.cadence : null),
     ...checkWindow(startAt, endAt),
     ...query.problems,
     ...checkCsvArrays(input.transformations ?? before.transformations, destination.value.config),
   ];
-  return { problems, parsed, startAt, endAt, destination, query, freshnessMinutes, deadline };
+  return { problems, parsed, startAt, endAt, destination, query, settings };
 }
 
 /** Changes an export. `paused` has the same effect as pauseExport and unpauseExport. */
@@ -88,7 +86,7 @@ export async function updateExport(
     if (!locked) throw notFound();
     const { batchExport: before, now } = locked;
     const examined = examineChange(context, rules, before, input);
-    const { parsed, destination, query, startAt, endAt, freshnessMinutes, problems } = examined;
+    const { parsed, destination, query, startAt, endAt, settings, problems } = examined;
     if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 
     if (hasMoved(rules, before, destination.value)) await move(tx, rules, id, destination.value);
@@ -107,9 +105,7 @@ export async function updateExport(
       pausedReason: paused === before.paused ? before.pausedReason : null,
       startAt,
       endAt,
-      ...examined.deadline,
-      healForHours: input.healForHours ?? before.healForHours,
-      freshnessMinutes,
+      ...settings,
       schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
     });
   });

@@ -1,5 +1,6 @@
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import type { Interval } from '../../../foundation/domain/cadence.ts';
+import { settingList, settingsOf } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import { activityInsertion, activityValues, type NewActivity } from './activity.ts';
@@ -43,12 +44,11 @@ export const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type 
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
-  e.end_at as "endAt", e.heal_for_hours as "healForHours", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.end_at as "endAt", ${settingList.map(({ field, name }) => `e.${field} as "${name}"`).join(', ')}, e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, ${instantOf('e.high_water_mark')} as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"`;
 
-/** Field by field: spread objects have no fixed shape, and a page makes a thousand. */
 export function toBatchExport(row: ExportRow): BatchExport {
   return {
     id: row.id,
@@ -76,11 +76,7 @@ export function toBatchExport(row: ExportRow): BatchExport {
     pausedReason: row.pausedReason,
     startAt: row.startAt,
     endAt: row.endAt,
-    healForHours: row.healForHours,
-    deadlineMinutes: row.deadlineMinutes,
-    deadlineAt: row.deadlineAt,
-    warnMinutes: row.warnMinutes,
-    freshnessMinutes: row.freshnessMinutes,
+    ...settingsOf(row),
     lateSince: row.lateSince,
     createdAt: row.createdAt,
     lastUpdatedAt: row.lastUpdatedAt,
@@ -111,27 +107,25 @@ const writable = {
   paused_reason: (settings) => settings.pausedReason,
   start_at: (settings) => settings.startAt,
   end_at: (settings) => settings.endAt,
-  heal_for_hours: (settings) => settings.healForHours,
-  deadline_minutes: (settings) => settings.deadlineMinutes,
-  deadline_at: (settings) => settings.deadlineAt,
-  warn_minutes: (settings) => settings.warnMinutes,
-  freshness_minutes: (settings) => settings.freshnessMinutes,
   schedule: ({ schedule }) => JSON.stringify(schedule),
   next_tick_at: ({ schedule }) => toTimestamp(schedule.nextTickAt),
 } satisfies Record<string, (settings: BatchExportSettings) => unknown>;
 
 const writableNames = Object.keys(writable) as (keyof typeof writable)[];
-const writableColumns = writableNames.map((name) => `"${name}"`).join(', ');
+const allWritable = [...writableNames, ...settingList.map(({ field }) => field)];
+const writableColumns = allWritable.map((name) => `"${name}"`).join(', ');
 
-const writableValues = (settings: BatchExportSettings): unknown[] =>
-  writableNames.map((name) => writable[name](settings));
+const writableValues = (settings: BatchExportSettings): unknown[] => [
+  ...writableNames.map((name) => writable[name](settings)),
+  ...settingList.map(({ name }) => settings[name]),
+];
 
 /** The parameter of a column, in a statement that passes `writableValues` after `before` other values. */
 const parameterOf = (name: keyof typeof writable, before: number): string =>
   `$${before + 1 + writableNames.indexOf(name)}`;
 
 const writableParameters = (before: number): string =>
-  writableNames.map((name) => parameterOf(name, before)).join(', ');
+  allWritable.map((_, place) => `$${before + 1 + place}`).join(', ');
 
 const updating = prepared(`with changed as (
      update batch_exports e
@@ -140,7 +134,7 @@ const updating = prepared(`with changed as (
             failure_streak = case when e.paused and not ${parameterOf('paused', 1)}::boolean
                                   then 0 else failure_streak end
       where e.id = $1 returning ${columns}
-   ), noted as (${activityInsertion(1 + writableNames.length, 'from changed')})
+   ), noted as (${activityInsertion(1 + allWritable.length, 'from changed')})
    select * from changed`);
 
 /** Writes all settings of an export that the transaction has locked, and records the change. */
@@ -160,7 +154,7 @@ export async function updateBatchExport(
 const creationLock = 1_937_011_305;
 
 const newColumns = 4;
-const roomParameter = newColumns + writableNames.length + 1;
+const roomParameter = newColumns + allWritable.length + 1;
 const isBelow = (room: string): string =>
   `(select count(*) from batch_exports where team_id = $2 and deleted_at is null) < ${room}`;
 

@@ -1,0 +1,123 @@
+/** A setting of an export that is one value. Null as its default: it may be null, and then it is off. */
+interface Setting {
+  /** Its name in the API, in the database and in the activity. */
+  readonly field: string;
+  readonly type: 'integer' | 'time of day';
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly default: number | string | null;
+  /** Its name on the page. */
+  readonly title: string;
+  /** What it does, for the API and the page. */
+  readonly description: string;
+  /** Whether it is for days and weeks only, which follow a time zone. */
+  readonly isLocal?: true;
+}
+
+/**
+ * The settings of an export that are one value, by their names in code. Each is defined here and nowhere else, but for its column in
+ * `migrations/`: the API takes, shows and documents what is here, the store keeps it, the activity shows its changes, and the page
+ * asks for it. What a setting does is where it is used.
+ */
+export const exportSettings = {
+  freshnessMinutes: {
+    field: 'freshness_minutes',
+    type: 'integer',
+    minimum: 1,
+    maximum: 525_600,
+    default: null,
+    title: 'Maximum age of the data in minutes',
+    description:
+      'Maximum age of the data in minutes, measured from high_water_mark. It must be more than one interval. Null: no objective.',
+  },
+  deadlineMinutes: {
+    field: 'deadline_minutes',
+    type: 'integer',
+    minimum: 1,
+    maximum: 43_200,
+    default: null,
+    title: 'Due minutes after the end of an interval',
+    description:
+      'An interval is due at the destination this many minutes after its end. Null: no deadline.',
+  },
+  deadlineAt: {
+    field: 'deadline_at',
+    type: 'time of day',
+    default: null,
+    title: 'Due at',
+    description:
+      'For day and week: an interval is due at this local time, HH:MM in timezone, the first one after its end. Instead of deadline_minutes.',
+    isLocal: true,
+  },
+  warnMinutes: {
+    field: 'warn_minutes',
+    type: 'integer',
+    minimum: 1,
+    maximum: 43_200,
+    default: null,
+    title: 'At risk minutes before it is due',
+    description:
+      'An interval counts as at risk this many minutes before its deadline. Null: only if the last runs and what waits before it say that it will miss it.',
+  },
+  healForHours: {
+    field: 'heal_for_hours',
+    type: 'integer',
+    minimum: 0,
+    maximum: 720,
+    default: 168,
+    title: 'Hours to try again by itself',
+    description:
+      'Hours for which Sluice tries again by itself to export an interval whose run ended without success. 0: it does not. Default 168.',
+  },
+} as const satisfies Readonly<Record<string, Setting>>;
+
+type Settings = typeof exportSettings;
+type Value<S extends Setting> =
+  | (S['type'] extends 'integer' ? number : string)
+  | (S['default'] extends null ? null : never);
+
+/** Their values, by their names in code. */
+export type ExportSettings = { readonly [Name in keyof Settings]: Value<Settings[Name]> };
+
+/** Their values, by their names in the API. */
+export type ExportSettingFields = {
+  readonly [S in Settings[keyof Settings] as S['field']]: Value<S>;
+};
+
+/** Each with its name in code. */
+export const settingList = (Object.entries(exportSettings) as [keyof Settings, Setting][]).map(
+  ([name, setting]) => ({ name, ...setting }),
+);
+
+type Changes<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
+
+/** The settings of an export after a change: what is undefined stays. @param before default: of a new export */
+export function changeSettings(
+  before: ExportSettings | null,
+  change: Changes<ExportSettings>,
+): ExportSettings {
+  return pick(({ name, default: preset }) => {
+    const value = change[name];
+    return value === undefined ? (before === null ? preset : before[name]) : value;
+  });
+}
+
+/** The settings that a request names. */
+export function settingsOfFields(fields: Changes<ExportSettingFields>): Changes<ExportSettings> {
+  return pick(({ field }) => fields[field as keyof ExportSettingFields]);
+}
+
+/** The settings alone, in one order. */
+export const settingsOf = (settings: ExportSettings): ExportSettings =>
+  pick(({ name }) => settings[name]);
+
+export function fieldsOfSettings(settings: ExportSettings): ExportSettingFields {
+  const fields = settingList.map(({ field, name }) => [field, settings[name]]);
+  return Object.fromEntries(fields) as ExportSettingFields;
+}
+
+function pick(valueOf: (setting: (typeof settingList)[number]) => unknown): ExportSettings {
+  return Object.fromEntries(
+    settingList.map((setting) => [setting.name, valueOf(setting)]),
+  ) as ExportSettings;
+}

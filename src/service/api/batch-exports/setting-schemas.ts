@@ -1,0 +1,46 @@
+import { type TOptional, type TSchema, type TUnsafe, Type } from 'typebox';
+import {
+  type ExportSettingFields,
+  settingList,
+} from '../../../foundation/domain/export-settings.ts';
+import { Nullable } from '../schemas/shapes.ts';
+
+type Fields = ExportSettingFields;
+
+/** As requests give them. The page asks for what has `x-setting`. */
+export const settingSchemas = schemasOf((setting) => {
+  const { type, minimum, maximum, title, default: preset, isLocal } = setting;
+  const more = {
+    'x-setting': isLocal ? 'local' : 'any',
+    ...(preset !== null && { 'x-default': preset }),
+  };
+  const schema = { ...more, title, description: setting.description };
+  return Type.Optional(
+    mayBeNull(
+      preset,
+      type === 'integer'
+        ? Type.Integer({
+            ...schema,
+            ...(minimum !== undefined && { minimum }),
+            ...(maximum !== undefined && { maximum }),
+          })
+        : Type.String({ ...schema, 'x-input': 'time', pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$' }),
+    ),
+  );
+}) as { [Field in keyof Fields]: TOptional<TUnsafe<Fields[Field]>> };
+
+/** As answers show them. */
+export const shownSettings = schemasOf(({ type, description, default: preset }) =>
+  mayBeNull(
+    preset,
+    type === 'integer' ? Type.Integer({ description }) : Type.String({ description }),
+  ),
+) as { [Field in keyof Fields]: TUnsafe<Fields[Field]> };
+
+function schemasOf(schemaOf: (setting: (typeof settingList)[number]) => TSchema): object {
+  return Object.fromEntries(settingList.map((setting) => [setting.field, schemaOf(setting)]));
+}
+
+function mayBeNull(preset: unknown, schema: TSchema): TSchema {
+  return preset === null ? Nullable(schema) : schema;
+}

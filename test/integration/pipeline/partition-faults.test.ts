@@ -1,0 +1,126 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
+import { keyNames } from '../../../src/foundation/domain/file-name.ts';
+import type { Destination } from '../../../src/rows/destinations/destination.ts';
+import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
+import { usualPartitionLimits } from '../../../src/rows/pipeline/partitioned-rows.ts';
+import { readAll } from '../../conformance/destination-suite.ts';
+import { divideEvents, dividing } from '../../support/divided-events.ts';
+import {
+  attempt,
+  firstJob,
+  type IntervalBench,
+  jobAfter,
+  type OpenedDestination,
+  openedBy,
+  openIntervalBench,
+  readableKeys,
+} from '../../support/interval-bench.ts';
+
+const rows = 100;
+let bench: IntervalBench;
+let opened: OpenedDestination;
+let destination: Destination;
+
+beforeAll(async () => {
+  bench = await openIntervalBench(rows);
+  await divideEvents(bench.database.pool);
+});
+afterAll(() => bench?.drop());
+beforeEach(async () => {
+  opened = await openedBy.S3();
+  ({ destination } = opened);
+  await destination.probe(new AbortController().signal);
+});
+afterEach(() => opened.close());
+
+const job = (changes: Partial<IntervalJob> = {}) =>
+  firstJob({ partitionBy: ['event', 'day(timestamp)'], ...changes });
+const folderOf = (key: string) => key.split('/')[1];
+/** The disk, and few rows in a block. */
+const small = { ...usualPartitionLimits, memoryBytes: 8_000, blockBytes: 1_500 };
+
+describe('an interval with folders by values', () => {
+  it('has the folders between the prefix and any file_name, beside latest_manifest', async () => {
+    const template = 'events_{start}_{end}.{generation}-{part}';
+    const names = keyNames('p', template, job().interval);
+    const latestKey = 'p/latest_manifest.json';
+    const named = job({ names, latestKey, maxFileBytes: 4_000 });
+    const first = await attempt(bench, destination, named).exported;
+    for (const { key } of first.result.files) {
+      expect(key).toMatch(
+        /^p\/event=[^/]+\/day=[^/]+\/events_20240301T000000Z_20240301T010000Z-\d{5}\.jsonl$/,
+      );
+    }
+    const latest = JSON.parse(String(await readAll(destination, latestKey)));
+    expect(latest.manifest).toBe('p/events_20240301T000000Z_20240301T010000Z_manifest.json');
+    const again = await attempt(bench, destination, jobAfter(named, first)).exported;
+    expect([again.result.generation, again.replaced]).toEqual([1, []]);
+    // Texts that only look alike have folders of their own.
+    const folders = new Set(first.result.files.map(({ key }) => folderOf(key)));
+    expect(folders.size).toBe(dividing.length - 1);
+  });
+
+  it.runIf(process.getuid?.() === 0)(
+    'fails by name if the disk of the rows that wait is full, and the retry has every row',
+    async () => {
+      const disk = await mkdtemp(join(tmpdir(), 'sluice-full-'));
+      const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', disk]);
+      const usual = process.env.TMPDIR;
+      try {
+        // A container may not be allowed to mount.
+        if (mounted.status !== 0) return;
+        process.env.TMPDIR = disk;
+        const limited = job({ partitionLimits: small });
+        const run = attempt(bench, destination, limited);
+        const error = await run.exported.catch((caught: unknown) => toSluiceError(caught));
+        expect(error).toMatchObject({ code: 'internal.disk_full' });
+        expect(await readableKeys(destination)).toEqual([]);
+        expect(await readdir(disk)).toEqual([]);
+        if (usual === undefined) delete process.env.TMPDIR;
+        else process.env.TMPDIR = usual;
+        const { result } = await attempt(bench, destination, { ...limited, attempt: 2 }).exported;
+        expect(result.rows).toBe(rows);
+      } finally {
+        if (usual === undefined) delete process.env.TMPDIR;
+        else process.env.TMPDIR = usual;
+        if (mounted.status === 0) spawnSync('umount', [disk]);
+        await rm(disk, { recursive: true });
+      }
+    },
+  );
+
+  it('ends a run whose rows have too many values, before anything is sent', async () => {
+    const limits = { ...usualPartitionLimits, partitions: 10 };
+    const run = attempt(
+      bench,
+      destination,
+      job({ partitionBy: ['uuid'], partitionLimits: limits }),
+    );
+    const error = await run.exported.catch((caught: unknown) => caught);
+    expect(error).toMatchObject({ code: 'destination.too_many_partitions' });
+    expect(String(error)).toContain('partition_by (uuid) makes more than 10 partitions');
+    expect(await readableKeys(destination)).toEqual([]);
+    const exact = { ...usualPartitionLimits, partitions: rows };
+    const { result } = await attempt(
+      bench,
+      destination,
+      job({ partitionBy: ['uuid'], partitionLimits: exact }),
+    ).exported;
+    expect(result.files).toHaveLength(rows);
+  });
+
+  it.each([
+    ['evnt', 'the rows have no column evnt (did you mean event?)'],
+    ['day(event)', 'only a date or a timestamp has a day'],
+  ])('ends a run whose rows cannot be divided by %s', async (entry, detail) => {
+    const run = attempt(bench, destination, job({ partitionBy: [entry] }));
+    const error = await run.exported.catch((caught: unknown) => caught);
+    expect(error).toMatchObject({ code: 'destination.partition_mismatch' });
+    expect(String(error)).toContain(detail);
+  });
+});
