@@ -232,9 +232,9 @@ const byNight: readonly Scenario[] = [
   },
 ];
 
-test.each(casesOf(byDay, byNight))(
-  'hourly exports heal without a hand after the loss of $name',
-  async (scenario) => {
+test.each(casesOf(byDay, byNight).map((scenario) => [scenario.name, scenario] as const))(
+  'hourly exports heal without a hand after the loss of %s',
+  async (_name, scenario) => {
     const { requests } = await play(scenario);
     for (const times of Object.values(requests)) expectFewRequests(times, 5 * minuteMs);
     await expectHealed(scenario);
