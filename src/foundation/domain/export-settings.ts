@@ -116,8 +116,8 @@ export function fieldsOfSettings(settings: ExportSettings): ExportSettingFields 
   return Object.fromEntries(fields) as ExportSettingFields;
 }
 
-function pick(valueOf: (setting: (typeof settingList)[number]) => unknown): ExportSettings {
+function pick(read: (setting: (typeof settingList)[number]) => unknown): ExportSettings {
   return Object.fromEntries(
-    settingList.map((setting) => [setting.name, valueOf(setting)]),
+    settingList.map((setting) => [setting.name, read(setting)]),
   ) as ExportSettings;
 }

@@ -20,7 +20,7 @@ import { abortUpload, codeOf, partEtag, signsParts, uploadPart } from './uploads
 /** Of a file's parts. */
 export type PartLimits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
 
-/** Where a file goes, and what records its upload. */
+/** The bucket of a file, and what records its upload. */
 export interface Writing {
   readonly connection: S3Connection;
   readonly limits: PartLimits;

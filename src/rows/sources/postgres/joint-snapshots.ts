@@ -207,7 +207,7 @@ function tryPlan(plan: PlanSelect, request: SourceRequest): RequestPlan | null {
   }
 }
 
-/** @returns the names of relations of which rows may be hidden */
+/** @returns the names of relations that may hide rows */
 async function findHiddenOf(
   client: pg.Client,
   relations: readonly ReadRelation[],
