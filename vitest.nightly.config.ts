@@ -37,6 +37,7 @@ export default defineConfig({
       'test/e2e/faults/embedded-start.test.ts',
       'test/e2e/faults/generations.test.ts',
       'test/e2e/faults/migration.test.ts',
+      'test/e2e/faults/outages.test.ts',
       'test/e2e/faults/places.test.ts',
       'test/e2e/faults/pooler.test.ts',
       'test/e2e/faults/postgres.test.ts',
