@@ -15,6 +15,8 @@ interface DeadPlace {
 const sayEveryMs = 30_000;
 /** After that a place is forgotten: no run of this process is about it any more. */
 const forgetAfterMs = 3 * 3_600_000;
+/** The one that was noted first is forgotten if there are more. */
+const mostPlaces = 1_000;
 
 /** Whether an attempt says with this error that a store or a source does not work, for all that use it. */
 export function isOfPlace(code: ErrorCode): boolean {
@@ -56,6 +58,8 @@ export class PlaceLines {
         : `The destination ${this.#nameOf(run)}`;
     const dead = this.#dead.get(key) ?? { since: now, name, saidAt: -sayEveryMs, attempts: 0 };
     this.#dead.set(key, dead);
+    const [first] = this.#dead.keys();
+    if (first !== undefined && this.#dead.size > mostPlaces) this.#dead.delete(first);
     dead.attempts += 1;
     const ofRun = { run: run.runId, export: run.exportId };
     if (now - dead.saidAt < sayEveryMs) {
