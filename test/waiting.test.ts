@@ -44,6 +44,7 @@ function findWaits(text: string): readonly string[] {
 
 const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .map((name) => name.split(path.sep).join('/'))
+  .filter((name) => !name.includes('node_modules/'))
   .filter((name) => /\.(ts|mjs)$/.test(name) && name !== path.basename(import.meta.filename))
   .filter((name) => !longRuns.some((start) => name.startsWith(start)));
 

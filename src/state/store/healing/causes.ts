@@ -39,8 +39,9 @@ export const causesOf = (
 /** SQL of the sources that are known not to work, as JSON. */
 export const deadSources = `coalesce((select jsonb_agg(place) from causes where scope = 'source' and opened_at is not null), '[]')`;
 
-/** SQL: whether the cause `c` holds nothing up. */
-const isIdle = `(not exists (select from healing_intervals h where h.cause_id = c.id)
+/** SQL: whether the cause `c` holds nothing up. Nothing is run for a deleted export. */
+const isIdle = `(not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
+                      where h.cause_id = c.id and e.deleted_at is null)
         and not exists (select from outbox o where o.cause_id = c.id))`;
 
 /** A failure at a place. */
