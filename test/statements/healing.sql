@@ -66,16 +66,14 @@ select c.id, c.place, c.code, c.opened_at is not null as "isOpen", api_time(c.be
 -- gives id uuid
 update causes c set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms'
       where c.id = $1 and c.opened_at is not null and c.next_probe_at <= clock_timestamp() and (not $3 or (not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
-                      where h.cause_id = c.id and e.deleted_at is null)
-        and not exists (select from outbox o where o.cause_id = c.id))) returning c.id;
+                      where h.cause_id = c.id and e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.'))) and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp()) and not exists (select from outbox o where o.cause_id = c.id))) returning c.id;
 
 -- healing/causes.ts lockDueCauses
 -- takes $1 bigint
 -- gives id uuid, ageMs double precision
 select c.id, (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8 as "ageMs" from causes c
       where c.opened_at is not null and c.next_probe_at <= clock_timestamp() and not (not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
-                      where h.cause_id = c.id and e.deleted_at is null)
-        and not exists (select from outbox o where o.cause_id = c.id))
+                      where h.cause_id = c.id and e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.'))) and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp()) and not exists (select from outbox o where o.cause_id = c.id))
       order by c.next_probe_at limit $1 for update skip locked;
 
 -- healing/causes.ts noteProbe
@@ -83,9 +81,7 @@ select c.id, (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8
 update causes set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms' where id = $1;
 
 -- healing/causes.ts forgetIdleCauses
-delete from causes c where c.failed_at < clock_timestamp() - interval '2 hours' and (not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
-                      where h.cause_id = c.id and e.deleted_at is null)
-        and not exists (select from outbox o where o.cause_id = c.id));
+delete from causes c where c.failed_at < clock_timestamp() - interval '2 hours' and (not exists (select from healing_intervals h where h.cause_id = c.id) and not exists (select from outbox o where o.cause_id = c.id));
 
 -- healing/deadlines.ts lockDueChecks
 -- takes $1 bigint

@@ -2,6 +2,7 @@ import { beforeEach, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { takeProbe } from '../../../src/state/store/healing/causes.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
@@ -167,6 +168,23 @@ it('leaves live runs at a known dead place their attempts, and starts them at on
   await heal(side.context);
   await work([fresh], place);
   expect(await stateOf(fresh)).toEqual(['Completed']);
+});
+
+it('leaves the probe of a place to the sweep if it makes no run there: its exports are paused or deleted', async () => {
+  const ids = await exportsOf(1);
+  await work(ids, placeOf(unavailable));
+  const [cause] = await side.db.query<{ id: string }>(`select id from causes`);
+  const sweepMayProbe = async () => {
+    await probesAreDue();
+    return takeProbe(side.db, cause?.id ?? '', 0, true);
+  };
+  expect(await sweepMayProbe(), 'its intervals heal').toBe(false);
+  await side.db.query(`update batch_exports set paused = true where id = $1`, [ids[0]]);
+  expect(await sweepMayProbe(), 'a person has paused it').toBe(true);
+  await side.db.query(`update batch_exports set paused = false where id = $1`, [ids[0]]);
+  expect(await sweepMayProbe()).toBe(false);
+  await side.db.query(`update batch_exports set deleted_at = now() where id = $1`, [ids[0]]);
+  expect(await sweepMayProbe(), 'it is deleted').toBe(true);
 });
 
 it('never heals what a person must decide, has decided, or does not want to heal', async () => {

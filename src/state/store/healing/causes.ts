@@ -3,6 +3,7 @@ import { suspicion } from '../../../foundation/domain/causes.ts';
 import type { ErrorCode } from '../../../foundation/domain/errors.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { isHealing, mayRun } from './healing.ts';
 
 /** What keeps intervals from their data. */
 export interface KnownCause {
@@ -39,10 +40,14 @@ export const causesOf = (
 /** SQL of the sources that are known not to work, as JSON. */
 export const deadSources = `coalesce((select jsonb_agg(place) from causes where scope = 'source' and opened_at is not null), '[]')`;
 
-/** SQL: whether the cause `c` holds nothing up. Nothing is run for a deleted export. */
+const noneWaits = `not exists (select from outbox o where o.cause_id = c.id)`;
+
+/** SQL: whether the cause `c` holds nothing up. */
+const holdsNothing = `(not exists (select from healing_intervals h where h.cause_id = c.id) and ${noneWaits})`;
+
+/** SQL: whether no run will probe the place of the cause `c`: what it holds up is not run, such as that of a deleted export. */
 const isIdle = `(not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
-                      where h.cause_id = c.id and e.deleted_at is null)
-        and not exists (select from outbox o where o.cause_id = c.id))`;
+                      where h.cause_id = c.id and ${mayRun} and ${isHealing}) and ${noneWaits})`;
 
 /** A failure at a place. */
 export interface PlaceFailure {
@@ -227,6 +232,6 @@ export async function noteProbe(tx: Sql, id: string, delayMs: number): Promise<v
 /** Forgets causes that hold nothing up and have not failed for two hours: probes are at most an hour apart. */
 export async function forgetIdleCauses(sql: Sql): Promise<void> {
   await sql.query(
-    `delete from causes c where c.failed_at < clock_timestamp() - interval '2 hours' and ${isIdle}`,
+    `delete from causes c where c.failed_at < clock_timestamp() - interval '2 hours' and ${holdsNothing}`,
   );
 }

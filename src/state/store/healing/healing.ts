@@ -21,11 +21,11 @@ const columns = `h.export_id as "exportId", e.team_id as "teamId", ${intervalOf(
 /** SQL: whether the interval `h` of the export `e` still heals. */
 export const isHealing = `h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp()`;
 
-/** SQL: whether runs of the export `e` may be made to heal. A person's pause is a decision. */
 const isDisabled = `e.paused_reason in (${Object.values(disabledReasons)
   .map((reason) => `'${reason}'`)
   .join(', ')})`;
-const mayRun = `e.deleted_at is null and not (e.paused and (e.paused_reason is null or ${isDisabled}))`;
+/** SQL: whether runs of the export `e` may be made to heal. A person's pause is a decision. */
+export const mayRun = `e.deleted_at is null and not (e.paused and (e.paused_reason is null or ${isDisabled}))`;
 
 const hasLiveRun = `exists (select from runs r where ${isSameInterval('r', 'h')} and r.status in ${live})`;
 
