@@ -1,42 +1,40 @@
 import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmdirSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
 import { keyNames } from '../../../src/foundation/domain/file-name.ts';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
 import { usualPartitionLimits } from '../../../src/rows/pipeline/partitioned-rows.ts';
 import { readAll } from '../../conformance/destination-suite.ts';
-import { divideEvents, dividing } from '../../support/divided-events.ts';
+import { dividing, useDividedBench } from '../../support/divided-events.ts';
 import {
   attempt,
   firstJob,
   type IntervalBench,
   jobAfter,
-  type OpenedDestination,
-  openedBy,
-  openIntervalBench,
   readableKeys,
 } from '../../support/interval-bench.ts';
 
 const rows = 100;
+const side = useDividedBench(rows);
 let bench: IntervalBench;
-let opened: OpenedDestination;
 let destination: Destination;
+beforeEach(() => {
+  ({ bench } = side);
+  ({ destination } = side.opened);
+});
 
-beforeAll(async () => {
-  bench = await openIntervalBench(rows);
-  await divideEvents(bench.database.pool);
-});
-afterAll(() => bench?.drop());
-beforeEach(async () => {
-  opened = await openedBy.S3();
-  ({ destination } = opened);
-  await destination.probe(new AbortController().signal);
-});
-afterEach(() => opened.close());
+/** A disk of 16 KiB. @returns whether it could be mounted: a container may not be allowed to, and only root is */
+const mount = (folder: string): boolean =>
+  spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', folder]).status === 0;
+const probed = mkdtempSync(join(tmpdir(), 'sluice-mount-'));
+const mayMount = mount(probed);
+if (mayMount) spawnSync('umount', [probed]);
+rmdirSync(probed);
 
 const job = (changes: Partial<IntervalJob> = {}) =>
   firstJob({ partitionBy: ['event', 'day(timestamp)'], ...changes });
@@ -65,15 +63,13 @@ describe('an interval with folders by values', () => {
     expect(folders.size).toBe(dividing.length - 1);
   });
 
-  it.runIf(process.getuid?.() === 0)(
+  it.runIf(mayMount)(
     'fails by name if the disk of the rows that wait is full, and the retry has every row',
     async () => {
       const disk = await mkdtemp(join(tmpdir(), 'sluice-full-'));
-      const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', disk]);
+      mount(disk);
       const usual = process.env.TMPDIR;
       try {
-        // A container may not be allowed to mount.
-        if (mounted.status !== 0) return;
         process.env.TMPDIR = disk;
         const limited = job({ partitionLimits: small });
         const run = attempt(bench, destination, limited);
@@ -88,7 +84,7 @@ describe('an interval with folders by values', () => {
       } finally {
         if (usual === undefined) delete process.env.TMPDIR;
         else process.env.TMPDIR = usual;
-        if (mounted.status === 0) spawnSync('umount', [disk]);
+        spawnSync('umount', [disk]);
         await rm(disk, { recursive: true });
       }
     },

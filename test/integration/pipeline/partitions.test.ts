@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { armFailpoints } from '../../../src/foundation/failpoints/failpoint.ts';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { fileDefinition } from '../../../src/rows/destinations/file/definition.ts';
@@ -21,35 +21,22 @@ import {
   firstJob,
   type IntervalBench,
   jobAfter,
-  type OpenedDestination,
   openedBy,
-  openIntervalBench,
   readableKeys,
   readManifest,
 } from '../../support/interval-bench.ts';
 import { casesOf } from '../../support/nightly.ts';
-import { divideEvents } from '../../support/divided-events.ts';
+import { useDividedBench } from '../../support/divided-events.ts';
 
 const rows = 200;
-
+const side = useDividedBench(rows);
 let bench: IntervalBench;
-let opened: OpenedDestination;
 let destination: Destination;
-
-beforeAll(async () => {
-  bench = await openIntervalBench(rows);
-  await divideEvents(bench.database.pool);
+beforeEach(() => {
+  ({ bench } = side);
+  ({ destination } = side.opened);
 });
-afterAll(() => bench?.drop());
-beforeEach(async () => {
-  opened = await openedBy.S3();
-  ({ destination } = opened);
-  await destination.probe(new AbortController().signal);
-});
-afterEach(async () => {
-  armFailpoints(async () => {});
-  await opened.close();
-});
+afterEach(() => armFailpoints(async () => {}));
 
 const partitionBy = ['event', 'day(timestamp)'];
 const settings = {
