@@ -22,6 +22,7 @@ import {
 import { checkModels } from './check-models.ts';
 import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
+import { examineProxies } from './examine-proxies.ts';
 import { findMailFault } from './notifications.ts';
 
 /** One check of an installation. */
@@ -38,7 +39,7 @@ const testPatienceMs = 25_000;
 const triedPlaces = 10;
 
 /**
- * Examines the database, its schema, the queue, the clocks and the destinations. Never throws.
+ * Examines the database, its schema, the queue, the clocks, the proxies and the destinations. Never throws.
  *
  * @param onlyInstallation whether a fault that a customer must fix is a warning
  */
@@ -67,6 +68,7 @@ export async function examineInstallation(
           ...found,
           await examineSetAside(db),
           ...(await examineMail(config)),
+          ...(await examineProxies(config, db)),
           ...(await examineDestinations(config, db, onlyInstallation)),
           ...(await examineModels(config, db, url)),
           ...(await examineFirstDay(config, db)),

@@ -2,7 +2,14 @@ import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import type { UploadJournal } from '../../src/rows/destinations/destination.ts';
-import { codeOf, options, readAll, recordingJournal } from '../conformance/destination-suite.ts';
+import {
+  codeOf,
+  keysUnder,
+  options,
+  readAll,
+  recordingJournal,
+  uploadsUnder,
+} from '../conformance/destination-suite.ts';
 import { type OpenedStore, openStore, partBytes } from '../support/s3-destination.ts';
 import type { FaultEffect } from '../support/s3-server/faults.ts';
 import { until } from '../support/until.ts';
@@ -125,6 +132,48 @@ describe('a store that gives a 404 no body', () => {
   });
 });
 
+describe('an error in the form of STS', () => {
+  const document = (code: string) =>
+    `<ErrorResponse><Error><Code>${code}</Code><Message>m</Message></Error></ErrorResponse>`;
+  const answered = (status: number, code: string): FaultEffect => ({
+    foreignAnswer: { status, body: document(code), contentType: 'application/xml' },
+  });
+
+  it('is read as one of S3', async () => {
+    store = await openStore();
+    const match = { operation: 'GetObject' } as const;
+    store.server.faults.add({ match, effect: answered(404, 'NoSuchKey') });
+    expect(await store.destination.readFile('m.json')).toBeNull();
+    store.server.faults.add({ match, effect: answered(403, 'InvalidAccessKeyId') });
+    expect(await codeOf(store.destination.readFile('m'))).toBe('destination.invalid_credentials');
+  });
+
+  it('is no success, although its status is one', async () => {
+    store = await openStore();
+    const match = { operation: 'DeleteObject' } as const;
+    store.server.faults.add({ match, ...forever, effect: answered(200, 'InternalError') });
+    expect(await codeOf(store.destination.deleteFiles(['a']))).toBe('destination.unavailable');
+  });
+});
+
+it('a list whose keys are encoded, although that was not asked for, has the keys as they are', async () => {
+  store = await openStore();
+  const key = 'p/ä+b%20 c';
+  const encoded = 'p/%C3%A4%2Bb%2520+c';
+  const body = `<ListBucketResult><Prefix>p/</Prefix><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>
+    <Contents><Key>${encoded}</Key><Size>3</Size></Contents></ListBucketResult>`;
+  const effect = { foreignAnswer: { status: 200, body, contentType: 'application/xml' } };
+  store.server.faults.add({ match: { operation: 'ListObjectsV2' }, effect });
+  expect(await keysUnder(store.destination, 'p/')).toEqual([key]);
+  const uploads = `<ListMultipartUploadsResult><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>
+    <Upload><Key>${encoded}</Key><UploadId>u</UploadId></Upload></ListMultipartUploadsResult>`;
+  store.server.faults.add({
+    match: { operation: 'ListMultipartUploads' },
+    effect: { foreignAnswer: { status: 200, body: uploads, contentType: 'application/xml' } },
+  });
+  expect(await uploadsUnder(store.destination, 'p/')).toEqual([key]);
+});
+
 describe('a refusal of a HEAD, which has no body', () => {
   const head = { operation: 'HeadObject' } as const;
   const refusal = { status: 404, code: 'NoSuchKey' };
@@ -143,6 +192,19 @@ describe('a refusal of a HEAD, which has no body', () => {
     await complete('a');
     expect(store.sent('GetObject')).toBe(1);
     expect(store.server.objects('exports')).toHaveLength(1);
+  });
+
+  it('is confirmed by a whole GET, if the store does not say of how many bytes its one is', async () => {
+    store = await openStore();
+    store.server.faults.add({ match: head, ...forever, effect: { status: 405, code: 'x' } });
+    const headers = { 'content-range': 'bytes 0-0/*' };
+    const body = 'x';
+    store.server.faults.add({
+      match: { operation: 'GetObject', nth: 1 },
+      effect: { foreignAnswer: { status: 206, body, etag: otherTag, headers } },
+    });
+    await complete('a');
+    expect(store.sent('GetObject')).toBe(2);
   });
 
   it('ends nothing for good if the GET is cut off', async () => {

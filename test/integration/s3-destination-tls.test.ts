@@ -115,5 +115,7 @@ it('names a certificate that is not to be trusted as a fault of the config', asy
   const destination = open({});
   const steps = await destination.test(AbortSignal.timeout(10_000));
   expect(steps.at(-1)).toMatchObject({ step: 'address', passed: false });
-  expect(steps.at(-1)?.error).toMatch(/invalid_config.*DEPTH_ZERO_SELF_SIGNED_CERT/);
+  expect(steps.at(-1)?.error).toMatch(
+    /certificate_refused.*DEPTH_ZERO_SELF_SIGNED_CERT.*NODE_EXTRA_CA_CERTS/,
+  );
 });

@@ -175,15 +175,24 @@ describe('a refusal', () => {
     });
   });
 
-  it('by a redirect without a document is final, and says where to', async () => {
-    const location = 'https://store.example.com/';
-    const foreignAnswer: ForeignAnswer = { status: 308, body: '<html>', headers: { location } };
-    store = await openStore();
-    store.server.faults.add({ match: {}, ...forever, effect: { foreignAnswer } });
-    const error = await errorOf(store.destination.readFile('a'));
-    expect(error.code).toBe('destination.wrong_region');
-    expect(error.detail).toContain(`redirects to ${location}`);
-  });
+  it.each([
+    [308, { location: 'https://store.example.com/' }, 'redirects to https://store.example.com/'],
+    [307, { 'x-amz-bucket-region': 'eu-west-1' }, 'in eu-west-1. Set region to it'],
+    [301, {}, 'Set region and endpoint_url'],
+    [303, {}, 'Set region and endpoint_url'],
+  ])(
+    'by a redirect (%i) without a document is final, and says what it can',
+    async (status, headers, says) => {
+      const foreignAnswer: ForeignAnswer = { status, body: '<html>', headers };
+      store = await openStore();
+      store.server.faults.add({ match: {}, ...forever, effect: { foreignAnswer } });
+      for (const call of Object.values(calls)) {
+        const error = await errorOf(call(store.destination));
+        expect(error.code).toBe('destination.wrong_region');
+        expect(error.detail).toContain(says);
+      }
+    },
+  );
 });
 
 describe('the parts of a file', () => {

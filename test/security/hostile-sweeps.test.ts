@@ -10,9 +10,11 @@ import {
   takeOrphanedPlace,
 } from '../../src/state/store/files/orphaned-uploads.ts';
 import { cancelRuns } from '../../src/state/store/runs/runs.ts';
+import { noteCause } from '../../src/state/store/healing/causes.ts';
 import { noteUpload } from '../../src/state/store/files/uploads.ts';
 import { type GuardedEnd, WorkGuard } from '../../src/service/use-cases/work-guard.ts';
 import type { SweepOptions } from '../../src/service/worker/collect-by-team.ts';
+import { comparePlaces } from '../../src/service/worker/compare-places.ts';
 import { collectUploads } from '../../src/service/worker/collect-uploads.ts';
 import { contextWith } from '../conformance/destination-suite.ts';
 import { type HostileStore, sendXml, startHostileStore } from '../support/hostile-store.ts';
@@ -58,14 +60,7 @@ afterEach(async () => {
 
 /** A cancelled run that may have an upload with an unknown id at the store. */
 async function leaveUpload(teamId = side.teamId) {
-  const config = {
-    bucket_name: 'bucket',
-    region: 'us-east-1',
-    aws_access_key_id: 'AKIAHOSTILE000000001',
-    aws_secret_access_key: 'hostile-secret',
-    endpoint_url: store.endpoint,
-  };
-  const destination = { type: 'S3', config, secrets: null };
+  const destination = { type: 'S3', config: storeConfig(), secrets: null };
   const { id } = await createExportOfThePast(side, { teamId, destination });
   await decide(side.context);
   const run = await claim(side, (await firstRun(side.db, id)).id);
@@ -83,26 +78,38 @@ beforeEach(() => {
 const newGuard = () => new WorkGuard(side.db, ({ kind, id }) => setAside.push(`${kind} ${id}`));
 
 /** One sweep of a worker that has just started: it knows nothing but our tables. */
-async function sweep(): Promise<readonly unknown[]> {
+async function sweep(duty = collectUploads): Promise<readonly unknown[]> {
   const errors: unknown[] = [];
   stopping = new AbortController();
   const agents = { httpAgent: new HttpAgent(), httpsAgent: new HttpsAgent() };
   const options: SweepOptions = {
     context: side.context,
-    connectors: joinConnectors(
-      () => {
-        throw new Error('no source');
-      },
-      contextWith({ ...agents, requestRetry: { maxAttempts: 1, baseMs: 1, capMs: 1 } }),
-      side.context.secrets,
-    ),
+    connectors: connectorsWith(agents),
     guard: newGuard(),
     onSweepError: (error) => errors.push(error),
     stopping: stopping.signal,
   };
-  await collectUploads(options);
+  await duty(options);
   return errors;
 }
+
+const connectorsWith = (agents: object) =>
+  joinConnectors(
+    () => {
+      throw new Error('no source');
+    },
+    contextWith({ ...agents, requestRetry: { maxAttempts: 1, baseMs: 1, capMs: 1 } }),
+    side.context.secrets,
+  );
+
+/** A config of the store. */
+const storeConfig = () => ({
+  bucket_name: 'bucket',
+  region: 'us-east-1',
+  aws_access_key_id: 'AKIAHOSTILE000000001',
+  aws_secret_access_key: 'hostile-secret',
+  endpoint_url: store.endpoint,
+});
 
 function makeDue(): Promise<unknown> {
   return side.db.query(`update uploads set collect_after = now() - interval '1 s'`);
@@ -156,6 +163,40 @@ describe('a list of uploads without an end', () => {
     expect(entries).toHaveLength(1);
     expect(entries[0]?.message).toMatch(/^Sluice stopped removing unfinished uploads/);
   });
+});
+
+describe('two places of an export', () => {
+  it.each(['present', 'former'] as const)(
+    'are not compared while the %s one is known not to work, and that counts as no try',
+    async (dead) => {
+      const at = (bucket_name: string) => ({ ...storeConfig(), bucket_name });
+      const destination = { type: 'S3', config: at('present'), secrets: null };
+      const { id } = await createExportOfThePast(side, { destination });
+      await side.db.query(
+        `with moved as (update batch_exports set destination_version = destination_version + 1 where id = $1 returning destination_version - 1 as version)
+         insert into former_destinations (export_id, version, destination_config) select $1, version, $2 from moved`,
+        [id, at('former')],
+      );
+      const place = connectorsWith({}).destinationPlaceOf({
+        exportId: id,
+        destination: { ...destination, config: at(dead) },
+      });
+      const failure = { teamId: side.teamId, scope: 'destination', place } as const;
+      const code = 'destination.unavailable';
+      await noteCause(side.db, { ...failure, code, text: code, isLasting: true });
+      expect(await sweep(comparePlaces)).toEqual([]);
+      expect(store.requests).toEqual([]);
+      const [postponed] = await side.db.query(
+        `select f.compare_tries as tries, f.compare_after = c.next_probe_at as "untilProbe" from former_destinations f, causes c`,
+      );
+      expect(postponed).toEqual({ tries: 0, untilProbe: true });
+      await side.db.query(
+        `with ended as (delete from causes) update former_destinations set compare_after = now()`,
+      );
+      await sweep(comparePlaces);
+      expect(store.requests.length).toBeGreaterThan(0);
+    },
+  );
 });
 
 it('a visit that ended an upload counts as none that failed', async () => {

@@ -65,14 +65,14 @@ select c.id, c.place, c.code, c.opened_at is not null as "isOpen", api_time(c.be
 -- takes $1 uuid, $2 double precision, $3 boolean
 -- gives id uuid
 update causes c set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms'
-      where c.id = $1 and c.opened_at is not null and c.next_probe_at <= clock_timestamp() and (not $3 or (not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
+      where c.id = $1 and c.opened_at is not null and (c.next_probe_at <= clock_timestamp() or c.next_probe_at > clock_timestamp() + interval '65 minutes') and (not $3 or (not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
                       where h.cause_id = c.id and e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.'))) and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp()) and not exists (select from outbox o where o.cause_id = c.id))) returning c.id;
 
 -- healing/causes.ts lockDueCauses
 -- takes $1 bigint
 -- gives id uuid, ageMs double precision
 select c.id, (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8 as "ageMs" from causes c
-      where c.opened_at is not null and c.next_probe_at <= clock_timestamp() and not (not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
+      where c.opened_at is not null and (c.next_probe_at <= clock_timestamp() or c.next_probe_at > clock_timestamp() + interval '65 minutes') and not (not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
                       where h.cause_id = c.id and e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.'))) and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp()) and not exists (select from outbox o where o.cause_id = c.id))
       order by c.next_probe_at limit $1 for update skip locked;
 
@@ -196,11 +196,12 @@ update healing_intervals set cause_id = (select c.id from causes c where c.id = 
       where export_id = $1 and (cause_id is null or cause_id = $2);
 
 -- healing/healing.ts releaseExport
--- takes $1 uuid
-with released as (
-       update healing_intervals set cause_id = null, tries = 0, not_before = clock_timestamp() where export_id = $1
+-- takes $1 uuid, $2 text[]
+with fixed as (select id from causes where scope = any ($2::text[])), released as (
+       update healing_intervals set cause_id = null, tries = 0, not_before = clock_timestamp()
+        where export_id = $1 and (cause_id is null or cause_id in (select id from fixed))
      )
-     update outbox set available_at = now(), ready = true, cause_id = null where export_id = $1 and cause_id is not null;
+     update outbox set available_at = now(), ready = true, cause_id = null where export_id = $1 and cause_id in (select id from fixed);
 
 -- healing/healing.ts releaseTransformed
 -- takes $1 integer
@@ -240,7 +241,7 @@ with recursive exports as (
                             where r.export_id = e.id and r.heals and r.status in ('Starting', 'Running')) as own
        cross join lateral (
          select h.export_id as "exportId", e.team_id as "teamId", json_build_object('start', floor(extract(epoch from h.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from h.data_interval_end) * 1000)::bigint) as interval from healing_intervals h
-          where h.export_id = e.id and h.cause_id is null and h.not_before <= clock_timestamp() and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp() and not exists (select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+          where h.export_id = e.id and h.cause_id is null and (h.not_before <= clock_timestamp() or h.not_before > clock_timestamp() + interval '65 minutes') and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp() and not exists (select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
       and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))
           order by h.data_interval_start limit greatest(0, $1 - own.live)) as free
       order by (free.interval->>'start')::bigint limit $2;

@@ -27,6 +27,8 @@ const ofPlaces: Partial<Record<ErrorCode, CauseKind>> = {
   'destination.expired_credentials': certain('destination'),
   'destination.bucket_not_found': certain('destination'),
   'destination.wrong_region': certain('destination'),
+  'destination.certificate_refused': certain('destination'),
+  'destination.proxy_refused': certain('destination'),
   // A policy may allow one prefix and not another.
   'destination.access_denied': { scope: 'destination', isCertain: false },
   'source.unavailable': certain('source'),
@@ -54,16 +56,22 @@ export function causeKindOf(code: ErrorCode): CauseKind | null {
 export const turns = ['ours', 'source', 'customer'] as const;
 export type Turn = (typeof turns)[number];
 
-/** Errors of sources whose remedy is with others. */
-const turnsOfSourceErrors: Partial<Record<ErrorCode, Turn>> = {
+/** Errors whose remedy is with others than their place suggests. */
+const ownTurns: Partial<Record<ErrorCode, Turn>> = {
+  'destination.proxy_refused': 'ours',
   'source.count_mismatch': 'ours',
+  'source.model_invalid': 'ours',
   'source.relation_missing': 'customer',
   'source.row_too_large': 'customer',
+  'source.schema_changed': 'ours',
+  'source.standby': 'ours',
   'source.unknown_model': 'ours',
 };
 
 export function turnOf(code: ErrorCode): Turn {
-  if (code.startsWith('source.')) return turnsOfSourceErrors[code] ?? 'source';
+  const own = ownTurns[code];
+  if (own !== undefined) return own;
+  if (code.startsWith('source.')) return 'source';
   return errorCatalogue[code].fault === 'internal' ? 'ours' : 'customer';
 }
 

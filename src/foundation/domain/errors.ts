@@ -1,4 +1,4 @@
-import { cutText } from './one-line.ts';
+import { cutText, oneLine } from './one-line.ts';
 
 /**
  * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and
@@ -63,6 +63,10 @@ export const errorCatalogue = {
   'destination.endpoint_forbidden': customer(
     'The endpoint resolves to an address that is not allowed.',
     'Use a public endpoint, or ask your operator to add it to ALLOWED_PRIVATE_ENDPOINTS.',
+  ),
+  'destination.certificate_refused': customer(
+    'The certificate of the destination is not valid, or its address does not speak TLS.',
+    'Renew the certificate or correct endpoint_url, then retry the run. If the certificate is of your own authority, ask your operator to name its file in NODE_EXTRA_CA_CERTS.',
   ),
   'destination.invalid_config': customer(
     'The destination refused the request as invalid.',
@@ -328,6 +332,9 @@ export function isErrorCode(text: string): text is ErrorCode {
   return Object.hasOwn(errorCatalogue, text);
 }
 
+/** Characters of a detail. A server's words may have a whole value. */
+const longestDetail = 4_000;
+
 /**
  * A failure with a code of the catalogue. The export's owner sees `detail`: it must not contain a
  * secret, a stack trace or data of another tenant. `cause` is for our own log only.
@@ -336,11 +343,13 @@ export class SluiceError extends Error {
   readonly code: ErrorCode;
   readonly detail: string | undefined;
 
+  /** @param detail may have words of others: it is cut, and gets one line */
   constructor(code: ErrorCode, detail?: string, cause?: unknown) {
-    super(detail ? `${code}: ${detail}` : code, { cause });
+    const shown = detail && oneLine(cutText(detail, longestDetail), longestDetail);
+    super(shown ? `${code}: ${shown}` : code, { cause });
     this.name = 'SluiceError';
     this.code = code;
-    this.detail = detail;
+    this.detail = shown;
   }
 
   get spec(): ErrorSpec {

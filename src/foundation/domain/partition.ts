@@ -85,16 +85,22 @@ export function findPartitionFault(
         `the rows have no column ${column}${nearest === null ? '' : ` (did you mean ${nearest}?)`}`,
       ];
     }
-    if (part === null) return [];
+    // Readers ignore case in the names of columns.
+    const twin = names.find(
+      (each) => each.toLowerCase() === name.toLowerCase() && (part !== null || each !== column),
+    );
+    const isTaken =
+      twin === undefined
+        ? []
+        : [
+            `the rows have a column ${twin}, and readers would take the folders ${name}= for it. Rename the column in dsl_query`,
+          ];
+    if (part === null) return isTaken;
     if (part === 'hour' && isDate(found)) return [`${column} is a date, which has no hour`];
     if (!isDate(found) && !isTime(found)) {
       return [`${column} is ${found.sourceType}, and only a date or a timestamp has a ${part}`];
     }
-    const twin = names.find((each) => each.toLowerCase() === name);
-    if (twin === undefined) return [];
-    return [
-      `the rows have a column ${twin}, and readers would take the folders ${name}= for it. Rename the column in dsl_query`,
-    ];
+    return isTaken;
   });
   if (faults.length === 0) return null;
   const list = names.slice(0, 100).join(', ');

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { CauseScope } from '../../../src/foundation/domain/causes.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 
@@ -18,11 +19,11 @@ async function create(body: object = {}) {
 }
 
 /** An interval that ended two hours ago without data, held up by a cause that is probed in an hour. */
-async function breakInterval(exportId: unknown): Promise<void> {
+async function breakInterval(exportId: unknown, scope: CauseScope = 'export'): Promise<void> {
   await api.db.query(
     `with cause as (
        insert into causes (scope, organization_id, place, code, latest_error, opened_at, next_probe_at)
-       select 'export', p.organization_id, e.id::text, 'destination.access_denied', 'denied', now(), now() + interval '1 hour'
+       select $2::text, case when $2 <> 'source' then p.organization_id end, e.id::text, 'destination.access_denied', 'denied', now(), now() + interval '1 hour'
          from batch_exports e join projects p on p.id = e.team_id where e.id = $1 returning id
      ), hole as (
        insert into holes (export_id, data_interval_start, data_interval_end)
@@ -34,7 +35,7 @@ async function breakInterval(exportId: unknown): Promise<void> {
      )
      insert into healing_intervals (export_id, data_interval_start, data_interval_end, cause_id, tries, not_before)
      select hole.export_id, hole.data_interval_start, hole.data_interval_end, cause.id, 3, now() + interval '1 hour' from hole, cause`,
-    [exportId],
+    [exportId, scope],
   );
 }
 
@@ -68,16 +69,55 @@ test('healing is on for a week, can be set from 0 to 720 hours, and is shown wit
   }
 });
 
-test.each([
-  ['a change of the destination', { destination: { config: {} } }, true],
-  ['a change of the query', { dsl_query: 'SELECT uuid FROM events' }, true],
-  ['another name', { name: 'Other' }, false],
-])('%s frees what heals: %s', async (_what, change, frees) => {
-  const made = await create({ interval: 'hour' });
-  await breakInterval(made.id);
-  expect((await api.client.patch(made.path, change)).status).toBe(200);
-  expect(await probeIsDue(made.id)).toBe(frees);
+const query = 'SELECT uuid FROM events';
+
+test.each<[string, object, readonly CauseScope[]]>([
+  [
+    'a change of the destination',
+    { destination: { config: { region: 'eu-west-1' } } },
+    ['export', 'destination'],
+  ],
+  [
+    'another secret',
+    { destination: { config: { aws_secret_access_key: 'canary-other' } } },
+    ['export', 'destination'],
+  ],
+  ['a change of the query', { dsl_query: `${query} WHERE event = 'a'` }, ['export']],
+  ['transformations', { transformations: true }, ['export']],
+  ['another name', { name: 'Other' }, []],
+  ['another deadline', { deadline_minutes: 30 }, []],
+  ['the same destination and query', { ...exportBody(), dsl_query: query }, []],
+])('%s frees what its field can have held up', async (_what, change, frees) => {
+  for (const scope of ['export', 'destination', 'source'] as const) {
+    const made = await create({ interval: 'hour', dsl_query: query });
+    await breakInterval(made.id, scope);
+    const { status, text } = await api.client.patch(made.path, change);
+    expect(status, text).toBe(200);
+    expect(await probeIsDue(made.id), scope).toBe(frees.includes(scope));
+  }
 });
+
+test.each([
+  ['pause', (path: string) => api.client.post(`${path}/pause`)],
+  ['PATCH', (path: string) => api.client.patch(path, { paused: true })],
+])(
+  'a person takes over a pause that Sluice made (%s), so it does not end by itself',
+  async (_by, pause) => {
+    const made = await create({ interval: 'hour' });
+    await api.db.query(
+      `update batch_exports set paused = true, paused_reason = 'it failed', last_paused_at = now() - interval '1 hour' where id = $1`,
+      [made.id],
+    );
+    const before = (await api.client.get(made.path)).body;
+    expect(before.paused_reason).toBe('it failed');
+    const { body } = await pause(made.path);
+    expect(body).toMatchObject({ paused_reason: null, last_paused_at: before.last_paused_at });
+    const { body: activity } = await api.client.get(`${made.path}/activity`);
+    expect(activity.results[0]?.changes).toEqual([
+      { field: 'paused_reason', before: 'it failed', after: null },
+    ]);
+  },
+);
 
 test('a test that passes lets the cause be probed at once; one of another config does not', async () => {
   const made = await create({ interval: 'hour', destination: { type: 'NoOp', config: {} } });

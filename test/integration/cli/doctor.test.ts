@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -8,11 +9,14 @@ import { SMTPServer } from 'smtp-server';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { runCli } from '../../support/cli.ts';
+import { startConnectProxy } from '../../support/connect-proxy.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
 import { projectRoot, startSluice } from '../../support/processes.ts';
 import { caseRequest, openSourceCase, plainColumn } from '../../support/source-cases.ts';
 import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';
+import { startS3Server } from '../../support/s3-server/server.ts';
 
 let api: ApiUnderTest;
 beforeAll(async () => {
@@ -33,10 +37,11 @@ async function doctor(env: Readonly<Record<string, string>>) {
   return { code, err, checks, of };
 }
 
-test('a mail server must accept the login, not only the connection', async () => {
-  const listen = async (server: {
-    listen(port: number, host: string, done: () => void): unknown;
-  }) => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+const listen = async (server: { listen(port: number, host: string, done: () => void): unknown }) =>
+  new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+
+/** A mail server of which `sluice` may log in with the password `canary`. @returns its port */
+async function startMailServer(): Promise<number> {
   const mail = new SMTPServer({
     disabledCommands: ['STARTTLS'],
     allowInsecureAuth: true,
@@ -45,17 +50,20 @@ test('a mail server must accept the login, not only the connection', async () =>
       else callback(new Error('who are\nyou?'));
     },
   });
+  await listen(mail);
+  onTestFinished(() => new Promise<void>((resolve) => mail.close(resolve)));
+  return (mail.server.address() as AddressInfo).port;
+}
+
+test('a mail server must accept the login, not only the connection', async () => {
   const silent = createServer();
-  await Promise.all([listen(mail), listen(silent)]);
-  onTestFinished(async () => {
-    silent.close();
-    await new Promise<void>((resolve) => mail.close(resolve));
-  });
+  await listen(silent);
+  onTestFinished(() => void silent.close());
   const find = async (url: string, sender: object = { MAIL_FROM: 'sluice@example.com' }) => {
     const { of } = await doctor({ DATABASE_URL: api.databaseUrl, SMTP_URL: url, ...sender });
     return of('mail');
   };
-  const { port } = mail.server.address() as AddressInfo;
+  const port = await startMailServer();
   expect(await find(`smtp://sluice:canary@127.0.0.1:${port}`)).toMatchObject({ result: 'ok' });
   const refused = await find(`smtp://sluice:wrong-canary@127.0.0.1:${port}`);
   expect(refused).toMatchObject({
@@ -71,6 +79,93 @@ test('a mail server must accept the login, not only the connection', async () =>
     result: 'failed',
     detail: expect.stringContaining('SMTP_URL needs MAIL_FROM'),
   });
+}, 60_000);
+
+test('buckets, roles, webhooks and the mail server are tried through the proxy', async () => {
+  const issued = { accessKeyId: 'ASIACANARY0000000001', secretAccessKey: 'issued-canary' };
+  const store = await startS3Server({ buckets: ['exports'], credentials: issued });
+  const sts = createHttpServer((_request, response) => {
+    response
+      .writeHead(200, { 'content-type': 'text/xml' })
+      .end(`<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
+      <AccessKeyId>${issued.accessKeyId}</AccessKeyId><SecretAccessKey>${issued.secretAccessKey}</SecretAccessKey>
+      <Expiration>2999-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>`);
+  });
+  await listen(sts);
+  const known: Record<string, number> = {
+    's3.invalid:9000': store.port,
+    'sts.invalid:80': (sts.address() as AddressInfo).port,
+    'mail.invalid:25': await startMailServer(),
+    // Nothing is sent to a webhook, so any server will do.
+    'hook.invalid:443': store.port,
+  };
+  const proxy = await startConnectProxy((target, login) => {
+    if (login !== `Basic ${Buffer.from('me:s3cret').toString('base64')}`) return { refused: 407 };
+    return known[target] ?? { refused: target.startsWith('away.') ? 503 : 403 };
+  });
+  const own = await startApiUnderTest();
+  onTestFinished(async () => {
+    await Promise.all([own.stop(), store.close(), proxy.stop()]);
+    sts.closeAllConnections();
+    sts.close();
+  });
+  const env = {
+    ...{ DATABASE_URL: own.databaseUrl, STS_ENDPOINT: 'http://sts.invalid' },
+    ...{ SMTP_URL: 'smtp://sluice:canary@mail.invalid:25', MAIL_FROM: 'sluice@example.com' },
+    HTTPS_PROXY: `http://me:s3cret@127.0.0.1:${proxy.port}`,
+    HTTP_PROXY: `http://me:s3cret@127.0.0.1:${proxy.port}`,
+  };
+  const unused = await doctor({ ...env, HTTPS_PROXY: env.HTTP_PROXY.replace('s3cret', 'other') });
+  expect(unused.checks.filter(({ check }) => check === 'proxy')).toEqual([
+    {
+      ...{ check: 'proxy', result: 'failed' },
+      detail: expect.stringMatching(
+        /^HTTPS_PROXY: the proxy refuses .*HTTP 407.*correct the login/,
+      ),
+    },
+    { check: 'proxy', result: 'ok', detail: expect.stringMatching(/^HTTP_PROXY: it answers/) },
+  ]);
+  for (const name of ['hook', 'away', 'secret']) {
+    const target = { kind: 'webhook', url: `https://${name}.invalid/x?y`, events: ['export.failing'] };
+    const made = await own.client.post(`${own.project}/notification_targets/`, target);
+    expect(made.status, made.text).toBe(201);
+  }
+  const body = exportBody({
+    destination: s3({
+      ...{ bucket_name: 'exports', endpoint_url: 'http://s3.invalid:9000' },
+      role_arn: 'arn:aws:iam::123456789012:role/exports',
+    }),
+  });
+  const created = await own.client.post(`${own.project}/batch_exports/`, body);
+  expect(created.status, created.text).toBe(201);
+  // The command has no key of this API.
+  await own.db.query(
+    `update batch_exports set destination_secrets = null,
+            destination_config = destination_config || '{"aws_access_key_id":"AKIAX","aws_secret_access_key":"x"}'`,
+  );
+  const { checks, of } = await doctor(env);
+  expect(of('S3')).toMatchObject({ result: 'ok' });
+  expect(of('mail')).toMatchObject({ result: 'ok' });
+  expect(
+    checks.filter(({ check }) => check === 'proxy').map(({ result, detail }) => [result, detail]),
+  ).toEqual([
+    ['warning', expect.stringMatching(/^HTTPS_PROXY: away\.invalid:443: .*HTTP 503/)],
+    ['ok', 'HTTPS_PROXY: hook.invalid:443'],
+    ['failed', expect.stringMatching(/^HTTPS_PROXY: secret\.invalid:443: .*HTTP 403.*NO_PROXY/)],
+    ['ok', expect.stringMatching(/^HTTP_PROXY: it answers/)],
+  ]);
+  expect(new Set(proxy.asked.map(({ target }) => target))).toEqual(
+    new Set([
+      ...Object.keys(known),
+      'away.invalid:443',
+      'secret.invalid:443',
+      'sluice-doctor.invalid:443',
+    ]),
+  );
+  expect(JSON.stringify(checks)).not.toMatch(/s3cret|canary/i);
+  const gone = await doctor({ ...env, HTTPS_PROXY: 'http://127.0.0.1:1' });
+  expect(gone.of('proxy')?.detail).toMatch(/no proxy answers .*ECONNREFUSED.*correct HTTPS_PROXY/);
+  expect(gone.of('mail')?.detail).toContain('It is reached through HTTPS_PROXY.');
 }, 60_000);
 
 test('an installation that is well', async () => {

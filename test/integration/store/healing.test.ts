@@ -284,6 +284,24 @@ it('waits longer each time for an export that fails although its place works', a
   }
 });
 
+it('goes on although the clock of the database was set back by a day', async () => {
+  const place = placeOf(unavailable);
+  const [id = ''] = await exportsOf(1, 2);
+  await work([id], place);
+  await side.db.query(`update causes set next_probe_at = now() + interval '1 day'`);
+  expect(await heal(side.context), 'a probe').toBe(1);
+  await work([id], place);
+  place.error = null;
+  await probesAreDue();
+  await heal(side.context);
+  await side.db.query(`update healing_intervals set not_before = now() + interval '1 day'`);
+  for (let sweep = 0; sweep < 3; sweep += 1) {
+    await work([id], place);
+    await heal(side.context);
+  }
+  expect(await holesOf([id])).toEqual([]);
+});
+
 it('ends after heal_for_hours, and says so in the log', async () => {
   const place = placeOf(unavailable);
   const [id = ''] = await exportsOf(1, 1);

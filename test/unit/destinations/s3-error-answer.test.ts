@@ -121,12 +121,16 @@ describe('an answer in XML', () => {
       detail: expect.stringMatching(/The bucket is in eu-central-1\. Set region to it/),
       cause: { name: 'PermanentRedirect', status: 301, requestId: 'r1', message: 'Use "b".' },
     });
+    // Where STS puts them.
+    const nested = new AnsweredError(301, {}, `<ErrorResponse>${xml}</ErrorResponse>`);
+    expect(toDestinationError(nested).detail).toBe(facts.detail);
   });
 });
 
 describe('an answer that says nothing', () => {
   it.each([
-    [301, true, 'unavailable'],
+    [301, false, 'unavailable'],
+    [304, true, 'unavailable'],
     [400, true, 'unavailable'],
     [401, true, 'unavailable'],
     [403, true, 'unavailable'],

@@ -102,11 +102,12 @@ describe('entries of partition_by', () => {
     ['month(born)', null],
     [
       'evnt',
-      /^the rows have no column evnt \(did you mean event\?\).*Columns of the rows: event, at, born, Year$/,
+      /^the rows have no column evnt \(did you mean event\?\).*Columns of the rows: event, at, born, Year, name, Name$/,
     ],
     ['hour(born)', /^born is a date, which has no hour/],
     ['day(event)', /^event is text, and only a date or a timestamp has a day/],
     ['year(at)', /^the rows have a column Year, and readers would take the folders year= for it/],
+    ['name', /^the rows have a column Name, and readers would take the folders name= for it/],
   ])('%s is looked for among the columns', (entry, expected) => {
     const fault = findPartitionFault(
       [entry],
@@ -115,6 +116,8 @@ describe('entries of partition_by', () => {
         { name: 'at', sourceType: 'timestamp(3) with time zone' },
         { name: 'born', sourceType: 'date' },
         { name: 'Year', sourceType: 'integer' },
+        { name: 'name', sourceType: 'text' },
+        { name: 'Name', sourceType: 'text' },
       ],
     );
     if (expected === null) expect(fault).toBeNull();

@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { type ErrorCode, SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { causeKindOf, turnOf } from '../../../src/foundation/domain/causes.ts';
+import {
+  type ErrorCode,
+  errorCatalogue,
+  SluiceError,
+} from '../../../src/foundation/domain/errors.ts';
 import { decideAttempt, defaultRetryPolicy } from '../../../src/foundation/domain/retry-policy.ts';
 
 const policy = { ...defaultRetryPolicy, maxAttempts: 3, secondOpinionMs: 10_000 };
@@ -37,4 +42,41 @@ describe('an attempt that ended with a permanent error', () => {
   it('leaves transient faults to their backoff', () => {
     expect(decide('destination.unavailable', null)).toEqual({ outcome: 'retry', delayMs: 15_000 });
   });
+});
+
+describe('whose turn it is', () => {
+  const codes = Object.keys(errorCatalogue) as ErrorCode[];
+
+  it('is never the customer’s if only the operator of Sluice or of the source can act', () => {
+    const asks = codes.filter((code) =>
+      errorCatalogue[code].remedy.startsWith('Ask your operator'),
+    );
+    expect(asks.length).toBeGreaterThan(10);
+    expect(asks.filter((code) => turnOf(code) === 'customer')).toEqual([]);
+  });
+
+  it.each<[ErrorCode, string]>([
+    ['destination.proxy_refused', 'ours'],
+    ['source.model_invalid', 'ours'],
+    ['source.schema_changed', 'ours'],
+    ['source.standby', 'ours'],
+    ['source.unavailable', 'source'],
+    ['source.row_too_large', 'customer'],
+    ['destination.certificate_refused', 'customer'],
+    ['query.invalid', 'customer'],
+    ['internal.disk_full', 'ours'],
+  ])('of %s is %s', (code, turn) => {
+    expect(turnOf(code)).toBe(turn);
+  });
+});
+
+it('asks a place once for all exports if every attempt there fails: an outage, a key, a certificate, a proxy', () => {
+  for (const code of [
+    'destination.unavailable',
+    'destination.invalid_credentials',
+    'destination.certificate_refused',
+    'destination.proxy_refused',
+  ] as const) {
+    expect(causeKindOf(code), code).toEqual({ scope: 'destination', isCertain: true });
+  }
 });

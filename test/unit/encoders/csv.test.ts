@@ -63,6 +63,9 @@ describe('a cell of CSV', () => {
     ['\\N', '"\\N"'],
     ['\\.', '"\\."'],
     ['', '""'],
+    // Without quotes, a reader drops it at the begin of a file.
+    ['\ufeffmark', '"\ufeffmark"'],
+    ['\uf000', '\uf000'],
     ['a b', 'a b'],
     ['NULL', 'NULL'],
   ])('of the text %j is %s', async (value, cell) => {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, request, type Server } from 'node:http';
 import { createServer as createHttpsServer, request as httpsRequest } from 'node:https';
-import { type AddressInfo, connect } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import {
@@ -9,6 +9,7 @@ import {
   type Lookup,
 } from '../../../src/foundation/security/outbound-filter.ts';
 import { type ProxySettings, proxyFor } from '../../../src/foundation/security/proxy.ts';
+import { startConnectProxy } from '../../support/connect-proxy.ts';
 import { tlsFiles } from '../../support/tls-certificates.ts';
 
 const portOf = (server: Server): number => (server.address() as AddressInfo).port;
@@ -25,44 +26,36 @@ const lookup: Lookup = (name, { all }, callback) => {
 
 let plain: Server;
 let secure: Server;
-let proxy: Server;
-let heard: { target: string; login: string | undefined }[] = [];
+let proxy: Awaited<ReturnType<typeof startConnectProxy>>;
 let answer = 200;
 
 beforeAll(async () => {
   plain = createServer((incoming, response) => response.end(`plain ${incoming.url}`));
   const { serverCertificate: cert, serverKey: key } = tlsFiles;
   secure = createHttpsServer({ cert, key }, (incoming, response) => response.end(incoming.url));
-  proxy = createServer();
-  proxy.on('connect', ({ url = '', headers }, socket) => {
-    heard.push({ target: url, login: headers['proxy-authorization'] });
-    if (answer !== 200) return socket.end(`HTTP/1.1 ${answer} No\r\n\r\n`);
-    const port = portOf(url.endsWith(':443') ? secure : plain);
-    const inner = connect(port, '127.0.0.1', () => {
-      socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
-      inner.pipe(socket).pipe(inner);
-    });
-    inner.on('error', () => socket.destroy());
-    socket.on('error', () => inner.destroy());
-  });
-  for (const server of [plain, secure, proxy]) {
+  for (const server of [plain, secure]) {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
   }
+  proxy = await startConnectProxy((target) => {
+    if (answer !== 200) return { refused: answer };
+    return portOf(target.endsWith(':443') ? secure : plain);
+  });
 });
 beforeEach(() => {
-  heard = [];
+  proxy.asked.length = 0;
   answer = 200;
 });
-afterAll(() => {
-  for (const server of [plain, secure, proxy]) {
+afterAll(async () => {
+  for (const server of [plain, secure]) {
     server.closeAllConnections();
     server.close();
   }
+  await proxy.stop();
 });
 
 async function get(url: string, exceptions: readonly string[] = []): Promise<string> {
-  const address = `http://me:pass%20word@127.0.0.1:${portOf(proxy)}`;
+  const address = `http://me:pass%20word@127.0.0.1:${proxy.port}`;
   const proxies: ProxySettings = { http: address, https: address, exceptions };
   const agents = createOutboundAgents(['allowed.example'], lookup, 1_000, proxies);
   const isSecure = url.startsWith('https:');
@@ -96,7 +89,7 @@ describe('a request by way of a proxy', () => {
   ])('to %s gets its answer', async (url, body, target) => {
     expect(await get(url)).toBe(body);
     const login = `Basic ${Buffer.from('me:pass word').toString('base64')}`;
-    expect(heard).toEqual([{ target, login }]);
+    expect(proxy.asked).toEqual([{ target, login }]);
   });
 
   it.each(['https://inside.example/', 'https://10.0.0.7/', 'https://127.1/', 'http://[::1]/'])(
@@ -104,7 +97,7 @@ describe('a request by way of a proxy', () => {
     async (url) => {
       const error: unknown = await get(url).catch((caught: unknown) => caught);
       expect((error as SluiceError).code).toBe('destination.endpoint_forbidden');
-      expect(heard).toEqual([]);
+      expect(proxy.asked).toEqual([]);
     },
   );
 
@@ -124,7 +117,7 @@ describe('a request by way of a proxy', () => {
   it('is not made for a host that needs none', async () => {
     await get('http://store.example/', ['.example']).catch(() => {});
     await get('http://allowed.example/').catch(() => {});
-    expect(heard).toEqual([]);
+    expect(proxy.asked).toEqual([]);
   });
 });
 

@@ -111,21 +111,23 @@ export class AnsweredError extends Error {
   ) {
     const found = readShortXml(document);
     const texts = found ? textsBelow(found) : new Map<string, string>();
-    const code = texts.get('Code')?.trim() || 'UnknownError';
-    super(texts.get('Message')?.trim() || code);
+    const codePath = codePaths.get(found?.name ?? '') ?? 'Code';
+    const textOf = (name: string) => texts.get(codePath.replace(/Code$/, name))?.trim();
+    const code = textOf('Code') || 'UnknownError';
+    super(textOf('Message') || code);
     this.name = code;
     this.$fault = status >= 500 ? 'server' : 'client';
     const requestId = headers['x-amz-request-id'];
     this.$metadata = { httpStatusCode: status, ...(requestId ? { requestId } : {}) };
     this.$response = { statusCode: status, headers };
     this.operation = operation;
-    const [region, endpoint] = [texts.get('Region'), texts.get('Endpoint')];
+    const [region, endpoint] = [textOf('Region'), textOf('Endpoint')];
     if (region) this.Region = region;
     if (endpoint) this.Endpoint = endpoint;
   }
 }
 
-/** Where S3 and STS put the code of an error. */
+/** Where S3 and STS put the code of an error. Some stores answer as STS does. */
 const codePaths = new Map([
   ['Error', 'Code'],
   ['ErrorResponse', 'Error/Code'],

@@ -1,7 +1,13 @@
 import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
 import { oneLine } from '../../../foundation/domain/one-line.ts';
 import { UnreadAnswer } from './error-answer.ts';
-import { isKnownCode, judgeRefusal, type StoreRefusal, type Verdict } from './refusals.ts';
+import {
+  isKnownCode,
+  judgeRefusal,
+  redirects,
+  type StoreRefusal,
+  type Verdict,
+} from './refusals.ts';
 import { StalledError } from './stall-watch.ts';
 
 /** Node's codes of a certificate or protocol error that a person must fix. */
@@ -13,15 +19,6 @@ const tlsFaults = new Set([
   'ERR_SSL_PACKET_LENGTH_TOO_LONG',
   'ERR_SSL_WRONG_VERSION_NUMBER',
   'ERR_TLS_CERT_ALTNAME_INVALID',
-  'SELF_SIGNED_CERT_IN_CHAIN',
-  'UNABLE_TO_GET_ISSUER_CERT',
-  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-]);
-
-/** Of these, the certificate is valid, but this process does not know who signed it. */
-const unknownAuthority = new Set([
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
   'SELF_SIGNED_CERT_IN_CHAIN',
   'UNABLE_TO_GET_ISSUER_CERT',
   'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
@@ -59,7 +56,7 @@ function unreadError(unread: UnreadAnswer): SluiceError {
     ...{ systemCode: undefined, requestId: undefined, saidByStore: false },
   };
   const cause = new StoreError(facts, message);
-  if (status >= 300 && status < 400 && whole && (location ?? region) !== undefined) {
+  if (redirects.has(status) && whole) {
     const { code, advice = '' } = judgeRefusal(facts) ?? { code: 'destination.wrong_region' };
     return new SluiceError(code, clean(`${message}. ${advice}`, nothingHidden), cause);
   }
@@ -184,15 +181,7 @@ function judge(facts: Facts): Verdict {
   if (systemCode === undefined || !tlsFaults.has(systemCode)) {
     return { code: 'destination.unavailable' };
   }
-  const isAuthority = unknownAuthority.has(systemCode);
-  return {
-    code: 'destination.invalid_config',
-    field: 'endpoint_url',
-    ...(isAuthority && {
-      advice:
-        'For a certificate of your own authority, ask your operator to name its file in NODE_EXTRA_CA_CERTS.',
-    }),
-  };
+  return { code: 'destination.certificate_refused', field: 'endpoint_url' };
 }
 
 function describe({ code, advice }: Verdict, facts: Facts, hidden: Hidden): string {

@@ -7,7 +7,7 @@ import { callDeadline } from './call-deadline.ts';
 import { expectedOwner, type S3Connection } from './client.ts';
 import { AnsweredError, UnreadAnswer } from './error-answer.ts';
 import { StoreError, toDestinationError } from './errors.ts';
-import { compareKeys, keysPerPage, nextOf, readPages } from './pages.ts';
+import { compareKeys, keyOf, keysPerPage, nextOf, readPages } from './pages.ts';
 import type { SendOptions } from './request-handler.ts';
 import type { StoreAnswer, StoreRequest } from './store-client.ts';
 
@@ -99,11 +99,17 @@ export async function headObject(
         });
       const found = (await get(oneByte)) ?? (await get());
       if (found === null) return {};
-      // A store that does not support ranges sends the whole object.
       leaveBody(found.body);
-      const total = /\/(\d+)$/.exec(found.headers['content-range'] ?? '')?.[1];
-      const head = headOf(found);
-      return { ...head, ContentLength: total === undefined ? head.ContentLength : Number(total) };
+      const range = found.headers['content-range'];
+      // A store that does not support ranges sends the whole object.
+      if (range === undefined) return headOf(found);
+      const total = /\/(\d+)$/.exec(range)?.[1];
+      if (total !== undefined) return { ...headOf(found), ContentLength: Number(total) };
+      // It sent the byte, and does not say of how many.
+      const whole = await get();
+      if (whole === null) return {};
+      leaveBody(whole.body);
+      return headOf(whole);
     }, signal)
     .catch((error: unknown) => nullIfMissing(connection, key, error, signal));
 }
@@ -156,7 +162,7 @@ export function listObjects(
       callDeadline(signal),
     );
     const items = (page.Contents ?? []).map(({ Key: key = '', Size: bytes = 0 }) => ({
-      key,
+      key: keyOf(page, key),
       bytes,
     }));
     const token = nextOf('ListObjectsV2', page, page.NextContinuationToken);
@@ -226,7 +232,8 @@ async function isListed(
     signal,
   );
   // A proxy's page would be read as an empty list. A real list names its prefix.
-  return page.Prefix !== key || page.Contents?.[0]?.Key === key;
+  const { Prefix: prefix = '', Contents: [found] = [] } = page;
+  return keyOf(page, prefix) !== key || keyOf(page, found?.Key ?? '') === key;
 }
 
 /** A body can also fail while it is read. */

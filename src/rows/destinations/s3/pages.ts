@@ -57,6 +57,19 @@ export function nextOf<Marker>(
   throw new SluiceError('destination.invalid_answer', detail);
 }
 
+/** A key of a list. Some stores encode keys although they were not asked to, and say so. */
+export function keyOf(
+  { EncodingType }: { readonly EncodingType?: string | undefined },
+  listed: string,
+) {
+  if (EncodingType !== 'url') return listed;
+  try {
+    return decodeURIComponent(listed.replaceAll('+', ' '));
+  } catch {
+    return listed;
+  }
+}
+
 function endless(detail: string): SluiceError {
   return new SluiceError('destination.invalid_answer', detail);
 }

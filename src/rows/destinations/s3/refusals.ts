@@ -1,5 +1,8 @@
 import type { ErrorCode } from '../../../foundation/domain/errors.ts';
 
+/** Statuses that send a client elsewhere, whether or not the answer says where. */
+export const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+
 /** What is known of a refused request. */
 export interface StoreRefusal {
   /** The operation as S3 names it; null if it is not known. */
@@ -138,8 +141,7 @@ const rules: readonly Rule[] = [
   },
   {
     when: (refusal) =>
-      codes[refusal.name] === 'destination.wrong_region' ||
-      [301, 302, 307, 308].includes(refusal.status ?? 0),
+      codes[refusal.name] === 'destination.wrong_region' || redirects.has(refusal.status ?? 0),
     judge: judgeAddress,
   },
   {

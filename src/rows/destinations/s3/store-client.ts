@@ -136,7 +136,7 @@ function judge({ statusCode, headers, body }: SentAnswer, operation: string): St
   if (!Buffer.isBuffer(body)) return { headers, body };
   const isSuccess = statusCode >= 200 && statusCode < 300;
   const saysError =
-    body.length > 0 && body.toString('latin1', body.length - 16).endsWith('</Error>');
+    body.length > 0 && /<\/Error(?:Response)?>$/.test(body.toString('latin1', body.length - 16));
   if (isSuccess && !saysError) return { headers, body };
   const status = isSuccess ? 503 : statusCode;
   throw new AnsweredError(status, headers, body.toString('utf8'), operation);

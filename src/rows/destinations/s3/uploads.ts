@@ -8,7 +8,7 @@ import { expectedOwner, fileHeaders, type S3Connection } from './client.ts';
 import { conditionHeaders, type PutCondition } from './conditions.ts';
 import { isNotImplemented, refusesChecksums, StoreError } from './errors.ts';
 import { hasMark, metadataHeaders } from './object-metadata.ts';
-import { compareKeys, keysPerPage, nextOf, readPages } from './pages.ts';
+import { compareKeys, keyOf, keysPerPage, nextOf, readPages } from './pages.ts';
 import type { PartSums } from './part-digest.ts';
 import { encodeHex } from './put-object.ts';
 import type { SendOptions } from './request-handler.ts';
@@ -280,13 +280,13 @@ export function listUploads(
     );
     const items = (page.Uploads ?? []).map(
       ({ Key: key = '', UploadId: id = '', Initiated: at }) => ({
-        key,
+        key: keyOf(page, key),
         uploadId: `.${id}`,
         startedAt: at?.getTime() ?? null,
       }),
     );
     const next: Marker = {
-      ...(page.NextKeyMarker ? { KeyMarker: page.NextKeyMarker } : {}),
+      ...(page.NextKeyMarker ? { KeyMarker: keyOf(page, page.NextKeyMarker) } : {}),
       ...(page.NextUploadIdMarker ? { UploadIdMarker: page.NextUploadIdMarker } : {}),
     };
     const hasNext = next.KeyMarker !== undefined;

@@ -10,6 +10,8 @@ const FULL_STOP = 0x2e;
 /** `\N`: ClickHouse reads it, unquoted, as a null. */
 const CAPITAL_N = 0x4e;
 const BACKSLASH = 0x5c;
+/** The first byte of a byte order mark, `EF BB BF`. */
+const MARK = 0xef;
 
 export interface Quoting {
   readonly delimiter: number;
@@ -83,7 +85,8 @@ export function putUnquoted(
 
 /**
  * Whether a reader could take a cell without quotes for another value: an empty text for a null, the word of a null for a null,
- * `\N` or `\.` for what they mean elsewhere. Readers such as ClickHouse drop blanks at the ends of a cell without quotes.
+ * `\N` or `\.` for what they mean elsewhere. Readers such as ClickHouse drop blanks at the ends of a cell without quotes, and
+ * most drop a byte order mark with which a file begins.
  */
 function isMistakable(bytes: Buffer, from: number, end: number, nullText: Buffer): boolean {
   if (from === end) return true;
@@ -95,6 +98,7 @@ function isMistakable(bytes: Buffer, from: number, end: number, nullText: Buffer
       return true;
     }
   }
+  if (first === MARK && bytes[from + 1] === 0xbb && bytes[from + 2] === 0xbf) return true;
   if (nullText.length !== end - from || nullText[0] !== first) return false;
   return nullText.compare(bytes, from, end) === 0;
 }

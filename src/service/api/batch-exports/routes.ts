@@ -189,9 +189,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     async (request) => {
       const found = batchExportOf(request);
       // A paused export does not change.
-      const paused = found.paused
-        ? found
-        : await pauseExport(request.context, actorOf(request), found.id);
+      const paused = await pauseExport(request.context, actorOf(request), found.id);
       return batchExportView(request.context, paused);
     },
   );

@@ -23,6 +23,7 @@ type Described = Pick<
   | 'transformations'
   | 'paused'
   | 'lastPausedAt'
+  | 'pausedReason'
   | 'startAt'
   | 'endAt'
 > &
@@ -40,6 +41,7 @@ const fields: readonly (readonly [string, (batchExport: Described) => unknown])[
   ['transformations', (e) => e.transformations],
   ['paused', (e) => e.paused],
   ['last_paused_at', (e) => e.lastPausedAt],
+  ['paused_reason', (e) => e.pausedReason],
   ['start_at', (e) => e.startAt],
   ['end_at', (e) => e.endAt],
   ...settingList.map(

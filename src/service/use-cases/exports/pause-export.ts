@@ -6,7 +6,12 @@ import { lockExportNow } from '../../../state/store/exports/exports.ts';
 import type { Actor, Context } from '../context.ts';
 import { changeExport } from './activity.ts';
 
-/** Pauses an export; live runs finish. A paused export does not change, not even last_paused_at. @param reason null: a person's */
+/**
+ * Pauses an export; live runs finish. A paused export does not change, not even last_paused_at; but a pause that Sluice made becomes
+ * that of the person who asks for one, so that it does not end by itself.
+ *
+ * @param reason null: a person's
+ */
 export async function pauseExport(
   context: Context,
   actor: Actor,
@@ -17,7 +22,11 @@ export async function pauseExport(
     const locked = await lockExportNow(tx, id);
     if (!locked) throw notFound();
     const { batchExport: before, now } = locked;
-    if (before.paused) return before;
+    if (before.paused) {
+      const isTakenOver = reason === null && before.pausedReason !== null;
+      if (!isTakenOver) return before;
+      return changeExport(tx, actor, 'paused', before, { ...before, pausedReason: null });
+    }
     const after = {
       ...before,
       paused: true,

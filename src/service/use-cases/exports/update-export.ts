@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import type { Cadence } from '../../../foundation/domain/cadence.ts';
+import type { CauseScope } from '../../../foundation/domain/causes.ts';
 import { changeSettings } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { notFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
@@ -90,9 +91,10 @@ export async function updateExport(
     if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 
     if (hasMoved(rules, before, destination.value)) await move(tx, rules, id, destination.value);
-    if (mayFix(input)) await releaseExport(tx, id);
     const paused = input.paused ?? before.paused;
-    return changeExport(tx, actor, 'updated', before, {
+    // As in pauseExport, a person takes over a pause that Sluice made.
+    const isKept = paused === before.paused && input.paused !== true;
+    const after = {
       name: input.name ?? before.name,
       destination: destination.value,
       cadence: parsed.cadence,
@@ -102,18 +104,29 @@ export async function updateExport(
       transformations: input.transformations ?? before.transformations,
       paused,
       lastPausedAt: lastPausedAtAfter(before, input, now),
-      pausedReason: paused === before.paused ? before.pausedReason : null,
+      pausedReason: isKept ? before.pausedReason : null,
       startAt,
       endAt,
       ...settings,
       schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
-    });
+    };
+    await releaseExport(tx, id, fixableBy(before, after));
+    return changeExport(tx, actor, 'updated', before, after);
   });
 }
 
-/** Whether a change can end what keeps intervals from their data: it concerns what errors name. */
-const mayFix = ({ destination, dslQuery, filters, transformations }: UpdateExportInput): boolean =>
-  [destination, dslQuery, filters, transformations].some((field) => field !== undefined);
+type Changeable = Pick<BatchExport, 'destination' | 'dslQuery' | 'filters' | 'transformations'>;
+
+/**
+ * The causes that a change of an export can end: it has to change what their errors name. A changed destination may be another
+ * place; a changed query may still meet the place that does not work. Nothing here changes a source.
+ */
+function fixableBy(before: Changeable, after: Changeable): readonly CauseScope[] {
+  const hasOther = (names: readonly (keyof Changeable)[]) =>
+    names.some((name) => !isDeepStrictEqual(before[name], after[name]));
+  if (hasOther(['destination'])) return ['export', 'destination'];
+  return hasOther(['dslQuery', 'filters', 'transformations']) ? ['export'] : [];
+}
 
 /** If the place changed, open uploads must be aborted at the former place. */
 function hasMoved(

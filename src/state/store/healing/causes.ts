@@ -3,7 +3,7 @@ import { suspicion } from '../../../foundation/domain/causes.ts';
 import type { ErrorCode } from '../../../foundation/domain/errors.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { isHealing, mayRun } from './healing.ts';
+import { isHealing, isTime, mayRun } from './healing.ts';
 
 /** What keeps intervals from their data. */
 export interface KnownCause {
@@ -203,7 +203,7 @@ export async function takeProbe(
 ): Promise<boolean> {
   const rows = await sql.query(
     `update causes c set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms'
-      where c.id = $1 and c.opened_at is not null and c.next_probe_at <= clock_timestamp() and (not $3 or ${isIdle}) returning c.id`,
+      where c.id = $1 and c.opened_at is not null and ${isTime('c.next_probe_at')} and (not $3 or ${isIdle}) returning c.id`,
     [id, delayMs, ifIdle],
   );
   return rows.length > 0;
@@ -216,7 +216,7 @@ export async function takeProbe(
 export async function lockDueCauses(tx: Sql, limit: number): Promise<DueCause[]> {
   return tx.query<DueCause>(
     `select c.id, (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8 as "ageMs" from causes c
-      where c.opened_at is not null and c.next_probe_at <= clock_timestamp() and not ${isIdle}
+      where c.opened_at is not null and ${isTime('c.next_probe_at')} and not ${isIdle}
       order by c.next_probe_at limit $1 for update skip locked`,
     [limit],
   );

@@ -1,4 +1,5 @@
 import { disabledReasons } from '../../../foundation/domain/batch-export.ts';
+import type { CauseScope } from '../../../foundation/domain/causes.ts';
 import { maxMissingCounted } from '../../../foundation/domain/coverage.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
@@ -15,6 +16,12 @@ export interface IntervalOfExport {
 export interface HealingInterval extends IntervalOfExport {
   readonly teamId: number;
 }
+
+/**
+ * SQL: whether a time is over for which something waits, at most an hour. One that is further away was noted by a clock that was wrong.
+ */
+export const isTime = (at: string): string =>
+  `(${at} <= clock_timestamp() or ${at} > clock_timestamp() + interval '65 minutes')`;
 
 const columns = `h.export_id as "exportId", e.team_id as "teamId", ${intervalOf('h')} as interval`;
 
@@ -68,14 +75,20 @@ export async function holdBack(tx: Sql, exportId: string, causeId: string): Prom
   );
 }
 
-/** Intervals of an export wait for nothing any more: what kept them from their data may be fixed. */
-export async function releaseExport(tx: Sql, exportId: string): Promise<void> {
+/** Intervals of an export no longer wait for causes of these scopes, or for their next try: what kept them from their data may be fixed. */
+export async function releaseExport(
+  tx: Sql,
+  exportId: string,
+  scopes: readonly CauseScope[],
+): Promise<void> {
+  if (scopes.length === 0) return;
   await tx.query(
-    `with released as (
-       update healing_intervals set cause_id = null, tries = 0, not_before = clock_timestamp() where export_id = $1
+    `with fixed as (select id from causes where scope = any ($2::text[])), released as (
+       update healing_intervals set cause_id = null, tries = 0, not_before = clock_timestamp()
+        where export_id = $1 and (cause_id is null or cause_id in (select id from fixed))
      )
-     update outbox set available_at = now(), ready = true, cause_id = null where export_id = $1 and cause_id is not null`,
-    [exportId],
+     update outbox set available_at = now(), ready = true, cause_id = null where export_id = $1 and cause_id in (select id from fixed)`,
+    [exportId, scopes],
   );
 }
 
@@ -140,7 +153,7 @@ export async function findFree(
                             where r.export_id = e.id and r.heals and r.status in ${live}) as own
        cross join lateral (
          select ${columns} from healing_intervals h
-          where h.export_id = e.id and h.cause_id is null and h.not_before <= clock_timestamp() and ${isHealing} and not ${hasLiveRun}
+          where h.export_id = e.id and h.cause_id is null and ${isTime('h.not_before')} and ${isHealing} and not ${hasLiveRun}
           order by h.data_interval_start limit greatest(0, $1 - own.live)) as free
       order by (free.interval->>'start')::bigint limit $2`,
     [perExport, limit],
