@@ -65,6 +65,7 @@ beforeAll(async () => {
   await site.page.getByLabel('API key').fill(key);
   await site.page.getByRole('button', { name: 'Sign in' }).click();
   await site.page.getByRole('button', { name: 'Sign out' }).waitFor();
+  await site.page.getByLabel('Time zone of the page').selectOption({ label: 'UTC' });
 });
 afterAll(() => site?.close());
 

@@ -260,6 +260,48 @@ test('a directory that is stored below the project is the same, so a second appl
   expect((await apply([file])).out).toContain('No change: 1 export as in the file.');
 });
 
+test('a second apply changes nothing, whatever the destination and however a value is written', async () => {
+  const file = [
+    {
+      ...{ name: 'Nothing "quoted" 🚀 شركة', interval: 'every 5 minutes', paused: true },
+      ...{ destination: { type: 'NoOp', config: {} }, filters: [] },
+      hogql_query: 'SELECT event, timestamp FROM events',
+    },
+    {
+      ...{ name: 'N'.repeat(200), interval: 'day', timezone: 'Europe/Berlin', offset_hour: 3 },
+      ...{ deadline_at: '06:00', start_at: '2024-03-01T00:00:00+02:00', end_at: '2030-01-01' },
+      destination: {
+        type: 'File',
+        config: { directory: 'out/in', file_format: 'Parquet', compression: 'zstd' },
+      },
+    },
+    wanted('Lists', {
+      config: {
+        ...{
+          include_events: ['b', 'a', 'a'],
+          exclude_events: [],
+          endpoint_url: 'https://s3.example.com/',
+        },
+        ...{ max_file_size_mb: 0, compression: null, encryption: null, prefix: '/x/' },
+      } as object,
+    }),
+  ];
+  const first = await apply(file);
+  expect([first.code, first.err]).toEqual([0, '']);
+  const before = await stored();
+  const second = await apply(file);
+  expect([second.code, second.out, second.err]).toEqual([
+    0,
+    expect.stringContaining('No change: 3 exports as in the file.'),
+    '',
+  ]);
+  expect(await stored()).toEqual(before);
+  // What `export` prints is the same state.
+  const { out } = await runCli(['export'], { env });
+  const back = await runCli(['apply', '-f', '-'], { env, input: out });
+  expect([back.out, back.err]).toEqual([expect.stringContaining('No change: 3 exports'), '']);
+});
+
 test('the chain of the project is part of the file, and is applied before the exports', async () => {
   const file = path.join(folder, 'chain.yaml');
   const applyChain = async (transformations: readonly object[], ...args: string[]) => {

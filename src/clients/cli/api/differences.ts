@@ -26,7 +26,8 @@ export function differencesOf(
     if (name === 'destination' && isRecord(value)) {
       return destinationDifferences(value, stored, fields);
     }
-    const [before, after] = [current[name], value];
+    // The API takes PostHog's name of the query, and answers with its own.
+    const [before, after] = [current[name === 'hogql_query' ? 'dsl_query' : name], value];
     const same = fields.times.has(name) ? isSameTime(before, after) : isSame(before, after);
     return same ? [] : [{ field: name, before: before ?? null, after }];
   });
@@ -58,7 +59,11 @@ function destinationDifferences(
 }
 
 const isSame = (before: unknown, after: unknown) =>
-  isDeepStrictEqual(before ?? null, after ?? null);
+  isDeepStrictEqual(settled(before), settled(after));
+
+/** The API stores an empty list as null. */
+const settled = (value: unknown) =>
+  Array.isArray(value) && value.length === 0 ? null : (value ?? null);
 
 function isSameTime(before: unknown, after: unknown): boolean {
   const instant = (value: unknown) =>
