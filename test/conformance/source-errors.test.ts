@@ -61,6 +61,39 @@ describe.each(sourceServers)('%s', (_, start) => {
       );
     });
 
+    test('of a function that speaks of rows has only what its author has written', async () => {
+      const says = async (body: string) => {
+        await shop.create(`
+          create or replace function shop.says(text) returns text language plpgsql as $f$ ${body} $f$;
+          create or replace view shop.saying as select id, team, at, shop.says('canary' || v) as v from shop.base`);
+        const error = await failing(relation('saying'));
+        const [checked = ''] = (await shop.check(relation('saying'))).slice(-1);
+        return { code: error?.code, detail: error?.detail ?? '', checked };
+      };
+      const failed = { code: 'source.function_failed' };
+      expect(await says(`begin raise exception 'it''s %', $1; end`)).toEqual({
+        ...failed,
+        detail: expect.stringMatching(
+          /^a function raised an error \(SQLSTATE P0001\), in PL\/pgSQL function shop\.says\(text\) line 1 at RAISE$/,
+        ),
+        // The operator may read all words.
+        checked: expect.stringContaining("it's canaryv"),
+      });
+      expect(await says(`begin raise exception 'it''s late'; end`)).toMatchObject({
+        ...failed,
+        detail: expect.stringMatching(/^it's late, in PL\/pgSQL function shop\.says/),
+      });
+      const huge = await says(
+        `begin raise exception '%', repeat(E'\\u001b[31m' || $1, 1000000); end`,
+      );
+      expect(huge.checked.length).toBeLessThan(5_000);
+      const written = `begin execute format('insert into shop.base (v) values (%L)', $1); return 1; end`;
+      for (const body of [`begin return $1::int; end`, `begin assert false, $1; end`, written]) {
+        const { code, detail } = await says(body);
+        expect([code, detail]).toEqual([failed.code, expect.not.stringContaining('canary')]);
+      }
+    });
+
     test('of a cast in a view is not the fault of a query', async () => {
       await shop.create(
         `create view shop.casting as select id, team, at, v::int::text as v, v as plain from shop.base`,
@@ -241,7 +274,7 @@ describe.each(sourceServers)('%s', (_, start) => {
         `create function shop.no() returns text language plpgsql as $$ begin lock table shop.one in exclusive mode; return 1; end $$;
          create view shop.of_one as select id, team, at, shop.no() as v from shop.one; grant select on shop.of_one to {reader}`,
         relation('of_one'),
-        /permission denied for table one, in SQL statement "lock table [^"]*"\nPL\/pgSQL function shop\.no\(\) line 1 at SQL statement$/,
+        /permission denied for table one, in PL\/pgSQL function shop\.no\(\) line 1 at SQL statement$/,
       ],
       [
         'a value that is too large',

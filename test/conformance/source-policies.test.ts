@@ -3,7 +3,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SluiceError } from '../../src/foundation/domain/errors.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
+import { planModels } from '../../src/rows/sources/index.ts';
 import {
+  caseModel,
   caseRequest,
   openSourceCase,
   plainColumn,
@@ -196,6 +198,17 @@ describe.each(sourceServers)('%s', (_, start) => {
     ]);
     expect([one?.totalCount, other?.totalCount]).toEqual([100, 100]);
     await Promise.all([one?.close(), other?.close()]);
+    // Two models of one table keep each to its own rule.
+    await shop.create(`create table shop.few (like shop.base including all); insert into shop.few select * from shop.base;
+      alter table shop.few enable row level security; create policy few on shop.few using (id < 9)`);
+    const strict = { ...caseModel, ...relation('few'), name: 'strict' };
+    const filtered = { ...strict, name: 'filtered', rowSecurity: 'filtered' as const };
+    const both = shop.source({}, { plan: planModels([strict, filtered]) });
+    const [refused, shown] = await Promise.allSettled(
+      ['strict', 'filtered'].map((model) => both.openSmall({ ...request, model }, never, 1 << 20)),
+    );
+    expect(refused).toMatchObject({ reason: { code: 'source.unsupported' } });
+    expect(shown).toMatchObject({ value: { totalCount: 8 } });
     const hidden = shop.source(relation('filters'));
     expect(await faultOf(hidden.openSmall(request, never, 1 << 20))).toMatchObject({
       code: 'source.unsupported',

@@ -11,6 +11,7 @@ import {
   type SourceServer,
   sourceServers,
 } from '../support/source-cases.ts';
+import { readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
@@ -211,35 +212,58 @@ describe.each(sourceServers)('%s', (_, start) => {
     const { interval } = caseRequest();
     const settle = () => shop.source({}, { settleTimeoutMs: 60_000 }).settle(interval, never);
     const isNew = Number((await admin.query('show server_version_num')).rows[0].server_version_num);
-    for (const [name, value] of [
-      ['statement_timeout', '1ms'],
-      ['lock_timeout', '1ms'],
-      ['idle_in_transaction_session_timeout', '1ms'],
-    ]) {
-      await shop.run(`alter role ${shop.reader} set ${name} = '${value}'`);
-      expect([name, await shop.check()]).toEqual([name, []]);
-      expect((await shop.read()).length).toBe(100);
-      expect((await settle()).settled).toBe(true);
-      await shop.run(`alter role ${shop.reader} reset ${name}`);
-    }
-    // This limit begins with the transaction, so it must leave time for the statement that lifts it. The
-    // table is locked for longer than the limit while the transaction reads.
-    if (isNew >= 170_000) {
-      await shop.run(`alter role ${shop.reader} set transaction_timeout = '200ms'`);
-      await admin.query('begin; lock table shop.base');
-      const reading = shop.read();
-      const held = `
-        select from pg_stat_activity
-         where usename = '${shop.reader}' and wait_event_type = 'Lock'
-           and clock_timestamp() - xact_start > '300ms'`;
-      await until(async () => {
+    const database = `"${new URL(server.url).pathname.slice(1)}"`;
+    const names = [
+      'statement_timeout',
+      'lock_timeout',
+      'idle_in_transaction_session_timeout',
+      ...(isNew >= 170_000 ? ['transaction_timeout'] : []),
+    ];
+    const ofAdmin = names.map((name) => `set ${name} = 0`).join('; ');
+    await Promise.all([shop.run(ofAdmin), admin.query(ofAdmin)]);
+    const areSet = async () => {
+      const session = new Client({ connectionString: shop.url });
+      session.on('error', () => {});
+      await session.connect();
+      const { rows } = await session.query(
+        `select from pg_settings where name = any ($1) and reset_val = '200'`,
+        [names],
+      );
+      await session.end();
+      return rows.length === names.length;
+    };
+    const stays = (condition: string) =>
+      until(async () => {
         await admin.query('select pg_stat_clear_snapshot()');
-        return (await admin.query(held)).rowCount === 1;
+        const sql = `select from pg_stat_activity where usename = $1 and ${condition} > '400ms'`;
+        return (await admin.query(sql, [shop.reader])).rowCount === 1;
       });
+    const places = [
+      `alter role ${shop.reader}`,
+      `alter role ${shop.reader} in database ${database}`,
+      `alter database ${database}`,
+      // Other tests share the embedded server.
+      ...(_ === sourceServers[0]?.[0] ? [] : ['alter system']),
+    ];
+    for (const place of places) {
+      for (const name of names) await shop.run(`${place} set ${name} = '200ms'`);
+      await shop.run('select pg_reload_conf()');
+      await until(areSet);
+      expect([place, await shop.check()]).toEqual([place, []]);
+      // The table is locked, and then nothing is asked, for longer than each limit.
+      await admin.query('begin; lock table shop.base');
+      const opening = shop.source().open(caseRequest(), never);
+      await stays(`wait_event_type = 'Lock' and clock_timestamp() - xact_start`);
       await admin.query('commit');
-      expect((await reading).length).toBe(100);
-      await shop.run(`alter role ${shop.reader} reset transaction_timeout`);
+      const snapshot = await opening;
+      await stays(`state = 'idle in transaction' and clock_timestamp() - state_change`);
+      const blocks = await readAll(snapshot, never);
+      expect(blocks.reduce((sum, { rowCount }) => sum + rowCount, 0)).toBe(100);
+      await snapshot.close();
+      expect((await settle()).settled).toBe(true);
+      for (const name of names) await shop.run(`${place} reset ${name}`);
     }
+    await shop.run('select pg_reload_conf()');
     // A session without a transaction is ended by the server: the limit is named. Statements that
     // follow each other within the millisecond are not met by it, so it is asked until one is.
     await shop.run(`alter role ${shop.reader} set idle_session_timeout = '1ms'`);

@@ -1,6 +1,9 @@
 /** Types of a model beside those of its table: what may differ, and what run, check and creation say. */
 
+import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { boundaryAtOrBefore, nextBoundary } from '../../src/service/scheduling/boundary.ts';
+import { parseCadence } from '../../src/service/scheduling/parse-cadence.ts';
 import {
   caseRequest,
   openSourceCase,
@@ -51,8 +54,9 @@ describe.each(sourceServers)('%s', (_, start) => {
     ['numeric(10,3)', 'numeric(10,2)', null],
     ['text', 'integer', null],
     ['bigint', 'numeric', null],
+    ['numeric(10,2)[]', 'numeric(12,2)[]', null],
   ])('widen: a model with %s and a table with %s give %s', async (declared, real, written) => {
-    await make(`id, team, at, 1.5::${real} as x`);
+    await make(`id, team, at, ${real.endsWith(']') ? 'array[1.5]' : '1.5'}::${real} as x`);
     const columns = [plainColumn('id', 'bigint'), plainColumn('x', declared)];
     const of = (onSchemaChange: 'fail' | 'widen') => ({ ...typed, columns, onSchemaChange });
     const changed = { code: 'source.schema_changed' };
@@ -86,13 +90,93 @@ describe.each(sourceServers)('%s', (_, start) => {
     expect(await shop.read({ ...typed, columns })).toHaveLength(100);
   });
 
-  test.each(['numeric', 'public.citext', 'shop.team'])(
+  test.each(['numeric', 'decimal', 'numeric[]'])(
+    'a model with %s has no digits in its files, unless it follows',
+    async (declared) => {
+      const brackets = declared.endsWith('[]') ? '[]' : '';
+      for (const digits of ['(10,2)', '(12,4)', '']) {
+        await make(`id, team, at, null::numeric${digits}${brackets} as x`);
+        const columns = [plainColumn('id', 'bigint'), plainColumn('x', declared)];
+        const typeOf = async (onSchemaChange: 'fail' | 'follow' | 'widen') => {
+          const source = shop.source({ ...typed, columns, onSchemaChange });
+          const snapshot = await source.open(caseRequest(), never);
+          await snapshot.close();
+          return snapshot.columns[1]?.sourceType;
+        };
+        expect([await typeOf('fail'), await typeOf('widen')]).toEqual(
+          Array(2).fill(`numeric${brackets}`),
+        );
+        expect(await typeOf('follow')).toBe(`numeric${digits}${brackets}`);
+      }
+    },
+  );
+
+  test('a type in a schema without USAGE is no error of the check if it is the same', async () => {
+    await shop.run(`create schema apart; create type apart.mood as enum ('calm')`);
+    await make(`id, team, at, 'calm'::apart.mood as x`);
+    const columns = [plainColumn('id', 'bigint'), plainColumn('x', 'apart.mood')];
+    expect(await shop.read({ ...typed, columns })).toHaveLength(100);
+    const found = await shop.check({ ...typed, columns });
+    expect(found.filter((line) => line.startsWith('error'))).toEqual([]);
+    await shop.run('drop schema apart cascade');
+  });
+
+  test('a local time is read as UTC, also where days have 23 or 25 hours', async () => {
+    const wall = { relation: { schema: 'shop', name: 'wall' } };
+    const admin = new Client({ connectionString: server.url });
+    await admin.connect();
+    await shop.create(`create table shop.wall (id bigint primary key, team int not null, at timestamp not null, v text);
+      insert into shop.wall select n, 1, timestamp '2024-03-29 00:30' + n * interval '1 hour', 'v' from generate_series(0, 24 * 7 - 1) n;
+      insert into shop.wall select n, 1, timestamp '2024-10-25 00:30' + (n - 1000) * interval '1 hour', 'v' from generate_series(1000, 1000 + 24 * 7 - 1) n`);
+    for (const [interval, timezone] of [
+      ['day', 'Europe/Berlin'],
+      ['day', 'Europe/London'],
+      ['week', 'Europe/Berlin'],
+    ] as const) {
+      for (const season of ['2024-03-31T12:00:00Z', '2024-10-27T12:00:00Z']) {
+        const parsed = parseCadence({ interval, timezone }, 0);
+        if (!parsed.ok) throw new Error('the cadence is not valid');
+        const end = nextBoundary(parsed.cadence, Date.parse(season));
+        const range = { start: boundaryAtOrBefore(parsed.cadence, end - 1), end };
+        const times = { interval, timezone, hours: (end - range.start) / 3_600_000 };
+        const rows = await shop.read(wall, { interval: range });
+        const wanted = await admin.query(
+          `select id from shop.wall where at >= $1::timestamp and at < $2::timestamp order by at`,
+          [range.start, end].map((at) => new Date(at).toISOString().slice(0, 19)),
+        );
+        expect([times, rows]).toEqual([
+          times,
+          wanted.rows.map(({ id }) => ({ id: Number(id), v: 'v' })),
+        ]);
+        expect(times.hours % 24).not.toBe(0);
+        const { warnings } = await shop
+          .source(wall)
+          .describe(caseRequest({ interval: range }), never);
+        expect(warnings).toEqual([expect.stringMatching(/^at is timestamp without time zone/)]);
+      }
+    }
+    await admin.end();
+  });
+
+  const ofType = /^team is .*\. A tenant column must be text, uuid or an integer type\./;
+  const ofCollation =
+    /^team has the collation shop\.loose, which is not deterministic: .* such as team COLLATE "C" AS team\./;
+  test.each([
+    ['numeric', ofType],
+    ['public.citext', ofType],
+    ['shop.team', ofType],
+    ['shop.cases', ofType],
+    ['text collate shop.loose', ofCollation],
+    ['varchar(9) collate shop.loose', ofCollation],
+    ['shop.words', ofCollation],
+  ])(
     'a tenant column of type %s, in which keys of two projects can be equal, is refused',
-    async (type) => {
+    async (type, words) => {
       await shop.create(`create extension if not exists citext schema public;
-    do $$ begin create type shop.team as enum ('1'); exception when duplicate_object then null; end $$`);
+    do $$ begin create type shop.team as enum ('1'); create domain shop.cases as public.citext;
+      create collation shop.loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+      create domain shop.words as text collate shop.loose; exception when duplicate_object then null; end $$`);
       await make(`id, team::text::${type} as team, at, v`);
-      const words = /^team is .*\. A tenant column must be text, uuid or an integer type\./;
       const refused = { code: 'source.model_invalid', detail: expect.stringMatching(words) };
       await expect(shop.read(typed)).rejects.toMatchObject(refused);
       await expect(shop.read(typed, { dslQuery: 'SELECT v FROM rows' })).rejects.toMatchObject(
@@ -103,9 +187,18 @@ describe.each(sourceServers)('%s', (_, start) => {
       await expect(source.openSmall?.(caseRequest(), never, 2 ** 20)).rejects.toMatchObject(
         refused,
       );
+      const late = { snapshot: '1:1:', digest: null, count: 3 };
+      await expect(source.lookAgain(caseRequest(), late, null, never)).rejects.toMatchObject(
+        refused,
+      );
       expect(await shop.check(typed)).toContainEqual(
         expect.stringMatching(new RegExp(`^error: ${words.source.slice(1)}`)),
       );
+      await shop.create(
+        `create view shop.exact as select id, team::text collate "C" as team, at, v from shop.typed`,
+      );
+      expect(await shop.read({ relation: { schema: 'shop', name: 'exact' } })).toHaveLength(100);
+      await shop.run('drop view shop.exact');
     },
   );
 });

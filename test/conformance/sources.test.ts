@@ -3,6 +3,7 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Model } from '../../src/foundation/domain/model.ts';
+import type { Source } from '../../src/rows/sources/source.ts';
 import {
   caseRequest,
   openSourceCase,
@@ -19,13 +20,17 @@ const relation = (name: string): Partial<Model> => ({ relation: { schema: 'shop'
 describe.each(sourceServers)('%s', (_, start) => {
   let server: SourceServer;
   let shop: SourceCase;
+  let admin: Client;
 
   beforeAll(async () => {
     server = await start();
     shop = await openSourceCase(server);
+    admin = new Client({ connectionString: server.url });
+    await admin.connect();
   });
 
   afterAll(async () => {
+    await admin?.end();
     await shop?.close();
     await server?.stop();
   });
@@ -247,8 +252,39 @@ describe.each(sourceServers)('%s', (_, start) => {
       await snapshot.close();
     });
 
+    test.each<[string, (source: Source) => Promise<unknown>]>([
+      ['rows are counted', (source) => source.open(caseRequest(), never)],
+      [
+        'a look-back compares keys',
+        (source) =>
+          source.lookAgain(
+            caseRequest(),
+            { snapshot: '1:1:', digest: null, count: 1 },
+            null,
+            never,
+          ),
+      ],
+    ])('lets go of it too while %s', async (_case, read) => {
+      await shop.create(`drop table if exists shop.scanned cascade; create table shop.scanned (like shop.base including all);
+        insert into shop.scanned select * from shop.base;
+        create view shop.filtered as select * from shop.scanned where pg_sleep(0.05) is not null`);
+      const reading = read(shop.source(relation('filtered'), { lockWaitMs: 300 }));
+      reading.catch(() => {});
+      await until(async () => {
+        const { rowCount } = await admin.query(
+          `select from pg_stat_activity where usename = $1 and wait_event = 'PgSleep'`,
+          [shop.reader],
+        );
+        return rowCount === 1;
+      });
+      await shop.run(
+        `begin; set local lock_timeout = '10s'; alter table shop.scanned add x int; commit`,
+      );
+      await expect(reading).rejects.toMatchObject({ code: 'source.lock_released' });
+    });
+
     test('gives up a snapshot that is too old', async () => {
-      const source = shop.source({}, { snapshotMs: 100, lockWaitMs: 300 });
+      const source = shop.source({}, { snapshotMs: 1_000, lockWaitMs: 300 });
       const snapshot = await source.open(caseRequest(), never);
       const [slice] = snapshot.slices;
       if (!slice) throw new Error('there is no slice');
@@ -278,8 +314,6 @@ describe.each(sourceServers)('%s', (_, start) => {
       delete from shop.swept where id % 2 = 0`);
     const sweeping = vacuum.query('vacuum shop.swept');
     sweeping.catch(() => {});
-    const admin = new Client({ connectionString: server.url });
-    await admin.connect();
     await until(
       async () => (await admin.query('select from pg_stat_progress_vacuum')).rowCount === 1,
     );
@@ -289,7 +323,7 @@ describe.each(sourceServers)('%s', (_, start) => {
     expect((await admin.query('select from pg_stat_progress_vacuum')).rowCount).toBe(1);
     await admin.query('select pg_cancel_backend(pid) from pg_stat_progress_vacuum');
     await sweeping.catch(() => {});
-    await Promise.all([vacuum.end(), admin.end()]);
+    await vacuum.end();
   });
 
   test('a dump by a role that can write nothing is not waited for, and what is waited for is named', async () => {

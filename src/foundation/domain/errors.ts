@@ -1,4 +1,4 @@
-import { cutText } from './one-line.ts';
+import { cutText, oneLine } from './one-line.ts';
 
 /**
  * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and
@@ -332,6 +332,9 @@ export function isErrorCode(text: string): text is ErrorCode {
   return Object.hasOwn(errorCatalogue, text);
 }
 
+/** Characters of a detail. A server's words may have a whole value. */
+const longestDetail = 4_000;
+
 /**
  * A failure with a code of the catalogue. The export's owner sees `detail`: it must not contain a
  * secret, a stack trace or data of another tenant. `cause` is for our own log only.
@@ -340,11 +343,13 @@ export class SluiceError extends Error {
   readonly code: ErrorCode;
   readonly detail: string | undefined;
 
+  /** @param detail may have words of others: it is cut, and gets one line */
   constructor(code: ErrorCode, detail?: string, cause?: unknown) {
-    super(detail ? `${code}: ${detail}` : code, { cause });
+    const shown = detail && oneLine(cutText(detail, longestDetail), longestDetail);
+    super(shown ? `${code}: ${shown}` : code, { cause });
     this.name = 'SluiceError';
     this.code = code;
-    this.detail = detail;
+    this.detail = shown;
   }
 
   get spec(): ErrorSpec {

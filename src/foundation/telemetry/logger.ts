@@ -1,5 +1,6 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { SluiceError } from '../domain/errors.ts';
+import { cutText } from '../domain/one-line.ts';
 import { isBrokenConnection, type Outages } from './outages.ts';
 
 export type { Logger } from 'pino';
@@ -59,6 +60,9 @@ export function createLogger(
   return logger;
 }
 
+/** Characters of a message or a stack: a server's message may have a whole value. */
+const longestText = 16_000;
+
 /**
  * Name, message, code and stack, also of causes; never the request that an SDK attaches to its errors.
  * A customer's fault has no stack: its message says all that an operator can use.
@@ -69,9 +73,9 @@ function serializeError(error: unknown, withStack = true): unknown {
   const isOurs = withStack && !(error instanceof SluiceError && error.spec.fault === 'customer');
   return {
     type: error.name,
-    message: error.message,
+    message: cutText(error.message, longestText),
     ...(code === undefined ? {} : { code }),
-    ...(isOurs ? { stack: error.stack } : {}),
+    ...(isOurs ? { stack: cutText(error.stack ?? '', longestText) } : {}),
     ...(error.cause === undefined ? {} : { cause: serializeError(error.cause, isOurs) }),
   };
 }

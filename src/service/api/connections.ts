@@ -95,6 +95,7 @@ export class Connections {
     const { queue } = connection;
     if (queue.push({ request, proceed }) > this.#limits.pipelined) {
       socket.destroy();
+      stopParsing(socket);
       return;
     }
     answer.once('close', () => this.#leave(connection));
@@ -181,4 +182,14 @@ export class Connections {
       if (sentAt !== null && sentAt < before) socket.destroy();
     }
   }
+}
+
+/**
+ * Node.js parses all that it has read of a connection, though the connection is destroyed meanwhile. In 64 KiB a client
+ * sends more than a thousand requests, and each of them costs as much as an answer. An upgrade, which is what the number 2
+ * says to the parser (llhttp), ends the parsing of HTTP. The next connection that uses this parser has its own `onIncoming`.
+ */
+function stopParsing(socket: Socket): void {
+  const { parser } = socket as Socket & { readonly parser?: { onIncoming: () => number } | null };
+  if (parser) parser.onIncoming = () => 2;
 }

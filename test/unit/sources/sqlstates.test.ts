@@ -51,7 +51,47 @@ describe('an error with the context of a function', () => {
     const found = toSourceError(serverError(code, 'it failed', { where }));
     expect(found.code).toBe(expected);
     if (expected === 'source.function_failed') {
-      expect(found.detail).toBe(`it failed, in ${where}`);
+      const words = code === 'P0001' ? 'a function raised an error (SQLSTATE P0001)' : 'it failed';
+      expect(found.detail).toBe(`${words}, in ${where}`);
+    }
+  });
+
+  test.each([
+    [
+      `SQL statement "select dblink('password=canary',\n 'canary')"\nPL/pgSQL function shop.ask() line 3 at PERFORM`,
+      ', in PL/pgSQL function shop.ask() line 3 at PERFORM',
+    ],
+    [
+      `SQL function "inner" statement 1\nSQL statement "select canary from x"\nPL/pgSQL function outer() line 1`,
+      ', in SQL function "inner" statement 1',
+    ],
+    [
+      'SQL-Anweisung »select canary from x«\nPL/pgSQL-Funktion f() Zeile 1 bei PERFORM',
+      ', in PL/pgSQL-Funktion f() Zeile 1 bei PERFORM',
+    ],
+    [`SQL statement "select canary from x"`, ''],
+    [`SQL expression "canary_function('x')"`, ''],
+    [`PL/pgSQL expression "canary(1)"`, ''],
+  ])('names the function, and not the text of a statement: %s', (where, place) => {
+    for (const state of ['42501', '25006', '42P01', '22P02', 'P0001']) {
+      const detail = toSourceError(serverError(state, 'it failed', { where })).detail ?? '';
+      expect(detail).not.toContain('canary');
+      expect(detail.endsWith(place)).toBe(true);
+    }
+  });
+
+  test('of a value has no value of a row', () => {
+    const where = 'PL/pgSQL function shop.f(text) line 1 at RETURN';
+    const text = 'invalid input syntax for type integer: "canary"';
+    expect(toSourceError(serverError('22P02', text, { where })).detail).toBe(
+      `invalid input syntax for type integer: …, in ${where}`,
+    );
+    for (const state of ['P0001', 'P0004', '38000', 'XX000', '22000']) {
+      const routine = state === '22000' ? 'exec_stmt_raise' : 'other';
+      const raised = serverError(state, 'no plan for canary', { where, routine });
+      expect(toSourceError(raised).detail).toBe(
+        `a function raised an error (SQLSTATE ${state}), in ${where}`,
+      );
     }
   });
 });

@@ -23,6 +23,15 @@ describe('an error in the log', () => {
     });
   });
 
+  test('is cut, and so is its cause', () => {
+    const { lines, logger } = openLog();
+    const said = 'x'.repeat(1_000_000);
+    logger.warn({ err: new SluiceError('source.failed', said, new Error(said)) }, 'x');
+    const cause = new SluiceError('source.failed', 'a\u001b[31m\u202e\r\nb').detail;
+    expect(cause).toBe('a [31m b');
+    expect(JSON.stringify(lines[0]).length).toBeLessThan(60_000);
+  });
+
   test('has no stack if the fault is a customer’s, and none of its cause', () => {
     const { lines, logger } = openLog();
     const cause = new Error('403');

@@ -6,6 +6,7 @@ import {
   destroyConnection,
   encodingOf,
   limitWork,
+  noAnswer,
   runBatch,
 } from './connection.ts';
 import { toSourceError } from './errors.ts';
@@ -129,9 +130,17 @@ async function beginOn(
   answerMs: number | null = null,
 ): Promise<Begun> {
   const { silenceMs = 150_000 } = options;
-  limitWork(client, options.statementTimeoutMs + silenceMs, (onSilent) =>
-    watchSilence(options, { silenceMs, lookEveryMs: silenceMs / 5 }, onSilent),
-  );
+  const pids: number[] = [];
+  limitWork(client, options.statementTimeoutMs + silenceMs, (onEnd) => {
+    const endLook = watchSilence(options, { silenceMs, lookEveryMs: silenceMs / 5 }, () =>
+      onEnd(noAnswer()),
+    );
+    const endWatch = options.watchHeld?.({ pids: () => pids, onExcess: onEnd });
+    return () => {
+      endLook();
+      endWatch?.();
+    };
+  });
   const before = [
     { sql: 'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY' },
     ...limitSqls(client, options.statementTimeoutMs).map((sql) => ({ sql })),
@@ -150,7 +159,15 @@ async function beginOn(
       throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
     }
     const statements = [...before, { sql: setUpSql(options.idleTimeoutMs, reader) }, ...more];
-    const answers = await runBatch(client, statements, signal, answerMs ?? silenceMs);
+    // Of the settings. What follows may take long, and others may wait for its locks.
+    const early = {
+      index: before.length,
+      answerMs: answerMs ?? silenceMs,
+      onAnswer: ({ rows: [row] }: BatchAnswer) => {
+        pids.push(Number(row?.[2]));
+      },
+    };
+    const answers = await runBatch(client, statements, signal, early);
     const [snapshot, serverStart, pid] = answers[before.length]?.rows[0] ?? [];
     if (!snapshot || !serverStart) {
       throw new SluiceError('source.unavailable', 'the server gave no snapshot');

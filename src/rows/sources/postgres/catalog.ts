@@ -2,6 +2,7 @@ import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { Model } from '../../../foundation/domain/model.ts';
 import { query } from './connection.ts';
+import { looseNameSql } from './plain-table.ts';
 
 /** A relation as the catalog knows it. */
 export interface Relation {
@@ -20,6 +21,8 @@ export interface RelationColumn {
   readonly typeName: string;
   /** For a domain: its base type. */
   readonly baseType: number;
+  /** Its collation, if that takes different texts for the same. */
+  readonly looseCollation: string | null;
   readonly nullable: boolean;
   readonly mayRead: boolean;
 }
@@ -52,8 +55,9 @@ export async function findRelation(
     client,
     `SELECT attname AS name, format_type(atttypid, atttypmod) AS "typeName",
             ${baseTypeSql('atttypid')} AS base, NOT attnotnull AS nullable,
+            ${looseNameSql} AS "looseCollation",
             has_column_privilege(attrelid, attnum, 'SELECT') AS "mayRead"
-       FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped`,
+       FROM pg_attribute AS a WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped`,
     signal,
     [found.oid],
   );
@@ -106,9 +110,9 @@ export async function typeOidOf(
     );
     return found?.oid == null ? null : Number(found.oid);
   } catch (error) {
+    await query(client, 'ROLLBACK TO SAVEPOINT name', signal);
     // Up to PostgreSQL 15 a name that does not parse is an error.
     if (!(error instanceof SluiceError) || error.code !== 'query.invalid') throw error;
-    await query(client, 'ROLLBACK TO SAVEPOINT name', signal);
     return null;
   } finally {
     // A subtransaction can export no snapshot.

@@ -3,11 +3,11 @@ import type { Model } from '../../../foundation/domain/model.ts';
 import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
 import { describeSql, explainSql } from '../../query/select.ts';
 import { beginReading, beginSnapshot } from './begin-snapshot.ts';
-import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
+import { findRelation, hasUniqueKey, type Relation } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
 import { closeConnection, describeColumns, query } from './connection.ts';
 import { describeForOperator, toSourceError } from './errors.ts';
-import { findHidden } from './hidden-rows.ts';
+import { findRefusal } from './refusal.ts';
 import { describeIntervalColumn } from './interval-column.ts';
 import type { ModelFinding } from './model-finding.ts';
 import { planModels, readRelationOf } from './plan.ts';
@@ -183,20 +183,13 @@ async function checkStatement(
     signal,
   );
   try {
-    const hidden = await findHidden(client, readRelationOf(model), signal);
-    if (hidden) tell('error', `${hidden.detail}.`);
+    const refusal = await findRefusal(client, readRelationOf(model), signal);
+    if (refusal) tell('error', `${refusal.detail}.`);
     const described = await describeColumns(client, describeSql(model, null), signal);
-    for (const [index, column] of model.columns.entries()) {
-      const real = described[index];
-      if ((await typeOidOf(client, column.sourceType, signal)) === null) {
-        tell('error', `${column.name}: there is no type ${column.sourceType}. Correct type.`);
-      } else if (real) {
-        for (const change of await findTypeChanges(client, [column], [real], signal)) {
-          const fault = describeTypeFault(model, change);
-          if (fault === null) tell('warning', describeTypeChange(change));
-          else tell('error', `${fault}. Correct type, or set on_schema_change.`);
-        }
-      }
+    for (const change of await findTypeChanges(client, model.columns, described, signal)) {
+      const fault = describeTypeFault(model, change);
+      if (fault === null) tell('warning', describeTypeChange(change));
+      else tell('error', `${fault}. Correct type, or set on_schema_change.`);
     }
     const [clock] = await query<{ ms: string }>(
       client,

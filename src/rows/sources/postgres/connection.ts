@@ -221,26 +221,38 @@ export async function query<Row extends pg.QueryResultRow>(
 
 /**
  * Runs statements in one round trip. An abort closes the connection and rejects with the signal's reason.
- *
- * @param answerMs if the server does not begin to answer by then, the connection is lost
  */
 export async function runBatch(
   client: pg.Client,
   statements: readonly BatchStatement[],
   signal: AbortSignal,
-  answerMs: number | null = null,
+  early: EarlyAnswer | null = null,
 ): Promise<readonly BatchAnswer[]> {
   return withAbort(client, signal, async () => {
-    const timer = answerMs === null ? null : setTimeout(() => destroyConnection(client), answerMs);
-    const answered = timer && (() => clearTimeout(timer));
-    const batch = new StatementBatch(statements, answered);
+    const timer = early && setTimeout(() => destroyConnection(client), early.answerMs);
+    const flush = early && {
+      index: early.index,
+      onAnswer: (answer: BatchAnswer) => {
+        clearTimeout(timer ?? undefined);
+        early.onAnswer(answer);
+      },
+    };
+    const batch = new StatementBatch(statements, flush);
     try {
       client.query(batch);
       return await batch.answers;
     } finally {
-      answered?.();
+      clearTimeout(timer ?? undefined);
     }
   });
+}
+
+/** Of a statement that is answered before the statements behind it. */
+interface EarlyAnswer {
+  readonly index: number;
+  /** If the server has not answered by then, the connection is lost. */
+  readonly answerMs: number;
+  onAnswer(answer: BatchAnswer): void;
 }
 
 /** The columns of a statement as the server describes it, without running it. */
@@ -302,10 +314,11 @@ export async function nameColumns(
   }));
 }
 
-/** Maximum time of one piece of work on a connection, and what looks whether its server is alive meanwhile. */
+/** Maximum time of one piece of work on a connection, and what looks meanwhile whether it must end. */
 interface WorkLimit {
   readonly ms: number;
-  readonly watch: (onSilent: () => void) => () => void;
+  /** @param onEnd called with why it must; the function that it returns ends the watch */
+  readonly watch: (onEnd: (reason: SluiceError) => void) => () => void;
 }
 
 const workLimits = new WeakMap<pg.Client, WorkLimit>();
@@ -320,6 +333,8 @@ export function limitWork(client: pg.Client, ms: number, watch: WorkLimit['watch
 
 const longestTimerMs = 2 ** 31 - 1;
 
+export const noAnswer = () => new SluiceError('source.unavailable', 'the server did not answer');
+
 /** Runs `work`; an abort closes the connection, and so does its limit. Failures become SluiceErrors. */
 export async function withAbort<T>(
   client: pg.Client,
@@ -330,18 +345,19 @@ export async function withAbort<T>(
   const destroy = () => destroyConnection(client);
   signal.addEventListener('abort', destroy, { once: true });
   const limit = workLimits.get(client);
-  let isSilent = false;
-  const cut = () => {
-    isSilent = true;
+  const ended: SluiceError[] = [];
+  const cut = (reason: SluiceError) => {
+    ended.push(reason);
     destroy();
   };
-  const timer = limit && setTimeout(cut, limit.ms);
+  const timer = limit && setTimeout(() => cut(noAnswer()), limit.ms);
   const endWatch = limit?.watch(cut);
   try {
     return await work();
   } catch (error) {
     signal.throwIfAborted();
-    if (isSilent) throw new SluiceError('source.unavailable', 'the server did not answer', error);
+    const [reason] = ended;
+    if (reason) throw new SluiceError(reason.code, reason.detail, error);
     const ending = serverErrorOf(error) ? null : endings.get(client);
     throw toSourceError(ending ?? error);
   } finally {

@@ -2,9 +2,9 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { SourceRequest } from '../source.ts';
 import { beginReading, beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import { findRelation } from './catalog.ts';
-import { closeConnection } from './connection.ts';
+import { closeConnection, query } from './connection.ts';
 import { nameDeniedRight } from './denied-right.ts';
-import { serverErrorOf, toSourceError } from './errors.ts';
+import { serverErrorOf, showWords, toSourceError, withoutValue, wordsOf } from './errors.ts';
 import { explain } from './explain.ts';
 import { nameFailingRow, quotedValues, searchOptions } from './failing-row.ts';
 import type { PlanSelect } from './plan.ts';
@@ -28,6 +28,9 @@ export async function findCulprit(
   if (found.code === 'source.permission_denied') {
     return nameRight(found, options, plan, request, signal);
   }
+  if (found.code === 'source.function_failed') {
+    return nameWords(found, options, request, signal);
+  }
   if (found.code !== 'query.invalid') return found;
   const search = searchOptions(options);
   const fails = (tried: SourceRequest, runs = false) =>
@@ -49,7 +52,7 @@ export async function findCulprit(
   const ofQuery = hasQuery ? await fails(request) : null;
   signal.throwIfAborted();
   if (ofQuery?.code === 'source.schema_changed') return ofQuery;
-  if (ofQuery?.code === 'query.invalid') return found;
+  if (ofQuery?.code === 'query.invalid') return ofThis('query.invalid', found, error);
   // The server can plan all of it, so it fails on a row, or the server lacks something else.
   if (!isOfRow(found)) return new SluiceError('source.unsupported', found.detail, error);
   const ofRows = hasQuery || hasFilters ? await fails(alone, true) : found;
@@ -72,7 +75,7 @@ async function nameTenantKey(
   signal: AbortSignal,
 ): Promise<SluiceError | null> {
   const { tenantKey } = request;
-  if (!quotedValues(error.detail ?? '').includes(tenantKey)) return null;
+  if (!quotedValues(wordsIn(error)).includes(tenantKey)) return null;
   const { model } = plan(request);
   const client = await beginSnapshot(options, tenantKey, signal);
   try {
@@ -94,11 +97,17 @@ const planOfAnyTypes =
     return { ...planned, model: { ...planned.model, onSchemaChange: 'follow' } };
   };
 
+/** With all words: the server has read no row for them. */
 const ofThis = (
-  code: 'source.model_invalid' | 'query.invalid_events',
+  code: 'source.model_invalid' | 'query.invalid' | 'query.invalid_events',
   of: SluiceError,
   cause: unknown,
-) => new SluiceError(code, of.detail, cause);
+) => new SluiceError(code, wordsIn(of), cause);
+
+const wordsIn = (error: SluiceError): string => {
+  const said = serverErrorOf(error);
+  return said === null ? (error.detail ?? '') : wordsOf(said.message);
+};
 
 /** Data exceptions, cardinality, and limits of a value's size. */
 const isOfRow = (error: SluiceError): boolean => {
@@ -106,8 +115,32 @@ const isOfRow = (error: SluiceError): boolean => {
   return /^(2|54|XX)/.test(state);
 };
 
-/** A view may read rows of other tenants: what it fails on is not for the owner of the export. */
-const withoutValue = (detail: string): string => detail.replace(/["»«„“「].*["»«“”」]/gs, '…');
+/** What the author of a function has written in it, word by word, has no value of a row. */
+const isWrittenSql = `SELECT EXISTS (SELECT FROM pg_catalog.pg_proc AS p
+  WHERE p.oid >= '16384' AND pg_catalog.strpos(pg_catalog.replace(p.prosrc, '''''', ''''), $1) > 0) AS "isWritten"`;
+
+async function nameWords(
+  error: SluiceError,
+  options: SnapshotOptions,
+  { tenantKey }: SourceRequest,
+  signal: AbortSignal,
+): Promise<SluiceError> {
+  const said = serverErrorOf(error);
+  if (said === null || (error.detail ?? '').includes(said.message)) return error;
+  try {
+    const client = await beginSnapshot(searchOptions(options), tenantKey, signal);
+    try {
+      const words = [said.message];
+      const [row] = await query<{ isWritten: boolean }>(client, isWrittenSql, signal, words);
+      return row?.isWritten === true ? showWords(error, said) : error;
+    } finally {
+      await closeConnection(client);
+    }
+  } catch {
+    signal.throwIfAborted();
+    return error;
+  }
+}
 
 async function nameRight(
   error: SluiceError,

@@ -1,4 +1,5 @@
 import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
+import { oneLine } from '../../../foundation/domain/one-line.ts';
 import { functions } from '../../query/allow-list.ts';
 import { guardMark } from '../../query/guard.ts';
 import { CopyFormatError } from './copy-format-error.ts';
@@ -188,9 +189,7 @@ export function isUnderPolicy(error: unknown): boolean {
 }
 
 function ofPolicy({ message, where = '' }: ServerError, cause: unknown): SluiceError {
-  const calls = where.split('\n');
-  const place = calls.find((line) => /^[^"]*\bfunction\b/i.test(line)) ?? calls.at(-1);
-  const detail = `${message}${place ? `, in ${place}` : ''}. The role that reads it would not see all rows. Give the role BYPASSRLS, or set row_security: filtered in the model if only the rows that the policy shows are to be exported`;
+  const detail = `${message}${placeOf(where)}. The role that reads it would not see all rows. Give the role BYPASSRLS, or set row_security: filtered in the model if only the rows that the policy shows are to be exported`;
   return new SluiceError('source.unsupported', detail, cause);
 }
 
@@ -241,11 +240,45 @@ function isRaised({ where = '' }: ServerError): boolean {
   );
 }
 
-/** With the innermost function. */
-function ofFunction({ message, where }: ServerError, cause: unknown): SluiceError {
-  const place = where === undefined ? '' : `, in ${where.split('\n')[0]}`;
-  return new SluiceError('source.function_failed', `${message}${place}`, cause);
+/** Names, or text of a statement: with spaces, from its line's first quote to one at the end of a line. */
+const quotedText = /["»«„“]\s?([^"»«„“”]*?)\s?["»«“”]/g;
+const statementText = /(^|\n)[^\n"»«„“]*["»«„“][^"»«„“”]*\s[^]*?["»«“”](?=\n|$)/g;
+
+/**
+ * The innermost function of a context, to follow an error. The text of a statement is left out: it may have secrets of the operator, and
+ * values of rows.
+ */
+function placeOf(where = ''): string {
+  const calls = where.replace(statementText, '$1…').split('\n');
+  const place = calls.find((line) => {
+    const isNamed = [...line.matchAll(quotedText)].every(([, text = '']) => /^[\w.]*$/.test(text));
+    return isNamed && /function|PL\//i.test(line) && !/[…']/.test(line);
+  });
+  return place === undefined ? '' : `, in ${place}`;
 }
+
+/** With the innermost function. Words that the function's author chose may have values of rows: `showWords` adds them. */
+function ofFunction(found: ServerError, cause: unknown): SluiceError {
+  const { code: state, message, where, routine } = found;
+  const isAuthored = routine === 'exec_stmt_raise' || /^(38|39|P0001|P0004|XX)/.test(state);
+  const words = isAuthored
+    ? `a function raised an error (SQLSTATE ${state})`
+    : /^2/.test(state)
+      ? withoutValue(message)
+      : message;
+  return new SluiceError('source.function_failed', `${words}${placeOf(where)}`, cause);
+}
+
+/** The error of a function with its own words. */
+export function showWords(error: SluiceError, { message, where }: ServerError): SluiceError {
+  return new SluiceError(error.code, `${message}${placeOf(where)}`, error);
+}
+
+/**
+ * The words about a value without the value: a view or a function may read rows of other tenants, so what it fails on is not for the
+ * owner of the export.
+ */
+export const withoutValue = (words: string): string => words.replace(/["»«„“「].*["»«“”」]/gs, '…');
 
 /** A network failure (`ECONNREFUSED`), one of TLS, or pg's own error about a connection. */
 function ofConnection(error: Error): SluiceError {
@@ -290,7 +323,7 @@ const clientRefusals: readonly {
 ];
 
 /** What the owner of the export sees. */
-function detailOf(code: ErrorCode, { code: state, message, ...rest }: ServerError): string {
+function detailOf(code: ErrorCode, { code: state, message, where }: ServerError): string {
   switch (code) {
     case 'source.unavailable':
     case 'source.failed':
@@ -304,10 +337,15 @@ function detailOf(code: ErrorCode, { code: state, message, ...rest }: ServerErro
     default:
       break;
   }
-  // Takes the text of a guard out of the cast error that the guard causes.
+  const text = wordsOf(message);
+  if (code === 'query.invalid' && /^2/.test(state)) return withoutValue(text);
+  return code === 'source.permission_denied' ? `${text}${placeOf(where)}` : text;
+}
+
+/** The words of a server, without what a guard adds: its text comes in the cast error that the guard causes. */
+export function wordsOf(message: string): string {
   const start = message.indexOf(`"${guardMark}`);
-  const text = start < 0 ? message : message.slice(start + 1).replace(/"$/, '');
-  return code === 'source.permission_denied' && rest.where ? `${text}, in ${rest.where}` : text;
+  return start < 0 ? message : message.slice(start + 1).replace(/"$/, '');
 }
 
 /** The settings behind limits of time. */
@@ -334,11 +372,14 @@ function describeRefusal(state: string, message: string): string {
   }
 }
 
+/** Characters of an error in `sluice models check`. */
+const longestWords = 4_000;
+
 /** For the operator, who may read all words of the server. */
 export function describeForOperator(error: SluiceError): string {
   const { message } = serverErrorOf(error) ?? (error.cause as Error | undefined) ?? {};
   const detail = error.detail ?? '';
   const words =
     message === undefined || detail.includes(message) ? detail : `${detail}: ${message}`;
-  return `${error.code}: ${words.replace(/^: /, '') || error.spec.means}`;
+  return oneLine(`${error.code}: ${words.replace(/^: /, '') || error.spec.means}`, longestWords);
 }

@@ -2,9 +2,10 @@ import type pg from 'pg';
 import { type Description, refusePartOfDay, type SourceRequest } from '../source.ts';
 import { beginReading, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, describeColumns, query, serverVersionOf } from './connection.ts';
-import { findHidden, type ReadRelation, viewedRelationsSql } from './hidden-rows.ts';
+import { type ReadRelation, viewedRelationsSql } from './hidden-rows.ts';
 import { describeIntervalColumn } from './interval-column.ts';
 import type { PlanSelect } from './plan.ts';
+import { findRefusal } from './refusal.ts';
 import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
 
 /** @param runs whether the rows are read too, and thrown away; throws what the server says */
@@ -26,8 +27,8 @@ export async function explain(
     const described = usedSql === null ? found : await describeColumns(client, describeSql, signal);
     const planned = select(described, serverVersionOf(client), wider);
     await query(client, planned.explainSql(request.interval, runs), signal);
-    const hidden = await findHidden(client, relation, signal);
-    if (hidden) throw hidden;
+    const refusal = await findRefusal(client, relation, signal);
+    if (refusal) throw refusal;
     const { columns: shown, moment } = planned;
     refusePartOfDay(moment.type === 'date', request.interval);
     const ofMoment = describeIntervalColumn({ ...moment, name: model.intervalColumn });

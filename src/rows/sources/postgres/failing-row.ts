@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { refusedTime } from '../../query/time-text.ts';
 import { closeConnection, query } from './connection.ts';
-import { toSourceError } from './errors.ts';
+import { serverErrorOf, toSourceError, wordsOf } from './errors.ts';
 
 /** Maximum time of the search, which reads the interval's rows once more. */
 const longestSearchMs = 20_000;
@@ -35,14 +35,16 @@ export async function nameFailingRow(
 ): Promise<SluiceError> {
   const found = toSourceError(error);
   if (found.code !== 'query.invalid') return found;
-  for (const value of quotedValues(found.detail ?? '')) {
+  const said = serverErrorOf(error);
+  const words = said === null ? (found.detail ?? '') : wordsOf(said.message);
+  for (const value of quotedValues(words)) {
     const sql = sqlOf(value);
     const key = sql === null ? null : await readKey(sql, begin, signal).catch(() => null);
     signal.throwIfAborted();
     if (key === null) continue;
-    return new SluiceError(found.code, `${found.detail}, in the row with ${key}`, error);
+    return new SluiceError(found.code, `${words}, in the row with ${key}`, error);
   }
-  return found;
+  return new SluiceError(found.code, words, error);
 }
 
 /** Quotes of the languages that PostgreSQL speaks. */

@@ -5,10 +5,11 @@ import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.t
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { begin, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
-import { findHidden, type ReadRelation, rowSecuritySql } from './hidden-rows.ts';
+import { type ReadRelation, rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import { readKindSql } from './plain-table.ts';
 import { type PlanSelect, type RequestPlan, type SelectPlan, showsKeys } from './plan.ts';
+import { findRefusal } from './refusal.ts';
 import { readSlices, type SliceReading } from './read-slice.ts';
 import { findTypeChanges } from './schema-changes.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
@@ -106,7 +107,7 @@ export class JointSnapshots {
       ...new Set(planned.flatMap((plan) => [plan.describeSql, plan.used.describeSql ?? []].flat())),
     ];
     const relations = [
-      ...new Map(planned.map(({ relation }) => [relation.name, relation])).values(),
+      ...new Map(planned.map(({ relation }) => [identityOf(relation), relation])).values(),
     ];
     const counts = all.flatMap(({ request: { interval } }, index) => {
       const sql = plans[index]?.countSql(interval, mostRows);
@@ -135,14 +136,14 @@ export class JointSnapshots {
       const others = relations.filter(
         (_, index) => !['plain', 'tables'].includes(kinds[index] ?? ''),
       );
-      const hidden = await findHiddenOf(client, others, signal);
+      const refused = await findRefusedOf(client, others, signal);
       const small: Small[] = [];
       for (const [index, { request, maxBytes }] of all.entries()) {
         const plan = plans[index];
         const rows = counted[index];
         const slices = sliceInterval(request.interval, this.#options.sliceMs, rows ?? 0);
         const isSmall = rows !== undefined && rows !== null && rows < mostRows && slices.length < 2;
-        if (!plan || !isSmall || hidden.has(plan.relation.name)) continue;
+        if (!plan || !isSmall || refused.has(identityOf(plan.relation))) continue;
         const { used } = plan;
         const nameShape = (sql: string) => nameColumns(client, described.get(sql) ?? [], signal);
         const named = await nameShape(plan.describeSql);
@@ -207,17 +208,20 @@ function tryPlan(plan: PlanSelect, request: SourceRequest): RequestPlan | null {
   }
 }
 
-/** @returns the names of relations that may hide rows */
-async function findHiddenOf(
+/** Models of one relation can differ in the column of the tenant, and in what may be left out. */
+const identityOf = (relation: ReadRelation): string => JSON.stringify(relation);
+
+/** @returns the identities of relations whose rows are not exported */
+async function findRefusedOf(
   client: pg.Client,
   relations: readonly ReadRelation[],
   signal: AbortSignal,
 ): Promise<ReadonlySet<string>> {
-  const hidden = new Set<string>();
+  const refused = new Set<string>();
   for (const relation of relations) {
-    if (await findHidden(client, relation, signal)) hidden.add(relation.name);
+    if (await findRefusal(client, relation, signal)) refused.add(identityOf(relation));
   }
-  return hidden;
+  return refused;
 }
 
 interface Held {

@@ -4,10 +4,12 @@ import { isWrittenSince } from '../../query/written-since.ts';
 import type { EarlierExport, SecondLook, SourceRequest } from '../source.ts';
 import { begin, type SettledAt, type SnapshotOptions } from './begin-snapshot.ts';
 import { describeColumns, destroyConnection, query, serverVersionOf } from './connection.ts';
+import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
-import { findHidden, rowSecuritySql } from './hidden-rows.ts';
+import { rowSecuritySql } from './hidden-rows.ts';
 import { readKeySet } from './key-set.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
+import { findRefusal } from './refusal.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 
 /**
@@ -84,12 +86,14 @@ async function withPlan<T>(
     const planned = select(described, serverVersionOf(client));
     const done = await work(client, planned, `${snapshot}@${serverStart}`);
     if (await areTablesReplaced(client, signal)) throw tablesReplaced();
-    const hidden = await findHidden(client, relation, signal);
-    if (hidden) throw hidden;
+    const refusal = await findRefusal(client, relation, signal);
+    if (refusal) throw refusal;
     return done;
   } catch (error) {
+    // The search has the connection's place.
+    destroyConnection(client);
     signal.throwIfAborted();
-    throw toSourceError(error);
+    throw await findCulprit(error, options, plan, request, signal);
   } finally {
     destroyConnection(client);
   }

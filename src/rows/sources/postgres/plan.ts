@@ -31,7 +31,7 @@ import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts'
 import type { ReadRelation } from './hidden-rows.ts';
 import type { JsonDecoder } from './json-decoder.ts';
 import { decoderOf, keptNumeric, numericDecoder } from './json-decoders.ts';
-import type { WiderType } from './schema-changes.ts';
+import { type WiderType, writtenType } from './schema-changes.ts';
 import { refuseTenantColumn } from './tenant-column.ts';
 import { type TieFields, type TieKeyType, tieKeyTypes } from './tie-order.ts';
 
@@ -139,7 +139,12 @@ export function planModels(models: readonly Model[]): PlanSelect {
         const expression = outputs[place]?.expression;
         return expression?.kind === 'column' ? wider.get(expression.name) : undefined;
       };
-      const described = given.map((column, place) => ({ ...column, ...widerAt(place) }));
+      const described = given.map((column, place) => {
+        const expression = outputs[place]?.expression;
+        if (expression?.kind !== 'column') return column;
+        const sourceType = writtenType(model, expression.name, column.sourceType);
+        return { ...column, sourceType, ...wider.get(expression.name) };
+      });
       const sendsRows = (request.select ?? 'rows') === 'rows';
       const sendsText = request.nested === 'text' && sendsRows;
       const sendsNumerics = request.numerics === 'binary' && sendsRows;

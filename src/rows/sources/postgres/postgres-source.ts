@@ -13,7 +13,6 @@ import {
   withAbort,
 } from './connection.ts';
 import { findCulprit } from './culprit.ts';
-import { toSourceError } from './errors.ts';
 import { findExcessRights } from './excess-rights.ts';
 import { explain } from './explain.ts';
 import { type HeldSessions, watchHeldLocks } from './held-locks.ts';
@@ -157,12 +156,15 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     allowsStandby,
   };
   const conflicts = new Conflicts();
-  const reading = {
+  const watched = {
     ...options,
+    watchHeld: (sessions: HeldSessions) => watchHeldLocks(servers.source, options, sessions),
+  };
+  const reading = {
+    ...watched,
     kept: new KeptConnections(options.keepConnectionMs, mostKept),
     settledAt: () => servers.source.serverStart,
     conflicts,
-    watchHeld: (sessions: HeldSessions) => watchHeldLocks(servers.source, options, sessions),
   };
   const joint = new JointSnapshots(reading, options.plan);
   const open: Source['open'] = async (request, signal, position = null, server = null) => {
@@ -176,7 +178,7 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       return await openSnapshot(reading, plan, request, settled, signal);
     } catch (error) {
       signal.throwIfAborted();
-      const found = await findCulprit(error, options, plan, request, signal);
+      const found = await findCulprit(error, watched, plan, request, signal);
       if (found.code !== 'source.recovery_conflict' || conflicts.has(request.model)) throw found;
       conflicts.note(request.model);
       if (!mayBeShort) throw found;
@@ -184,7 +186,7 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     }
   };
   const describe: Source['describe'] = (request, signal) =>
-    describeRequest(options, options.plan, request, signal);
+    describeRequest(watched, options.plan, request, signal);
   return {
     ...(given.place !== undefined && { place: given.place }),
     settle: (interval, signal, waitedMs = 0, databaseMs = Number.NEGATIVE_INFINITY, onWait) => {
@@ -197,9 +199,14 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     recheck: (interval, pending, signal) =>
       withReason(signal, recheckInterval(servers, interval, pending, times, signal)),
     lookAgain: (request, earlier, position, signal, server = null) =>
-      lookAgain({ options, plan: options.plan, request }, earlier, { position, server }, signal),
+      lookAgain(
+        { options: watched, plan: options.plan, request },
+        earlier,
+        { position, server },
+        signal,
+      ),
     hasChanged: (request, earlier, signal) =>
-      haveRowsChanged({ options, plan: options.plan, request }, earlier, signal),
+      haveRowsChanged({ options: watched, plan: options.plan, request }, earlier, signal),
     findElsewhere: (request, keys, signal) =>
       findElsewhere(reading, options.plan, request, keys, signal),
     open,
@@ -282,8 +289,9 @@ async function findElsewhere(
     );
     return rows;
   } catch (error) {
+    destroyConnection(client);
     signal.throwIfAborted();
-    throw toSourceError(error);
+    throw await findCulprit(error, options, plan, request, signal);
   } finally {
     destroyConnection(client);
   }

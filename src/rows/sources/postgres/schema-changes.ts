@@ -67,11 +67,26 @@ function withoutModifier(type: string): string {
   return aliases[name.toLowerCase()] ?? name;
 }
 
-const numericModifier = (type: string): readonly [number, number] | null => {
-  const [, precision, scale = '0'] =
-    /^(?:numeric|decimal|dec)\s*\(\s*(\d+)\s*(?:,\s*(-?\d+)\s*)?\)$/i.exec(type.trim()) ?? [];
-  return precision === undefined ? null : [Number(precision), Number(scale)];
+/** Precision, scale, and the brackets of an array. */
+const numericModifier = (type: string): readonly [number, number, string] | null => {
+  const [, precision, scale = '0', brackets = ''] =
+    /^(?:numeric|decimal|dec)\s*\(\s*(\d+)\s*(?:,\s*(-?\d+)\s*)?\)((?:\[\])*)$/i.exec(
+      type.trim(),
+    ) ?? [];
+  return precision === undefined ? null : [Number(precision), Number(scale), brackets];
 };
+
+/**
+ * The type that a column's files get. A numeric without digits in the model has none in the files, whatever digits the column has:
+ * these may change.
+ */
+export function writtenType(model: Model, column: string, found: string): string {
+  const declared = model.columns.find(({ name }) => name === column)?.sourceType ?? found;
+  const isOpen = /^(?:numeric|decimal|dec)(?:\[\])*$/i.test(declared.trim());
+  return isOpen && model.onSchemaChange !== 'follow' && numericModifier(found)
+    ? withoutModifier(found)
+    : found;
+}
 
 function isSame(declared: string, found: string): boolean {
   const [one, other] = [numericModifier(declared), numericModifier(found)];
@@ -100,7 +115,7 @@ function widerOf(change: TypeChange): 'found' | 'declared' | null {
   const [declared, found] = [withoutModifier(change.declared), withoutModifier(change.found)];
   if (texts.has(declared) && texts.has(found)) return 'found';
   if (before && now) {
-    if (before[1] !== now[1]) return null;
+    if (before[1] !== now[1] || before[2] !== '' || now[2] !== '') return null;
     return now[0] > before[0] ? 'found' : 'declared';
   }
   const family = families.find((types) => types.includes(declared) && types.includes(found));
@@ -111,7 +126,7 @@ function widerOf(change: TypeChange): 'found' | 'declared' | null {
 function typeNamed(declared: string): WiderType | null {
   const modifier = numericModifier(declared);
   if (!modifier) return sqlNames[withoutModifier(declared)] ?? null;
-  const sourceType = `numeric(${modifier.join()})`;
+  const sourceType = `numeric(${modifier[0]},${modifier[1]})`;
   return { typeOid: 1700, sourceType, sql: `pg_catalog.${sourceType}` };
 }
 

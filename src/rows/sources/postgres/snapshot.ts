@@ -11,12 +11,13 @@ import {
   serverVersionOf,
 } from './connection.ts';
 import { findCulprit } from './culprit.ts';
-import { isUnderPolicy, toSourceError } from './errors.ts';
-import { findHidden, rowSecuritySql } from './hidden-rows.ts';
+import { isUnderPolicy } from './errors.ts';
+import { rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import { readKeySet } from './key-set.ts';
 import { readKindSql } from './plain-table.ts';
 import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
+import { findRefusal } from './refusal.ts';
 import { readSlice } from './read-slice.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 import { nameLargeRow } from './row-too-large.ts';
@@ -90,8 +91,8 @@ async function takeSnapshot(
         return null;
       }
       const isOpen = kind === 'tables';
-      const hidden = isOpen ? null : await findHidden(client, relation, signal);
-      if (hidden) throw hidden;
+      const refusal = isOpen ? null : await findRefusal(client, relation, signal);
+      if (refusal) throw refusal;
     }
     const rows = Number(count);
     if (!Number.isSafeInteger(rows)) {
@@ -222,10 +223,21 @@ export class PostgresSnapshot implements SourceSnapshot {
       if (!Number.isSafeInteger(count)) throw noCount();
       this.#totalCount = count;
       return count;
+    } catch (error) {
+      throw await this.#faultOf(error, signal);
     } finally {
       this.#clients.delete(client);
       await closeConnection(client);
     }
+  }
+
+  async #faultOf(error: unknown, signal: AbortSignal): Promise<SluiceError> {
+    signal.throwIfAborted();
+    if (this.#excess) return this.#excess;
+    const { options, plan } = this.#opened;
+    const found = await findCulprit(error, options, plan, this.#request, signal);
+    if (found.code === 'source.recovery_conflict') options.conflicts?.note(this.#request.model);
+    return found;
   }
 
   keySet(): KeySet | null {
@@ -242,10 +254,9 @@ export class PostgresSnapshot implements SourceSnapshot {
       this.#request.interval,
       options.blockBytes,
       signal,
-    ).catch((error: unknown) => {
+    ).catch(async (error: unknown) => {
       this.#drop(client);
-      signal.throwIfAborted();
-      throw this.#excess ?? toSourceError(error);
+      throw await this.#faultOf(error, signal);
     });
     this.#idle.push(client);
     return found;
@@ -272,12 +283,7 @@ export class PostgresSnapshot implements SourceSnapshot {
     } catch (error) {
       // The search has the connection's place.
       this.#drop(client);
-      signal.throwIfAborted();
-      if (this.#excess) throw this.#excess;
-      const named = nameLargeRow(error, select, options.maxRowBytes);
-      const found = await findCulprit(named, options, this.#opened.plan, this.#request, signal);
-      if (found.code === 'source.recovery_conflict') options.conflicts?.note(model);
-      throw found;
+      throw await this.#faultOf(nameLargeRow(error, select, options.maxRowBytes), signal);
     } finally {
       // A slice that was not read to its end leaves a running statement: its connection is lost.
       if (whole && !this.#excess) this.#idle.push(client);

@@ -14,6 +14,12 @@ export interface BatchAnswer {
   readonly fields: readonly FieldDef[];
 }
 
+/** A statement whose answer comes before those behind it have ended. */
+interface Flush {
+  readonly index: number;
+  readonly onAnswer: (answer: BatchAnswer) => void;
+}
+
 /**
  * Several statements in one round trip and one packet, by the extended protocol with one Sync. Each begins
  * when the one before has ended. After an error the server skips the rest.
@@ -24,16 +30,13 @@ export class StatementBatch implements Submittable {
   readonly #statements: readonly BatchStatement[];
   readonly #done: BatchAnswer[] = [];
   #rows: (readonly (string | null)[])[] = [];
-  readonly #flushes: boolean;
-  readonly #onAnswer: () => void;
+  readonly #flush: Flush | null;
   #resolve: (answers: readonly BatchAnswer[]) => void = () => {};
   #reject: (error: Error) => void = () => {};
 
-  /** @param onAnswer called as soon as the server answers; the first statement is answered by itself */
-  constructor(statements: readonly BatchStatement[], onAnswer: (() => void) | null = null) {
+  constructor(statements: readonly BatchStatement[], flush: Flush | null = null) {
     this.#statements = statements;
-    this.#flushes = onAnswer !== null;
-    this.#onAnswer = onAnswer ?? (() => {});
+    this.#flush = flush;
     this.answers = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -50,15 +53,13 @@ export class StatementBatch implements Submittable {
         connection.bind({ values: [] }, true);
         connection.execute({}, true);
       }
-      if (index === 0 && this.#flushes) connection.flush();
+      if (index === this.#flush?.index) connection.flush();
     }
     connection.sync();
     stream.uncork();
   }
 
-  handleParseComplete(): void {
-    this.#onAnswer();
-  }
+  handleParseComplete(): void {}
 
   handleRowDescription({ fields }: { readonly fields: readonly FieldDef[] }): void {
     this.#done.push({ rows: [], fields });
@@ -69,8 +70,10 @@ export class StatementBatch implements Submittable {
   }
 
   handleCommandComplete(): void {
-    this.#done.push({ rows: this.#rows, fields: [] });
+    const answer = { rows: this.#rows, fields: [] };
+    this.#done.push(answer);
     this.#rows = [];
+    if (this.#done.length - 1 === this.#flush?.index) this.#flush.onAnswer(answer);
   }
 
   handleError(error: Error): void {

@@ -1,6 +1,10 @@
+import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { DescribedColumn } from './column-types.ts';
+import { query } from './connection.ts';
+import type { ReadRelation } from './hidden-rows.ts';
 import type { ModelFinding } from './model-finding.ts';
+import { looseCollationSql } from './plain-table.ts';
 
 interface TenantType {
   /** What its values are, for people. */
@@ -42,9 +46,26 @@ const tenantTypes: ReadonlyMap<number, TenantType> = new Map([
 export function refuseTenantColumn(name: string, described: DescribedColumn | undefined): void {
   if (!described) return;
   const { sourceType: typeName, typeOid: baseType } = described;
-  const { planned, finding } = judgeTenantColumn({ name, typeName, baseType }, []);
+  const column = { name, typeName, baseType, looseCollation: null };
+  const { planned, finding } = judgeTenantColumn(column, []);
   if (planned === null && finding) throw new SluiceError('source.model_invalid', finding.detail);
 }
+
+/** The same for its collation, which the server does not describe; null if it keeps different keys apart. */
+export async function findLooseTenant(
+  client: pg.Client,
+  relation: ReadRelation,
+  signal: AbortSignal,
+): Promise<SluiceError | null> {
+  const sql = `SELECT ${looseCollationSql(relation)} AS collation`;
+  const [row] = await query<{ collation: string | null }>(client, sql, signal);
+  const collation = row?.collation ?? null;
+  if (collation === null) return null;
+  return new SluiceError('source.model_invalid', describeLoose(relation.tenantColumn, collation));
+}
+
+const describeLoose = (name: string, collation: string): string =>
+  `${name} has the collation ${collation}, which is not deterministic: it takes different texts for the same, so the keys of two projects can be equal. Name a column with a deterministic collation, or a view that has one, such as ${name} COLLATE "C" AS ${name}.`;
 
 /** Tenant keys that a finding names. */
 const namedKeys = 5;
@@ -52,18 +73,27 @@ const namedKeys = 5;
 /**
  * Whether the tenant column can have the tenant keys of the projects.
  *
- * @param column its name, its type, and the id of the type below its domains
+ * @param column its name, its type, the id of the type below its domains, and its collation if that is not deterministic
  * @param tenantKeys of projects
  * @returns a tenant key that a statement can be planned for; null: exports of the model would fail
  */
 export function judgeTenantColumn(
-  column: { readonly name: string; readonly typeName: string; readonly baseType: number },
+  column: {
+    readonly name: string;
+    readonly typeName: string;
+    readonly baseType: number;
+    readonly looseCollation: string | null;
+  },
   tenantKeys: readonly string[],
 ): { readonly planned: string | null; readonly finding: ModelFinding | null } {
   const { name, typeName } = column;
   const type = tenantTypes.get(column.baseType);
   if (!type) {
     const detail = `${name} is ${typeName}. A tenant column must be text, uuid or an integer type. Name another column, or a view that has one.`;
+    return { planned: null, finding: { severity: 'error', detail } };
+  }
+  if (column.looseCollation !== null) {
+    const detail = describeLoose(name, column.looseCollation);
     return { planned: null, finding: { severity: 'error', detail } };
   }
   const planned = tenantKeys.find((key) => type.accepts(key));
