@@ -126,7 +126,11 @@ test('buckets, roles, webhooks and the mail server are tried through the proxy',
     { check: 'proxy', result: 'ok', detail: expect.stringMatching(/^HTTP_PROXY: it answers/) },
   ]);
   for (const name of ['hook', 'away', 'secret']) {
-    const target = { kind: 'webhook', url: `https://${name}.invalid/x?y`, events: ['export.failing'] };
+    const target = {
+      kind: 'webhook',
+      url: `https://${name}.invalid/x?y`,
+      events: ['export.failing'],
+    };
     const made = await own.client.post(`${own.project}/notification_targets/`, target);
     expect(made.status, made.text).toBe(201);
   }
