@@ -1,4 +1,4 @@
-import { faultOf, faults } from '../foundation/domain/errors.ts';
+import { type Fault, faultOf, faults } from '../foundation/domain/errors.ts';
 import type { Sql } from '../state/store/database/database.ts';
 import {
   type ExportHealth,
@@ -8,7 +8,7 @@ import {
 import { readServiceState } from '../state/store/database/service-state.ts';
 import { readVerifyState } from '../state/store/intervals/verifications.ts';
 import type { Metrics } from '../foundation/telemetry/metrics.ts';
-import { turns } from '../foundation/domain/causes.ts';
+import { turnOfCode, turns } from '../foundation/domain/causes.ts';
 import type { Outages } from '../foundation/telemetry/outages.ts';
 
 /** Shows at each scrape which services this process reaches. */
@@ -74,9 +74,16 @@ export function watchService(
   for (const gauge of Object.values(metrics.service)) Object.assign(gauge, { collect });
 }
 
+/** Whose alert it is: the same as the turn of the cause. What the customer must fix keeps its fault. */
+function faultByTurn(code: string): Fault {
+  const turn = turnOfCode(code);
+  if (turn !== 'customer') return turn === 'ours' ? 'internal' : 'source';
+  return faultOf(code) === 'destination' ? 'destination' : 'customer';
+}
+
 function showHealth(gauges: Metrics['service'], health: ExportHealth): void {
   for (const fault of faults) {
-    const those = health.troubled.filter(({ code }) => faultOf(code ?? '') === fault);
+    const those = health.troubled.filter(({ code }) => faultByTurn(code ?? '') === fault);
     const sum = (count: (each: TroubledExports) => number) =>
       those.reduce((total, each) => total + count(each), 0);
     gauges.failingExports.set(

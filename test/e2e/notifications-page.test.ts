@@ -55,14 +55,23 @@ describe.skipIf(!hasBrowser)('the page of notifications, over the whole service'
   test('creates, edits, disables, rotates and deletes a target', async () => {
     await button('New target').click();
     const dialog = page.getByRole('dialog');
+    const secretOf = (name: string) =>
+      page.getByRole('dialog', { name: `The secret of ${name}`, exact: true });
     await dialog.getByRole('button', { name: 'Create' }).click();
     await dialog.getByText('Enter the URL that requests are sent to.').first().waitFor();
     await dialog.getByLabel('URL').fill(`http://127.0.0.1:${site.s3.port}/made`);
     await dialog.getByLabel('Description').fill('Made here');
     await dialog.getByLabel('export.on_time').uncheck();
+    await dialog.getByLabel('Format').selectOption({ label: 'Slack, Mattermost' });
+    await dialog.getByLabel('Many events at once come in one message').uncheck();
     await expectToBeAccessible(page);
     await dialog.getByRole('button', { name: 'Create' }).click();
-    await page.getByText(/Its secret, shown once: whsec_/).waitFor();
+    // The secret stays until it is closed: it is shown only now.
+    await secretOf('Made here')
+      .getByText(/^whsec_/)
+      .waitFor();
+    await expectToBeAccessible(page);
+    await secretOf('Made here').getByRole('button', { name: 'Done' }).click();
     await button('Edit Made here').click();
     await dialog.getByLabel('Description').fill('Changed here');
     await dialog.getByRole('button', { name: 'Save' }).click();
@@ -71,10 +80,13 @@ describe.skipIf(!hasBrowser)('the page of notifications, over the whole service'
     await button('Enable Changed here').click();
     await button('New secret for Changed here').click();
     await dialog.getByRole('button', { name: 'Make a new secret' }).click();
-    await page.getByText(/shown once: whsec_/).waitFor();
+    await secretOf('Changed here')
+      .getByText(/^whsec_/)
+      .waitFor();
+    await secretOf('Changed here').getByRole('button', { name: 'Done' }).click();
     const { results } = (await client.get(targets)).body;
     const made = results.find((each) => each.description === 'Changed here');
-    expect(made).toMatchObject({ enabled: true });
+    expect(made).toMatchObject({ enabled: true, format: 'slack', digests: false });
     expect(made?.events).not.toContain('export.on_time');
     await button('Delete Changed here').click();
     await dialog.getByRole('button', { name: 'Delete the target' }).click();

@@ -306,10 +306,8 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
           where h.export_id = e.id order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom", failed.latest_error as failure, newest.*
   from batch_exports e
      cross join lateral (select count(*) as count, min(data_interval_start) as since from (
-       select h.data_interval_start from holes h
-        where h.export_id = e.id and not exists (select from runs x where x.export_id = h.export_id
-     and x.data_interval_start = h.data_interval_start and x.data_interval_end = h.data_interval_end and x.status in ('Starting', 'Running'))
-        order by h.data_interval_start limit 1000) as counted) as h
+       select h.data_interval_start from missing_intervals h
+        where h.export_id = e.id order by h.data_interval_start limit 1000) as counted) as h
      left join lateral (
        select c.data_interval_start as start from receipts c
         where c.export_id = e.id and not c.settled and not exists (select from accepted_intervals x where x.export_id = c.export_id
@@ -341,10 +339,10 @@ select (select coalesce(jsonb_agg(t), '[]') from (select e.failing_code as code,
          count(*) filter (where e.exhausted_since is not null)::int as exhausted,
          count(*) filter (where e.late_since is not null)::int as late,
          count(*) filter (where e.paused and e.paused_reason is not null and not paused_reason = any ($1::text[]))::int as "pausedBySluice",
-         coalesce(sum(h.holes), 0)::int as "missingIntervals"
-    from batch_exports e left join (select export_id, count(*) as holes from holes group by 1) h on h.export_id = e.id
-   where e.deleted_at is null and (e.failing_since is not null or e.exhausted_since is not null or e.late_since is not null
-         or e.paused and e.paused_reason is not null or h.holes > 0)
+         coalesce(sum(h.missing), 0)::int as "missingIntervals"
+    from batch_exports e left join (select export_id, count(*) as missing from missing_intervals group by 1) h on h.export_id = e.id
+   where e.deleted_at is null and not (e.paused and (e.paused_reason is null or paused_reason = any ($1::text[]))) and (e.failing_since is not null or e.exhausted_since is not null or e.late_since is not null
+         or e.paused and e.paused_reason is not null or h.missing > 0)
    group by 1) t) as troubled,
             e.*, n.*,
             (select jsonb_build_object('ours', count(*) filter (where turn = 'ours'), 'source', count(*) filter (where turn = 'source'),
@@ -486,9 +484,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3))) as k
        order by k.sort_key asc nulls last, k.created_at desc, k.id desc limit $4 offset $5
     ) as f join batch_exports w using (id)) as page
@@ -516,9 +512,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3))) as k
        order by k.sort_key asc nulls last, k.created_at desc, k.id desc limit $4 offset $5
     ) as f join batch_exports w using (id)) as page
@@ -546,17 +540,13 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end) as sort_key, count(*) over () as total from batch_exports e where e.deleted_at is null and e.team_id = $1 and case
   when e.paused and e.paused_reason is null then 'paused'
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3))) as k
        order by k.sort_key asc nulls last, k.created_at desc, k.id desc limit $4 offset $5
     ) as f join batch_exports w using (id)) as page
@@ -584,9 +574,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3))) as k
        order by k.sort_key asc nulls last, k.created_at desc, k.id desc limit $4 offset $5
     ) as f join batch_exports w using (id)) as page
@@ -600,9 +588,7 @@ select count(*) from batch_exports e where e.deleted_at is null and e.team_id = 
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3));
 
 -- exports/export-lists.ts countExportHealths
@@ -614,9 +600,7 @@ select count(*) filter (where k.health = 'failing')::int as failing, count(*) fi
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end as health from batch_exports e where e.deleted_at is null and e.team_id = $1) as k;
 
 -- exports/export-lists.ts countExportHealths
@@ -628,9 +612,7 @@ select count(*) filter (where k.health = 'failing')::int as failing, count(*) fi
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end as health from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1)) as k;
 
 -- exports/export-lists.ts listProjectOverviews
@@ -654,9 +636,7 @@ with wanted as materialized (select p.id, p.name from projects p where p.organiz
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end as health from batch_exports e
             where e.deleted_at is null and e.team_id in (select id from wanted)) as k group by 1)
        select p.id, p.name, coalesce(c.failing, 0) as failing, coalesce(c.late, 0) as late, coalesce(c.incomplete, 0) as incomplete, coalesce(c.paused, 0) as paused, coalesce(c.fine, 0) as fine
@@ -673,9 +653,7 @@ with wanted as materialized (select p.id, p.name from projects p where p.organiz
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end as health from batch_exports e
             where e.deleted_at is null and e.team_id in (select id from wanted)) as k group by 1)
        select p.id, p.name, coalesce(c.failing, 0) as failing, coalesce(c.late, 0) as late, coalesce(c.incomplete, 0) as incomplete, coalesce(c.paused, 0) as paused, coalesce(c.fine, 0) as fine
@@ -692,9 +670,7 @@ with wanted as materialized (select p.id, p.name from projects p where p.organiz
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end as health from batch_exports e
             where e.deleted_at is null and e.team_id in (select id from wanted)) as k group by 1)
        select p.id, p.name, coalesce(c.failing, 0) as failing, coalesce(c.late, 0) as late, coalesce(c.incomplete, 0) as incomplete, coalesce(c.paused, 0) as paused, coalesce(c.fine, 0) as fine
@@ -711,9 +687,7 @@ with wanted as materialized (select p.id, p.name from projects p where p.organiz
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end as health from batch_exports e
             where e.deleted_at is null and e.team_id in (select id from wanted)) as k group by 1)
        select p.id, p.name, coalesce(c.failing, 0) as failing, coalesce(c.late, 0) as late, coalesce(c.incomplete, 0) as incomplete, coalesce(c.paused, 0) as paused, coalesce(c.fine, 0) as fine
@@ -972,16 +946,12 @@ with candidates as (
      ), changed as (
        select e.id from batch_exports e
         where e.id in (select id from candidates) and e.deleted_at is null and (e.incomplete_since is not null) <> (e.failing_since is null and not (e.paused and e.paused_reason is null) and exists (
-    select from holes h where h.export_id = e.id and h.noted_at < now() - interval '1 hour' and not exists (
-      select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-         and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))))
+    select from missing_intervals h where h.export_id = e.id and h.noted_at < now() - interval '1 hour'))
         order by e.id limit 500 for no key update of e skip locked
      )
      update batch_exports e set incomplete_since = case when (e.failing_since is null and not (e.paused and e.paused_reason is null) and exists (
-    select from holes h where h.export_id = e.id and h.noted_at < now() - interval '1 hour' and not exists (
-      select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-         and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running')))) then
-              (select min(h.noted_at) from holes h where h.export_id = e.id) end
+    select from missing_intervals h where h.export_id = e.id and h.noted_at < now() - interval '1 hour')) then
+              (select min(h.noted_at) from missing_intervals h where h.export_id = e.id) end
        from changed where e.id = changed.id returning 1;
 
 -- exports/log-entries.ts appendLogEntries

@@ -314,7 +314,7 @@ with held as materialized (
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
     join problems k on k.export_id = e.id
-    left join (select export_id, count(*) as n, min(data_interval_end) as since from holes group by 1) h on h.export_id = e.id
+    left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
   select j.*, case when j.code = any ($1::text[]) then 'source' when j.code = any ($2::text[]) then 'ours' else 'customer' end as turn,
@@ -375,7 +375,7 @@ with held as materialized (
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
     join problems k on k.export_id = e.id
-    left join (select export_id, count(*) as n, min(data_interval_end) as since from holes group by 1) h on h.export_id = e.id
+    left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
   select j.*, case when j.code = any ($1::text[]) then 'source' when j.code = any ($2::text[]) then 'ours' else 'customer' end as turn,
@@ -396,9 +396,7 @@ with held as materialized (
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end from batch_exports e where e.id = n.id) as health, n.code, n.paused, n.since, n.missing as "missingIntervals",
             case when n.code is not null then n.cause_id end as "causeId", case when n.code is not null then n.turn end as turn,
             n.error as "latestError", n.next_probe_at as "nextProbeAt",
@@ -440,7 +438,7 @@ with held as materialized (
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
     join problems k on k.export_id = e.id
-    left join (select export_id, count(*) as n, min(data_interval_end) as since from holes group by 1) h on h.export_id = e.id
+    left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
   select j.*, case when j.code = any ($1::text[]) then 'source' when j.code = any ($2::text[]) then 'ours' else 'customer' end as turn,
@@ -461,9 +459,7 @@ with held as materialized (
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end from batch_exports e where e.id = n.id) as health, n.code, n.paused, n.since, n.missing as "missingIntervals",
             case when n.code is not null then n.cause_id end as "causeId", case when n.code is not null then n.turn end as turn,
             n.error as "latestError", n.next_probe_at as "nextProbeAt",
@@ -474,9 +470,7 @@ with held as materialized (
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
-  when exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) then 'incomplete'
+  when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end from batch_exports e where e.id = n.id) = any ($9) order by n.id, n.code is null, n.since, n.cause_id) n
               order by n.code is null, n.since, n.id limit $10 offset $11) n
       order by n.code is null, n.since, n.id;
@@ -513,7 +507,7 @@ with held as materialized (
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
     join problems k on k.export_id = e.id
-    left join (select export_id, count(*) as n, min(data_interval_end) as since from holes group by 1) h on h.export_id = e.id
+    left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
   select j.*, case when j.code = any ($1::text[]) then 'source' when j.code = any ($2::text[]) then 'ours' else 'customer' end as turn,
@@ -609,6 +603,6 @@ select b.export_id as "exportId", b.id as "backfillId" from operator_task_export
 -- takes $1 uuid
 -- gives first json, all json
 select json_build_object('start', floor(extract(epoch from f.start_at) * 1000)::bigint, 'end', floor(extract(epoch from f.end_at) * 1000)::bigint) as first, json_build_object('start', floor(extract(epoch from g.start_at) * 1000)::bigint, 'end', floor(extract(epoch from g.end_at) * 1000)::bigint) as all
-       from (select min(data_interval_start) as start_at, max(data_interval_end) as end_at from holes where export_id = $1) g,
+       from (select min(data_interval_start) as start_at, max(data_interval_end) as end_at from missing_intervals where export_id = $1) g,
             (select data_interval_start as start_at, data_interval_end as end_at
-               from holes where export_id = $1 order by data_interval_start limit 1) f;
+               from missing_intervals where export_id = $1 order by data_interval_start limit 1) f;

@@ -96,10 +96,8 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
    from (select h.since, c.code, c.next_probe_at from healing_intervals h left join causes c on c.id = h.cause_id
           where h.export_id = e.id order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom" from batch_exports e
      cross join lateral (select count(*) as count, min(data_interval_start) as since from (
-       select h.data_interval_start from holes h
-        where h.export_id = e.id and not exists (select from runs x where x.export_id = h.export_id
-     and x.data_interval_start = h.data_interval_start and x.data_interval_end = h.data_interval_end and x.status in ('Starting', 'Running'))
-        order by h.data_interval_start limit 1000) as counted) as h
+       select h.data_interval_start from missing_intervals h
+        where h.export_id = e.id order by h.data_interval_start limit 1000) as counted) as h
      left join lateral (
        select c.data_interval_start as start from receipts c
         where c.export_id = e.id and not c.settled and not exists (select from accepted_intervals x where x.export_id = c.export_id

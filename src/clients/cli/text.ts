@@ -85,6 +85,14 @@ export function tableLines(
   );
 }
 
+const longestName = 48;
+
+/** A name in a table: the columns after a long one would be off the screen. JSON has all of it. */
+export function shortName(name: string): string {
+  const letters = [...name];
+  return letters.length > longestName ? `${letters.slice(0, longestName - 1).join('')}…` : name;
+}
+
 const widthOf = (cell: Cell | undefined) => [...(cell?.text ?? '')].length;
 
 /** `2024-03-01T00:00:00Z`: without fractions of a second. */

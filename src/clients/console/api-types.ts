@@ -57,9 +57,9 @@ export type Step = Schemas['PipelineTransformationConfig'];
 export type Plugin = Schemas['Plugin'];
 /** Who is notified of changes. */
 export type NotificationTarget = Schemas['NotificationTarget'];
-/** An event for one target. */
 /** What became of the deadlines of an export. */
 export type DeliveryRecord = Schemas['DeliveryRecord'];
+/** An event for one target. */
 export type Delivery = Schemas['NotificationDelivery'];
 export type NotificationTest = Schemas['NotificationTest'];
 export type PluginField = Plugin['config_schema'][number];
@@ -81,6 +81,7 @@ type BodyOf<Operation> = Operation extends {
 type Targets = '/api/projects/{project_id}/notification_targets';
 /** What a request says of a target. */
 export type TargetBody = BodyOf<paths[Targets]['post']>;
+export type TargetEvent = NonNullable<TargetBody['events']>[number];
 export type CreatedTarget = Schemas['CreatedNotificationTarget'];
 export type LabRequest = BodyOf<paths[`${Steps}/lab`]['post']>;
 export type NewStep = BodyOf<paths[Steps]['post']>;

@@ -19,6 +19,7 @@ import { Logo } from './parts/logo.tsx';
 import { Failure } from './parts/notice.tsx';
 import { ServiceBanner } from './parts/service-banner.tsx';
 import { ClockSwitch } from './parts/time-text.tsx';
+import { Toasts } from './parts/toasts.tsx';
 import { hrefOf, type Route } from './route.ts';
 import {
   askForSession,
@@ -29,7 +30,6 @@ import {
   signOutOthers,
   storeSession,
 } from './session.ts';
-import { useAction } from './use-action.ts';
 import { useResource } from './use-resource.ts';
 import { useRoute } from './use-route.ts';
 
@@ -58,9 +58,17 @@ export function App() {
   );
   if (isSignedOut) return <SignInPage notice={farewell} onSignedIn={change} />;
   if (session.project === operatorProject) {
-    return <OperatorApp operatorKey={session.key} onSignOut={signOut} />;
+    return (
+      <Toasts>
+        <OperatorApp operatorKey={session.key} onSignOut={signOut} />
+      </Toasts>
+    );
   }
-  return <SignedIn session={session} onChange={change} onSignOut={signOut} />;
+  return (
+    <Toasts>
+      <SignedIn session={session} onChange={change} onSignOut={signOut} />
+    </Toasts>
+  );
 }
 
 interface SignedInProps {
@@ -76,11 +84,6 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
     if (project !== session.project) onChange({ key, project });
   }, [key, project, session.project, onChange]);
   useFocusOnPage(route);
-  const [message, setMessage] = useState<Message>({ id: 0, text: '' });
-  const say = useCallback<ConsoleContext['say']>(
-    (text, cancel) => setMessage(({ id }) => ({ id: id + 1, text, cancel })),
-    [],
-  );
   const client = useMemo(
     () => createClient(key, project, () => onSignOut('The API key is no longer accepted.')),
     [key, project, onSignOut],
@@ -108,8 +111,8 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
   const granted = me.data?.scopes ?? null;
   const may = useCallback((scope: Scope) => granted?.includes(scope) ?? false, [granted]);
   const context = useMemo(
-    () => ({ client, described, loadDescription, me: me.data, granted, may, say }),
-    [client, described, loadDescription, me.data, granted, may, say],
+    () => ({ client, described, loadDescription, me: me.data, granted, may }),
+    [client, described, loadDescription, me.data, granted, may],
   );
   return (
     <ConsoleContext value={context}>
@@ -141,7 +144,6 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
         <Failure failure={me.failure} onRetry={me.reload} />
         <Page key={project} route={route} />
       </main>
-      <Toast message={message} say={say} />
     </ConsoleContext>
   );
 }
@@ -231,46 +233,6 @@ function Page({ route }: { route: Route }) {
     case 'run':
       return <RunPage key={route.runId} exportId={route.exportId} runId={route.runId} />;
   }
-}
-
-interface Message {
-  readonly id: number;
-  readonly text: string;
-  readonly cancel?: (() => Promise<void>) | undefined;
-}
-
-interface ToastProps {
-  readonly message: Message;
-  readonly say: ConsoleContext['say'];
-}
-
-/** The newest message; an animation hides it after a while. */
-function Toast({ message: { id, text, cancel }, say }: ToastProps) {
-  return (
-    <div className="toasts" role="status" aria-live="polite">
-      {text !== '' && (
-        <p className={cancel ? 'toast has-button' : 'toast'} key={id}>
-          {text}
-          {cancel && <CancelButton cancel={cancel} say={say} />}
-        </p>
-      )}
-    </div>
-  );
-}
-
-function CancelButton({ cancel, say }: { cancel: () => Promise<void>; say: ToastProps['say'] }) {
-  const act = useAction(async () => {
-    await cancel();
-    say('Cancelled.');
-  });
-  return (
-    <>
-      <button type="button" className="small" disabled={act.busy} onClick={() => void act.run()}>
-        Cancel
-      </button>
-      {act.failure && <span> {act.failure.message}</span>}
-    </>
-  );
 }
 
 interface Props {

@@ -8,9 +8,7 @@ import type {
   CheckStep,
   Config,
   Coverage,
-  CreatedTarget,
   CursorPage,
-  Delivery,
   DeliveryRecord,
   Health,
   HealthCounts,
@@ -21,8 +19,6 @@ import type {
   LogTail,
   Me,
   NewStep,
-  NotificationTarget,
-  NotificationTest,
   OffsetPage,
   PlannedInterval,
   Plugin,
@@ -33,12 +29,13 @@ import type {
   RunFiles,
   Step,
   StepChange,
-  TargetBody,
   Trial,
   UnpausePreview,
 } from './api-types.ts';
+import type { Call } from './api-call.ts';
 import type { RunFilter } from './run-state.ts';
 import { readErrorBody } from './problems.ts';
+import { createTargetsClient } from './targets-client.ts';
 
 /** An answer with an error, or no answer (status 0). */
 export class ApiFailure extends Error {
@@ -53,15 +50,6 @@ export class ApiFailure extends Error {
     this.problems = problems;
     this.requestId = requestId;
   }
-}
-
-type Query = Readonly<Record<string, string | number | readonly string[] | null>>;
-
-interface Call {
-  readonly method?: 'GET' | 'POST' | 'PATCH' | 'DELETE';
-  readonly query?: Query;
-  readonly body?: unknown;
-  readonly signal?: AbortSignal;
 }
 
 /** @throws ApiFailure, or an AbortError if `signal` aborted it */
@@ -305,26 +293,7 @@ export function createClient(key: string, project: string, onRefused: () => void
         signal,
       }),
     getMe: (signal: AbortSignal) => send<Me>('/api/me', { signal }),
-    listTargets: (signal: AbortSignal) =>
-      callTargets<OffsetPage<NotificationTarget>>('', { query: { limit: 100 }, signal }),
-    createTarget: (body: TargetBody) => callTargets<CreatedTarget>('', { method: 'POST', body }),
-    changeTarget: (id: string, body: TargetBody) =>
-      callTargets<NotificationTarget>(`/${id}`, { method: 'PATCH', body }),
-    rotateTargetSecret: (id: string) =>
-      callTargets<CreatedTarget>(`/${id}/rotate_secret`, { method: 'POST', body: {} }),
-    deleteTarget: (id: string) => callTargets<null>(`/${id}`, { method: 'DELETE' }),
-    testTarget: (id: string) =>
-      callTargets<NotificationTest>(`/${id}/test`, { method: 'POST', body: {} }),
-    listDeliveries: (id: string, cursor: string | null, signal: AbortSignal) =>
-      callTargets<CursorPage<Delivery>>(`/${id}/deliveries`, {
-        query: { cursor, limit: 20 },
-        signal,
-      }),
-    redeliver: (id: string, deliveryId: string) =>
-      callTargets<Delivery>(`/${id}/deliveries/${deliveryId}/redeliver`, {
-        method: 'POST',
-        body: {},
-      }),
+    targets: createTargetsClient(callTargets),
     listPlugins: (signal: AbortSignal) =>
       send<OffsetPage<Plugin>>(`${base}/plugins`, {
         query: { limit: 1_000 },

@@ -16,8 +16,6 @@ export interface ConsoleContext {
   readonly granted: readonly Scope[] | null;
   /** Whether the key is known to have the scope. */
   readonly may: (scope: Scope) => boolean;
-  /** Shows a message; screen readers read it. With `cancel` it has a button for that, and stays longer. */
-  readonly say: (message: string, cancel?: () => Promise<void>) => void;
 }
 
 export const ConsoleContext = createContext<ConsoleContext | null>(null);

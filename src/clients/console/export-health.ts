@@ -13,8 +13,9 @@ export function intervalMs(interval: string): number | null {
   return minutes === undefined ? (lengths[interval] ?? null) : Number(minutes) * 60_000;
 }
 
-/** `every hour`, `every 5 minutes` */
+/** `every hour`, `every minute`, `every 5 minutes` */
 export function describeInterval(interval: string): string {
+  if (interval === 'every 1 minutes') return 'every minute';
   return interval.startsWith('every') ? interval : `every ${interval}`;
 }
 

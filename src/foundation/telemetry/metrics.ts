@@ -104,7 +104,7 @@ export function createMetrics() {
       ),
       failingExports: gauge(
         'sluice_failing_exports',
-        'Exports whose newest outcome is a run that ended without success, by whose fault it is.',
+        'Exports whose newest outcome is a run that ended without success, by whose fault it is. Those that a person or an operator paused do not count.',
         'fault',
       ),
       exhaustedExports: gauge(

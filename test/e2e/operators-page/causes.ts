@@ -34,13 +34,15 @@ export function testCauses(open: () => PageUnderTest): void {
 
   test('says of what heals since when, and when Sluice tries it next by itself', async () => {
     const row = page.getByRole('listitem').filter({ hasText: 'destination.unavailable' });
-    await row.getByText(/Sluice probes it at .*Z\. Once it works, what lacks data runs/).waitFor();
+    await row
+      .getByText(/Sluice probes it at .* GMT\+5:30\. Once it works, what lacks data runs/)
+      .waitFor();
     await row.getByText(/1 export · \d intervals without data · since/).waitFor();
   });
 
   test('searches by customer, and filters by whose turn it is', async () => {
     await page.getByLabel('Customer').fill('no such customer');
-    await page.getByText('Nothing is wrong').waitFor();
+    await page.getByText('No cause matches').waitFor();
     await page.getByLabel('Customer').fill('acme');
     await page.getByText('S3 dead-bucket').first().waitFor();
     await page.getByLabel('Whose turn').selectOption({ label: 'The source’s owner' });
@@ -56,9 +58,49 @@ export function testCauses(open: () => PageUnderTest): void {
     await dialog.getByRole('button', { name: 'Retry all' }).click();
     const tasks = page.getByRole('list', { name: '1 task' });
     await tasks.getByText('0 of 37 exports').waitFor();
+    await page.getByText('Retry all is started.').waitFor();
     await expectToBeAccessible(page);
     await tasks.getByRole('button', { name: 'Cancel' }).click();
     await tasks.getByText('Cancelled').waitFor();
+    expect(site.faults).toEqual([]);
+  });
+
+  test('keeps filter, page and the open cause in the address', async () => {
+    const dead = page.getByRole('listitem').filter({ hasText: 'S3 dead-bucket' });
+    expect(new URL(page.url()).hash).toMatch(/\?(.*&)?search=acme&turn=customer(&|$)/);
+    await page.reload();
+    expect(await page.getByLabel('Customer').inputValue()).toBe('acme');
+    await dead
+      .getByRole('button', { name: 'Exports' })
+      .and(page.locator('[aria-expanded=true]'))
+      .waitFor();
+    await page.getByText('To the dead bucket 37', { exact: true }).waitFor();
+  });
+
+  test('has the notification targets of the installation, with its own events', async () => {
+    await page.getByRole('link', { name: 'Notifications' }).click();
+    await page.getByText('A target here hears of the exports of all customers').waitFor();
+    await expectToBeAccessible(page);
+    await button(/^New target$/).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('URL').fill('http://example.com/hooks');
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    await dialog.getByText('Must start with https://.').first().waitFor();
+    await dialog.getByLabel('URL').fill(`http://127.0.0.1:${site.s3.port}/hooks`);
+    await dialog.getByLabel('Description').fill('On-call of all');
+    expect(await dialog.getByLabel('installation.no_workers no worker').isChecked()).toBe(true);
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    const secret = page.getByRole('dialog', { name: 'The secret of On-call of all' });
+    await secret.getByText(/^whsec_/).waitFor();
+    await secret.getByRole('button', { name: 'Done' }).click();
+    await button(/^Send a test to On-call of all$/).click();
+    await page.getByText(/The test failed: HTTP 4\d\d\./).waitFor();
+    await expectToBeAccessible(page);
+    await button(/^Delete On-call of all$/).click();
+    await dialog.getByRole('button', { name: 'Delete the target' }).click();
+    await page.getByText('No notification targets yet').waitFor();
+    await page.getByRole('link', { name: 'All customers' }).click();
+    await page.getByText('S3 dead-bucket').first().waitFor();
     expect(site.faults).toEqual([]);
   });
 }

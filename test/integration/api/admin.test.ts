@@ -9,6 +9,7 @@ import { storeExport } from '../../support/store-export.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
 import { createKey } from '../../support/tenants.ts';
 import { advanceTasks } from '../../../src/service/use-cases/operators/tasks.ts';
+import { readExportHealth } from '../../../src/state/store/exports/export-health.ts';
 
 let api: ApiUnderTest;
 let operator: ApiClient;
@@ -198,6 +199,46 @@ describe('causes', () => {
     expect(exports.body.results[0]).toMatchObject({ health: 'failing', turn: 'customer' });
     const all = await reader.get('/api/admin/exports?limit=1000');
     expect(all.body.results.some((one: { code: unknown }) => one.code === null)).toBe(true);
+  });
+
+  test('an interval whose run is live is not without data, wherever it is counted', async () => {
+    const [id] = buckets;
+    const target = await operator.post('/api/admin/notification_targets', {
+      url: 'https://example.com/hooks',
+    });
+    expect(target.status, target.text).toBe(201);
+    const readCounts = async () => {
+      const [causes, exports, own, health] = await Promise.all([
+        reader.get('/api/admin/causes?turn=customer'),
+        reader.get('/api/admin/exports?limit=1000'),
+        api.client.get(`${api.project}/batch_exports/${id}`),
+        readExportHealth(api.db),
+      ]);
+      await api.db.query(`select notify_targets($1, 'export.failing', '{}')`, [id]);
+      const [event] = await api.db.query<{ n: number }>(
+        `select (facts->>'missing_intervals')::int as n from notification_events order by seq desc limit 1`,
+      );
+      return {
+        causes: causes.body.results[0]?.missing_intervals,
+        exports: exports.body.results.find((one) => one.id === id)?.missing_intervals,
+        own: Object(own.body.missing).count,
+        metric: health.troubled.reduce((sum, { missingIntervals: n }) => sum + n, 0),
+        message: event?.n,
+      };
+    };
+    const before = await readCounts();
+    expect(before).toEqual({ causes: 9, exports: 3, own: 3, metric: 12, message: 3 });
+    await api.db.query(
+      `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end)
+       select h.export_id, e.team_id, 'Running', h.data_interval_start, h.data_interval_end
+         from holes h join batch_exports e on e.id = h.export_id where h.export_id = $1 order by 4 limit 1`,
+      [id],
+    );
+    expect(await readCounts()).toEqual({
+      ...{ causes: 8, exports: 2, own: 2, metric: 11, message: 2 },
+    });
+    await api.db.query(`delete from runs where export_id = $1`, [id]);
+    await operator.delete(`/api/admin/notification_targets/${target.body.id}`);
   });
 
   test('retry all: a dry run, a task that can be watched, and its cancellation', async () => {

@@ -278,6 +278,13 @@ describe('an export is named', () => {
   });
 });
 
+test('a long name is cut in a table, so that its columns stay in sight', async () => {
+  await create({ name: 'N'.repeat(300) });
+  const { out } = await sluice(['exports', 'list']);
+  expect(out).toContain(`${'N'.repeat(47)}…  fine`);
+  expect((await sluice(['exports', 'list', '--json'])).out).toContain('N'.repeat(300));
+});
+
 test('only a terminal gets colours, and none gets control characters of others', async () => {
   await create({ name: 'Evil \u001b]0;pwned\u0007\u202e name' });
   const start = '\u001b[';

@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { stringify } from 'yaml';
 import { senderTo } from '../../support/notified.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
@@ -141,6 +142,43 @@ test('apply makes the targets those of the file, and then changes nothing', asyn
     0,
     expect.stringContaining('0 to create, 0 to update, 0 to delete, 1 unchanged'),
   ]);
+});
+
+test('a file of targets: what is named twice, kinds, and variables of similar names', async () => {
+  const file = path.join(folder, 'more.yaml');
+  const env = { HOOK: receiver.url };
+  const write = (entry: object) =>
+    writeFile(file, stringify({ exports: [], notifications: [entry] }));
+  const twice = { description: 'Twice', events: ['export.late', 'export.late'] };
+  await write({ ...twice, url: `\${HOOK}` });
+  await owner(['apply', '-f', file], env);
+  expect((await owner(['apply', '-f', file], env)).out).toContain(
+    '0 to update, 0 to delete, 1 unch',
+  );
+  await write({ ...twice, kind: 'email', recipients: ['a@example.com'] });
+  expect((await owner(['apply', '-f', file], env)).err).toContain(
+    'notifications[0].kind: the stored target has the kind webhook, which cannot change',
+  );
+
+  // Each has a variable of its own, which is a name that a shell takes.
+  for (const description of ['On call', 'On-call', '当番', `24/7 \${x}`]) {
+    await owner([
+      'notifications',
+      'create',
+      '--webhook',
+      receiver.url,
+      '--description',
+      description,
+    ]);
+  }
+  const { out } = await owner(['export']);
+  const names = [...out.matchAll(/url: \$\{(\w+)\}/g)].map(([, name]) => name ?? '');
+  expect(new Set(names).size).toBe(names.length);
+  expect(names.filter((name) => !/^[A-Z_]\w*$/.test(name))).toEqual([]);
+  await writeFile(file, `exports: []\n${out.slice(out.indexOf('notifications:'))}`);
+  const same = await owner(['apply', '-f', file], env);
+  expect([same.code, same.err]).toEqual([0, '']);
+  expect(same.out).toMatch(/0 to create, 0 to update, 0 to delete, \d unchanged/);
 });
 
 test('admin creates, lists, disables and enables organizations, projects and keys over HTTP', async () => {

@@ -69,7 +69,11 @@ test('coverage lists stretches of one state, accepts them, and changes say who d
   expect((await sluice(accept, { answer: 'n' })).code).toBe(1);
   expect((await sluice([...accept, '--yes'])).out).toMatch(/^2 intervals accepted\./);
   expect((await sluice(['coverage', 'list', id, ...range])).out).toMatch(/^accepted .* 2$/m);
+  // Of a destination only what differs is shown.
+  const update = ['exports', 'update', id, '--set', 'destination.config.prefix=other'];
+  expect((await sluice(update)).err).toBe('');
   const changes = (await sluice(['changes', id])).out;
+  expect(changes).toMatch(/ updated +destination\.config\.prefix: \S+ → other$/m);
   expect(changes).toMatch(/^TIME +BY +ACTION +CHANGE$/m);
   expect(changes).toContain('no data then');
 });

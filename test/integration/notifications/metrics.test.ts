@@ -93,6 +93,21 @@ test('the gauges count one failing, late, paused or exhausted export among many,
       (name) => !/\{(kind|by|turn|end|code|fault|dependency|job|model|result)="/.test(name),
     ),
   ).toEqual([]);
+  // The alert of sources fires if it is the turn of the source's owner, as the causes say.
+  await side.db.query(
+    `update batch_exports set failing_code = 'source.model_invalid' where id = $1`,
+    [id],
+  );
+  expect((await read()).get('sluice_failing_exports{fault="source"}')).toBe(1);
+  // What a person has paused is paused, and nothing else.
+  await side.db.query(
+    'update batch_exports set paused = true, paused_reason = null where id = $1',
+    [id],
+  );
+  const paused = await read();
+  expect(paused.get('sluice_failing_exports{fault="source"}')).toBe(0);
+  expect(paused.get('sluice_missing_intervals{fault="source"}')).toBe(0);
+  expect(paused.get('sluice_paused_exports{by="person",fault=""}')).toBe(1);
   await receiver.close();
   // PostgreSQL is unreachable: no value of before.
   const blind = [...(await read(false)).keys()];

@@ -4,7 +4,7 @@ import { paintFor, plain, plural } from '../text.ts';
 import type { Api } from './api.ts';
 import { readChain, type Step } from './chain.ts';
 import { unknownIn } from './export-fields.ts';
-import { expandVariables } from './export-spec.ts';
+import { expandVariables, type VariableNames, withoutVariablesIn } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
 import type { Plugin } from './types.ts';
 
@@ -18,13 +18,12 @@ interface WantedStep {
 }
 
 interface ChainOptions {
-  readonly dryRun?: boolean;
   readonly prune?: boolean;
   readonly secrets?: boolean;
-  readonly json?: boolean;
 }
 
-interface Change {
+/** What happens to one step. */
+export interface StepChange {
   readonly action: 'create' | 'update' | 'delete' | 'unchanged';
   readonly name: string;
   readonly id: number | null;
@@ -65,21 +64,21 @@ function readSteps(listed: readonly unknown[]): readonly WantedStep[] {
 }
 
 /**
- * Makes the chain of the project that of a file. Steps are found by their names. What the file does not have stays, unless
+ * What makes the chain of the project that of a file. Steps are found by their names. What the file does not have stays, unless
  * it is pruned.
  */
-export async function applyChain(
+export async function planChain(
   deps: CliDeps,
   api: Api,
   listed: readonly unknown[],
   options: ChainOptions,
-): Promise<readonly Change[]> {
+): Promise<readonly StepChange[]> {
   const wanted = readSteps(listed);
   const [{ results: stored }, plugins] = [await readChain(api), await api.readPlugins()];
   const problems: string[] = [];
   const resendsSecrets = options.secrets ?? false;
   const comparing = { terminal: deps.terminal, resendsSecrets, problems };
-  const changes = wanted.map((step, n): Change => {
+  const changes = wanted.map((step, n): StepChange => {
     const plugin = plugins.find(({ name }) => name === step.plugin);
     if (!plugin) problems.push(`${step.place}: there is no plugin ${plain(step.plugin)}.`);
     const found = stored.find(({ name }) => name === step.name);
@@ -93,13 +92,10 @@ export async function applyChain(
   if (problems.length > 0) throw new CliError(problems.join('\n'));
   const names = new Set(wanted.map(({ name }) => name));
   const left = options.prune ? stored.filter(({ name }) => !names.has(name ?? '')) : [];
-  const all = [...changes, ...left.map(deletionOf)];
-  if (!options.json) for (const change of all) deps.print(lineOf(deps, change));
-  if (!options.dryRun) for (const change of all) await send(api, change);
-  return all;
+  return [...changes, ...left.map(deletionOf)];
 }
 
-const deletionOf = ({ id, name }: Step): Change => ({
+const deletionOf = ({ id, name }: Step): StepChange => ({
   action: 'delete',
   name: name ?? `step ${id}`,
   id,
@@ -119,7 +115,7 @@ function changeOf(
   order: number,
   { stored, plugin }: { readonly stored: Step | undefined; readonly plugin: Plugin | undefined },
   { terminal, resendsSecrets, problems }: Comparing,
-): Change {
+): StepChange {
   const secret = new Set(plugin?.config_schema.flatMap((one) => (one.secret ? [one.key] : [])));
   const missing: string[] = [];
   const expanded = expandVariables(config, terminal.env, (field, variable) =>
@@ -159,31 +155,37 @@ function changeOf(
 const marks = { create: '+', update: '~', delete: '-', unchanged: '=' } as const;
 const colours = { create: 'green', update: 'yellow', delete: 'red', unchanged: 'dim' } as const;
 
-function lineOf({ terminal }: CliDeps, { action, name, id, fields: changed }: Change): string {
+export function lineOfStep(
+  { terminal }: CliDeps,
+  { action, name, id, fields: changed }: StepChange,
+): string {
   const which = id === null ? '' : ` (${id})`;
   const what = changed.length === 0 ? '' : `: ${changed.join(', ')}`;
   const line = `${marks[action]} ${action.padEnd(9)}  step ${plain(name)}${which}${what}`;
   return paintFor(terminal)(line, colours[action]);
 }
 
-async function send(api: Api, { action, id, body }: Change): Promise<void> {
+/** Does what was planned. */
+export async function sendChain(api: Api, changes: readonly StepChange[]): Promise<void> {
   const path = '/pipeline_transformation_configs';
-  if (action === 'create') await api.call('post', path, { body });
-  const ids = { path: { id: String(id) } };
-  if (action === 'update') await api.call('patch', `${path}/{id}`, { ...ids, body });
-  if (action === 'delete') await api.call('delete', `${path}/{id}`, ids);
+  for (const { action, id, body } of changes) {
+    if (action === 'create') await api.call('post', path, { body });
+    const ids = { path: { id: String(id) } };
+    if (action === 'update') await api.call('patch', `${path}/{id}`, { ...ids, body });
+    if (action === 'delete') await api.call('delete', `${path}/{id}`, ids);
+  }
 }
 
 /** `1 step created, 2 unchanged`; null without a list of steps. */
-export function summaryOfChain(changes: readonly Change[] | null): string | null {
+export function summaryOfChain(changes: readonly StepChange[] | null): string | null {
   if (changes === null) return null;
-  const number = (action: Change['action']) =>
+  const number = (action: StepChange['action']) =>
     changes.filter((change) => change.action === action).length;
   return `Transformations: ${plural(number('create'), 'step')} to create, ${number('update')} to update, ${number('delete')} to delete, ${number('unchanged')} unchanged.`;
 }
 
 /** The chain as a list for a file, with a variable in place of each secret; empty for a key that may not read it. */
-export async function chainOfFile(api: Api): Promise<readonly Json[]> {
+export async function chainOfFile(api: Api, variables: VariableNames): Promise<readonly Json[]> {
   const { scopes } = await api.readMe();
   if (!scopes.includes('plugin:read')) return [];
   const { results } = await readChain(api);
@@ -193,10 +195,10 @@ export async function chainOfFile(api: Api): Promise<readonly Json[]> {
     const plugin = plugins.find(({ id }) => id === step.plugin);
     const secret = new Set(plugin?.config_schema.flatMap((one) => (one.secret ? [one.key] : [])));
     const name = step.name ?? `step ${step.id}`;
-    const prefix = name.toUpperCase().replaceAll(/[^A-Z0-9]+/g, '_');
+    const prefix = variables.prefixOf(name);
     const config = Object.entries(step.details.config).map(([key, value]): [string, unknown] => [
       key,
-      secret.has(key) ? `\${${prefix}_${key.toUpperCase()}}` : value,
+      secret.has(key) ? `\${${prefix}_${key.toUpperCase()}}` : withoutVariablesIn(value),
     ]);
     return {
       name,

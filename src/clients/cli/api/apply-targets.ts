@@ -3,20 +3,18 @@ import { type CliDeps, CliError } from '../deps.ts';
 import { paintFor, plain } from '../text.ts';
 import type { Api } from './api.ts';
 import { unknownIn } from './export-fields.ts';
-import { expandVariables } from './export-spec.ts';
+import { expandVariables, type VariableNames, withoutVariables } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
 import { targetCalls } from './notifications.ts';
 import type { NotificationTarget } from './types.ts';
 
 interface TargetOptions {
-  readonly dryRun?: boolean;
   readonly prune?: boolean;
   readonly secrets?: boolean;
-  readonly json?: boolean;
 }
 
 /** What happens to one target. */
-interface Change {
+export interface TargetChange {
   readonly action: 'create' | 'update' | 'delete' | 'unchanged';
   /** Its description, by which it is found. */
   readonly name: string;
@@ -29,29 +27,34 @@ const compared = ['format', 'recipients', 'events', 'enabled', 'digests'] as con
 const known = ['description', 'kind', 'url', ...compared];
 
 /**
- * Makes the notification targets of the project those of a file. They are found by their descriptions. The URL of a webhook is a
- * secret: a file has a variable, and it is sent if the target is new or `--secrets` asks for it.
+ * What makes the notification targets of the project those of a file. They are found by their descriptions. The URL of a webhook is
+ * a secret: a file has a variable, and it is sent if the target is new or `--secrets` asks for it.
  *
  * @throws CliError that lists every fault
  */
-export async function applyTargets(
+export async function planTargets(
   deps: CliDeps,
   api: Api,
   listed: readonly unknown[],
   options: TargetOptions,
-): Promise<readonly Change[]> {
-  const calls = targetCalls(api, false);
-  const stored = await calls.list();
+): Promise<readonly TargetChange[]> {
+  const stored = await targetCalls(api, false).list();
   const problems: string[] = [];
   const names = new Set<string>();
-  const changes = listed.flatMap((entry, n): Change[] => {
+  const changes = listed.flatMap((entry, n): TargetChange[] => {
     const place = `notifications[${n}]`;
     if (!isRecord(entry) || typeof entry.description !== 'string' || entry.description === '') {
       problems.push(`${place}: a target needs a description, by which it is found again.`);
       return [];
     }
     problems.push(...unknownIn(entry, known, `${place}.`));
-    const name = entry.description;
+    const missing: string[] = [];
+    const spec = expandVariables(entry, deps.terminal.env, (field, variable) =>
+      (field === 'url' ? missing : problems).push(
+        `${place}.${field}: the environment variable ${variable} is not set.`,
+      ),
+    ) as Json;
+    const name = String(spec.description);
     if (names.has(name)) problems.push(`${place}.description: two targets have the same one.`);
     names.add(name);
     const { url } = entry;
@@ -62,25 +65,29 @@ export async function applyTargets(
     }
     const found = stored.filter(({ description }) => description === name);
     if (found.length > 1) problems.push(`${place}: ${found.length} targets have this description.`);
-    const missing: string[] = [];
-    const spec = expandVariables(entry, deps.terminal.env, (field, variable) =>
-      missing.push(`${place}.${field}: the environment variable ${variable} is not set.`),
-    ) as Json;
+    const kind = found[0]?.kind ?? spec.kind;
+    if (spec.kind !== undefined && spec.kind !== kind) {
+      problems.push(
+        `${place}.kind: the stored target has the kind ${kind}, which cannot change. Give the new target another description.`,
+      );
+    }
     const change = changeOf(name, spec, found[0], options.secrets ?? false);
     if ('url' in change.body) problems.push(...missing);
     return [change];
   });
   if (problems.length > 0) throw new CliError(problems.join('\n'));
   const left = options.prune ? stored.filter(({ description }) => !names.has(description)) : [];
-  const all = [...changes, ...left.map(deletionOf)];
-  if (!options.json) for (const change of all) deps.print(lineOf(deps, change));
-  if (options.dryRun) return all;
-  for (const { action, id, body } of all) {
+  return [...changes, ...left.map(deletionOf)];
+}
+
+/** Does what was planned. */
+export async function sendTargets(api: Api, changes: readonly TargetChange[]): Promise<void> {
+  const calls = targetCalls(api, false);
+  for (const { action, id, body } of changes) {
     if (action === 'create') await calls.create(body);
     if (action === 'update' && id !== null) await calls.change(id, body);
     if (action === 'delete' && id !== null) await calls.remove(id);
   }
-  return all;
 }
 
 function changeOf(
@@ -88,7 +95,7 @@ function changeOf(
   spec: Json,
   stored: NotificationTarget | undefined,
   resendsSecrets: boolean,
-): Change {
+): TargetChange {
   if (!stored) return { action: 'create', name, id: null, fields: [], body: spec };
   const differing = compared.filter(
     (field) => spec[field] !== undefined && !isSame(spec[field], stored[field]),
@@ -100,13 +107,13 @@ function changeOf(
   return { action, name, id: stored.id, fields, body };
 }
 
-/** The order of a list does not matter. */
+/** The order of a list does not matter, nor what it names twice. */
 const isSame = (wanted: unknown, stored: unknown): boolean =>
   Array.isArray(wanted) && Array.isArray(stored)
-    ? isDeepStrictEqual(wanted.map(String).toSorted(), stored.map(String).toSorted())
+    ? isDeepStrictEqual(new Set(wanted.map(String)), new Set(stored.map(String)))
     : wanted === stored;
 
-const deletionOf = ({ id, description }: NotificationTarget): Change => ({
+const deletionOf = ({ id, description }: NotificationTarget): TargetChange => ({
   action: 'delete',
   name: description,
   id,
@@ -117,7 +124,10 @@ const deletionOf = ({ id, description }: NotificationTarget): Change => ({
 const marks = { create: '+', update: '~', delete: '-', unchanged: '=' } as const;
 const colours = { create: 'green', update: 'yellow', delete: 'red', unchanged: 'dim' } as const;
 
-function lineOf({ terminal }: CliDeps, { action, name, id, fields }: Change): string {
+export function lineOfTarget(
+  { terminal }: CliDeps,
+  { action, name, id, fields }: TargetChange,
+): string {
   const which = id === null ? '' : ` (${id})`;
   const what = fields.length === 0 ? '' : `: ${fields.join(', ')}`;
   const line = `${marks[action]} ${action.padEnd(9)}  target ${plain(name)}${which}${what}`;
@@ -130,6 +140,7 @@ function lineOf({ terminal }: CliDeps, { action, name, id, fields }: Change): st
  */
 export async function targetsOfFile(
   api: Api,
+  variables: VariableNames,
 ): Promise<{ readonly targets: readonly Json[]; readonly leftOut: number }> {
   const stored = (await targetCalls(api, false).list()).toReversed();
   const named = stored.filter(
@@ -138,9 +149,9 @@ export async function targetsOfFile(
   );
   const targets = named.map(
     ({ kind, description, format, recipients, events, enabled, digests }) => ({
-      ...{ description, kind },
+      ...{ description: withoutVariables(description), kind },
       ...(kind === 'webhook'
-        ? { url: `\${${description.toUpperCase().replaceAll(/[^A-Z0-9]+/g, '_')}_URL}`, format }
+        ? { url: `\${${variables.prefixOf(description)}_URL}`, format }
         : { recipients }),
       ...{ events, enabled, digests },
     }),
@@ -149,8 +160,8 @@ export async function targetsOfFile(
 }
 
 /** `Targets: 1 to create, …`. */
-export function summaryOfTargets(changes: readonly Change[]): string {
-  const number = (action: Change['action']) =>
+export function summaryOfTargets(changes: readonly TargetChange[]): string {
+  const number = (action: TargetChange['action']) =>
     changes.filter((change) => change.action === action).length;
   return `Notification targets: ${number('create')} to create, ${number('update')} to update, ${number('delete')} to delete, ${number('unchanged')} unchanged.`;
 }

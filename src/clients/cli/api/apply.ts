@@ -1,8 +1,8 @@
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
-import { applyChain, summaryOfChain } from './apply-chain.ts';
-import { applyTargets, summaryOfTargets } from './apply-targets.ts';
+import { lineOfStep, planChain, sendChain, summaryOfChain } from './apply-chain.ts';
+import { lineOfTarget, planTargets, sendTargets, summaryOfTargets } from './apply-targets.ts';
 import { confirm } from './confirm.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
@@ -51,17 +51,24 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
   } = await readExportsFile(deps.terminal, options.file, fields);
   const stored = await listExports(api);
   const steps = planSteps(wanted, stored, fields, options);
+  const chain = transformations && (await planChain(deps, api, transformations, options));
+  const targets = notifications && (await planTargets(deps, api, notifications, options));
   const paint = paintFor(deps.terminal);
-  if (!options.json)
+  if (!options.json) {
     for (const line of steps.flatMap((one) => stepLines(one, paint))) deps.print(line);
-  const deletions = steps.filter(({ action }) => action === 'delete').length;
-  if (!options.dryRun && deletions > 0) {
-    const question = `Delete ${plural(deletions, 'export')} of ${await projectOf(api, stored)} that the file does not have?`;
+    for (const change of chain ?? []) deps.print(lineOfStep(deps, change));
+    for (const change of targets ?? []) deps.print(lineOfTarget(deps, change));
+  }
+  const going = deletionsOf({ export: steps, step: chain, 'notification target': targets });
+  if (!options.dryRun && going !== null) {
+    const question = `Delete ${going} of ${await projectOf(api, stored)} that the file does not have?`;
     await confirm(deps.terminal, question, options.yes ?? false);
   }
-  // The chain comes first: an export that applies it must not send rows that a step masks.
-  const chain = transformations && (await applyChain(deps, api, transformations, options));
-  const targets = notifications && (await applyTargets(deps, api, notifications, options));
+  if (!options.dryRun) {
+    // The chain comes first: an export that applies it must not send rows that a step masks.
+    await sendChain(api, chain ?? []);
+    await sendTargets(api, targets ?? []);
+  }
   const done = options.dryRun
     ? steps.map(planned)
     : await perform(deps, api, steps, fields, options);
@@ -79,6 +86,17 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
   if (failed.length === 0) return;
   const lines = failed.map(({ name, error }) => `${plain(name)}: ${error}`);
   throw new CliError(lines.join('\n'));
+}
+
+/** `2 exports, 1 step`; null if nothing is deleted. */
+function deletionsOf(
+  parts: Readonly<Record<string, readonly Pick<Step, 'action'>[] | null>>,
+): string | null {
+  const counted = Object.entries(parts).flatMap(([what, changes]) => {
+    const count = (changes ?? []).filter(({ action }) => action === 'delete').length;
+    return count === 0 ? [] : [plural(count, what)];
+  });
+  return counted.length === 0 ? null : counted.join(', ');
 }
 
 /** @throws CliError if a name is not unique, a secret is not set, or pruning would leave nothing */
@@ -240,6 +258,7 @@ const planned = ({ action, name, id, differences }: Step): DoneStep => ({
 /** `project 7 (Web)`: a file applied to the wrong project deletes what is there. */
 async function projectOf(api: Api, stored: readonly BatchExport[]): Promise<string> {
   const id = stored[0]?.team_id;
+  if (id === undefined) return 'the project';
   const found = (await api.readMe()).projects.find((project) => project.id === id);
   return `project ${id}${found ? ` (${plain(found.name)})` : ''}`;
 }

@@ -74,7 +74,9 @@ export async function backfill(deps: CliDeps, name: string, options: BackfillOpt
   if (ended.failed_runs > 0 || ended.status === 'Cancelled') {
     throw new CliError(
       ended.status === 'Cancelled'
-        ? 'The backfill was cancelled.'
+        ? (ended.stopped_reason ?? null) === null
+          ? 'The backfill was cancelled.'
+          : `The backfill stopped itself, because its runs failed in a row. ${ended.stopped_reason}`
         : `${plural(ended.failed_runs, 'run')} failed. \`sluice runs list <export> --status Failed,FailedRetryable\` says why.`,
     );
   }
@@ -175,7 +177,7 @@ async function waitForBackfill(
       const eta =
         now.eta === null || finished === total ? '' : `, ends about ${shortTime(now.eta)}`;
       progress.show(
-        now.status === 'Running' ? now.progress : 1,
+        now.status === 'Completed' ? 1 : now.progress,
         `${finished}/${plural(total, 'run')}${failed > 0 ? `, ${failed} failed` : ''}${eta}`,
       );
       if (now.status !== 'Running') return now;

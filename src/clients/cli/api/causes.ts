@@ -2,7 +2,7 @@ import { Argument, type Command, Option } from 'commander';
 import { turns } from '../../../foundation/domain/causes.ts';
 import { taskActions } from '../../../foundation/domain/operator-task.ts';
 import { type CliDeps, CliError } from '../deps.ts';
-import { paintFor, plural, shortTime, tableLines } from '../text.ts';
+import { paintFor, plural, shortName, shortTime, tableLines } from '../text.ts';
 import { confirm } from './confirm.ts';
 import { print } from './print.ts';
 import { type ApiOptions, openApi, withApi } from './open-api.ts';
@@ -98,7 +98,7 @@ export function causeLines(
     cause.id,
     { text: cause.turn, colour: turnColours[cause.turn] },
     cause.code,
-    cause.organization_name ?? plural(cause.organizations, 'customer'),
+    shortName(cause.organization_name ?? '') || plural(cause.organizations, 'customer'),
     plural(cause.exports, 'export'),
     String(cause.missing_intervals),
     shortTime(cause.since),
@@ -140,9 +140,9 @@ export function exportLines(
   if (exports.length === 0) return ['none'];
   const rows = exports.map((one) => [
     one.health,
-    one.organization_name,
-    one.project_name,
-    one.name,
+    shortName(one.organization_name),
+    shortName(one.project_name),
+    shortName(one.name),
     one.id,
     one.code ?? '-',
     String(one.missing_intervals),

@@ -1,10 +1,11 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { CliDeps } from '../deps.ts';
 import { type Cell, type Colour, paintFor, plural, shortTime, tableLines } from '../text.ts';
 import { confirm } from './confirm.ts';
 import { quoted } from './api.ts';
 import { print } from './print.ts';
 import { findExport } from './find-export.ts';
-import { textOf } from './json.ts';
+import { isRecord, textOf } from './json.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import { type RangeOptions, readRange } from './time-range.ts';
 import type { AnswerOf } from './types.ts';
@@ -114,19 +115,39 @@ export async function listChanges(
         one.key_name ?? 'command line or Sluice',
         one.action,
       ];
-      const changes = one.changes.length === 0 ? [null] : one.changes;
-      return changes.map((change, at) => [
+      const changes = one.changes.flatMap(({ field, before, after }) =>
+        settingsThatDiffer(field, before, after),
+      );
+      const texts = changes.map(
+        ({ field, before, after }) => `${field}: ${shorten(before)} → ${shorten(after)}`,
+      );
+      return (texts.length === 0 ? [''] : texts).map((text, at) => [
         ...(at === 0 ? head : ['', '', '']),
-        change === null
-          ? ''
-          : `${change.field}: ${shorten(change.before)} → ${shorten(change.after)}`,
+        text,
       ]);
     });
     return tableLines(['TIME', 'BY', 'ACTION', 'CHANGE'], rows, paintFor(deps.terminal));
   });
 }
 
+/** `destination.config.prefix`, instead of two whole destinations that differ in it. */
+function settingsThatDiffer(
+  field: string,
+  before: unknown,
+  after: unknown,
+): readonly { readonly field: string; readonly before: unknown; readonly after: unknown }[] {
+  const isDivisible =
+    isRecord(before) && isRecord(after) && Object.keys(before).some((name) => name in after);
+  if (!isDivisible) return [{ field, before, after }];
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  return names
+    .filter((name) => !isDeepStrictEqual(before[name] ?? null, after[name] ?? null))
+    .flatMap((name) =>
+      settingsThatDiffer(`${field}.${name}`, before[name] ?? null, after[name] ?? null),
+    );
+}
+
 function shorten(value: unknown): string {
-  const text = textOf(value);
+  const text = value === '' ? '""' : textOf(value);
   return text.length > widest ? `${text.slice(0, widest - 1)}…` : text;
 }

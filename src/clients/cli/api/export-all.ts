@@ -4,9 +4,9 @@ import { plural } from '../text.ts';
 import { chainOfFile } from './apply-chain.ts';
 import { targetsOfFile } from './apply-targets.ts';
 import { type ExportFields, readFields } from './export-fields.ts';
-import { withoutVariables } from './export-spec.ts';
+import { VariableNames, withoutVariablesIn } from './export-spec.ts';
 import { listExports } from './find-export.ts';
-import { isRecord, type Json } from './json.ts';
+import type { Json } from './json.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import type { BatchExport } from './types.ts';
 
@@ -15,11 +15,11 @@ export async function exportAll(deps: CliDeps, options: ApiOptions): Promise<voi
   const api = openApi(deps, options);
   const fields = await readFields(api);
   const all = await listExports(api);
-  const names = new Set<string>();
+  const variables = new VariableNames();
   // Oldest first: a new export does not move the others in the file.
-  const exports = all.toReversed().map((one) => specOf(one, fields, variablePrefix(one, names)));
-  const transformations = await chainOfFile(api);
-  const { targets, leftOut } = await targetsOfFile(api);
+  const exports = all.toReversed().map((one) => specOf(one, fields, variables.prefixOf(one.name)));
+  const transformations = await chainOfFile(api, variables);
+  const { targets, leftOut } = await targetsOfFile(api, variables);
   const state = {
     ...(transformations.length > 0 ? { transformations } : {}),
     exports,
@@ -62,23 +62,4 @@ function specOf(stored: BatchExport, fields: ExportFields, prefix: string): Json
     return value === null || value === undefined ? [] : [[name, withoutVariablesIn(value)]];
   });
   return Object.fromEntries(spec);
-}
-
-function withoutVariablesIn(value: unknown): unknown {
-  if (typeof value === 'string') return withoutVariables(value);
-  if (Array.isArray(value)) return value.map(withoutVariablesIn);
-  if (!isRecord(value)) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, inner]) => [name, withoutVariablesIn(inner)]),
-  );
-}
-
-/** `Events, hourly` → `EVENTS_HOURLY`, and `EVENTS_HOURLY_2` for the second one. */
-function variablePrefix({ name }: BatchExport, taken: Set<string>): string {
-  const words = name.toUpperCase().match(/[A-Z0-9]+/g) ?? ['EXPORT'];
-  const plainName = words.join('_').replace(/^(?=\d)/, 'EXPORT_');
-  let prefix = plainName;
-  for (let n = 2; taken.has(prefix); n += 1) prefix = `${plainName}_${n}`;
-  taken.add(prefix);
-  return prefix;
 }

@@ -106,3 +106,28 @@ export function expandVariables(
 
 /** The opposite, for texts that are not variables. */
 export const withoutVariables = (text: string): string => text.replaceAll('${', () => '$${');
+
+/** The same for all texts in a value. */
+export function withoutVariablesIn(value: unknown): unknown {
+  if (typeof value === 'string') return withoutVariables(value);
+  if (Array.isArray(value)) return value.map(withoutVariablesIn);
+  if (!isRecord(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => [name, withoutVariablesIn(inner)]),
+  );
+}
+
+/** Names of the variables in one file: two things never share a variable. */
+export class VariableNames {
+  readonly #taken = new Set<string>();
+
+  /** `Events, hourly` → `EVENTS_HOURLY`, and `EVENTS_HOURLY_2` for the second one. */
+  prefixOf(name: string): string {
+    const words = name.toUpperCase().match(/[A-Z0-9]+/g) ?? ['EXPORT'];
+    const plainName = words.join('_').replace(/^(?=\d)/, 'EXPORT_');
+    let prefix = plainName;
+    for (let n = 2; this.#taken.has(prefix); n += 1) prefix = `${plainName}_${n}`;
+    this.#taken.add(prefix);
+    return prefix;
+  }
+}

@@ -4,6 +4,7 @@ import {
   count,
   type Paint,
   plural,
+  shortName,
   shortTime,
   tableLines,
 } from '../text.ts';
@@ -23,7 +24,7 @@ export function exportLines(exports: readonly BatchExport[], paint: Paint): read
   const rows = exports.map((one) => {
     const state: Cell = { text: one.health, colour: healthColours[one.health] };
     const upTo = shortTime(one.high_water_mark);
-    return [one.name, state, one.interval, describeDestination(one), upTo, one.id];
+    return [shortName(one.name), state, one.interval, describeDestination(one), upTo, one.id];
   });
   const head = ['NAME', 'STATE', 'INTERVAL', 'DESTINATION', 'COMPLETE UP TO', 'ID'];
   return exports.length === 0 ? ['No exports.'] : tableLines(head, rows, paint);

@@ -1,8 +1,12 @@
 import { type Command, Option } from 'commander';
-import { notificationTypes, targetKinds } from '../../../foundation/domain/notification.ts';
+import {
+  notificationTypes,
+  targetKinds,
+  webhookFormats,
+} from '../../../foundation/domain/notification.ts';
 import { readList } from '../arguments.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
-import { paintFor, tableLines } from '../text.ts';
+import { paintFor, shortName, tableLines } from '../text.ts';
 import type { Api } from './api.ts';
 import { confirm } from './confirm.ts';
 import { print } from './print.ts';
@@ -21,6 +25,7 @@ interface SettingOptions extends TargetOptions {
   readonly recipients?: string[];
   readonly events?: string[];
   readonly description?: string;
+  readonly digests?: boolean;
 }
 
 /** `sluice notifications …`: who is notified of changes. */
@@ -36,10 +41,12 @@ export function registerNotifications(program: Command, deps: CliDeps): void {
   const withSettings = (command: Command) =>
     command
       .option('--webhook <url>', 'address that a webhook posts to; it is stored encrypted')
-      .option('--format <format>', 'of the body of a webhook, such as json or slack')
+      .option('--format <format>', `of the body of a webhook: ${webhookFormats.join(', ')}`)
       .option('--recipients <list>', 'e-mail addresses, separated by commas', readList)
       .option('--events <list>', `such as ${notificationTypes.slice(0, 2).join(',')}`, readList)
-      .option('--description <text>', 'a name for people');
+      .option('--description <text>', 'a name for people')
+      .option('--digests', 'many events at once come in one message, the default')
+      .option('--no-digests', 'each event comes by itself, as PagerDuty needs it');
 
   add('list', 'list the targets, newest first').action((options: TargetOptions) =>
     list(deps, options),
@@ -93,7 +100,7 @@ const kindOf = ({ recipients }: SettingOptions): NotificationTarget['kind'] =>
 
 /** Only what was named. */
 function settingsOf(options: SettingOptions): Readonly<Record<string, unknown>> {
-  const { webhook: url, format, recipients, events, description } = options;
+  const { webhook: url, format, recipients, events, description, digests } = options;
   const known: readonly string[] = notificationTypes;
   const unknown = (events ?? []).filter((event) => !known.includes(event));
   if (unknown.length > 0) {
@@ -102,7 +109,7 @@ function settingsOf(options: SettingOptions): Readonly<Record<string, unknown>> 
       exitCodes.misused,
     );
   }
-  const named = Object.entries({ url, format, recipients, events, description });
+  const named = Object.entries({ url, format, recipients, events, description, digests });
   return Object.fromEntries(named.filter(([, value]) => value !== undefined));
 }
 
@@ -131,7 +138,7 @@ function lines(deps: CliDeps, targets: readonly NotificationTarget[]): readonly 
     target.kind,
     target.enabled ? (target.failing_since === null ? 'enabled' : 'failing') : 'disabled',
     target.url_preview ?? target.recipients.join(', '),
-    target.description,
+    shortName(target.description),
     target.events.join(', '),
   ]);
   const head = ['TARGET', 'KIND', 'STATE', 'ADDRESS', 'DESCRIPTION', 'EVENTS'];

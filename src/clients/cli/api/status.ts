@@ -6,6 +6,7 @@ import {
   paintFor,
   plain,
   plural,
+  shortName,
   shortTime,
   tableLines,
 } from '../text.ts';
@@ -131,7 +132,7 @@ function statusLines({ url, service, exports, runs, attention }: Status, paint: 
       .slice(0, namedExports)
       .map(({ name, reason, complete_up_to: upTo }) => [
         { text: state, colour: healthColours[state] },
-        name,
+        shortName(name),
         shortTime(upTo),
         shorten(reason),
       ]);

@@ -22,6 +22,7 @@ import { ScheduleFields } from './schedule-fields.tsx';
 import { TextField } from './text-field.tsx';
 import { TryDestination, TryRows, useTrial } from './try-out.tsx';
 import { WhatFields } from './what-fields.tsx';
+import { useSay } from '../parts/toasts.tsx';
 
 interface Props {
   readonly description: ApiDescription;
@@ -36,7 +37,8 @@ const none: ReadonlyMap<string, string> = new Map();
  * those that the API names. The destination and the rows can be tried before anything is saved.
  */
 export function ExportForm({ description, batchExport }: Props) {
-  const { client, say, may } = useConsole();
+  const { client, may } = useConsole();
+  const say = useSay();
   const { draft, setDraft, kept, forget } = useKeptDraft(description, batchExport, () =>
     draftOf(description, batchExport, localTimes),
   );

@@ -3,6 +3,7 @@ import { createTimeFormat, readLocalInput } from '../times.ts';
 import { TextField } from './text-field.tsx';
 
 const inUtc = createTimeFormat('en', 'UTC');
+const zoneName = new Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 interface Props {
   /** The API's name of the field; also the input's id. */
@@ -17,7 +18,7 @@ interface Props {
 /** A time in the reader's zone, with the time in UTC below. */
 export function LocalTimeInput({ attr, value, help, ...rest }: Props) {
   const ownId = useId();
-  const shown = value === '' ? help : utcOf(value);
+  const shown = value === '' ? (help ?? `In the zone of your browser, ${zoneName}.`) : utcOf(value);
   const input = { type: 'datetime-local' };
   return <TextField {...rest} attr={attr ?? ownId} value={value} help={shown} input={input} />;
 }

@@ -23,6 +23,7 @@ import {
   trialStepOf,
 } from './step-draft.ts';
 import { TextField } from './text-field.tsx';
+import { useSay } from '../parts/toasts.tsx';
 
 interface Props {
   readonly plugin: StepPlugin;
@@ -34,7 +35,8 @@ interface Props {
 
 /** Creates or changes a step of the chain, and tries it in the lab. Without the right to write: shows it. */
 export function StepForm({ plugin, step, order }: Props) {
-  const { client, say, may } = useConsole();
+  const { client, may } = useConsole();
+  const say = useSay();
   const [draft, setDraft] = useState(() => stepDraftOf(plugin, step));
   const readOnly = !may('plugin:write');
   const lab = useLab(() => {

@@ -2,6 +2,7 @@ import type { Cause } from '../api-types.ts';
 import { plural } from '../numbers.ts';
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx';
 import { Failure, Loading } from '../parts/notice.tsx';
+import { useSay } from '../parts/toasts.tsx';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import type { OperatorClient, TaskAction } from './operator-client.ts';
@@ -42,12 +43,16 @@ interface DialogProps extends Props {
 
 function ActionDialog(props: DialogProps) {
   const { cause, client, action, verb, meaning, onDone, onClose } = props;
+  const say = useSay();
   const preview = useResource({
     key: `${cause.id} ${action}`,
     load: () => client.previewTask(cause.id, action),
   });
   const start = useAction(async () => {
-    await client.startTask(cause.id, action);
+    const task = await client.startTask(cause.id, action);
+    say(`${verb} is started.`, async () => {
+      await client.cancelTask(task.id);
+    });
     onDone();
     onClose();
   });

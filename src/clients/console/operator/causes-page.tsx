@@ -1,11 +1,13 @@
-import { useState } from 'react';
 import type { Cause } from '../api-types.ts';
 import { Choice } from '../form/choice.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { plural } from '../numbers.ts';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { OffsetPager } from '../parts/pager.tsx';
 import { TimeText } from '../parts/time-text.tsx';
+import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
+import { useSearchText } from '../use-search-text.ts';
 import { useTitle } from '../use-title.ts';
 import { CauseActions } from './cause-actions.tsx';
 import { causeExportsPageSize, causesPageSize, type OperatorClient } from './operator-client.ts';
@@ -18,23 +20,22 @@ const turns = [
   ['customer', 'The customer'],
 ] as const;
 
+const turnsOfCauses = ['ours', 'source', 'customer'] as const satisfies readonly Cause['turn'][];
+
 /** Over all customers: the rows are causes, not exports. */
 export function CausesPage({ client }: { readonly client: OperatorClient }) {
-  const [search, setSearch] = useState('');
-  const [turn, setTurn] = useState('');
-  const [offset, setOffset] = useState(0);
+  const { query, setQuery } = useQuery();
+  const [text, setText] = useSearchText();
+  const search = query.get('search') ?? '';
+  const [turn = null] = chosenOf(query, 'turn', turnsOfCauses);
+  const offset = offsetOf(query, causesPageSize);
   useTitle('All customers');
-  const filter = { search, turn: (turn || null) as Cause['turn'] | null, offset };
   const { data, failure, reload } = useResource({
-    key: JSON.stringify(filter),
-    load: (signal) => client.listCauses(filter, signal),
+    key: JSON.stringify([search, turn, offset]),
+    load: (signal) => client.listCauses({ search, turn, offset }, signal),
     pollMs: () => 10_000,
   });
-  const narrow = (change: () => void) => {
-    change();
-    setOffset(0);
-  };
-  const shown = data?.results.length ?? 0;
+  const isFiltered = search !== '' || turn !== null;
   return (
     <>
       <div className="row heading">
@@ -45,46 +46,29 @@ export function CausesPage({ client }: { readonly client: OperatorClient }) {
         <TextField
           attr="search"
           label="Customer"
-          value={search}
-          onChange={(text) => narrow(() => setSearch(text))}
+          value={text}
+          onChange={setText}
           input={{ placeholder: 'name, id or tenant key' }}
         />
         <Choice
           attr="turn"
           label="Whose turn"
-          value={turn}
+          value={turn ?? ''}
           choices={turns}
-          onChange={(text) => narrow(() => setTurn(text))}
+          onChange={(value) => setQuery({ turn: value, page: null })}
         />
       </search>
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading lines={5} />}
-      {data?.count === 0 && <Empty title="Nothing is wrong" />}
-      {shown > 0 && (
-        <ul className="card" aria-label={plural(data?.count ?? 0, 'cause')}>
-          {data?.results.map((cause) => (
+      {data?.count === 0 && <Empty title={isFiltered ? 'No cause matches' : 'Nothing is wrong'} />}
+      {data && data.results.length > 0 && (
+        <ul className="card" aria-label={plural(data.count, 'cause')}>
+          {data.results.map((cause) => (
             <CauseRow key={cause.id} cause={cause} client={client} onDone={reload} />
           ))}
         </ul>
       )}
-      {data && data.count > causesPageSize && (
-        <div className="row end">
-          <button
-            type="button"
-            disabled={offset === 0}
-            onClick={() => setOffset(Math.max(0, offset - causesPageSize))}
-          >
-            Previous
-          </button>
-          <button
-            type="button"
-            disabled={offset + shown >= data.count}
-            onClick={() => setOffset(offset + causesPageSize)}
-          >
-            Next
-          </button>
-        </div>
-      )}
+      {data && <OffsetPager page={data} pageSize={causesPageSize} offset={offset} />}
       <TaskList client={client} />
     </>
   );
@@ -103,22 +87,27 @@ const turnNames: Readonly<Record<Cause['turn'], string>> = {
 };
 
 function CauseRow({ cause, client, onDone }: RowProps) {
-  const [isOpen, setOpen] = useState(false);
+  const { query, setQuery } = useQuery();
+  const isOpen = query.get('cause') === cause.id;
   const who = cause.organization_name ?? plural(cause.organizations, 'customer');
   return (
     <li className="stack cause-row">
       <div className="row heading">
         <h2>
-          {cause.place === '' ? cause.means : `${cause.place}: ${cause.means}`}{' '}
-          <code>{cause.code}</code>
+          {cause.place !== '' && (
+            <>
+              <bdi>{cause.place}</bdi>:{' '}
+            </>
+          )}
+          {cause.means} <code>{cause.code}</code>
         </h2>
         <strong className={cause.turn === 'ours' ? 'bad-text' : 'muted'}>
           {turnNames[cause.turn]}
         </strong>
       </div>
       <p>
-        {who} · {plural(cause.exports, 'export')} · {plural(cause.missing_intervals, 'interval')}{' '}
-        without data
+        <bdi>{who}</bdi> · {plural(cause.exports, 'export')} ·{' '}
+        {plural(cause.missing_intervals, 'interval')} without data
         {cause.since !== null && (
           <>
             {' '}
@@ -128,29 +117,45 @@ function CauseRow({ cause, client, onDone }: RowProps) {
       </p>
       {cause.latest_error !== null && <p className="muted">{cause.latest_error}</p>}
       <p>
-        {cause.remedy} <span className="muted">{cause.next}</span>
+        {!cause.latest_error?.includes(cause.remedy) && `${cause.remedy} `}
+        <span className="muted">
+          {cause.next_probe_at === null ? (
+            cause.next
+          ) : (
+            <>
+              Sluice probes it at <TimeText at={cause.next_probe_at} />. Once it works, what lacks
+              data runs by itself.
+            </>
+          )}
+        </span>
       </p>
       <div className="row">
-        <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <button
+          type="button"
+          aria-expanded={isOpen}
+          onClick={() => setQuery({ cause: isOpen ? null : cause.id, exports: null })}
+        >
           Exports
         </button>
         <CauseActions cause={cause} client={client} onDone={onDone} />
       </div>
-      {isOpen && <CauseExports causeId={cause.id} client={client} />}
+      {isOpen && <CauseExports cause={cause} client={client} />}
     </li>
   );
 }
 
 interface Props {
-  readonly causeId: string;
+  readonly cause: Cause;
   readonly client: OperatorClient;
 }
 
 /** The exports that a cause holds up. */
-function CauseExports({ causeId, client }: Props) {
+function CauseExports({ cause, client }: Props) {
+  const { query } = useQuery();
+  const offset = offsetOf(query, causeExportsPageSize, 'exports');
   const { data, failure, reload } = useResource({
-    key: causeId,
-    load: (signal) => client.listExports(causeId, 0, signal),
+    key: `${cause.id} ${offset}`,
+    load: (signal) => client.listExports(cause.id, offset, signal),
     pollMs: () => 10_000,
   });
   return (
@@ -161,17 +166,22 @@ function CauseExports({ causeId, client }: Props) {
         <ul className="cause-exports" aria-label={plural(data.count, 'export')}>
           {data.results.map((one) => (
             <li key={one.id}>
-              {one.organization_name} › {one.project_name} › <strong>{one.name}</strong>{' '}
+              <bdi>{one.organization_name}</bdi> › <bdi>{one.project_name}</bdi> ›{' '}
+              <strong>
+                <bdi>{one.name}</bdi>
+              </strong>{' '}
               <small className="muted">{one.id}</small>
               {one.missing_intervals > 0 &&
                 ` · ${plural(one.missing_intervals, 'interval')} without data`}
-              {one.latest_error !== null && <p className="muted">{one.latest_error}</p>}
+              {one.latest_error !== null && one.latest_error !== cause.latest_error && (
+                <p className="muted">{one.latest_error}</p>
+              )}
             </li>
           ))}
         </ul>
       )}
-      {data && data.count > causeExportsPageSize && (
-        <p className="muted">{plural(data.count - causeExportsPageSize, 'more export')}</p>
+      {data && (
+        <OffsetPager page={data} pageSize={causeExportsPageSize} offset={offset} name="exports" />
       )}
     </>
   );

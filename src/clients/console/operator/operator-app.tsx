@@ -1,8 +1,12 @@
-import { useMemo } from 'react';
+import { useEffect, useMemo, useState } from 'react';
 import { forgetDrafts } from '../kept-drafts.ts';
 import { Logo } from '../parts/logo.tsx';
 import { ServiceBanner } from '../parts/service-banner.tsx';
+import { TargetList } from '../parts/target-list.tsx';
+import { ClockSwitch } from '../parts/time-text.tsx';
+import { currentHash, hrefOf, type Route, readRoute } from '../route.ts';
 import { signOutOthers } from '../session.ts';
+import { installationEvents } from '../target-events.ts';
 import { CausesPage } from './causes-page.tsx';
 import { createOperatorClient } from './operator-client.ts';
 
@@ -11,21 +15,30 @@ interface Props {
   readonly onSignOut: (reason?: string) => void;
 }
 
-/** The page of an operator: all customers, by what is wrong. */
+/** The page of an operator: all customers, by what is wrong, and who is notified of it. */
 export function OperatorApp({ operatorKey, onSignOut }: Props) {
   const client = useMemo(
     () => createOperatorClient(operatorKey, () => onSignOut('The API key is no longer accepted.')),
     [operatorKey, onSignOut],
   );
+  const isOnNotifications = usePage() === 'notifications';
   return (
     <>
       <header className="top">
-        <span className="brand">
+        <a className="brand" href={hrefOf({ page: 'exports' }, '')}>
           <Logo />
           Sluice
-        </span>
-        <span className="muted">All customers</span>
-        <a href="/admin/queues">Queues</a>
+        </a>
+        <nav className="places" aria-label="Parts of the page">
+          <Place page="exports" isOpen={!isOnNotifications}>
+            All customers
+          </Place>
+          <Place page="notifications" isOpen={isOnNotifications}>
+            Notifications
+          </Place>
+          <a href="/admin/queues">Queues</a>
+        </nav>
+        <ClockSwitch />
         <button
           type="button"
           className="quiet"
@@ -40,8 +53,39 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
       </header>
       <main id="main" tabIndex={-1}>
         <ServiceBanner />
-        <CausesPage client={client} />
+        {isOnNotifications ? (
+          // The API refuses what a key that only reads may not do, beside the button.
+          <TargetList targets={client.targets} mayWrite events={installationEvents}>
+            <p>A target here hears of the exports of all customers, and of dead workers.</p>
+          </TargetList>
+        ) : (
+          <CausesPage client={client} />
+        )}
       </main>
     </>
   );
+}
+
+interface PlaceProps {
+  readonly page: 'exports' | 'notifications';
+  readonly isOpen: boolean;
+  readonly children: string;
+}
+
+function Place({ page, isOpen, children }: PlaceProps) {
+  return (
+    <a href={hrefOf({ page }, '')} aria-current={isOpen ? 'page' : undefined}>
+      {children}
+    </a>
+  );
+}
+
+function usePage(): Route['page'] {
+  const [hash, setHash] = useState(currentHash);
+  useEffect(() => {
+    const follow = () => setHash(currentHash());
+    window.addEventListener('hashchange', follow);
+    return () => window.removeEventListener('hashchange', follow);
+  }, []);
+  return readRoute(hash).page;
 }

@@ -5,7 +5,9 @@ import type {
   OperatorTaskPreview,
   OffsetPage,
 } from '../api-types.ts';
+import type { Call } from '../api-call.ts';
 import { ApiFailure, callApi } from '../client.ts';
+import { createTargetsClient } from '../targets-client.ts';
 
 export const causesPageSize = 50;
 export const causeExportsPageSize = 50;
@@ -24,7 +26,7 @@ export type TaskAction = OperatorTask['action'];
  * @param onRefused called if the key is no longer accepted
  */
 export function createOperatorClient(key: string, onRefused: () => void) {
-  const send = async <T>(path: string, options?: Parameters<typeof callApi>[2]): Promise<T> => {
+  const send = async <T>(path: string, options?: Call): Promise<T> => {
     try {
       return await callApi<T>(key, `/api/admin${path}`, options);
     } catch (error) {
@@ -52,6 +54,9 @@ export function createOperatorClient(key: string, onRefused: () => void) {
       send<OffsetPage<OperatorTask>>('/tasks', { query: { limit: 10 }, signal }),
     cancelTask: (id: string) =>
       send<OperatorTask>(`/tasks/${id}/cancel`, { method: 'POST', body: {} }),
+    targets: createTargetsClient(<T>(path: string, call?: Call) =>
+      send<T>(`/notification_targets${path}`, call),
+    ),
   };
 }
 

@@ -48,7 +48,7 @@ function TaskRow({ task, client, onDone }: Props) {
     <li className="stack">
       <div className="row heading">
         <span>
-          <strong>{verbs[task.action]}</strong> {task.cause}
+          <strong>{verbs[task.action]}</strong> <bdi>{task.cause}</bdi>
         </span>
         <span className="muted">
           {task.status} · <TimeText at={task.created_at} />

@@ -12,6 +12,7 @@ import { Failure } from '../parts/notice.tsx';
 import { IntervalText, localTimes } from '../parts/time-text.tsx';
 import { readLocalInput } from '../times.ts';
 import { useAction } from '../use-action.ts';
+import { useSay } from '../parts/toasts.tsx';
 
 /** What the form begins with. */
 export interface BackfillStart {
@@ -62,7 +63,8 @@ const orders = [
 
 /** Asks for a range, shows a preview, then starts the backfill. */
 export function BackfillForm({ batchExport, onStarted, initial }: Props) {
-  const { client, say } = useConsole();
+  const { client } = useConsole();
+  const say = useSay();
   const [draft, setDraft] = useState(() => (initial ? draftOf(initial) : blank));
   const [preview, setPreview] = useState<BackfillPreview | null>(null);
   const [asking, setAsking] = useState(false);

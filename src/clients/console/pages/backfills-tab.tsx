@@ -10,6 +10,7 @@ import { useAction } from '../use-action.ts';
 import { cursorMover, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { BackfillForm } from './backfill-form.tsx';
+import { useSay } from '../parts/toasts.tsx';
 
 /** The backfills of an export, and the form for another. */
 export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
@@ -110,7 +111,8 @@ function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
 
 function CancelDialog(props: ItemProps & { readonly onClose: () => void }) {
   const { exportId, backfill, onChanged, onClose } = props;
-  const { client, say } = useConsole();
+  const { client } = useConsole();
+  const say = useSay();
   const [running, setRunning] = useState<'cancel' | 'finish'>('cancel');
   const cancel = useAction(async () => {
     await client.cancelBackfill(exportId, backfill.id, running);

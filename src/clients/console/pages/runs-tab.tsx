@@ -15,6 +15,7 @@ import { attemptsOf, runFilters, statusLabels } from '../run-state.ts';
 import { useAction } from '../use-action.ts';
 import { chosenOf, cursorMover, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
+import { useSay } from '../parts/toasts.tsx';
 
 interface Props {
   readonly exportId: string;
@@ -161,7 +162,8 @@ export function RunActions({ run, onChanged }: { run: Run; onChanged: () => void
 }
 
 function CancelRunButton({ run, onChanged }: { run: Run; onChanged: () => void }) {
-  const { client, may, say } = useConsole();
+  const { client, may } = useConsole();
+  const say = useSay();
   const act = useAction(async () => {
     await client.cancelRun(run.batch_export, run.id);
     say('The run is being cancelled.');

@@ -10,6 +10,7 @@ import { useResource } from '../use-resource.ts';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
 import { ExportAgainButton } from './export-again.tsx';
 import { IntervalText } from './time-text.tsx';
+import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly batchExport: BatchExport;
@@ -81,7 +82,8 @@ function AcceptDialog({
   onChanged,
   onClose,
 }: PartProps & { readonly onClose: () => void }) {
-  const { client, say } = useConsole();
+  const { client } = useConsole();
+  const say = useSay();
   const [reason, setReason] = useState('');
   const { start, end, intervals, state } = blocker;
   const accept = useAction(async () => {

@@ -9,6 +9,7 @@ import { useDrag } from '../use-drag.ts';
 import { toFailure } from '../use-resource.ts';
 import { Failure } from './notice.tsx';
 import { DeleteStepButton, EnableButton } from './step-actions.tsx';
+import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly steps: readonly Step[];
@@ -171,7 +172,8 @@ interface ChainOrder {
 
 /** The order of the chain. Moves are stored one after the other. */
 function useChainOrder(steps: readonly Step[], onStored: () => void): ChainOrder {
-  const { client, say } = useConsole();
+  const { client } = useConsole();
+  const say = useSay();
   const [wanted, setWanted] = useState<readonly number[] | null>(null);
   const [failure, setFailure] = useState<ApiFailure | null>(null);
   const latest = useRef<readonly number[] | null>(null);

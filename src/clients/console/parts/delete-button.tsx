@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
-import { useConsole } from '../console-context.ts';
 import { useAction } from '../use-action.ts';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
+import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly name: string;
@@ -28,7 +28,7 @@ export function DeleteButton(props: Props) {
 
 function DeleteDialog(props: Props & { readonly onClose: () => void }) {
   const { name, what, remove, onDeleted, children, onClose } = props;
-  const { say } = useConsole();
+  const say = useSay();
   const action = useAction(async () => {
     await remove();
     say(`${name} is deleted.`);

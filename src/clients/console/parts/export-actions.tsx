@@ -9,6 +9,7 @@ import { DeleteButton } from './delete-button.tsx';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
 import { Failure, Loading } from './notice.tsx';
 import { TimeText } from './time-text.tsx';
+import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly batchExport: BatchExport;
@@ -37,7 +38,8 @@ interface DialogProps extends Props {
 }
 
 function PauseDialog({ batchExport: { id, name }, onChanged, onClose }: DialogProps) {
-  const { client, say } = useConsole();
+  const { client } = useConsole();
+  const say = useSay();
   const pause = useAction(async () => {
     await client.pause(id);
     say(`${name} is paused.`);
@@ -53,7 +55,8 @@ function PauseDialog({ batchExport: { id, name }, onChanged, onClose }: DialogPr
 
 function UnpauseDialog({ batchExport, onChanged, onClose }: DialogProps) {
   const { id, name } = batchExport;
-  const { client, say } = useConsole();
+  const { client } = useConsole();
+  const say = useSay();
   const [chosen, setChosen] = useState({ backfill: true, retry_missing: true });
   const { data, failure, reload } = useResource({
     key: `unpause ${id}`,

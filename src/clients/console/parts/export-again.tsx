@@ -3,6 +3,7 @@ import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
 import { useAction } from '../use-action.ts';
 import { Failure } from './notice.tsx';
+import { useSay } from './toasts.tsx';
 
 /** What is exported again: the interval of a run, or intervals of a range. */
 export type Again =
@@ -26,7 +27,8 @@ interface Props {
  * it. A single interval gets a run, several get a backfill.
  */
 export function ExportAgainButton({ exportId, again, className, onStarted }: Props) {
-  const { client, say, may } = useConsole();
+  const { client, may } = useConsole();
+  const say = useSay();
   // They have never run.
   const isNew = !('run' in again) && again.reprocess === 'none';
   const begin = useAction(async () => {

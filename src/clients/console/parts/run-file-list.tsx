@@ -5,6 +5,7 @@ import { formatBytes, formatCount } from '../numbers.ts';
 import { hrefOf } from '../route.ts';
 import { offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
+import { CopyText } from './copy-text.tsx';
 import { Failure, Loading } from './notice.tsx';
 import { OffsetPager } from './pager.tsx';
 
@@ -74,7 +75,7 @@ function FileTable({ results, manifest }: Pick<RunFiles, 'results' | 'manifest'>
           {results.map(({ key, uri, rows, bytes, sha256, rejected }) => (
             <tr key={key}>
               <th scope="row">
-                <Address text={uri ?? key} />
+                <CopyText what="path" text={uri ?? key} />
                 {rejected && <small className="muted"> rejected rows</small>}
               </th>
               <td>{formatCount(rows)}</td>
@@ -87,7 +88,7 @@ function FileTable({ results, manifest }: Pick<RunFiles, 'results' | 'manifest'>
           {manifest && (
             <tr>
               <th scope="row">
-                <Address text={manifest.uri ?? manifest.key} />
+                <CopyText what="path" text={manifest.uri ?? manifest.key} />
                 <small className="muted"> manifest</small>
               </th>
               <td />
@@ -98,32 +99,5 @@ function FileTable({ results, manifest }: Pick<RunFiles, 'results' | 'manifest'>
         </tbody>
       </table>
     </section>
-  );
-}
-
-/** An address with a button that copies it. */
-function Address({ text }: { readonly text: string }) {
-  const { say } = useConsole();
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      say('The path is copied.');
-    } catch {
-      // Browsers allow it on https and localhost only.
-      say('The browser does not allow copying here. Select the path instead.');
-    }
-  };
-  return (
-    <>
-      <code>{text}</code>{' '}
-      <button
-        type="button"
-        className="small quiet"
-        aria-label={`Copy ${text}`}
-        onClick={() => void copy()}
-      >
-        Copy
-      </button>
-    </>
   );
 }

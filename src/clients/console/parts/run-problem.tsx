@@ -9,6 +9,7 @@ import { useAction } from '../use-action.ts';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
 import { ExportAgainButton } from './export-again.tsx';
 import { IntervalText } from './time-text.tsx';
+import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly run: Run;
@@ -69,7 +70,8 @@ interface DropProps extends Props {
 
 /** Asks before the interval is exported again without the rows that its source no longer has. */
 function DropDialog({ run, text, onRetried, onClose }: DropProps) {
-  const { client, say } = useConsole();
+  const { client } = useConsole();
+  const say = useSay();
   const drop = useAction(async () => {
     await client.retryRun(run.batch_export, run.id, 'drop');
     say('A new run of the interval is queued. It removes the rows that are missing.');

@@ -3,6 +3,7 @@ import { useConsole } from '../console-context.ts';
 import { useAction } from '../use-action.ts';
 import { DeleteButton } from './delete-button.tsx';
 import { Failure } from './notice.tsx';
+import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly step: Step;
@@ -11,7 +12,8 @@ interface Props {
 
 /** Enables or disables a step; shows why the API refuses. */
 export function EnableButton({ step: { id, name, enabled }, onChanged }: Props) {
-  const { client, say } = useConsole();
+  const { client } = useConsole();
+  const say = useSay();
   const toggle = useAction(async () => {
     await client.changeStep(id, { enabled: !enabled });
     say(`${name} is ${enabled ? 'disabled' : 'enabled'}.`);

@@ -1,23 +1,24 @@
 import type { NotificationTarget } from '../api-types.ts';
-import { useConsole } from '../console-context.ts';
+import { useTargets } from '../targets-context.ts';
 import { useAction } from '../use-action.ts';
 import { DeleteButton } from './delete-button.tsx';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
 import { Failure } from './notice.tsx';
 import { TargetDialog } from './target-form.tsx';
+import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly target: NotificationTarget;
   readonly name: string;
-  readonly events: readonly string[];
   readonly onChanged: () => void;
 }
 
 /** What can be changed of a target. */
-export function TargetActions({ target, name, events, onChanged }: Props) {
-  const { client, say } = useConsole();
+export function TargetActions({ target, name, onChanged }: Props) {
+  const { targets } = useTargets();
+  const say = useSay();
   const toggle = useAction(async () => {
-    await client.changeTarget(target.id, { enabled: !target.enabled });
+    await targets.change(target.id, { enabled: !target.enabled });
     say(`${name} is ${target.enabled ? 'disabled' : 'enabled'}.`);
     onChanged();
   });
@@ -27,9 +28,9 @@ export function TargetActions({ target, name, events, onChanged }: Props) {
         aria-label={`Edit ${name}`}
         dialog={(onClose) => (
           <TargetDialog
-            {...{ target, events, onClose }}
+            {...{ target, onClose }}
             save={async (body) => {
-              await client.changeTarget(target.id, body);
+              await targets.change(target.id, body);
               say(`${name} is saved.`);
               onChanged();
             }}
@@ -57,7 +58,7 @@ export function TargetActions({ target, name, events, onChanged }: Props) {
       <DeleteButton
         name={name}
         what="target"
-        remove={() => client.deleteTarget(target.id)}
+        remove={() => targets.remove(target.id)}
         onDeleted={onChanged}
       >
         Nothing is sent to it any more, and its log goes.
@@ -67,17 +68,17 @@ export function TargetActions({ target, name, events, onChanged }: Props) {
   );
 }
 
-interface RotateProps extends Omit<Props, 'events'> {
+interface RotateProps extends Props {
   readonly onClose: () => void;
 }
 
 function RotateDialog({ target, name, onChanged, onClose }: RotateProps) {
-  const { client, say } = useConsole();
+  const { targets, showSecret } = useTargets();
   const rotate = useAction(async () => {
-    const { secret } = await client.rotateTargetSecret(target.id);
-    say(`The new secret of ${name}, shown once: ${secret}`);
+    const { secret } = await targets.rotateSecret(target.id);
     onChanged();
     onClose();
+    if (secret !== null) showSecret(name, secret);
   });
   return (
     <ConfirmDialog

@@ -1,16 +1,16 @@
 import { useState } from 'react';
+import type { NotificationTarget, TargetBody } from '../api-types.ts';
 import type { ApiFailure } from '../client.ts';
 import { Choice } from '../form/choice.tsx';
 import { TextField } from '../form/text-field.tsx';
-import type { NotificationTarget, TargetBody } from '../api-types.ts';
+import { eventTexts } from '../target-events.ts';
+import { useTargets } from '../targets-context.ts';
 import { useAction } from '../use-action.ts';
 import { ConfirmDialog } from './dialog.tsx';
 
 interface Props {
   /** Null: a new one. */
   readonly target: NotificationTarget | null;
-  /** The events that a target can ask for. */
-  readonly events: readonly string[];
   readonly save: (body: TargetBody) => Promise<void>;
   readonly onClose: () => void;
 }
@@ -19,21 +19,30 @@ const kinds = [
   ['webhook', 'Webhook'],
   ['email', 'E-mail'],
 ] as const;
+const formats = [
+  ['json', 'JSON, for a program'],
+  ['slack', 'Slack, Mattermost'],
+  ['teams', 'Microsoft Teams'],
+  ['discord', 'Discord'],
+  ['pagerduty', 'PagerDuty'],
+] as const;
 
 /** Creates or edits a notification target. */
-export function TargetDialog({ target, events: all, save, onClose }: Props) {
+export function TargetDialog({ target, save, onClose }: Props) {
+  const { events: all } = useTargets();
   const [kind, setKind] = useState<NotificationTarget['kind']>(target?.kind ?? 'webhook');
   const [description, setDescription] = useState(target?.description ?? '');
   const [url, setUrl] = useState('');
-  const [format, setFormat] = useState<string>(target?.format ?? 'json');
+  const [format, setFormat] = useState<NotificationTarget['format']>(target?.format ?? 'json');
   const [recipients, setRecipients] = useState(target?.recipients.join(', ') ?? '');
   const [events, setEvents] = useState<readonly string[]>(target?.events ?? all);
+  const [digests, setDigests] = useState(target?.digests ?? true);
   const action = useAction(async () => {
     const address =
       kind === 'email'
         ? { recipients: recipients.split(/[\s,]+/).filter((each) => each !== '') }
         : { ...(url === '' ? {} : { url }), format };
-    const body = { ...(target ? {} : { kind }), description, events, ...address };
+    const body = { ...(target ? {} : { kind }), description, events, digests, ...address };
     await save(body as TargetBody);
     onClose();
   });
@@ -69,13 +78,13 @@ export function TargetDialog({ target, events: all, save, onClose }: Props) {
             error={errorOf('url')}
             help={target ? `Now ${target.url_preview}. Empty: it stays.` : 'https only.'}
           />
-          <TextField
+          <Choice
             attr="format"
             label="Format"
             value={format}
+            choices={formats}
             onChange={setFormat}
             error={errorOf('format')}
-            help="json for a program, slack for a channel."
           />
         </>
       ) : (
@@ -97,10 +106,20 @@ export function TargetDialog({ target, events: all, save, onClose }: Props) {
               checked={events.includes(event)}
               onChange={() => toggle(event)}
             />{' '}
-            {event}
+            <span>
+              {event} <span className="muted">{eventTexts[event]}</span>
+            </span>
           </label>
         ))}
       </fieldset>
+      <label className="field inline">
+        <input
+          type="checkbox"
+          checked={digests}
+          onChange={({ target: box }) => setDigests(box.checked)}
+        />{' '}
+        Many events at once come in one message
+      </label>
     </ConfirmDialog>
   );
 }

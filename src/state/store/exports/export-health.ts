@@ -41,14 +41,15 @@ export interface ExportHealth {
 
 const byOperator = `paused_reason = any ($1::text[])`;
 
+/** What a person or an operator has paused needs no one: its health is `paused`, whatever else is wrong with it. */
 const troubled = `select e.failing_code as code, count(*) filter (where e.failing_since is not null)::int as failing,
          count(*) filter (where e.exhausted_since is not null)::int as exhausted,
          count(*) filter (where e.late_since is not null)::int as late,
          count(*) filter (where e.paused and e.paused_reason is not null and not ${byOperator})::int as "pausedBySluice",
-         coalesce(sum(h.holes), 0)::int as "missingIntervals"
-    from batch_exports e left join (select export_id, count(*) as holes from holes group by 1) h on h.export_id = e.id
-   where e.deleted_at is null and (e.failing_since is not null or e.exhausted_since is not null or e.late_since is not null
-         or e.paused and e.paused_reason is not null or h.holes > 0)
+         coalesce(sum(h.missing), 0)::int as "missingIntervals"
+    from batch_exports e left join (select export_id, count(*) as missing from missing_intervals group by 1) h on h.export_id = e.id
+   where e.deleted_at is null and not (e.paused and (e.paused_reason is null or ${byOperator})) and (e.failing_since is not null or e.exhausted_since is not null or e.late_since is not null
+         or e.paused and e.paused_reason is not null or h.missing > 0)
    group by 1`;
 
 export async function readExportHealth(sql: Sql): Promise<ExportHealth> {

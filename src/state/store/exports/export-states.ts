@@ -1,5 +1,4 @@
 import type { ExportHealth } from '../../../foundation/domain/batch-export.ts';
-import { live } from '../runs/run-moves.ts';
 
 /** Time for the jitter of a run's start and for the run itself. */
 const grace = `interval '6 minutes'`;
@@ -40,10 +39,7 @@ export const lateSince = (
 ): string => `case when not (e.paused and e.paused_reason is null) then least(
   case when ${dataUntil} + ${objective(usual)} < least(clock_timestamp(), e.end_at) then ${dataUntil} + ${objective(usual)} end, ${missedDeadline}) end`;
 
-/** This is how `missing` counts: while a run of the interval is live, its data is on its way. */
-const hasHole = `exists (select from holes h where h.export_id = e.id and not exists (
-  select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-     and r.data_interval_end = h.data_interval_end and r.status in ${live}))`;
+const hasHole = `exists (select from missing_intervals h where h.export_id = e.id)`;
 
 /**
  * SQL of the health of the export `e` by Postgres' clock. It reads the export's row and, if nothing else is

@@ -1,7 +1,6 @@
 import type { Sql } from '../database/database.ts';
 import { lateSince } from './export-states.ts';
 import { prepared } from '../database/prepared.ts';
-import { live } from '../runs/run-moves.ts';
 
 /** Exports that one check changes at most: short locks. The next check changes the rest. */
 const batch = 500;
@@ -39,9 +38,7 @@ export async function checkFreshness(
 const reportedAfter = `interval '1 hour'`;
 
 const isIncomplete = `(e.failing_since is null and not (e.paused and e.paused_reason is null) and exists (
-    select from holes h where h.export_id = e.id and h.noted_at < now() - ${reportedAfter} and not exists (
-      select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-         and r.data_interval_end = h.data_interval_end and r.status in ${live})))`;
+    select from missing_intervals h where h.export_id = e.id and h.noted_at < now() - ${reportedAfter}))`;
 
 /**
  * Finds exports that do not fail and have had intervals without data for an hour, and those that have them no more.
@@ -59,7 +56,7 @@ export async function checkCompleteness(sql: Sql): Promise<number> {
         order by e.id limit ${batch} for no key update of e skip locked
      )
      update batch_exports e set incomplete_since = case when ${isIncomplete} then
-              (select min(h.noted_at) from holes h where h.export_id = e.id) end
+              (select min(h.noted_at) from missing_intervals h where h.export_id = e.id) end
        from changed where e.id = changed.id returning 1`),
   );
   return rows.length;

@@ -93,7 +93,7 @@ const judged = `held as materialized (
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
     join problems k on k.export_id = e.id
-    left join (select export_id, count(*) as n, min(data_interval_end) as since from holes group by 1) h on h.export_id = e.id
+    left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
   select j.*, case when j.code = any ($1::text[]) then 'source' when j.code = any ($2::text[]) then 'ours' else 'customer' end as turn,

@@ -167,9 +167,9 @@ export async function findMissingRange(
 ): Promise<{ readonly first: DataInterval; readonly all: DataInterval } | null> {
   const [row] = await sql.query<{ first: DataInterval; all: DataInterval }>(
     `select ${rangeOf('f')} as first, ${rangeOf('g')} as all
-       from (select min(data_interval_start) as start_at, max(data_interval_end) as end_at from holes where export_id = $1) g,
+       from (select min(data_interval_start) as start_at, max(data_interval_end) as end_at from missing_intervals where export_id = $1) g,
             (select data_interval_start as start_at, data_interval_end as end_at
-               from holes where export_id = $1 order by data_interval_start limit 1) f`,
+               from missing_intervals where export_id = $1 order by data_interval_start limit 1) f`,
     [exportId],
   );
   return row ?? null;

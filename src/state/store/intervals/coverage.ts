@@ -211,9 +211,8 @@ export const holesColumns = `e.id as "exportId", e.team_id as "teamId", h.count 
 /** Their cost depends on the number of holes, not of intervals. */
 export const holesFrom = `batch_exports e
      cross join lateral (select count(*) as count, min(data_interval_start) as since from (
-       select h.data_interval_start from holes h
-        where h.export_id = e.id and not ${has('runs', 'h', `x.status in ${live}`)}
-        order by h.data_interval_start limit ${maxMissingCounted}) as counted) as h
+       select h.data_interval_start from missing_intervals h
+        where h.export_id = e.id order by h.data_interval_start limit ${maxMissingCounted}) as counted) as h
      left join lateral (
        select c.data_interval_start as start from receipts c
         where c.export_id = e.id and not c.settled and not ${has('accepted_intervals', 'c')}

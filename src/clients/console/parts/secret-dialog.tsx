@@ -1,0 +1,32 @@
+import { useEffect, useId, useRef } from 'react';
+import { CopyText } from './copy-text.tsx';
+
+interface Props {
+  /** Whose secret it is. */
+  readonly name: string;
+  readonly secret: string;
+  readonly onClose: () => void;
+}
+
+/** Shows a secret that no later answer has, until the reader closes it. */
+export function SecretDialog({ name, secret, onClose }: Props) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const titleId = useId();
+  useEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog ref={dialog} aria-labelledby={titleId} onClose={onClose}>
+      <div className="stack">
+        <h2 id={titleId}>The secret of {name}</h2>
+        <p>Your receiver checks signatures with it. It is shown only now: copy it.</p>
+        <p className="secret">
+          <CopyText what="secret" text={secret} />
+        </p>
+        <div className="row end">
+          <button type="button" className="primary" onClick={() => dialog.current?.close()}>
+            Done
+          </button>
+        </div>
+      </div>
+    </dialog>
+  );
+}

@@ -1,0 +1,96 @@
+import { useState } from 'react';
+import type { CursorPage, Delivery, NotificationTarget } from '../api-types.ts';
+import { cursorOf } from '../client.ts';
+import { plural } from '../numbers.ts';
+import { useTargets } from '../targets-context.ts';
+import { useAction } from '../use-action.ts';
+import { useResource } from '../use-resource.ts';
+import { Failure, Loading } from './notice.tsx';
+import { Pager } from './pager.tsx';
+import { TimeText } from './time-text.tsx';
+import { useSay } from './toasts.tsx';
+
+/** What was sent to a target. */
+export function Deliveries({ target }: { target: NotificationTarget }) {
+  const { targets } = useTargets();
+  const [cursor, setCursor] = useState<string | null>(null);
+  const { data, failure, reload } = useResource<CursorPage<Delivery>>({
+    key: `${target.id} ${cursor}`,
+    load: (signal) => targets.listDeliveries(target.id, cursor, signal),
+    pollMs: () => 5_000,
+  });
+  const goTo = (link: string | null) => (link === null ? null : () => setCursor(cursorOf(link)));
+  return (
+    <section aria-label="Deliveries">
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading />}
+      {data?.results.length === 0 && <p className="muted">Nothing was sent yet.</p>}
+      <ul className="stack">
+        {data?.results.map((delivery) => (
+          <DeliveryItem key={delivery.id} {...{ target, delivery }} onChanged={reload} />
+        ))}
+      </ul>
+      {data && <Pager onNewer={goTo(data.previous)} onOlder={goTo(data.next)} />}
+    </section>
+  );
+}
+
+const states: Readonly<Record<Delivery['status'], readonly [string, string]>> = {
+  waiting: ['Waiting', 'is-Running'],
+  delivered: ['Delivered', 'is-Completed'],
+  given_up: ['Given up', 'is-Failed'],
+  cancelled: ['Cancelled', 'is-Cancelled'],
+  replaced: ['Replaced by a later one', 'is-Cancelled'],
+};
+
+interface DeliveryProps {
+  readonly target: NotificationTarget;
+  readonly onChanged: () => void;
+  readonly delivery: Delivery;
+}
+
+function DeliveryItem({ target, delivery, onChanged }: DeliveryProps) {
+  const { targets, mayWrite } = useTargets();
+  const say = useSay();
+  const [label, style] = states[delivery.status];
+  const last = delivery.attempt_log.at(-1);
+  const repeat = useAction(async () => {
+    await targets.redeliver(target.id, delivery.id);
+    say('The delivery is sent again within seconds.');
+    onChanged();
+  });
+  return (
+    <li className="stack">
+      <div className="row">
+        <strong>{delivery.event_type}</strong>
+        <span className={`badge ${style}`}>{label}</span>
+        <span className="muted small">
+          <TimeText at={delivery.happened_at} as="relative" />
+          {last && ` · ${last.answer} in ${last.latency_ms} ms`}
+          {delivery.digest_id === null
+            ? ` · ${plural(delivery.attempts, 'attempt')}`
+            : ' · together with others'}
+          {delivery.next_attempt_at !== null && (
+            <>
+              {' · next '}
+              <TimeText at={delivery.next_attempt_at} as="relative" />
+              {delivery.delayed_by === 'email_limit' && ' (limit of e-mails per hour)'}
+            </>
+          )}
+        </span>
+        {mayWrite && target.enabled && (
+          <button
+            type="button"
+            className="small last"
+            onClick={() => void repeat.run()}
+            disabled={repeat.busy}
+            aria-label={`Send again: ${delivery.event_type}`}
+          >
+            Send again
+          </button>
+        )}
+      </div>
+      <Failure failure={repeat.failure} />
+    </li>
+  );
+}

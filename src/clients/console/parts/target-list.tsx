@@ -1,0 +1,157 @@
+import { type ReactNode, useMemo, useState } from 'react';
+import type { NotificationTarget, TargetEvent } from '../api-types.ts';
+import { plural } from '../numbers.ts';
+import { TargetsContext, useTargets } from '../targets-context.ts';
+import { useAction } from '../use-action.ts';
+import { useResource } from '../use-resource.ts';
+import { useTitle } from '../use-title.ts';
+import { DialogButton } from './dialog.tsx';
+import { Empty, Failure, Loading } from './notice.tsx';
+import { SecretDialog } from './secret-dialog.tsx';
+import { TargetActions } from './target-actions.tsx';
+import { Deliveries } from './target-deliveries.tsx';
+import { TargetDialog } from './target-form.tsx';
+import { TimeText } from './time-text.tsx';
+import { useSay } from './toasts.tsx';
+
+interface Props extends Pick<TargetsContext, 'targets' | 'mayWrite'> {
+  readonly events: readonly TargetEvent[];
+  /** What these targets hear of, if there is none yet. */
+  readonly children: ReactNode;
+}
+
+/** The page of notification targets: those of a project, or those of the installation. */
+export function TargetList({ targets, mayWrite, events, children }: Props) {
+  const [shown, showSecret] = useState<{ name: string; secret: string } | null>(null);
+  const context = useMemo<TargetsContext>(
+    () => ({
+      ...{ targets, mayWrite, events },
+      showSecret: (name, secret) => showSecret({ name, secret }),
+    }),
+    [targets, mayWrite, events],
+  );
+  const { data, failure, reload } = useResource({
+    key: 'targets',
+    load: (signal) => targets.list(signal),
+    pollMs: () => 15_000,
+  });
+  useTitle('Notifications');
+  return (
+    <TargetsContext value={context}>
+      <div className="row heading">
+        <h1>Notifications</h1>
+        {data && data.count > 0 && <span className="muted">{plural(data.count, 'target')}</span>}
+        {mayWrite && <NewTarget onCreated={reload} />}
+      </div>
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading />}
+      {data?.results.length === 0 && <Empty title="No notification targets yet">{children}</Empty>}
+      <ul className="stack">
+        {data?.results.map((target) => (
+          <TargetItem key={target.id} target={target} onChanged={reload} />
+        ))}
+      </ul>
+      {shown && <SecretDialog {...shown} onClose={() => showSecret(null)} />}
+    </TargetsContext>
+  );
+}
+
+function NewTarget({ onCreated }: { readonly onCreated: () => void }) {
+  const { targets, showSecret } = useTargets();
+  const say = useSay();
+  return (
+    <DialogButton
+      className="primary"
+      dialog={(onClose) => (
+        <TargetDialog
+          target={null}
+          onClose={onClose}
+          save={async (body) => {
+            const created = await targets.create(body);
+            say('The target is created.');
+            if (created.secret !== null) showSecret(nameOf(created), created.secret);
+            onCreated();
+          }}
+        />
+      )}
+    >
+      New target
+    </DialogButton>
+  );
+}
+
+const addressOf = (target: NotificationTarget) =>
+  target.url_preview ?? target.recipients.join(', ');
+const nameOf = (target: NotificationTarget) =>
+  target.description === '' ? addressOf(target) : target.description;
+
+interface TargetProps {
+  readonly target: NotificationTarget;
+  readonly onChanged: () => void;
+}
+
+function TargetItem({ target, onChanged }: TargetProps) {
+  const { targets, mayWrite } = useTargets();
+  const say = useSay();
+  const [tests, setTests] = useState(0);
+  const [isOpen, setOpen] = useState(false);
+  const address = addressOf(target);
+  const name = nameOf(target);
+  const test = useAction(async () => {
+    const { delivered, answer } = await targets.test(target.id);
+    say(delivered ? `The test was delivered: ${answer}.` : `The test failed: ${answer}.`);
+    setTests((count) => count + 1);
+    onChanged();
+  });
+  return (
+    <li className="card stack target" aria-label={name}>
+      <div className="row">
+        <h2>
+          <bdi>{name}</bdi>
+        </h2>
+        <TargetState target={target} />
+        {mayWrite && (
+          <button
+            type="button"
+            className="small last"
+            onClick={() => void test.run()}
+            disabled={test.busy}
+            aria-label={`Send a test to ${name}`}
+          >
+            {test.busy ? 'Sending…' : 'Send a test'}
+          </button>
+        )}
+      </div>
+      <p className="muted small">
+        {target.kind === 'email' ? 'E-mail' : `Webhook, ${target.format}`} · {address} ·{' '}
+        {target.events.join(', ')}
+        {!target.digests && ' · no digests'}
+      </p>
+      {target.unconfirmed_recipients.length > 0 && (
+        <p className="bad-text">
+          Waiting for the confirmation of {target.unconfirmed_recipients.join(', ')}. Send a test to
+          ask again, once a day.
+        </p>
+      )}
+      {target.disabled_reason !== null && <p className="bad-text">{target.disabled_reason}</p>}
+      <Failure failure={test.failure} />
+      {mayWrite && <TargetActions {...{ target, name, onChanged }} />}
+      <div>
+        <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+          {isOpen ? 'Hide deliveries' : 'Show deliveries'}
+        </button>
+      </div>
+      {isOpen && <Deliveries key={tests} target={target} />}
+    </li>
+  );
+}
+
+function TargetState({ target }: { target: NotificationTarget }) {
+  if (!target.enabled) return <span className="badge is-Cancelled">Disabled</span>;
+  if (target.failing_since === null) return <span className="badge is-Completed">Enabled</span>;
+  return (
+    <span className="badge is-Failed">
+      Failing since <TimeText at={target.failing_since} as="relative" />
+    </span>
+  );
+}
