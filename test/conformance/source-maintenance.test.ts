@@ -165,7 +165,7 @@ describe.each(sourceServers)('%s', (name, start) => {
   });
 
   test.each<[string, string, readonly string[]]>([
-    ['a change of a partition', 'parted', ['alter table shop.part_1 add x int']],
+    ['a change of a partition', 'parted', ['alter table shop.part_1 alter v set not null']],
     ['a partition that leaves', 'parted', ['alter table shop.parted detach partition shop.part_1']],
     ['a new index of a partition', 'parted', ['reindex table shop.part_1']],
     ['a TRUNCATE behind views', 'over_view', ['truncate shop.held']],
