@@ -4,6 +4,7 @@ import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-te
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
 import { createKey } from '../../support/tenants.ts';
+import { until } from '../../support/until.ts';
 
 let api: ApiUnderTest;
 let env: Record<string, string>;
@@ -112,4 +113,25 @@ test('transformations are listed, made, changed and deleted with a key of one pr
   );
   expect((await transformations('delete', step, '--yes')).out).toBe(`Deleted step ${step}.\n`);
   await api.client.delete(`${api.project}/batch_exports/${id}`);
+});
+
+test('a backfill that stopped itself says why, and not that all of it is done', async () => {
+  const id = await create({ name: 'Stops' });
+  const waiting = sluice(['backfill', id, '--last', '3h']);
+  await until(
+    async () =>
+      (
+        await api.db.query(
+          `update backfills set status = 'Cancelled', stopped_reason = 'destination.bucket_not_found: gone.', finished_at = now()
+            where export_id = $1 and status = 'Running' returning 1`,
+          [id],
+        )
+      ).length > 0,
+  );
+  const { code, err, output } = await waiting;
+  expect([code, err]).toEqual([
+    1,
+    expect.stringContaining('stopped itself, because its runs failed in a row. destination.bucket'),
+  ]);
+  expect(output).not.toContain('100%');
 });
