@@ -13,10 +13,10 @@ const pure = [
 /**
  * The nightly lane alone: minutes each, and they rarely fail. By day too, `workers.test.ts` kills workers at the steps of a run,
  * `restored-database.test.ts` has what a copy of the database may do, the strict S3 server of the tests is a strange store,
- * `test/sim/healing.test.ts` has what heals, and a clean checkout builds without the types of the API.
+ * `test/sim/healing.test.ts` has what heals, `test/integration/pipeline/iceberg-table.test.ts` what tables hold, and a clean checkout builds without the types of the API.
  */
 const atNight = [
-  'test/e2e/{healing,kill-worker,production-page}.test.ts',
+  'test/e2e/{healing,iceberg-table,kill-worker,production-page}.test.ts',
   'test/integration/api-types.test.ts',
   'test/e2e/faults/{attack,broken-starts,clocks,crashes,generations,migration,promoted-copy}.test.ts',
   'test/e2e/faults/{redis,restored-backup,settling,strange-stores}.test.ts',

@@ -5,7 +5,7 @@ import { openTunnel, proxyFor } from '../foundation/security/proxy.ts';
 import type { Sql } from '../state/store/database/database.ts';
 import { listWebhookPreviews } from '../state/store/notifications/notification-targets.ts';
 import { proxiesOf } from './connectors.ts';
-import type { Examined } from './examine.ts';
+import { type Examined, failed, ok } from './examined.ts';
 
 /** Hosts of webhooks that each proxy is asked for. */
 const askedHosts = 10;
@@ -50,7 +50,7 @@ async function askFor(
   { host, port }: typeof nowhere,
 ): Promise<Examined> {
   const refusal = await findRefusal(name, proxy, host, port);
-  if (refusal === null) return { check: 'proxy', result: 'ok', detail: `${name}: ${shown}` };
+  if (refusal === null) return ok('proxy', `${name}: ${shown}`);
   const result = unreached.test(refusal.answer) ? 'warning' : 'failed';
   return { check: 'proxy', result, detail: `${name}: ${shown}: ${refusal.words}` };
 }
@@ -60,8 +60,8 @@ async function askNowhere(name: string, proxy: string): Promise<Examined> {
   const refusal = await findRefusal(name, proxy, nowhere.host, nowhere.port);
   const isAnswer = refusal === null || /^HTTP (?!407 )/.test(refusal.answer);
   return isAnswer
-    ? { check: 'proxy', result: 'ok', detail: `${name}: it answers, and no webhook needs it yet` }
-    : { check: 'proxy', result: 'failed', detail: `${name}: ${refusal.words}` };
+    ? ok('proxy', `${name}: it answers, and no webhook needs it yet`)
+    : failed('proxy', `${name}: ${refusal.words}`);
 }
 
 async function findRefusal(name: string, proxy: string, host: string, port: number) {

@@ -23,15 +23,8 @@ import { checkModels } from './check-models.ts';
 import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { examineProxies } from './examine-proxies.ts';
+import { type Examined, failed, ok } from './examined.ts';
 import { findMailFault } from './notifications.ts';
-
-/** One check of an installation. */
-export interface Examined {
-  readonly check: string;
-  readonly result: 'ok' | 'warning' | 'failed';
-  /** What was found; if it is not ok, also what to do. */
-  readonly detail: string;
-}
 
 const queuePatienceMs = 5_000;
 const testPatienceMs = 25_000;
@@ -88,9 +81,6 @@ async function examineFirstDay(config: Config, db: Database): Promise<readonly E
     detail: `${step}: ${remedy}`,
   }));
 }
-
-const ok = (check: string, detail: string): Examined => ({ check, result: 'ok', detail });
-const failed = (check: string, detail: string): Examined => ({ check, result: 'failed', detail });
 
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);

@@ -103,7 +103,7 @@ export function describeDestination(
   definition: DestinationDefinition,
   kit: DestinationTestkit,
   stores: TestStores,
-  lacks: readonly ('conditions' | 'lists of uploads')[] = [],
+  lacks: readonly ('conditions' | 'lists of uploads' | 'aborts' | 'order of lists')[] = [],
 ): void {
   describe(`the destination ${title}`, () => {
     let store: DestinationTestStore;
@@ -158,7 +158,7 @@ export function describeDestination(
       expect(JSON.parse(JSON.stringify(writer.upload))).toEqual(writer.upload);
     });
 
-    it('accepts the abort of an unknown upload', async () => {
+    it.skipIf(lacks.includes('aborts'))('accepts the abort of an unknown upload', async () => {
       const { journal } = recordingJournal();
       const writer = await destination.createFile(options('unknown/a.jsonl'), journal);
       await writer.abort();
@@ -186,12 +186,12 @@ export function describeDestination(
         for (const piece of pieces) await writer.write(piece);
         expect(await destination.readFile(key)).toBeNull();
         expect(await keysUnder(destination, 'whole')).toEqual([]);
-        const open = lacks.includes('lists of uploads') ? [] : [key];
-        expect(await uploadsUnder(destination, 'whole/')).toEqual(open);
+        const listsUploads = !lacks.includes('lists of uploads');
+        if (listsUploads) expect(await uploadsUnder(destination, 'whole/')).toEqual([key]);
         await writer.complete();
         expect((await readAll(destination, key))?.equals(Buffer.concat(pieces))).toBe(true);
         expect(await keysUnder(destination, 'whole')).toEqual([key]);
-        expect(await uploadsUnder(destination, '')).toEqual([]);
+        if (listsUploads) expect(await uploadsUnder(destination, '')).toEqual([]);
         expect(progress()?.parts[0]?.bytes).toBeGreaterThanOrEqual(5 * 1024 ** 2);
       });
 
@@ -223,34 +223,40 @@ export function describeDestination(
         expect(await keysUnder(destination, 'same')).toEqual(['same/a.jsonl']);
       });
 
-      it('leaves nothing after abort, and what was there before stays', async () => {
-        const { journal, heard } = recordingJournal();
-        const before = await destination.createFile(options('abort/a.jsonl'), journal);
-        await before.write(Buffer.from('before'));
-        await before.complete();
-        const writer = await destination.createFile(options('abort/a.jsonl'), journal);
-        for (let i = 0; i < 6; i += 1) await writer.write(randomBytes(1024 ** 2));
-        await writer.abort();
-        expect(heard.at(-1)).toEqual({ what: 'ended', upload: writer.upload });
-        expect(await uploadsUnder(destination, 'abort')).toEqual([]);
-        expect(String(await readAll(destination, 'abort/a.jsonl'))).toBe('before');
-        expect(await codeOf(writer.complete())).toMatch(/^destination\./);
-        expect(await codeOf(writer.write(Buffer.from('x')))).toMatch(/^destination\./);
-      });
+      it.skipIf(lacks.includes('aborts'))(
+        'leaves nothing after abort, and what was there before stays',
+        async () => {
+          const { journal, heard } = recordingJournal();
+          const before = await destination.createFile(options('abort/a.jsonl'), journal);
+          await before.write(Buffer.from('before'));
+          await before.complete();
+          const writer = await destination.createFile(options('abort/a.jsonl'), journal);
+          for (let i = 0; i < 6; i += 1) await writer.write(randomBytes(1024 ** 2));
+          await writer.abort();
+          expect(heard.at(-1)).toEqual({ what: 'ended', upload: writer.upload });
+          expect(await uploadsUnder(destination, 'abort')).toEqual([]);
+          expect(String(await readAll(destination, 'abort/a.jsonl'))).toBe('before');
+          expect(await codeOf(writer.complete())).toMatch(/^destination\./);
+          expect(await codeOf(writer.write(Buffer.from('x')))).toMatch(/^destination\./);
+        },
+      );
 
-      it('cannot be completed by a worker whose upload the next attempt has aborted', async () => {
-        const { journal } = recordingJournal();
-        const zombie = await destination.createFile(options('zombie/a.jsonl'), journal);
-        await zombie.write(Buffer.from('zombie'));
-        await destination.abortUpload(uploadOf(zombie));
-        const next = await destination.createFile(options('zombie/a.jsonl'), journal);
-        await next.write(Buffer.from('next'));
-        await next.complete();
-        expect(await codeOf(zombie.complete())).toBe('destination.upload_lost');
-        expect(String(await readAll(destination, 'zombie/a.jsonl'))).toBe('next');
-        await zombie.abort();
-        expect(String(await readAll(destination, 'zombie/a.jsonl'))).toBe('next');
-      });
+      it.skipIf(lacks.includes('aborts'))(
+        'cannot be completed by a worker whose upload the next attempt has aborted',
+        async () => {
+          const { journal } = recordingJournal();
+          const zombie = await destination.createFile(options('zombie/a.jsonl'), journal);
+          await zombie.write(Buffer.from('zombie'));
+          await destination.abortUpload(uploadOf(zombie));
+          const next = await destination.createFile(options('zombie/a.jsonl'), journal);
+          await next.write(Buffer.from('next'));
+          await next.complete();
+          expect(await codeOf(zombie.complete())).toBe('destination.upload_lost');
+          expect(String(await readAll(destination, 'zombie/a.jsonl'))).toBe('next');
+          await zombie.abort();
+          expect(String(await readAll(destination, 'zombie/a.jsonl'))).toBe('next');
+        },
+      );
 
       it.skipIf(lacks.includes('lists of uploads'))(
         'resumes an upload, in another process as it were',
@@ -273,7 +279,7 @@ export function describeDestination(
         },
       );
 
-      it('does not resume an upload that is gone', async () => {
+      it.skipIf(lacks.includes('aborts'))('does not resume an upload that is gone', async () => {
         const { journal, progress } = recordingJournal();
         const writer = await destination.createFile(options('gone/a.jsonl'), journal);
         await writer.write(randomBytes(6 * 1024 ** 2));
@@ -328,7 +334,9 @@ export function describeDestination(
       });
 
       it('lists by prefix, in order, and deletes the keys it is given', async () => {
-        const keys = ['list/a-1', 'list/a/1', 'list/a/2', 'list/b', 'lisu'];
+        // Some stores have no character before a slash.
+        const first = lacks.includes('order of lists') ? 'list/a/0' : 'list/a-1';
+        const keys = [first, 'list/a/1', 'list/a/2', 'list/b', 'lisu'];
         for (const key of [...keys].reverse()) {
           const writer = await destination.createFile(options(key), recordingJournal().journal);
           await writer.write(Buffer.from(key));

@@ -164,6 +164,40 @@ describe.each(sourceServers)('%s', (name, start) => {
     );
   });
 
+  test.each<[string, string, readonly string[]]>([
+    ['a change of a partition', 'parted', ['alter table shop.part_1 alter v set not null']],
+    ['a partition that leaves', 'parted', ['alter table shop.parted detach partition shop.part_1']],
+    ['a new index of a partition', 'parted', ['reindex table shop.part_1']],
+    ['a TRUNCATE behind views', 'over_view', ['truncate shop.held']],
+    ['a change of a view', 'over_view', ['drop view shop.over_view']],
+    ['VACUUM FULL', 'held', ['vacuum full shop.held']],
+    [
+      'a swap of tables',
+      'held',
+      [
+        'begin',
+        'alter table shop.held rename to gone',
+        'alter table shop.coming rename to held',
+        'commit',
+      ],
+    ],
+  ])('an open snapshot lets %s go on', async (_case, name, statements) => {
+    await shop.create(`drop table if exists shop.held, shop.coming, shop.gone, shop.parted, shop.part_1 cascade;
+      create table shop.held (like shop.base including all); insert into shop.held select * from shop.base;
+      create table shop.coming (like shop.held including all);
+      create view shop.over_held as select * from shop.held; create view shop.over_view as select * from shop.over_held;
+      create table shop.parted (like shop.base) partition by range (at);
+      create table shop.part_1 partition of shop.parted for values from ('2024-01-01') to ('2025-01-01');
+      insert into shop.parted select * from shop.base; create index on shop.parted (team, at)`);
+    const held = { relation: { schema: 'shop', name } };
+    const snapshot = await shop.source(held, { lockWaitMs: 300 }).open(caseRequest(), never);
+    await shop.run(`set lock_timeout = '20s'`);
+    for (const statement of statements) await shop.run(statement);
+    await shop.run('reset lock_timeout');
+    await expect(readAll(snapshot, never)).rejects.toMatchObject({ code: 'source.lock_released' });
+    await snapshot.close();
+  });
+
   test('rows of a materialized view that is refreshed meanwhile come by a look-back', async () => {
     const kept = { relation: { schema: 'shop', name: 'kept' } };
     await shop.run(`update shop.pace set seconds = 0.02;

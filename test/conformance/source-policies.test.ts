@@ -165,6 +165,39 @@ describe.each(sourceServers)('%s', (_, start) => {
     }
   });
 
+  test('the error of a function has only the words that its author has written', async () => {
+    const says = async (body: string) => {
+      await shop.create(`
+        create or replace function shop.says(text) returns text language plpgsql as $f$ ${body} $f$;
+        create or replace view shop.saying as select id, team, at, shop.says('canary' || v) as v from shop.base`);
+      const error = await faultOf(shop.read(relation('saying')));
+      const [checked = ''] = (await shop.check(relation('saying'))).slice(-1);
+      return { code: error?.code, detail: error?.detail ?? '', checked };
+    };
+    const failed = { code: 'source.function_failed' };
+    expect(await says(`begin raise exception 'it''s %', $1; end`)).toEqual({
+      ...failed,
+      detail: expect.stringMatching(
+        /^a function raised an error \(SQLSTATE P0001\), in PL\/pgSQL function shop\.says\(text\) line 1 at RAISE$/,
+      ),
+      // The operator may read all words.
+      checked: expect.stringContaining("it's canaryv"),
+    });
+    expect(await says(`begin raise exception 'it''s late'; end`)).toMatchObject({
+      ...failed,
+      detail: expect.stringMatching(/^it's late, in PL\/pgSQL function shop\.says/),
+    });
+    const huge = await says(
+      `begin raise exception '%', repeat(E'\\u001b[31m' || $1, 1000000); end`,
+    );
+    expect(huge.checked.length).toBeLessThan(5_000);
+    const written = `begin execute format('insert into shop.base (v) values (%L)', $1); return 1; end`;
+    for (const body of [`begin return $1::int; end`, `begin assert false, $1; end`, written]) {
+      const { code, detail } = await says(body);
+      expect([code, detail]).toEqual([failed.code, expect.not.stringContaining('canary')]);
+    }
+  });
+
   test.each([
     ['another setting', `team = current_setting('app.team', true)::int`, 'app.team'],
     ['a function that asks for one', 'team = shop.team_of_session()', 'app.team'],

@@ -121,7 +121,7 @@ describe.each(sourceServers)('%s', (_, start) => {
     await shop.run('drop schema apart cascade');
   });
 
-  test('a local time is read as UTC, also where days have 23 or 25 hours', async () => {
+  test('a local time is read as UTC, also on days of 23 or 25 hours', async () => {
     const wall = { relation: { schema: 'shop', name: 'wall' } };
     const admin = new Client({ connectionString: server.url });
     await admin.connect();

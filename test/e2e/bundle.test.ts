@@ -10,6 +10,7 @@ import {
   untilEnded,
 } from '../support/exported-events.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
+import { atNight } from '../support/nightly.ts';
 import { bundleFolder, projectRoot } from '../support/processes.ts';
 
 interface ModuleList {
@@ -53,7 +54,7 @@ describe('a bundled process', () => {
   let installation: Installation;
   afterEach(() => installation?.close());
 
-  test('acts at its failpoints, with its own classes of errors', async () => {
+  atNight('acts at its failpoints, with its own classes of errors', async () => {
     installation = await startInstallation({ workers: 0 });
     const { pool, tenant } = installation;
     await insertEvents(pool, { team: tenant.projectIds[0], rows: 60, ...hour });

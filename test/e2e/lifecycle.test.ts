@@ -15,7 +15,7 @@ import {
   testedQueues,
 } from '../support/installation.ts';
 import { expectInvariants } from '../support/invariants.ts';
-import { casesOf, isNightly } from '../support/nightly.ts';
+import { atNight, casesOf, isNightly } from '../support/nightly.ts';
 import type { TestProcess } from '../support/processes.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
@@ -128,29 +128,33 @@ describe.each(casesOf(testedQueues().slice(0, 1), testedQueues().slice(1)))(
       await expectTakenUp(exportId);
     }, 300_000);
 
-    test('a rolling restart of all workers, one at a time, loses and repeats nothing', async () => {
-      const old = await startWorkers(2);
-      const { pool, tenant } = installation;
-      const range = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T12:00:00Z' };
-      await insertEvents(pool, { team: tenant.projectIds[0], rows: 6_000, ...range });
-      const exportId = await createS3Export(installation);
-      await installation.s3.faults.add({
-        match: { operation: 'PutObject' },
-        times: Number.POSITIVE_INFINITY,
-        effect: { delayMs: 400 },
-      });
-      await backfill(installation, exportId, range, { concurrency: 4 });
-      for (const worker of old) {
-        await installation.startWorker();
-        worker.kill('SIGTERM');
-        await expectOrderlyExit(worker);
-      }
-      await installation.s3.faults.clear();
-      const runs = await untilEnded(installation, exportId, { count: 12 });
-      for (const run of runs)
-        expect(run).toMatchObject({ status: 'Completed', crashes: 0, faults: 0 });
-      expect(await expectInvariants(installation)).toMatchObject({ intervals: 12, rows: 6_000 });
-    }, 300_000);
+    atNight(
+      'a rolling restart of all workers, one at a time, loses and repeats nothing',
+      async () => {
+        const old = await startWorkers(2);
+        const { pool, tenant } = installation;
+        const range = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T12:00:00Z' };
+        await insertEvents(pool, { team: tenant.projectIds[0], rows: 6_000, ...range });
+        const exportId = await createS3Export(installation);
+        await installation.s3.faults.add({
+          match: { operation: 'PutObject' },
+          times: Number.POSITIVE_INFINITY,
+          effect: { delayMs: 400 },
+        });
+        await backfill(installation, exportId, range, { concurrency: 4 });
+        for (const worker of old) {
+          await installation.startWorker();
+          worker.kill('SIGTERM');
+          await expectOrderlyExit(worker);
+        }
+        await installation.s3.faults.clear();
+        const runs = await untilEnded(installation, exportId, { count: 12 });
+        for (const run of runs)
+          expect(run).toMatchObject({ status: 'Completed', crashes: 0, faults: 0 });
+        expect(await expectInvariants(installation)).toMatchObject({ intervals: 12, rows: 6_000 });
+      },
+      300_000,
+    );
 
     test.runIf(queue === 'postgres')(
       'the log has one line per finished run, and no stack if the fault is a customer’s',
@@ -255,23 +259,27 @@ describe('without the queue', () => {
     300_000,
   );
 
-  test('SIGTERM ends worker and API within the grace if Postgres is gone', async () => {
-    await install('postgres');
-    proxy = await startTcpProxy({
-      target: { port: Number(new URL(installation.databaseUrl).port) },
-    });
-    const reached = new URL(installation.databaseUrl);
-    reached.port = String(proxy.port);
-    const env = { DATABASE_URL: reached.href };
-    const processes = [
-      await installation.startWorker(env),
-      await installation.startApi({ ...env, PORT: '0' }),
-    ];
-    await proxy.refuse();
-    proxy.cut();
-    for (const process of processes) process.kill('SIGTERM');
-    for (const process of processes) {
-      expect(await process.waitForExit(graceSeconds * 1_000)).toEqual(exitedWell);
-    }
-  }, 60_000);
+  atNight(
+    'SIGTERM ends worker and API within the grace if Postgres is gone',
+    async () => {
+      await install('postgres');
+      proxy = await startTcpProxy({
+        target: { port: Number(new URL(installation.databaseUrl).port) },
+      });
+      const reached = new URL(installation.databaseUrl);
+      reached.port = String(proxy.port);
+      const env = { DATABASE_URL: reached.href };
+      const processes = [
+        await installation.startWorker(env),
+        await installation.startApi({ ...env, PORT: '0' }),
+      ];
+      await proxy.refuse();
+      proxy.cut();
+      for (const process of processes) process.kill('SIGTERM');
+      for (const process of processes) {
+        expect(await process.waitForExit(graceSeconds * 1_000)).toEqual(exitedWell);
+      }
+    },
+    60_000,
+  );
 });

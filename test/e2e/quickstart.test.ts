@@ -159,7 +159,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
     const { client, key, exports } = await clientOf(ready);
     const listed = (await client.get(exports)).body.results as readonly { id: string }[];
     expect(listed.length).toBeGreaterThan(0);
-    for (const { id } of listed) {
+    for (const { id } of listed.slice(0, isNightly ? listed.length : 2)) {
       const runsPath = `${exports}/${id}/runs`;
       const { body: earlier } = await client.get(`${runsPath}?status=Completed&limit=1`);
       const again = await client.post(`${runsPath}/${earlier.results[0]?.id}/retry`);

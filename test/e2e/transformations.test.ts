@@ -11,7 +11,7 @@ import {
 } from '../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
 import { expectInvariants, findBreaches } from '../support/invariants.ts';
-import { isNightly } from '../support/nightly.ts';
+import { atNight, isNightly } from '../support/nightly.ts';
 import {
   addStep,
   clearChain,
@@ -120,36 +120,42 @@ describe('an export with transformations', () => {
     180_000,
   );
 
-  test('keeps to the chain it began with if its worker is killed and the chain is changed', async () => {
-    await insertPurchases(installation, rows);
-    const [, , hash] = await addChain();
-    const exportId = await createS3Export(installation, {
-      transformations: true,
-      dsl_query: query,
-      config: { file_format: 'JSONLines', max_file_size_mb: 1 },
-    });
-    await installation.stopWorkers();
-    const victim = await installation.startWorker({ FAILPOINTS: 'before_complete=kill@1' });
-    await backfill(installation, exportId);
-    await victim.waitForExit(60_000);
-    const path = `${projectPath(installation)}/pipeline_transformation_configs/${hash}/`;
-    const changed = await installation.client.patch(path, { config: { salt: 'another salt' } });
-    expect(changed.status, changed.text).toBe(200);
-    await installation.startWorker();
-    const [run] = await untilEnded(installation, exportId, { timeoutMs: 120_000 });
-    const { kept } = await expectedRows();
-    expect(run).toMatchObject({ status: 'Completed', rows: kept.length - 1 });
-    const files = (await installation.s3.objects(bucket)).filter(
-      ({ key }) => key.startsWith(exportId) && key.endsWith('.jsonl') && !key.includes('_rejected'),
-    );
-    const written: ExportedRow[] = [];
-    for (const { key } of files)
-      written.push(...readLines(await installation.s3.body(bucket, key)));
-    const identities = (of: readonly ExportedRow[]) => of.map(({ uuid, who }) => `${uuid} ${who}`);
-    const expected = kept.filter(({ properties }) => !properties.startsWith('n 7 '));
-    expect(identities(written).sort()).toEqual(identities(expected).sort());
-    expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, unproven: [] });
-  }, 180_000);
+  atNight(
+    'keeps to the chain it began with if its worker is killed and the chain is changed',
+    async () => {
+      await insertPurchases(installation, rows);
+      const [, , hash] = await addChain();
+      const exportId = await createS3Export(installation, {
+        transformations: true,
+        dsl_query: query,
+        config: { file_format: 'JSONLines', max_file_size_mb: 1 },
+      });
+      await installation.stopWorkers();
+      const victim = await installation.startWorker({ FAILPOINTS: 'before_complete=kill@1' });
+      await backfill(installation, exportId);
+      await victim.waitForExit(60_000);
+      const path = `${projectPath(installation)}/pipeline_transformation_configs/${hash}/`;
+      const changed = await installation.client.patch(path, { config: { salt: 'another salt' } });
+      expect(changed.status, changed.text).toBe(200);
+      await installation.startWorker();
+      const [run] = await untilEnded(installation, exportId, { timeoutMs: 120_000 });
+      const { kept } = await expectedRows();
+      expect(run).toMatchObject({ status: 'Completed', rows: kept.length - 1 });
+      const files = (await installation.s3.objects(bucket)).filter(
+        ({ key }) =>
+          key.startsWith(exportId) && key.endsWith('.jsonl') && !key.includes('_rejected'),
+      );
+      const written: ExportedRow[] = [];
+      for (const { key } of files)
+        written.push(...readLines(await installation.s3.body(bucket, key)));
+      const identities = (of: readonly ExportedRow[]) =>
+        of.map(({ uuid, who }) => `${uuid} ${who}`);
+      const expected = kept.filter(({ properties }) => !properties.startsWith('n 7 '));
+      expect(identities(written).sort()).toEqual(identities(expected).sort());
+      expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, unproven: [] });
+    },
+    180_000,
+  );
 
   test('that was written without its chain is a breach, and one whose rows changed since is not provable', async () => {
     await insertPurchases(installation, 300);

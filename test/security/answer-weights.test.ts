@@ -237,9 +237,9 @@ test('what is wrong with a large body is said in few bytes', async () => {
     ({ id, body, scope }) => body !== undefined && scope !== null && !/OfOrganization$/.test(id),
   );
   for (const [index, operation] of writing.entries()) {
-    // By day two of them each, not always the same.
+    // By day one of them each, not always the same.
     for (const [turn, raw] of faulty.entries()) {
-      if (!isNightly && turn % 2 !== index % 2) continue;
+      if (!isNightly && turn !== index % faulty.length) continue;
       const { status, text } = await send(operation, raw);
       expect(status, `${operation.id} ${turn}: ${text.slice(0, 200)}`).toBeLessThan(500);
       expect(text.length, `${operation.id} ${turn}`).toBeLessThan(maxFaultAnswer);

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { usualConnections } from '../../src/service/api/connections.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
+import { atNight } from '../support/nightly.ts';
 import { createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
 
@@ -65,24 +66,27 @@ test('a client that reads none of its answers gets no more of them, while others
   expect(status).toBe(200);
 });
 
-test('a client that does not read is disconnected, and its answers no longer count', async () => {
-  // The system's buffers of a connection take about one page.
-  const asked = await Promise.all(Array.from({ length: 8 }, () => askWithoutReading(2)));
-  const socket = asked[0]?.socket ?? expect.fail();
-  const isRefused = async () => (await api.client.get(path())).status === 429;
-  await until(isRefused, { message: 'as much as is allowed waits' });
-  await until(
-    async () => {
-      const { status, text } = await api.client.get(path());
-      return status === 200 && text.length === pageBytes;
-    },
-    { timeoutMs: 60_000, message: 'a whole page again' },
-  );
-  const closed = new Promise((resolve) => socket.once('close', resolve));
-  socket.resume();
-  await closed;
-  expect(socket.bytesRead).toBeLessThan(3 * pageBytes);
-});
+atNight(
+  'a client that does not read is disconnected, and its answers no longer count',
+  async () => {
+    // The system's buffers of a connection take about one page.
+    const asked = await Promise.all(Array.from({ length: 8 }, () => askWithoutReading(2)));
+    const socket = asked[0]?.socket ?? expect.fail();
+    const isRefused = async () => (await api.client.get(path())).status === 429;
+    await until(isRefused, { message: 'as much as is allowed waits' });
+    await until(
+      async () => {
+        const { status, text } = await api.client.get(path());
+        return status === 200 && text.length === pageBytes;
+      },
+      { timeoutMs: 60_000, message: 'a whole page again' },
+    );
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.resume();
+    await closed;
+    expect(socket.bytesRead).toBeLessThan(3 * pageBytes);
+  },
+);
 
 /** Sends a text on a new connection. */
 function open(text: string): Socket {

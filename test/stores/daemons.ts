@@ -21,7 +21,7 @@ export interface Daemons {
 }
 
 const folderPrefix = 'sluice-stores-';
-const commandTimeoutMs = 60_000;
+const commandTimeoutMs = 180_000;
 const readyTimeoutMs = 120_000;
 
 export async function openDaemons(name: string): Promise<Daemons> {

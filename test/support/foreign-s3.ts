@@ -39,7 +39,8 @@ export async function openForeignS3(store: ForeignS3, bucket: string): Promise<S
   };
   // By hand: the official client adds a region that only AWS knows.
   const made = await sendRaw({ ...store, method: 'PUT', path: `/${bucket}` });
-  if (made.status !== 200 && made.code !== 'BucketAlreadyOwnedByYou') {
+  const isThere = made.code === 'BucketAlreadyOwnedByYou' || made.code === 'BucketAlreadyExists';
+  if (made.status !== 200 && !isThere) {
     throw new Error(`The bucket was not made: ${made.status} ${made.text}`);
   }
   await emptyBucket(client, bucket);
@@ -117,8 +118,14 @@ async function headIfThere(client: S3Client, bucket: string, key: string) {
     });
 }
 
+/** None at a store that does not list them. */
 async function listUploads(client: S3Client, bucket: string): Promise<UploadSnapshot[]> {
-  const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket: bucket }));
+  const { Uploads = [] } = await client
+    .send(new ListMultipartUploadsCommand({ Bucket: bucket }))
+    .catch((error: Error) => {
+      if (error.name === 'NotImplemented') return { Uploads: [] };
+      throw error;
+    });
   const found = Uploads.map(async ({ Key: key = '', UploadId: uploadId = '', Initiated }) => {
     const upload = { Bucket: bucket, Key: key, UploadId: uploadId };
     const { Parts = [] } = await client.send(new ListPartsCommand(upload));

@@ -8,6 +8,7 @@ import { plainRecipe } from './brief-receipts.ts';
  * The worker has committed a manifest that names no files.
  *
  * @param proof what the source had
+ * @param statements shared by runs that end at the same moment
  * @returns false if its lease is lost
  */
 export async function recordManifest(
@@ -19,42 +20,39 @@ export async function recordManifest(
     readonly keyDigest: string | null;
     readonly keyCount: number;
   } = { snapshot: '1:1:', keyDigest: null, keyCount: 0 },
+  statements = new RunStatements(context.db, context.policy.leaseMs),
 ): Promise<boolean> {
-  const completion = await recordCompletion(
-    new RunStatements(context.db, context.policy.leaseMs),
-    run,
-    {
-      result: {
-        recordsTotalCount: put.rows,
-        recordsCompleted: put.rows,
-        bytesExported: 0,
-        files: 0,
-        cursor: null,
-        recordsDropped: 0,
-        recordsRejected: 0,
-        steps: [],
-        ...proof,
-        settled: true,
-        pending: [],
-      },
-      receipt: {
-        ...put,
-        exportId: run.exportId,
-        interval: run.interval,
-        runId: run.runId,
-        destinationVersion: run.destinationVersion,
-        generation: run.fileGeneration,
-        era: run.era,
-        recipe: plainRecipe,
-        deliveredDigest: null,
-        files: [],
-        rejectedFiles: [],
-        sideFiles: [],
-        bytes: 0,
-      },
-      replaced: [],
-      entries: [],
+  const completion = await recordCompletion(statements, run, {
+    result: {
+      recordsTotalCount: put.rows,
+      recordsCompleted: put.rows,
+      bytesExported: 0,
+      files: 0,
+      cursor: null,
+      recordsDropped: 0,
+      recordsRejected: 0,
+      steps: [],
+      ...proof,
+      settled: true,
+      pending: [],
     },
-  );
+    receipt: {
+      ...put,
+      exportId: run.exportId,
+      interval: run.interval,
+      runId: run.runId,
+      destinationVersion: run.destinationVersion,
+      generation: run.fileGeneration,
+      era: run.era,
+      recipe: plainRecipe,
+      deliveredDigest: null,
+      files: [],
+      rejectedFiles: [],
+      sideFiles: [],
+      bytes: 0,
+    },
+    replaced: [],
+    entries: [],
+  });
   return completion !== null;
 }

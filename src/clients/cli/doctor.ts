@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { readClientSettings } from '../../foundation/config/client-settings.ts';
-import type { Examined } from '../../main/examine.ts';
+import type { Examined } from '../../main/examined.ts';
 import { type CliDeps, CliError } from './deps.ts';
 
 interface Options {

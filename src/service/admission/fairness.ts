@@ -79,21 +79,19 @@ export function pickFair<Run extends QueuedRun>(
   const organizations = countBy(inFlight, ({ organizationId }) => organizationId);
   const { perProject, perOrganization, perTurn = 1 } = limits;
   const ordered = candidates.toSorted(compareRuns);
-  const ofProjects = takeTurns(
-    ordered,
-    projects,
-    ({ projectId }) => projectId,
-    () => perProject,
+  const ofProjects = takeTurns(ordered, {
+    taken: projects,
+    keyOf: ({ projectId }) => projectId,
+    limitOf: () => perProject,
     perTurn,
     fits,
-  );
-  const inTurn = takeTurns(
-    ofProjects,
-    organizations,
-    ({ organizationId }) => organizationId,
-    perOrganization,
+  });
+  const inTurn = takeTurns(ofProjects, {
+    taken: organizations,
+    keyOf: ({ organizationId }) => organizationId,
+    limitOf: perOrganization,
     perTurn,
-  );
+  });
   return inTurn.slice(0, Math.max(slots, 0));
 }
 
@@ -105,14 +103,19 @@ interface Turn<Run> {
   readonly left: number;
 }
 
-/** Keeps the order within each key, and lets the keys take turns. @param taken counts, which it changes */
+interface TurnRules<Run, Key> {
+  /** Runs of each key that count already. Those that are chosen are added. */
+  readonly taken: Map<Key, number>;
+  readonly keyOf: (run: Run) => Key;
+  readonly limitOf: (key: Key) => number;
+  readonly perTurn: number;
+  readonly fits?: (run: Run) => boolean;
+}
+
+/** Keeps the order within each key, and lets the keys take turns. */
 function takeTurns<Run extends QueuedRun, Key>(
   runs: readonly Run[],
-  taken: Map<Key, number>,
-  keyOf: (run: Run) => Key,
-  limitOf: (key: Key) => number,
-  perTurn: number,
-  fits: (run: Run) => boolean = () => true,
+  { taken, keyOf, limitOf, perTurn, fits = () => true }: TurnRules<Run, Key>,
 ): readonly Run[] {
   const turns = new Map<Key, Turn<Run>>();
   const chosen: { readonly run: Run; readonly turn: number; readonly first: Run }[] = [];

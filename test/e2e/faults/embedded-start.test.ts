@@ -56,11 +56,9 @@ const ctrlC = ({ pid }: TestProcess) => void process.kill(-pid, 'SIGINT');
 const terminate = (started: TestProcess) => started.kill('SIGTERM');
 
 const moments = casesOf<Moment>(
+  [['Ctrl-C, while the data directory is made', isMakingData, ctrlC]],
   [
-    ['Ctrl-C, while the data directory is made', isMakingData, ctrlC],
     ['when PostgreSQL has started', hasStarted, terminate],
-  ],
-  [
     ['at once', () => true, terminate],
     ['while the data directory is made', isMakingData, terminate],
     ['while PostgreSQL starts', isStarting, terminate],

@@ -211,49 +211,53 @@ test('a dead store is left to its probe by runs and sweeps, also after a restart
   expect(again).toBeLessThanOrEqual(2);
 }, 240_000);
 
-test('a dead source is left to its probe by runs, look-backs and checks, also after a restart', async () => {
-  const loudLines = openLoudLines(installation);
-  const done = await count('receipts');
-  const lookBacks = async () => {
-    await query(
-      `update receipts set settled = false, pending_transactions = '{}', pending_checked_at = now() - interval '3 hours'`,
-    );
-    await until(
-      async () =>
-        (await count(`receipts where pending_checked_at > now() - interval '1 hour'`)) > 0,
-      { message: 'look-backs are taken' },
-    );
-  };
-  proxy.hangUp();
-  await runAll(hourOf(3));
-  await untilKnown('source');
-  const before = proxy.asked;
-  await lookBacks();
-  await runAll(hourOf(4));
-  await untilCount('healing_intervals', 2 * exportsThere);
-  await restartWorkers();
-  await lookBacks();
-  const [api] = installation.processes;
-  api?.kill('SIGTERM');
-  await api?.waitForExit();
-  const again = await installation.startApi();
-  await until(() => again.output().includes('The source is unreachable'));
-  expect(proxy.asked).toBe(before);
+atNight(
+  'a dead source is left to its probe by runs, look-backs and checks, also after a restart',
+  async () => {
+    const loudLines = openLoudLines(installation);
+    const done = await count('receipts');
+    const lookBacks = async () => {
+      await query(
+        `update receipts set settled = false, pending_transactions = '{}', pending_checked_at = now() - interval '3 hours'`,
+      );
+      await until(
+        async () =>
+          (await count(`receipts where pending_checked_at > now() - interval '1 hour'`)) > 0,
+        { message: 'look-backs are taken' },
+      );
+    };
+    proxy.hangUp();
+    await runAll(hourOf(3));
+    await untilKnown('source');
+    const before = proxy.asked;
+    await lookBacks();
+    await runAll(hourOf(4));
+    await untilCount('healing_intervals', 2 * exportsThere);
+    await restartWorkers();
+    await lookBacks();
+    const [api] = installation.processes;
+    api?.kill('SIGTERM');
+    await api?.waitForExit();
+    const again = await installation.startApi();
+    await until(() => again.output().includes('The source is unreachable'));
+    expect(proxy.asked).toBe(before);
 
-  await probeNow();
-  await until(() => proxy.asked > before, { message: 'it is probed' });
-  await untilCount(`causes where scope = 'source' and next_probe_at > now()`, 1);
-  await untilCount(`runs where status = 'Running'`, 0);
-  expect(proxy.asked - before).toBeLessThanOrEqual(2);
+    await probeNow();
+    await until(() => proxy.asked > before, { message: 'it is probed' });
+    await untilCount(`causes where scope = 'source' and next_probe_at > now()`, 1);
+    await untilCount(`runs where status = 'Running'`, 0);
+    expect(proxy.asked - before).toBeLessThanOrEqual(2);
 
-  await proxy.accept();
-  await probeNow();
-  await untilCount('holes', 0);
-  await untilCount('receipts', done + 2 * exportsThere);
-  await untilCount('causes', 0);
-  expectFewLines(loudLines(), /source/i);
-  await expectInvariants(installation);
-}, 240_000);
+    await proxy.accept();
+    await probeNow();
+    await untilCount('holes', 0);
+    await untilCount('receipts', done + 2 * exportsThere);
+    await untilCount('causes', 0);
+    expectFewLines(loudLines(), /source/i);
+    await expectInvariants(installation);
+  },
+  240_000,
+);
 
 atNight(
   'dead workers are one line, one alarm and a gauge of the API, until one lives again',

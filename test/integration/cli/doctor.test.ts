@@ -40,7 +40,7 @@ async function doctor(env: Readonly<Record<string, string>>) {
 const listen = async (server: { listen(port: number, host: string, done: () => void): unknown }) =>
   new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
 
-/** A mail server of which `sluice` may log in with the password `canary`. @returns its port */
+/** A mail server at which `canary` is the password of everyone. @returns its port */
 async function startMailServer(): Promise<number> {
   const mail = new SMTPServer({
     disabledCommands: ['STARTTLS'],
@@ -126,7 +126,11 @@ test('buckets, roles, webhooks and the mail server are tried through the proxy',
     { check: 'proxy', result: 'ok', detail: expect.stringMatching(/^HTTP_PROXY: it answers/) },
   ]);
   for (const name of ['hook', 'away', 'secret']) {
-    const target = { kind: 'webhook', url: `https://${name}.invalid/x?y`, events: ['export.failing'] };
+    const target = {
+      kind: 'webhook',
+      url: `https://${name}.invalid/x?y`,
+      events: ['export.failing'],
+    };
     const made = await own.client.post(`${own.project}/notification_targets/`, target);
     expect(made.status, made.text).toBe(201);
   }

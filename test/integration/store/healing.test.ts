@@ -3,6 +3,7 @@ import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { takeProbe } from '../../../src/state/store/healing/causes.ts';
+import { sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
@@ -19,6 +20,7 @@ import {
   complete,
   createExportOfThePast,
   decide,
+  expireLease,
   hourMs,
   listRuns,
 } from '../../support/run-side.ts';
@@ -282,6 +284,51 @@ it('waits longer each time for an export that fails although its place works', a
     );
     expect(row).toEqual({ tries, held: true });
   }
+});
+
+it('goes on if a probe meets another cause, at its place or at its source, and frees nothing before both are over', async () => {
+  const place = placeOf(unavailable);
+  const ids = await exportsOf(2, 2);
+  await work(ids, place);
+  const causes = () =>
+    side.db.query<{ scope: string; code: string }>(`select scope, code from causes order by scope`);
+  const probe = async (error: SluiceError | null) => {
+    place.error = error;
+    const before = place.requests;
+    await probesAreDue();
+    await heal(side.context);
+    await work(ids, place);
+    return place.requests - before;
+  };
+  expect(await probe(rejected)).toBe(1);
+  const revoked = { scope: 'destination', code: rejected.code };
+  expect(await causes()).toEqual([revoked]);
+  expect(await probe(new SluiceError('source.unavailable'))).toBe(1);
+  expect(await causes()).toEqual([revoked, { scope: 'source', code: 'source.unavailable' }]);
+  // The source alone is probed, and it works; the store still does not.
+  expect(await probe(new SluiceError('source.unavailable'))).toBe(1);
+  expect((await holesOf(ids)).length).toBe(4);
+  for (let sweep = 0; sweep < 4; sweep += 1) await probe(null);
+  expect(await holesOf(ids)).toEqual([]);
+  expect(await causes()).toEqual([]);
+});
+
+it('stays a probe if its worker is killed: the next one makes the request', async () => {
+  const place = placeOf(unavailable);
+  const [id = ''] = await exportsOf(1, 1);
+  await work([id], place);
+  await probesAreDue();
+  await heal(side.context);
+  const [run] = (await listRuns(side.db, id)).filter(({ status }) => status === 'Starting');
+  const first = await claim(side, run?.id ?? '');
+  expect(first.probes).not.toBeNull();
+  await expireLease(side.db, first.runId);
+  await sweepExpiredLeases(side.db);
+  const before = place.requests;
+  place.error = null;
+  await attempt(first.runId, place);
+  expect(place.requests).toBe(before + 1);
+  expect(await holesOf([id])).toEqual([]);
 });
 
 it('goes on although the clock of the database was set back by a day', async () => {

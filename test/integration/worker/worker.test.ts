@@ -12,6 +12,7 @@ import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { atNight } from '../../support/nightly.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import {
   createExportOfThePast,
@@ -206,42 +207,46 @@ for (const lane of queueBackends) {
       await untilRun(id, { status: 'Completed', crashes: 0 });
     });
 
-    it('loses nothing if all its connections to Postgres are cut again and again', async () => {
-      await openWorker();
-      const { id } = await createExportOfThePast(side, { createdMsAgo: 24 * hourMs });
-      const cut = () =>
-        side.db.query(
-          `select pg_terminate_backend(pid) from pg_stat_activity
+    atNight(
+      'loses nothing if all its connections to Postgres are cut again and again',
+      async () => {
+        await openWorker();
+        const { id } = await createExportOfThePast(side, { createdMsAgo: 24 * hourMs });
+        const cut = () =>
+          side.db.query(
+            `select pg_terminate_backend(pid) from pg_stat_activity
             where datname = current_database() and application_name like 'sluice-%'`,
-        );
-      for (let times = 0; times < 5; times += 1) {
-        const before = (await listRuns(side.db, id)).filter((run) => run.status === 'Completed');
+          );
+        for (let times = 0; times < 5; times += 1) {
+          const before = (await listRuns(side.db, id)).filter((run) => run.status === 'Completed');
+          await until(
+            async () => {
+              const runs = await listRuns(side.db, id);
+              const completed = runs.filter((run) => run.status === 'Completed');
+              return completed.length > before.length || completed.length === 24;
+            },
+            { timeoutMs: 60_000 },
+          );
+          await cut();
+        }
+        let runs: Awaited<ReturnType<typeof listRuns>> = [];
         await until(
           async () => {
-            const runs = await listRuns(side.db, id);
-            const completed = runs.filter((run) => run.status === 'Completed');
-            return completed.length > before.length || completed.length === 24;
+            runs = await listRuns(side.db, id);
+            return runs.length === 24 && runs.every((run) => run.status === 'Completed');
           },
-          { timeoutMs: 60_000 },
+          {
+            timeoutMs: 30_000,
+            message: () =>
+              `all runs are completed: ${JSON.stringify(runs.filter((run) => run.status !== 'Completed'))}`,
+          },
         );
-        await cut();
-      }
-      let runs: Awaited<ReturnType<typeof listRuns>> = [];
-      await until(
-        async () => {
-          runs = await listRuns(side.db, id);
-          return runs.length === 24 && runs.every((run) => run.status === 'Completed');
-        },
-        {
-          timeoutMs: 30_000,
-          message: () =>
-            `all runs are completed: ${JSON.stringify(runs.filter((run) => run.status !== 'Completed'))}`,
-        },
-      );
-      for (const run of await listRuns(side.db, id)) expect(run.crashes).toBe(0);
-      const receipts = await side.db.query(`select 1 from receipts where export_id = $1`, [id]);
-      expect(receipts).toHaveLength(24);
-    }, 90_000);
+        for (const run of await listRuns(side.db, id)) expect(run.crashes).toBe(0);
+        const receipts = await side.db.query(`select 1 from receipts where export_id = $1`, [id]);
+        expect(receipts).toHaveLength(24);
+      },
+      90_000,
+    );
 
     it('schedules its recurring jobs again within seconds after the queue lost everything', async () => {
       const unlock = await lockSource();

@@ -39,6 +39,21 @@ test('an error that is not on the list is no outage', () => {
   });
 });
 
+test.each([
+  ['57P03', 'the database system is starting up', 'source.unavailable', undefined],
+  ['57P03', 'the database system is in recovery mode', 'source.unavailable', undefined],
+  ['57P03', 'it is not accepting connections', 'source.unavailable', 'Hot standby mode is off.'],
+  ['57P01', 'terminating connection due to administrator command', 'source.unavailable', undefined],
+  ['53100', 'could not extend file "base/1/2"', 'source.out_of_resources', undefined],
+  ['53200', 'out of memory', 'source.out_of_resources', undefined],
+] as const)('%s keeps the words of the server: %s', (state, message, code, detail) => {
+  const found = toSourceError(serverError(state, message, { detail }));
+  expect(found.code).toBe(code);
+  expect(found.detail).toContain(message);
+  expect(found.detail).toContain(detail ?? state);
+  if (state === '53100') expect(found.detail).toMatch(/Free space on the disk of the server$/);
+});
+
 describe('an error with the context of a function', () => {
   test.each([
     ['P0001', 'PL/pgSQL function shop.boom() line 1 at RAISE', 'source.function_failed'],

@@ -4,13 +4,13 @@ import { writeUuid } from '../text/format-integers.ts';
 import { decodeJsonString } from '../text/json-text.ts';
 import type { BloomFilter } from './bloom-filter.ts';
 import { type Bounds, orders } from './bounds.ts';
-import { putByteArray, type SparePool } from './byte-arrays.ts';
-import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
+import { putByteArray } from './byte-arrays.ts';
+import type { ChunkSummary, ColumnParts, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import { Dictionary } from './dictionary.ts';
 import { isEscaped, quote } from './json-forms.ts';
 import { bitWidthOf, encodeHybrid, maxHybridBytes } from './levels.ts';
-import { encoding, OpenPage, type PageLimits, type RawPage } from './page.ts';
-import { EncodingChoice, type Recoder, type SizeOf } from './recoders.ts';
+import { encoding, OpenPage, type RawPage } from './page.ts';
+import { EncodingChoice, type SizeOf } from './recoders.ts';
 import { TextBounds } from './text-bounds.ts';
 
 /** After this many values a dictionary with too many of them is given up. */
@@ -60,17 +60,11 @@ export class ByteArrayColumn implements ColumnWriter {
   #hasIndexedPages = false;
   #nullCount = 0;
 
-  /**
-   * @param type `plain`: JSON; the content of a string is written as text
-   * @param filter of a column whose chunks have one
-   */
+  /** @param type `plain`: JSON; the content of a string is written as text */
   constructor(
     column: number,
     type: ColumnType | 'plain',
-    limits: PageLimits,
-    spares: SparePool,
-    recoder: Recoder | undefined,
-    filter?: BloomFilter,
+    { limits, spares, recoder, filter }: ColumnParts,
   ) {
     this.#filter = filter;
     this.#mostDistinct = mostDistinct[limits.version ?? 1];

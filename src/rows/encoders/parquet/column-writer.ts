@@ -1,8 +1,10 @@
 import { viewOf } from '../../../foundation/domain/byte-writer.ts';
 import type { RowBlock } from '../../../foundation/domain/row-block.ts';
+import type { BloomFilter } from './bloom-filter.ts';
 import type { Bounds, Order } from './bounds.ts';
-import type { RawPage } from './page.ts';
-import type { SizeOf } from './recoders.ts';
+import type { SparePool } from './byte-arrays.ts';
+import type { PageLimits, RawPage } from './page.ts';
+import type { Recoder, SizeOf } from './recoders.ts';
 
 /** A row block with a view of its bytes, made once per block. */
 export interface ViewedBlock {
@@ -27,6 +29,16 @@ export interface ChunkSummary {
   readonly filter?: Uint8Array | undefined;
   /** Whether a column of timestamps has no null and no value before the one in the row above. */
   readonly isAscending: boolean;
+}
+
+/** What the columns of a file are written with. */
+export interface ColumnParts {
+  readonly limits: PageLimits;
+  readonly spares: SparePool;
+  /** Undefined: all values stay PLAIN. */
+  readonly recoder: Recoder | undefined;
+  /** Of a column whose chunks have one. */
+  readonly filter: BloomFilter | undefined;
 }
 
 /** Turns one column of blocks into pages, one row group after the other. */

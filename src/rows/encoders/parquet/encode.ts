@@ -12,7 +12,7 @@ import type { BloomFilter } from './bloom-filter.ts';
 import { ByteArrayColumn } from './byte-array-column.ts';
 import { SparePool } from './byte-arrays.ts';
 import { columnMetricsOf } from './column-metrics.ts';
-import { type ColumnWriter, viewBlock } from './column-writer.ts';
+import { type ColumnParts, type ColumnWriter, viewBlock } from './column-writer.ts';
 import { FileLimit, limitSizes } from './file-limit.ts';
 import { FixedColumn } from './fixed-column.ts';
 import { fixedValues, jsonValues } from './fixed-values.ts';
@@ -138,7 +138,12 @@ class ParquetEncoder implements FileEncoder {
     // Old readers know pages of version 1 only, PLAIN values and dictionaries.
     const page: PageLimits = { ...sizes.page, version: isModern ? 2 : 1 };
     this.#writers = columns.map((column, index) =>
-      openColumn(column, index, page, spares, filters.get(index), isModern),
+      openColumn(column, index, {
+        limits: page,
+        spares,
+        recoder: isModern ? recoderOf(column.type.physical) : undefined,
+        filter: filters.get(index),
+      }),
     );
     this.#group = this.#openGroup();
     this.#nextCheckpoint = sizes.checkpointBytes;
@@ -263,31 +268,23 @@ function placeOf(kept: number, rejected: readonly RejectedRow[]): number {
   return kept + rejected.filter(({ row }, before) => row - before <= kept).length;
 }
 
-function openColumn(
-  { form, type }: ParquetColumn,
-  index: number,
-  limits: PageLimits,
-  spares: SparePool,
-  filter: BloomFilter | undefined,
-  isModern: boolean,
-): ColumnWriter {
-  const recoder = isModern ? recoderOf(type.physical) : undefined;
+function openColumn({ form }: ParquetColumn, index: number, parts: ColumnParts): ColumnWriter {
   switch (form.kind) {
     case 'list':
-      return new ListColumn(index, form.element, limits);
+      return new ListColumn(index, form.element, parts.limits);
     case 'plain':
-      return new ByteArrayColumn(index, 'plain', limits, spares, recoder, filter);
+      return new ByteArrayColumn(index, 'plain', parts);
     case 'number':
-      return new FixedColumn(index, jsonValues(form.number), limits, spares, recoder, filter);
+      return new FixedColumn(index, jsonValues(form.number), parts);
     case 'numeric': {
       const values = numericValues(form.number);
-      return new FixedColumn(index, values, limits, spares, recoder, filter);
+      return new FixedColumn(index, values, parts);
     }
     case 'field': {
       const values = fixedValues(form.type);
       return values === undefined
-        ? new ByteArrayColumn(index, form.type, limits, spares, recoder, filter)
-        : new FixedColumn(index, values, limits, spares, recoder, filter);
+        ? new ByteArrayColumn(index, form.type, parts)
+        : new FixedColumn(index, values, parts);
     }
   }
 }

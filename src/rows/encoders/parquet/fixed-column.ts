@@ -1,10 +1,9 @@
 import type { BloomFilter } from './bloom-filter.ts';
 import { ChunkBounds } from './bounds.ts';
-import type { SparePool } from './byte-arrays.ts';
-import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
+import type { ChunkSummary, ColumnParts, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import type { FixedValues } from './fixed-values.ts';
-import { OpenPage, type PageLimits, type RawPage } from './page.ts';
-import { EncodingChoice, type Recoder, type SizeOf } from './recoders.ts';
+import { OpenPage, type RawPage } from './page.ts';
+import { EncodingChoice, type SizeOf } from './recoders.ts';
 
 /** A column of numbers, times or booleans: pages without a dictionary, PLAIN or recoded. */
 export class FixedColumn implements ColumnWriter {
@@ -16,15 +15,8 @@ export class FixedColumn implements ColumnWriter {
   readonly #filter: BloomFilter | undefined;
   #nullCount = 0;
 
-  /** @param filter of a column whose chunks have one */
-  constructor(
-    column: number,
-    values: FixedValues,
-    limits: PageLimits,
-    spares: SparePool,
-    recoder?: Recoder,
-    filter?: BloomFilter,
-  ) {
+  constructor(column: number, values: FixedValues, parts: ColumnParts) {
+    const { limits, spares, recoder, filter } = parts;
     this.#filter = filter;
     this.#column = column;
     this.#values = values;

@@ -60,7 +60,7 @@ export async function nameDeniedRight(
     const message = serverErrorOf(error)?.message ?? '';
     const grant = (await isReadable(client, message, signal).catch(() => false))
       ? null
-      : grantFor(message, role);
+      : grantFor(message, role, await findNamed(client, message, signal).catch(() => []));
     const detail = grant === null ? words : `${words}. ${grant}`;
     return new SluiceError(error.code, detail, error);
   }
@@ -100,15 +100,57 @@ const rights: Readonly<Record<string, string>> = {
   schema: 'USAGE ON SCHEMA',
   type: 'USAGE ON TYPE',
   'foreign server': 'USAGE ON FOREIGN SERVER',
+  sequence: 'SELECT ON SEQUENCE',
+  'large object': 'SELECT ON LARGE OBJECT',
+  language: 'USAGE ON LANGUAGE',
   function: 'EXECUTE ON FUNCTION',
   procedure: 'EXECUTE ON PROCEDURE',
   database: 'CONNECT ON DATABASE',
 };
 
-/** The GRANT for a message of the server; null if it is in another language or about another right. */
-export function grantFor(message: string, role: string): string | null {
-  const [, kind = '', name = ''] =
-    /permission denied for ([a-z ]+?) ("?[^\s]+"?)$/.exec(message) ?? [];
-  const right = rights[kind];
-  return right === undefined ? null : `GRANT ${right} ${name.replace(/^"(.*)"$/, '$1')} TO ${role}`;
+/** SQL of the names, with their schemas, of what has the name `$1` and what the role may not use. */
+const namedSqls: Readonly<Record<string, string>> = {
+  function: `SELECT format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)) AS name
+    FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+   WHERE p.proname = $1 AND NOT has_function_privilege(p.oid, 'EXECUTE') LIMIT 2`,
+  sequence: `SELECT format('%I.%I', n.nspname, c.relname) AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+   WHERE c.relname = $1 AND c.relkind = 'S' AND NOT has_sequence_privilege(c.oid, 'SELECT') LIMIT 2`,
+  table: `SELECT format('%I.%I', n.nspname, c.relname) AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+   WHERE c.relname = $1 AND c.relkind IN ('r', 'p', 'f', 'v', 'm') AND NOT has_table_privilege(c.oid, 'SELECT') LIMIT 2`,
+};
+
+/** A message has no schema. If several things have its name, none of them is what it is about for sure. */
+async function findNamed(
+  client: pg.Client,
+  message: string,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const { kind = '', name = '' } = readDenied(message) ?? {};
+  const sql = namedSqls[/table|view/.test(kind) ? 'table' : kind];
+  if (sql === undefined) return [];
+  const rows = await query<{ name: string }>(client, sql, signal, [name]);
+  return rows.map((row) => row.name);
+}
+
+/** Null if the message is in another language. */
+function readDenied(message: string): { readonly kind: string; readonly name: string } | null {
+  const [, kind, name] = /permission denied for ([a-z ]+?) "?([^\s"]+)"?$/.exec(message) ?? [];
+  return kind === undefined || name === undefined ? null : { kind, name };
+}
+
+/**
+ * The GRANT for a message of the server; null if it is in another language or about another right.
+ *
+ * @param named what it could be about, with its schema
+ */
+export function grantFor(
+  message: string,
+  role: string,
+  named: readonly string[] = [],
+): string | null {
+  const denied = readDenied(message);
+  const right = denied && rights[denied.kind];
+  if (!denied || right === undefined || right === null) return null;
+  const [only = denied.name] = named.length === 1 ? named : [];
+  return `GRANT ${right} ${only} TO ${role}`;
 }

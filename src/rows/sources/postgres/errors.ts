@@ -242,7 +242,7 @@ function isRaised({ where = '' }: ServerError): boolean {
 
 /** Names, or text of a statement: with spaces, from its line's first quote to one at the end of a line. */
 const quotedText = /["»«„“]\s?([^"»«„“”]*?)\s?["»«“”]/g;
-const statementText = /(^|\n)[^\n"»«„“]*["»«„“][^"»«„“”]*\s[^]*?["»«“”](?=\n|$)/g;
+const statementText = /(^|\n)[^\n"»«„“]*["»«„“][^"»«„“”]*\s.*?["»«“”](?=\n|$)/gs;
 
 /**
  * The innermost function of a context, to follow an error. The text of a statement is left out: it may have secrets of the operator, and
@@ -323,17 +323,21 @@ const clientRefusals: readonly {
 ];
 
 /** What the owner of the export sees. */
-function detailOf(code: ErrorCode, { code: state, message, where }: ServerError): string {
+function detailOf(code: ErrorCode, found: ServerError): string {
+  const { code: state, message, where, detail = '' } = found;
   switch (code) {
     case 'source.unavailable':
     case 'source.failed':
+      // A server that starts or stops names no host. It may never start to serve, such as one without hot_standby.
+      if (/^57P0[1-3]$/.test(state))
+        return `${message}${detail && `: ${detail}`} (SQLSTATE ${state})`;
       return limits[state] ?? `SQLSTATE ${state}`;
     case 'source.access_refused':
       return describeRefusal(state, message);
     case 'source.timeout':
       return limits[state] ?? message;
     case 'source.out_of_resources':
-      return `SQLSTATE ${state}: ${message}`;
+      return `SQLSTATE ${state}: ${message}${shortages[state] ?? ''}`;
     default:
       break;
   }
@@ -347,6 +351,11 @@ export function wordsOf(message: string): string {
   const start = message.indexOf(`"${guardMark}`);
   return start < 0 ? message : message.slice(start + 1).replace(/"$/, '');
 }
+
+const shortages: Readonly<Record<string, string>> = {
+  '53100': '. Free space on the disk of the server',
+  '53200': '. Give the server more memory, or lower its work_mem',
+};
 
 /** The settings behind limits of time. */
 const limits: Readonly<Record<string, string>> = {
