@@ -495,7 +495,7 @@ create index receipts_unsettled on receipts (export_id, data_interval_start) whe
 create index receipts_late_rows on receipts (export_id, data_interval_start) where late_rows_wait is not null;
 
 -- Intervals whose runs ended without success and that have no receipt. A row goes when a receipt comes, or when an operator
--- accepts the interval; it stays when retention deletes the runs.
+-- accepts the interval; it stays when retention deletes the runs. While a run of the interval is live, that run is its state.
 create table holes (
   export_id uuid not null references batch_exports (id) on delete cascade,
   data_interval_start timestamptz not null,
@@ -504,13 +504,6 @@ create table holes (
   noted_at timestamptz not null default now(),
   primary key (export_id, data_interval_start, data_interval_end)
 );
-
--- What every answer, message and metric calls an interval without data. While a run of the interval is live, its data is on its way.
--- `is not true` instead of `not`: the planner looks each hole up among the live runs, which are few. A join would hash all holes.
-create view missing_intervals as
-  select h.* from holes h where (exists (
-    select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-       and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) is not true;
 
 -- Intervals that an operator accepted as they are: the high-water mark passes them.
 create table accepted_intervals (

@@ -176,7 +176,7 @@ begin
              'project', jsonb_build_object('id', p.id, 'name', p.name, 'tenant_key', coalesce(p.tenant_key, p.id::text)),
              'export', jsonb_build_object('id', e.id, 'name', e.name),
              'code', e.failing_code, 'since', api_time(coalesce(e.failing_since, e.late_since, e.incomplete_since)),
-             'missing_intervals', (select count(*) from (select from missing_intervals h where h.export_id = e.id limit 10000) as counted))
+             'missing_intervals', (select count(*) from (select from holes h where h.export_id = e.id limit 10000) as counted))
              || event_facts
       from batch_exports e join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
      where e.id = about and exists (select from wanted)
@@ -249,10 +249,9 @@ declare
 begin
   if old.failing_since is not null and new.failing_since is null then
     select count(*) into missing from (
-      -- The receipt of this moment has not filled its hole yet.
-      select from missing_intervals h where h.export_id = new.id and not exists (
+      select from holes h where h.export_id = new.id and not exists (
         select from receipts c where c.export_id = h.export_id and c.data_interval_start = h.data_interval_start
-           and c.data_interval_end = h.data_interval_end) limit 10000) as counted;
+           and c.data_interval_end = h.data_interval_end) limit 1000) as counted;
     perform notify_targets(new.id, 'export.recovered',
       jsonb_build_object('failing_since', api_time(old.failing_since), 'missing_intervals', missing));
   end if;
