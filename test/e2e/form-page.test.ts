@@ -201,6 +201,12 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     });
     await rows.locator('canvas').waitFor();
     expect(await rows.locator('canvas').evaluate(paintedShare)).toBeGreaterThan(0.05);
+    // The axis follows the clock of the page.
+    const drawn = () => rows.locator('canvas').evaluate(drawingOf);
+    const byLocalTime = await drawn();
+    await page.getByLabel('Time zone of the page').selectOption('utc');
+    await expect.poll(drawn).not.toBe(byLocalTime);
+    await page.getByLabel('Time zone of the page').selectOption('local');
     const point = charts.getByRole('slider', { name: 'Interval' });
     expect(await point.getAttribute('aria-valuetext')).toMatch(
       /: 5,900 rows, 576 KiB, waited 0.0 s, ran 59 s$/,
@@ -228,6 +234,10 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     expect(site.faults).toEqual([]);
   });
 });
+
+function drawingOf(canvas: unknown): string {
+  return (canvas as { toDataURL: () => string }).toDataURL();
+}
 
 /** The share of a canvas that is not empty. */
 function paintedShare(canvas: unknown): number {

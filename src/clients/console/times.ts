@@ -14,6 +14,10 @@ export interface TimeFormat {
   clock(iso: string): string;
   /** `UTC`, `GMT+5:30`: the zone at that time, as short as the language has it. */
   zone(iso: string): string;
+  /** `15:00` at a place of an axis; the day at midnight. */
+  tick(ms: number): string;
+  /** An IANA name; undefined: the reader's own zone. */
+  readonly timeZone: string | undefined;
   /** The value of a `datetime-local` input. */
   inputValue(iso: string): string;
 }
@@ -51,6 +55,8 @@ export function createTimeFormat(locale?: string, timeZone?: string): TimeFormat
         : `${startText} – ${date(end, nowMs)}, ${time.format(end)}`;
     },
     clock: (iso) => seconds.format(Date.parse(iso)),
+    tick: (ms) => (time.format(ms) === '00:00' ? day : time).format(ms),
+    timeZone,
     inputValue: (iso) => sortable.format(Date.parse(iso)).replace(' ', 'T'),
   };
 }

@@ -36,6 +36,11 @@ describe('an interval', () => {
   });
 });
 
+test('a place of an axis has its hour by the clock of the page, and the day at midnight', () => {
+  expect(berlin.tick(Date.parse('2024-03-01T14:00:00Z'))).toBe('15:00');
+  expect(berlin.tick(Date.parse('2024-03-01T23:00:00Z'))).toBe('2 Mar');
+});
+
 test('the hover shows a time in UTC', () => {
   expect(formatUtc('2024-03-01T00:00:00.123456Z')).toBe('2024-03-01 00:00:00 UTC');
 });

@@ -1,5 +1,7 @@
 import { useEffect, useRef, useState } from 'react';
 import uPlot from 'uplot';
+import type { TimeFormat } from '../times.ts';
+import { useTimes } from '../use-times.ts';
 
 interface Props {
   /** Starts in seconds since the epoch, ascending; and values, null if not known. */
@@ -21,6 +23,7 @@ export function Chart({ columns, step, format, label, selected, onSelect }: Prop
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot>(null);
   const scheme = useColourScheme();
+  const times = useTimes();
   const latest = useRef({ format, onSelect, selected, step });
   latest.current = { format, onSelect, selected, step };
 
@@ -28,7 +31,7 @@ export function Chart({ columns, step, format, label, selected, onSelect }: Prop
   useEffect(() => {
     const place = box.current;
     if (!place) return;
-    const plot = new uPlot(optionsOf(place, latest), columns, place);
+    const plot = new uPlot(optionsOf(place, latest, times), columns, place);
     chart.current = plot;
     mark(plot, latest.current.selected);
     const resize = new ResizeObserver(() => {
@@ -41,7 +44,7 @@ export function Chart({ columns, step, format, label, selected, onSelect }: Prop
       plot.destroy();
       chart.current = null;
     };
-  }, [columns, scheme]);
+  }, [columns, scheme, times]);
 
   useEffect(() => {
     if (chart.current) mark(chart.current, selected);
@@ -59,12 +62,16 @@ interface Latest {
   readonly current: Pick<Props, 'format' | 'onSelect' | 'selected' | 'step'>;
 }
 
-function optionsOf(place: HTMLElement, latest: Latest): uPlot.Options {
+function optionsOf(place: HTMLElement, latest: Latest, times: TimeFormat): uPlot.Options {
   const ink = colourOf(place, '--muted');
   const line = { stroke: colourOf(place, '--line'), width: 1 };
   const axis = { stroke: ink, grid: line, ticks: line, font: '12px system-ui, sans-serif' };
   const bars = uPlot.paths.bars?.({ size: [0.8, 60], align: 1 });
+  const { timeZone } = times;
   return {
+    ...(timeZone !== undefined && {
+      tzDate: (at: number) => uPlot.tzDate(new Date(at * 1_000), timeZone),
+    }),
     width: place.clientWidth,
     height,
     legend: { show: false },
@@ -75,7 +82,7 @@ function optionsOf(place: HTMLElement, latest: Latest): uPlot.Options {
       y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.05 : 1] },
     },
     axes: [
-      { ...axis, values: (_plot, splits) => splits.map(timeText) },
+      { ...axis, values: (_plot, splits) => splits.map((at) => times.tick(at * 1_000)) },
       {
         ...axis,
         size: 76,
@@ -102,19 +109,6 @@ function optionsOf(place: HTMLElement, latest: Latest): uPlot.Options {
       ],
     },
   };
-}
-
-const clock = new Intl.DateTimeFormat('en-GB', {
-  hour: '2-digit',
-  minute: '2-digit',
-  hourCycle: 'h23',
-});
-const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
-
-/** `15:00`; the day at midnight. @param at seconds since the epoch */
-function timeText(at: number): string {
-  const text = clock.format(at * 1_000);
-  return text === '00:00' ? day.format(at * 1_000) : text;
 }
 
 /** A canvas knows no variables: asks the page what a colour is in its scheme. */
