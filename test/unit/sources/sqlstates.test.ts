@@ -95,6 +95,12 @@ describe('an error with the context of a function', () => {
     }
   });
 
+  test('looks for no function behind a whole value, which would take minutes', () => {
+    const where = `SQL statement "select 'canary${' x'.repeat(500_000)}"${' '.repeat(500_000)}`;
+    const found = toSourceError(serverError('42501', 'it failed', { where }));
+    expect(found.detail).toBe('it failed');
+  });
+
   test('of a value has no value of a row', () => {
     const where = 'PL/pgSQL function shop.f(text) line 1 at RETURN';
     const text = 'invalid input syntax for type integer: "canary"';

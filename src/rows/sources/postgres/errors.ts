@@ -244,11 +244,15 @@ function isRaised({ where = '' }: ServerError): boolean {
 const quotedText = /["»«„“]\s?([^"»«„“”]*?)\s?["»«“”]/g;
 const statementText = /(^|\n)[^\n"»«„“]*["»«„“][^"»«„“”]*\s.*?["»«“”](?=\n|$)/gs;
 
+/** Characters of a context in which a function is looked for. A statement in it may have a whole value. */
+const longestContext = 8_000;
+
 /**
  * The innermost function of a context, to follow an error. The text of a statement is left out: it may have secrets of the operator, and
  * values of rows.
  */
 function placeOf(where = ''): string {
+  if (where.length > longestContext) return '';
   const calls = where.replace(statementText, '$1…').split('\n');
   const place = calls.find((line) => {
     const isNamed = [...line.matchAll(quotedText)].every(([, text = '']) => /^[\w.]*$/.test(text));
