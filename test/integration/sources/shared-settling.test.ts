@@ -1,7 +1,7 @@
 /** Intervals of one source that settle at the same time, or one after the other. */
 
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
 import { lookSql } from '../../../src/rows/sources/postgres/live-transactions.ts';
 import type { PostgresSourceOptions } from '../../../src/rows/sources/postgres/postgres-source.ts';
@@ -134,11 +134,17 @@ test('an interval is settled with one that ends later, unless a transaction was 
   open.abort(new Error('seen'));
   await expect(asked).rejects.toThrow('seen');
   await writer.query(`PREPARE TRANSACTION 'in between'`);
+  // It would block the tests after this one.
+  onTestFinished(async () => {
+    await database.pool.query(`ROLLBACK PREPARED 'in between'`);
+  });
   const next = await lastHour();
   const { start: preparedSince } = next;
   // It began before this one, so it cannot add a row to it.
   const after = { start: next.end + 5, end: next.end + 5 };
-  expect(await source.settle(after, never, 0, 1)).toMatchObject({ settled: true });
+  const found = await source.settle(after, never, 0, 1);
+  // If not, its names tell what it waited for.
+  expect(found).toMatchObject({ settled: true, reason: null, pending: [] });
   expect(source.recall(after, requestedAt)).toMatchObject({ settled: true });
   expect(source.recall({ start: preparedSince, end: next.end }, requestedAt)).toBe(null);
   const prompt = new AbortController();
@@ -147,7 +153,6 @@ test('an interval is settled with one that ends later, unless a transaction was 
   await until(() => looks() > from + 3, { message: 'it waits' });
   prompt.abort(new Error('seen'));
   await expect(waiting).rejects.toThrow('seen');
-  await database.pool.query(`ROLLBACK PREPARED 'in between'`);
 });
 
 test('a session to our own tables is waited for only if its transaction is from before the end', async () => {
