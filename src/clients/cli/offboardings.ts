@@ -17,7 +17,6 @@ export async function deleteTenant(
     deps.print(`A worker deletes it: \`sluice offboardings show ${id}\` shows the progress.`);
 }
 
-/** `sluice offboardings …` */
 export function register(program: Command, deps: CliDeps): void {
   const offboardings = program
     .command('offboardings')

@@ -4,7 +4,6 @@ import { readUuid } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
 import { deleteTenant } from './offboardings.ts';
 
-/** `sluice organizations …` */
 export function register(program: Command, deps: CliDeps): void {
   const organizations = program.command('organizations').description('Organizations');
 

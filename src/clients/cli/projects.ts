@@ -14,7 +14,6 @@ interface CreateOptions extends Options {
   readonly tenantKey?: string;
 }
 
-/** `sluice projects …` */
 export function register(program: Command, deps: CliDeps): void {
   const projects = program.command('projects').description('Projects of an organization');
 

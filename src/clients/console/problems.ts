@@ -1,6 +1,5 @@
 import type { Problem } from './api-types.ts';
 
-/** The problems of an error answer, and its request id. */
 export interface ErrorAnswer {
   readonly problems: readonly Problem[];
   readonly requestId: string | null;
@@ -36,7 +35,6 @@ function explainStatus(status: number): string {
   return `The service answered with status ${status}.`;
 }
 
-/** Sorts problems: those of the fields by name, and all others. */
 export function sortProblems(
   problems: readonly Problem[],
   fields: readonly string[],

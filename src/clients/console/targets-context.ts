@@ -6,7 +6,6 @@ import type { createTargetsClient } from './targets-client.ts';
 export interface TargetsContext {
   readonly targets: ReturnType<typeof createTargetsClient>;
   readonly mayWrite: boolean;
-  /** The events that these targets can ask for. */
   readonly events: readonly TargetEvent[];
   /** Shows a new secret until the reader closes it. */
   readonly showSecret: (name: string, secret: string) => void;
@@ -14,7 +13,6 @@ export interface TargetsContext {
 
 export const TargetsContext = createContext<TargetsContext | null>(null);
 
-/** Only below a `TargetList`. */
 export function useTargets(): TargetsContext {
   const context = useContext(TargetsContext);
   if (!context) throw new Error('useTargets is used outside a TargetList');

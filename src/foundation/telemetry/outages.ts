@@ -1,6 +1,5 @@
 import type { Logger } from 'pino';
 
-/** A service that this process needs. */
 export interface Dependency {
   /** As `sluice_dependency_up` names it. */
   readonly name: 'postgres' | 'redis';

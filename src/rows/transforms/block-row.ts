@@ -27,7 +27,6 @@ interface Bounds {
 /** Of jsonb: the first byte is the version of the form. */
 const jsonbVersionBytes = 1;
 
-/** How the rows of blocks with these columns are read. */
 export class BlockColumns {
   readonly names: readonly string[];
   readonly #indices: ReadonlyMap<string, number>;

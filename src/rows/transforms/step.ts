@@ -9,7 +9,6 @@ import type { RowError } from './row-error.ts';
 import { readNumber } from './settings.ts';
 import { type Apply, InvalidSetting, type Row, stepFields, type Transform } from './transform.ts';
 
-/** What every step has, whatever its plugin. */
 export interface StepFacts {
   /** Of its config. */
   readonly id: number;

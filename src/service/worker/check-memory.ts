@@ -5,7 +5,6 @@ import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 
 const mebibyte = 1024 ** 2;
 
-/** What a worker has for its runs, and how it knows what one needs. */
 export interface RunMemory {
   /** What all runs of a worker may have together, without what the worker itself needs. */
   readonly memoryBytes: number;

@@ -22,7 +22,6 @@ interface ChainOptions {
   readonly secrets?: boolean;
 }
 
-/** What happens to one step. */
 export interface StepChange {
   readonly action: 'create' | 'update' | 'delete' | 'unchanged';
   readonly name: string;
@@ -103,7 +102,6 @@ const deletionOf = ({ id, name }: Step): StepChange => ({
   body: {},
 });
 
-/** How the steps of a file are compared with those of a project. */
 interface Comparing {
   readonly terminal: Terminal;
   readonly resendsSecrets: boolean;
@@ -165,7 +163,6 @@ export function lineOfStep(
   return paintFor(terminal)(line, colours[action]);
 }
 
-/** Does what was planned. */
 export async function sendChain(api: Api, changes: readonly StepChange[]): Promise<void> {
   const path = '/pipeline_transformation_configs';
   for (const { action, id, body } of changes) {

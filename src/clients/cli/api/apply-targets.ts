@@ -13,7 +13,6 @@ interface TargetOptions {
   readonly secrets?: boolean;
 }
 
-/** What happens to one target. */
 export interface TargetChange {
   readonly action: 'create' | 'update' | 'delete' | 'unchanged';
   /** Its description, by which it is found. */
@@ -80,7 +79,6 @@ export async function planTargets(
   return [...changes, ...left.map(deletionOf)];
 }
 
-/** Does what was planned. */
 export async function sendTargets(api: Api, changes: readonly TargetChange[]): Promise<void> {
   const calls = targetCalls(api, false);
   for (const { action, id, body } of changes) {

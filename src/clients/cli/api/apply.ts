@@ -22,7 +22,6 @@ export interface ApplyOptions extends ApiOptions {
   readonly yes?: boolean;
 }
 
-/** What happens to one export. */
 interface Step {
   readonly action: 'create' | 'update' | 'delete' | 'unchanged';
   readonly name: string;

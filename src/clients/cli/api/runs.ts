@@ -3,7 +3,6 @@ import { readWholeNumber } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
 import { withApi } from './open-api.ts';
 
-/** `sluice runs …` */
 export function registerRuns(program: Command, deps: CliDeps): void {
   const runs = program.command('runs').description('runs of an export, over the API');
   const load = () => import('./runs-actions.ts');

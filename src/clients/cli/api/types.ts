@@ -58,7 +58,6 @@ type AdminOperationOf<
     : never
   : never;
 
-/** The JSON of a successful answer. */
 export type AdminAnswerOf<M extends Method, Path extends string> =
   AdminOperationOf<M, Path> extends { responses: infer Responses }
     ? Responses[keyof Responses & (200 | 201)] extends {

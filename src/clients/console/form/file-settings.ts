@@ -65,7 +65,6 @@ const refused = new Set([
   ...['parquet_encodings', 'time_as', 'decimal_columns', 'kms_key_id'],
 ]);
 
-/** Whether a setting has an effect with the other values. */
 export function applies({ name }: Pick<Field, 'name'>, values: FieldValues): boolean {
   return conditions[name]?.(values) ?? true;
 }
@@ -75,10 +74,8 @@ export function isSent(field: Pick<Field, 'name'>, values: FieldValues): boolean
   return applies(field, values) || refused.has(field.name);
 }
 
-/** The formats' compressions, as this installation has them. */
 type Formats = Capabilities['file_formats'];
 
-/** The choices of a field that are possible with the other values. */
 export function choicesOf(
   field: Pick<Field, 'name' | 'choices'>,
   values: FieldValues,

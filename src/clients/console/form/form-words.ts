@@ -49,7 +49,6 @@ export function inFormWords(text: string, known: ReadonlyMap<string, string>): s
   return worded === 'This field is required.' ? 'Enter a value.' : worded;
 }
 
-/** The problems in the words of the form. */
 export function problemsInWords(
   problems: readonly Problem[],
   known: ReadonlyMap<string, string>,

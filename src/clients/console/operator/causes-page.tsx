@@ -22,7 +22,6 @@ const turns = [
 
 const turnsOfCauses = ['ours', 'source', 'customer'] as const satisfies readonly Cause['turn'][];
 
-/** Over all customers: the rows are causes, not exports. */
 export function CausesPage({ client }: { readonly client: OperatorClient }) {
   const { query, setQuery } = useQuery();
   const [text, setText] = useSearchText();
@@ -149,7 +148,6 @@ interface Props {
   readonly client: OperatorClient;
 }
 
-/** The exports that a cause holds up. */
 function CauseExports({ cause, client }: Props) {
   const { query } = useQuery();
   const offset = offsetOf(query, causeExportsPageSize, 'exports');

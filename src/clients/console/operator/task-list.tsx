@@ -6,7 +6,6 @@ import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import type { OperatorClient } from './operator-client.ts';
 
-/** What operators have started, with its progress. */
 export function TaskList({ client }: { readonly client: OperatorClient }) {
   const { data, failure, reload } = useResource({
     key: 'tasks',

@@ -7,7 +7,6 @@ import { useResource } from '../use-resource.ts';
 import { useTitle } from '../use-title.ts';
 import { FormOnItsWay } from './new-export-page.tsx';
 
-/** The form of an existing export. */
 export function EditExportPage({ exportId }: { exportId: string }) {
   const { client } = useConsole();
   const description = useDescription();

@@ -5,7 +5,6 @@ import { Failure, Loading } from '../parts/notice.tsx';
 import { hrefOf } from '../route.ts';
 import { useTitle } from '../use-title.ts';
 
-/** The form of a new export. */
 export function NewExportPage() {
   const description = useDescription();
   useTitle('New export');

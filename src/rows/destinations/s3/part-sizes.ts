@@ -13,7 +13,6 @@ const maxFirstBytes = 64 * mebibyte;
 const steadyShare = 0.2;
 const doublings = 10;
 
-/** The parts of one file. */
 export interface PartPlan {
   /** Of the first part. */
   readonly bytes: number;

@@ -231,7 +231,6 @@ function boolValues(): FixedValues {
   };
 }
 
-/** Values that come as JSON text. */
 export function jsonValues(number: JsonNumber): FixedValues {
   const { type, read, write, exactScale } = number;
   if (exactScale !== undefined) return decimalValues(number, exactScale);

@@ -93,7 +93,6 @@ export function start(parseUrl: ParseUrl) {
   };
 
   return freeze({
-    /** The names of the globals, for the wrapper of the plugin. */
     globalNames: () => Object.keys(globals).join(' '),
     globals: () => globals,
 

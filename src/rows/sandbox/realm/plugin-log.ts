@@ -1,4 +1,3 @@
-/** A line that a plugin wrote, and at which level. */
 export interface LogLine {
   level: 'debug' | 'info' | 'warn' | 'error';
   text: string;

@@ -145,7 +145,6 @@ export function destroyConnection(client: pg.Client): void {
   }
 }
 
-/** How the client of pg encrypts its connection. */
 interface TlsChoice {
   readonly ssl: boolean | ConnectionOptionsOfTls;
   readonly sslNegotiation: string;

@@ -34,7 +34,6 @@ export const numericDecoder: JsonDecoder = {
 /** Of fields that stay as they are; each is still checked. */
 export const keptNumeric: JsonDecoder = { ...numericDecoder };
 
-/** A type of short text. */
 function shortDecoder(
   isWhole: (bytes: Buffer, from: number, length: number) => boolean,
   maxBytes: number,

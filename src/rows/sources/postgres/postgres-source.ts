@@ -237,7 +237,6 @@ async function withReason<T>(signal: AbortSignal, work: Promise<T>): Promise<T> 
   }
 }
 
-/** A server, and the setting that names it. */
 interface Address {
   readonly connectionString: string;
   readonly addressName: string | undefined;

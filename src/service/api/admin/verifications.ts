@@ -35,7 +35,6 @@ export const Verification = named(
   }),
 );
 
-/** What VERIFY_SCHEDULE has found. */
 export function verificationRoutes(api: Api): void {
   api.get(
     '/verifications',

@@ -11,7 +11,6 @@ import { untilClosed } from '../until-closed.ts';
 import { isUuid } from '../validation/validator.ts';
 import { BatchExportLog, LogListQuery, logView } from './schema.ts';
 
-/** The logs of an export and of its runs, newest first. */
 export function logRoutes(api: Api, family: Family, { searches }: Deps): void {
   const { read } = exportOperations(family);
 

@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
 
-/** Which tenant to delete. */
 export const CreateOffboarding = Type.Object(
   {
     organization_id: Type.String({ format: 'uuid', description: 'The organization.' }),

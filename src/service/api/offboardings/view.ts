@@ -1,6 +1,5 @@
 import type { Offboarding, RemainingFiles } from '../../../state/store/tenants/offboardings.ts';
 
-/** An offboarding as the API shows it. */
 export function offboardingView(offboarding: Offboarding) {
   return {
     id: offboarding.id,

@@ -35,7 +35,6 @@ const { read, write } = transformationOperations(
   loadTransformationConfig,
 );
 
-/** The transformation chain of a project. */
 export function transformationConfigRoutes(api: Api): void {
   const answer = { 200: Ref(TransformationConfig) };
 

@@ -93,7 +93,6 @@ const retriesExhausted =
 const retriesHeal =
   'All attempts failed. No action needed: once this works again, Sluice exports the interval by itself, within heal_for_hours.';
 
-/** What an attempt knows of its places. */
 export interface SeenPlaces {
   /** Null: nothing. */
   readonly places: RunPlaces | null;

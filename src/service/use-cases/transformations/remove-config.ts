@@ -3,7 +3,6 @@ import { deleteTransformationConfig } from '../../../state/store/transformations
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
 
-/** Removes a step permanently. */
 export async function removeTransformationConfig(
   context: Context,
   actor: Actor,

@@ -6,7 +6,6 @@ const serviceLock = 7_310_428_116;
 const label = 'sluice service ';
 const reconnectMs = 1_000;
 
-/** The mark of the only service of a database. */
 export interface SoleService {
   /** Publishes the address of this service for later starts. */
   publish(address: string): Promise<void>;
