@@ -1,3 +1,4 @@
+import { inSnakeCase } from '../../foundation/domain/snake-case.ts';
 import type { CliDeps } from './deps.ts';
 
 /** Prints one record, its names in snake_case: as one line of JSON, or as one line per field. */
@@ -19,7 +20,7 @@ export function printRecords(
   json: boolean | undefined,
   given: readonly object[],
 ): void {
-  const records = given.map(inSnakeCase);
+  const records: readonly Readonly<Record<string, unknown>>[] = given.map(inSnakeCase);
   const [first] = records;
   if (json || !first) {
     deps.print(json ? JSON.stringify(records) : 'none');
@@ -36,12 +37,6 @@ export function printRecords(
         .trimEnd(),
     );
   }
-}
-
-/** `createdAt` → `created_at`, not within nested records. */
-export function inSnakeCase(record: object): Readonly<Record<string, unknown>> {
-  const rename = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  return Object.fromEntries(Object.entries(record).map(([name, value]) => [rename(name), value]));
 }
 
 function show(value: unknown): string {

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
+import { inSnakeCase } from '../../foundation/domain/snake-case.ts';
 import type { OffboardInput } from '../../service/use-cases/tenants/offboard.ts';
-import { inSnakeCase, printRecord, printRecords } from './answer.ts';
+import { printRecord, printRecords } from './answer.ts';
 import { readUuid } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
 

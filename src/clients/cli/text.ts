@@ -84,6 +84,10 @@ export function tableLines(
   );
 }
 
+/** The text, with `…` in place of what is beyond `most` characters. JSON has all of it. */
+export const cut = (text: string, most: number): string =>
+  text.length > most ? `${text.slice(0, most - 1)}…` : text;
+
 const longestName = 48;
 
 /** A name in a table: the columns after a long one would be off the screen. JSON has all of it. */

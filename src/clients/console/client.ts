@@ -80,6 +80,18 @@ export async function callApi<T>(key: string, path: string, call: Call = {}): Pr
   throw new ApiFailure(response.status, problems, requestId);
 }
 
+/** @param onRefused called if the key is no longer accepted */
+export function senderOf(key: string, onRefused: () => void) {
+  return async <T>(path: string, options?: Call): Promise<T> => {
+    try {
+      return await callApi<T>(key, path, options);
+    } catch (error) {
+      if (error instanceof ApiFailure && error.status === 401) onRefused();
+      throw error;
+    }
+  };
+}
+
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -94,12 +106,6 @@ export function cursorOf(link: string | null): string | null {
 
 export interface ExportFilter {
   readonly healths: readonly Health[];
-  readonly search: string;
-  readonly ordering: string;
-  readonly offset: number;
-}
-
-export interface ProjectFilter {
   readonly search: string;
   readonly ordering: string;
   readonly offset: number;
@@ -163,14 +169,7 @@ const dayMs = 86_400_000;
  */
 export function createClient(key: string, project: string, onRefused: () => void) {
   const base = `/api/projects/${encodeURIComponent(project)}`;
-  const send = async <T>(path: string, options?: Call): Promise<T> => {
-    try {
-      return await callApi<T>(key, path, options);
-    } catch (error) {
-      if (error instanceof ApiFailure && error.status === 401) onRefused();
-      throw error;
-    }
-  };
+  const send = senderOf(key, onRefused);
   const call = <T>(path: string, options?: Call) =>
     send<T>(`${base}/batch_exports${path}`, options);
   const callChain = <T>(path: string, options?: Call) =>
@@ -193,7 +192,10 @@ export function createClient(key: string, project: string, onRefused: () => void
     /** Of the whole organization; only for a key that has access to it. */
     countAllExports: (signal: AbortSignal) =>
       send<HealthCounts>('/api/organizations/@current/batch_exports/health', { signal }),
-    listProjects: ({ search, ordering, offset }: ProjectFilter, signal: AbortSignal) =>
+    listProjects: (
+      { search, ordering, offset }: Omit<ExportFilter, 'healths'>,
+      signal: AbortSignal,
+    ) =>
       send<OffsetPage<ProjectOverview>>('/api/organizations/@current/projects', {
         query: { search, ordering, limit: projectsPageSize, offset },
         signal,

@@ -4,9 +4,7 @@ import { CliError, exitCodes } from '../deps.ts';
 import { plain } from '../text.ts';
 import { type Answer, explainAnswer, explainSilence } from './explain.ts';
 import type {
-  AdminAnswerOf,
-  AdminPathOf,
-  AdminQueryOf,
+  AdminPrefix,
   AnswerOf,
   Me,
   Method,
@@ -45,11 +43,13 @@ export interface Api {
     options: CallOptions<'get', Path>,
   ): Promise<string>;
   /** The same of `/api/admin`, with the key of an operator. */
-  callAdmin<M extends Method, Path extends AdminPathOf<M>>(
+  callAdmin<M extends Method, Path extends PathOf<M, AdminPrefix>>(
     method: M,
     path: Path,
-    options?: Omit<CallOptions<M, never>, 'query'> & { readonly query?: AdminQueryOf<M, Path> },
-  ): Promise<AdminAnswerOf<M, Path>>;
+    options?: Omit<CallOptions<M, never>, 'query'> & {
+      readonly query?: QueryOf<M, Path, AdminPrefix>;
+    },
+  ): Promise<AnswerOf<M, Path, AdminPrefix>>;
   /** What the key may do, and where. */
   readMe(): Promise<Me>;
   /** The plugins that steps of the project can use. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CliDeps } from '../deps.ts';
-import { type Cell, type Colour, paintFor, plural, shortTime, tableLines } from '../text.ts';
+import { type Cell, type Colour, cut, paintFor, plural, shortTime, tableLines } from '../text.ts';
 import { confirm } from './confirm.ts';
 import { quoted } from './api.ts';
 import { print } from './print.ts';
@@ -91,9 +91,6 @@ export interface ChangesOptions extends ApiOptions {
   readonly limit: number;
 }
 
-/** Values in one line of a table; JSON has all of them. */
-const widest = 60;
-
 /** `sluice changes`: who changed what of an export, and when, the newest first. */
 export async function listChanges(
   deps: CliDeps,
@@ -119,7 +116,7 @@ export async function listChanges(
         settingsThatDiffer(field, before, after),
       );
       const texts = changes.map(
-        ({ field, before, after }) => `${field}: ${shorten(before)} → ${shorten(after)}`,
+        ({ field, before, after }) => `${field}: ${shown(before)} → ${shown(after)}`,
       );
       return (texts.length === 0 ? [''] : texts).map((text, at) => [
         ...(at === 0 ? head : ['', '', '']),
@@ -129,6 +126,8 @@ export async function listChanges(
     return tableLines(['TIME', 'BY', 'ACTION', 'CHANGE'], rows, paintFor(deps.terminal));
   });
 }
+
+const shown = (value: unknown) => (value === '' ? '""' : cut(textOf(value), 60));
 
 /** `destination.config.prefix`, instead of two whole destinations that differ in it. */
 function settingsThatDiffer(
@@ -145,9 +144,4 @@ function settingsThatDiffer(
     .flatMap((name) =>
       settingsThatDiffer(`${field}.${name}`, before[name] ?? null, after[name] ?? null),
     );
-}
-
-function shorten(value: unknown): string {
-  const text = value === '' ? '""' : textOf(value);
-  return text.length > widest ? `${text.slice(0, widest - 1)}…` : text;
 }

@@ -8,6 +8,7 @@ import {
   shortTime,
   tableLines,
 } from '../text.ts';
+import { textOf } from './json.ts';
 import type { BatchExport, DestinationTest, Health, Run } from './types.ts';
 
 /** Exports and what belongs to them, as text for people. */
@@ -81,8 +82,6 @@ function healingText({ healing }: BatchExport): string | null {
   const { intervals, next_probe_at: probe } = healing;
   return `${plural(intervals, 'interval')}, ${probe === null ? 'starting' : `next probe ${shortTime(probe)}`}`;
 }
-
-const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value));
 
 const statusColours: Partial<Record<Run['status'], Colour>> = {
   Completed: 'green',

@@ -2,6 +2,7 @@ import { exportHealths } from '../../../foundation/domain/batch-export.ts';
 import { type CliDeps, CliError } from '../deps.ts';
 import {
   type Colour,
+  cut,
   type Paint,
   paintFor,
   plain,
@@ -133,7 +134,7 @@ function statusLines({ url, service, exports, runs, attention }: Status, paint: 
         { text: state, colour: healthColours[state] },
         shortName(name),
         shortTime(upTo),
-        shorten(reason),
+        cut(reason, 100),
       ]);
     const more = those.length - shown.length;
     return more > 0 ? [...shown, [`and ${more} more ${state}`]] : shown;
@@ -151,7 +152,3 @@ function statusLines({ url, service, exports, runs, attention }: Status, paint: 
         ]),
   ];
 }
-
-const longestReason = 100;
-const shorten = (text: string) =>
-  text.length > longestReason ? `${text.slice(0, longestReason - 1)}…` : text;

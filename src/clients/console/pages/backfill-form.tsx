@@ -6,6 +6,7 @@ import { Choice } from '../form/choice.tsx';
 import { problemsOf } from '../form/form-problems.tsx';
 import { LocalTimeInput } from '../form/local-time-input.tsx';
 import { TextField } from '../form/text-field.tsx';
+import { describeGoing } from '../going-rows.ts';
 import { formatCount, plural } from '../numbers.ts';
 import { GoingRows, mayRemoveRows, RemovalDialog } from '../parts/going-rows.tsx';
 import { Failure } from '../parts/notice.tsx';
@@ -128,7 +129,7 @@ export function BackfillForm({ batchExport, onStarted, initial }: Props) {
       </form>
       {asking && preview && (
         <RemovalDialog
-          totals={preview.totals}
+          going={describeGoing(preview.totals, 'drop')}
           what={plural(preview.total_runs, 'interval')}
           action={start}
           onClose={() => setAsking(false)}

@@ -3,7 +3,7 @@ import type { Backfill, BatchExport, CursorPage } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { formatBytes, plural } from '../numbers.ts';
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx';
-import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { Empty, Pending } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { IntervalText, TimeText } from '../parts/time-text.tsx';
 import { useAction } from '../use-action.ts';
@@ -25,8 +25,7 @@ export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
   return (
     <section aria-label="Backfills">
       {may('batch_export:write') && <BackfillForm batchExport={batchExport} onStarted={reload} />}
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading />}
+      <Pending {...{ data, failure, reload }} />
       {data?.results.length === 0 && (
         <Empty title="No backfills yet">
           <p>A backfill exports the intervals of a past range, or exports them again.</p>

@@ -4,7 +4,7 @@ import { hasEnded } from '../export-health.ts';
 import { formatBytes } from '../numbers.ts';
 import { ExportAgainButton } from '../parts/export-again.tsx';
 import { FilterChips } from '../parts/filter-chips.tsx';
-import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { Empty, Failure, Pending } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { RunDuration, RunRows } from '../parts/run-facts.tsx';
 import { RunStateText } from '../parts/status.tsx';
@@ -45,8 +45,7 @@ export function RunsTab({ exportId, onChanged }: Props) {
         nameOf={(status) => (status === 'Retrying' ? 'Retrying' : statusLabels[status])}
         onChange={(status) => setQuery({ status, cursor: null })}
       />
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading lines={6} />}
+      <Pending {...{ data, failure, reload }} lines={6} />
       {data?.results.length === 0 && (
         <Empty title={statuses.length > 0 ? 'No runs with this status' : 'No runs yet'}>
           {statuses.length === 0 && (

@@ -5,7 +5,7 @@ import { plural } from '../numbers.ts';
 import { useTargets } from '../targets-context.ts';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
-import { Failure, Loading } from './notice.tsx';
+import { Failure, Pending } from './notice.tsx';
 import { Pager } from './pager.tsx';
 import { TimeText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
@@ -21,8 +21,7 @@ export function Deliveries({ target }: { target: NotificationTarget }) {
   const goTo = (link: string | null) => (link === null ? null : () => setCursor(cursorOf(link)));
   return (
     <section aria-label="Deliveries">
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading />}
+      <Pending {...{ data, failure, reload }} />
       {data?.results.length === 0 && <p className="muted">Nothing was sent yet.</p>}
       <ul className="stack">
         {data?.results.map((delivery) => (

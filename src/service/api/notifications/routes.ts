@@ -1,3 +1,4 @@
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { Type } from 'typebox';
 import { deliveryStatuses } from '../../../foundation/domain/notification.ts';
 import { notFound } from '../../../foundation/domain/problem.ts';
@@ -36,7 +37,7 @@ import {
   NotificationTest,
   PatchTarget,
 } from './schema.ts';
-import { deliveryView, targetView, targetWithSecretView, testView } from './view.ts';
+import { deliveryView, targetView, targetWithSecretView } from './view.ts';
 
 /** A hook: the target that the path names, or 404. Runs before the body is read. */
 async function loadNotificationTarget(request: Request): Promise<void> {
@@ -151,7 +152,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
       const target = targetOf(request);
       const { organizationId } = reachOf(request);
       const work = () => testTarget(request.context, sender, target);
-      return testView(await tests.use(organizationId, untilClosed(reply), work));
+      return inSnakeCase(await tests.use(organizationId, untilClosed(reply), work));
     },
   );
 
