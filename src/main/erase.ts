@@ -110,7 +110,7 @@ async function countNow(
   const { id, teamId, model, dslQuery, destination } = batchExport;
   const { start, end } = interval;
   const [receipt] = await listReceipts(db, id, { start, end: end - 1 }, 1);
-  // As its files were made; the export may have changed since.
+  // The settings that made its files; the export may have changed since.
   const files = { ...readFileSettings(destination.config), ...receipt?.recipe };
   const asked = receipt?.recipe ?? { dslQuery };
   try {

@@ -193,7 +193,7 @@ function createDoorbell(producer: Producer, logger: Logger): Doorbell {
 /** The addresses of our own tables and of the rows that are exported. */
 export interface Databases {
   readonly url: string;
-  /** The same without a pooler. */
+  /** The address of our database without a pooler. */
   readonly directUrl: string;
   readonly sourceUrl: string;
   readonly embedded: boolean;

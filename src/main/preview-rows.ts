@@ -24,7 +24,7 @@ export interface Previews {
   readonly sampleRows: (...asked: Parameters<SampleRows>) => Promise<RawSample>;
 }
 
-/** Of all previews of a process, to all sources: as many as there are previews at a time. */
+/** Connections of all previews of a process to all sources: as many as there are previews at a time. */
 const maxConnections = 8;
 
 function previewSources(

@@ -225,7 +225,7 @@ async function expectGone(
   );
 }
 
-/** Of keys or runs in one message. */
+/** Keys or runs that one message names. */
 const maxNamed = 100;
 
 /**

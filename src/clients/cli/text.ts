@@ -28,7 +28,7 @@ export function plain(text: string): string {
   return text.replaceAll(/\s*\n\s*/g, ' ').replaceAll(unsafe, '\ufffd');
 }
 
-/** The same, or a code that `paintFor` makes. */
+/** Unsafe characters, and codes that `paintFor` makes. */
 const unsafeOrColour = new RegExp(`\\u001b\\[(?:[012]|3[123])m|${unsafe.source}`, 'gu');
 
 /**

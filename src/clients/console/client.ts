@@ -189,7 +189,7 @@ export function createClient(key: string, project: string, onRefused: () => void
         signal,
       }),
     countExports: (signal: AbortSignal) => call<HealthCounts>('/health', { signal }),
-    /** Of the whole organization; only for a key that has access to it. */
+    /** Counts the whole organization; only for a key that has access to it. */
     countAllExports: (signal: AbortSignal) =>
       send<HealthCounts>('/api/organizations/@current/batch_exports/health', { signal }),
     listProjects: (

@@ -146,7 +146,7 @@ export function seamsIn(ranges: readonly Range[]): readonly Range[] {
   });
 }
 
-/** Of the intervals whose late rows wait for a person, those that begin in a span. */
+/** The intervals that begin in a span and whose late rows wait for a person. */
 export function lateRowsIn(
   waits: Coverage['late_rows_wait'],
   { start, end }: { readonly start: number; readonly end: number },

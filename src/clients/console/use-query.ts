@@ -29,7 +29,7 @@ export function useQuery(): QueryState {
   return { query, setQuery, replaceQuery };
 }
 
-/** Those of the known values that a parameter has. */
+/** The known values that a parameter has. */
 export function chosenOf<T extends string>(
   query: URLSearchParams,
   name: string,

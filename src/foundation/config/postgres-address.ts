@@ -82,7 +82,7 @@ export function findAddressFault(address: string): string | null {
   return findParameterFault(parameters);
 }
 
-/** The same, of what only the addresses of sources can have. */
+/** What is wrong with the parts that only the addresses of sources can have; null if nothing is. */
 export function findOwnFault(address: string): string | null {
   const [, text = ''] = /\?([^#]*)/.exec(address) ?? [];
   return new URLSearchParams(text).get('channel_binding') === 'require'

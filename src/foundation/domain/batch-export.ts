@@ -25,7 +25,7 @@ export interface BatchExport extends ExportSettings {
   readonly model: string;
   readonly dslQuery: string | null;
   readonly querySchema: unknown;
-  /** Those whose conditions are in the query. */
+  /** Filters whose conditions are in the query. */
   readonly filters: readonly PropertyFilter[] | null;
   readonly transformations: boolean;
   readonly paused: boolean;

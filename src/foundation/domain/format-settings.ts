@@ -28,7 +28,7 @@ export interface FormatSettings {
   readonly jsonNull: 'keep' | 'null';
   /** Whether halves of surrogate pairs in json values become U+FFFD. */
   readonly replaceInvalidUnicode: boolean;
-  /** Of the table that the files make; its columns have ids in the files. Null: none. */
+  /** The format of the table that the files make; its columns have ids in the files. Null: none. */
   readonly tableFormat: TableFormat | null;
 }
 
@@ -61,7 +61,7 @@ export const infinityChoices = ['reject', 'null', 'limit'] as const;
 
 export type InfinityChoice = (typeof infinityChoices)[number];
 
-/** Of a config that says nothing; and of recipes, which say only what differs. */
+/** What a config has that says nothing, and a recipe, which says only what differs. */
 const usual: FormatSettings = {
   csvFormulaGuard: false,
   decimalColumns: null,

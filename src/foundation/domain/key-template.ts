@@ -36,7 +36,7 @@ interface Variable {
   readonly render: (values: KeyValues) => string;
   /** The maximum length of its rendered text, in bytes. */
   readonly bytes: number;
-  /** The same for all intervals of an export. */
+  /** Whether it is the same for all intervals of an export. */
   readonly isConstant?: true;
 }
 

@@ -45,7 +45,7 @@ export type WebhookFormat = (typeof webhookFormats)[number];
 
 /** What happened, as it was recorded. `facts` has the shape that docs/notifications.md describes. */
 export interface Notification {
-  /** The same for each attempt and each target: a receiver drops what it has seen. */
+  /** It is the same for each attempt and each target: a receiver drops what it has seen. */
   readonly eventId: string;
   readonly type: NotificationType | SentType;
   readonly happenedAt: Timestamp;

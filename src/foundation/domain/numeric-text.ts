@@ -13,7 +13,7 @@ const headerBytes = 8;
 const places = 4;
 
 const negative = 0x4000;
-/** As JSON strings, by sign. */
+/** The words as JSON strings, by sign. */
 const words: ReadonlyMap<number, Buffer> = new Map([
   [0xc000, Buffer.from('"NaN"')],
   [0xd000, Buffer.from('"Infinity"')],

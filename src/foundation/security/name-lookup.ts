@@ -24,7 +24,7 @@ const perTenant = 4;
 /** Lookups of one tenant that may wait. */
 const maxWaiting = 64;
 
-/** Of a name. An answer has room for thousands. */
+/** Maximum addresses of a name. An answer has room for thousands. */
 const maxAddresses = 100;
 
 /** Names in the cache. The oldest is dropped first. */

@@ -6,7 +6,7 @@ export interface SecretBox {
   seal(secret: Readonly<Record<string, unknown>>, identity: string): Buffer;
   /** @throws SluiceError `secrets.undecryptable` if key or row differ, or the box is damaged */
   open(box: Buffer, identity: string): Record<string, unknown>;
-  /** The same for the same text under the same first key; says nothing about the text. */
+  /** It is the same for the same text under the same first key; it says nothing about the text. */
   fingerprint(text: string): string;
   /** Ids of the keys, the encrypting one first. */
   readonly keyIds: readonly string[];

@@ -71,7 +71,7 @@ export interface FileFacts {
 export interface OpenObject {
   readonly body: AsyncIterable<Uint8Array>;
   readonly etag: string | null;
-  /** As in `FileFacts`. */
+  /** See `FileFacts`. */
   readonly modifiedAt?: Instant | null;
 }
 
@@ -109,7 +109,7 @@ export interface CompleteOptions {
    */
   readonly replaces?: ManifestTag;
   /**
-   * Of the whole file, lower-case hexadecimal. If two attempts shared the upload, the object is checked
+   * The SHA-256 of the whole file in lower-case hexadecimal. If two attempts shared the upload, the object is checked
    * against it.
    */
   readonly sha256?: string;

@@ -37,7 +37,7 @@ export interface FileEncoder {
    * `write` has resolved. Undefined: the format can represent every row.
    */
   readonly rejected?: readonly RejectedRow[];
-  /** Of a file of a table, valid once `finish` has resolved. */
+  /** Metrics of a file of a table, valid once `finish` has resolved. */
   readonly columnMetrics?: readonly ColumnMetrics[];
 }
 
@@ -120,6 +120,6 @@ export type IsDropped = (row: number) => boolean;
 export interface RemainingFile {
   /** The memory of a chunk may be used again once the next one is asked for. */
   readonly bytes: AsyncIterable<Uint8Array>;
-  /** As an encoder's, once `bytes` has ended. */
+  /** The same metrics as an encoder's, valid once `bytes` has ended. */
   readonly columnMetrics?: readonly ColumnMetrics[];
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 
 export interface SpoolLimits {
-  /** Of rows in memory; more go to the disk. */
+  /** Bytes of rows in memory; more go to the disk. */
   readonly memoryBytes: number;
   /** A block that is read back ends with the row that reaches it. */
   readonly blockBytes: number;

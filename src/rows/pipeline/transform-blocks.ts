@@ -63,7 +63,7 @@ export function keyIndicesOf({ projection, keyIndices }: SourceSnapshot): readon
   return places.filter((place) => place >= 0);
 }
 
-/** The same; null if the files do not have all keys. */
+/** The indices of all keys; null if the files do not have all of them. */
 export function allKeyIndicesOf(snapshot: SourceSnapshot): readonly number[] | null {
   const places = keyIndicesOf(snapshot);
   const { projection, showsKeys } = snapshot;

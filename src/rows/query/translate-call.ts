@@ -47,7 +47,7 @@ export function translateCast(node: TaggedNode, translate: Translate): Expressio
   throw new RefusedPart(`type ${type.name}[]`, translate.offset, message);
 }
 
-/** The same in each row. */
+/** Whether it is the same in each row. */
 function isLiteral(expression: Expression): boolean {
   const { kind } = expression;
   if (kind === 'array') return expression.items.every(isLiteral);

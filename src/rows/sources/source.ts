@@ -176,7 +176,7 @@ export interface SourceState {
 }
 
 export interface Source {
-  /** The same for all models of one database; absent: the model has one for itself. */
+  /** All models of one database have the same place; absent: the model has one for itself. */
   readonly place?: string;
   /**
    * Waits until no transaction can add rows to the interval, or until the timeout.
@@ -249,7 +249,7 @@ export interface Source {
     server?: string | null,
   ): Promise<SourceSnapshot>;
   /**
-   * As `open`, for a request that is expected to have few rows. If it has, they are in memory, and the snapshot
+   * Opens a request that is expected to have few rows. If it has, they are in memory, and the snapshot
    * holds no connection. Calls of one moment for the same project share a transaction.
    *
    * @param maxBytes of the rows in memory; if they have more, this is `open`

@@ -74,7 +74,7 @@ export class JsonObject {
     return this.edit(members);
   }
 
-  /** The same, and members can be taken away. */
+  /** Sets members as `with` does, and can take members away. */
   edit(edits: readonly Edit[]): JsonObject {
     const copy = new Map(this.members);
     for (const [name, value] of edits) {
@@ -207,7 +207,7 @@ export function quote(text: string): JsonText {
   return (needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`) as JsonText;
 }
 
-/** As PostgreSQL prints jsonb, so that changed and unchanged rows look alike. */
+/** Prints as PostgreSQL prints jsonb, so that changed and unchanged rows look alike. */
 function writeObject(members: ReadonlyMap<string, Json>): JsonText {
   let text = '';
   for (const [name, value] of members) {

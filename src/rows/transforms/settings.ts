@@ -16,7 +16,7 @@ export const columnField: PluginField = field({
   hint: 'The JSON column that holds the properties.',
 });
 
-/** The same, for plugins that can change the columns of a row too. */
+/** The column of properties, for plugins that can also change the columns of a row. */
 export const anyColumnField: PluginField = {
   ...columnField,
   hint: 'The JSON column that holds the properties. Write * to name columns as if they were properties.',
@@ -35,7 +35,7 @@ export function readNames(config: PluginConfig, key: string): readonly string[] 
   return [...new Set(names.map((name) => name.trim()).filter((name) => name !== ''))];
 }
 
-/** The same, at least one. */
+/** Names of properties, at least one. */
 /** Names in one setting: the time for a row grows with them. */
 const maxNames = 500;
 

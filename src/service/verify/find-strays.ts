@@ -217,7 +217,7 @@ class ManifestNames {
   readonly #sql: Sql;
   readonly #destination: Destination;
   readonly #report: (detail: string) => void;
-  /** Of the keys that can be the manifest's of the last key that was looked up. */
+  /** What the manifests name that the last key could belong to, by the key of the manifest. */
   #last = new Map<string, ReadonlySet<string>>();
 
   constructor(sql: Sql, destination: Destination, report: (detail: string) => void) {

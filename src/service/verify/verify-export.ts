@@ -21,7 +21,7 @@ import { findLatest } from '../../rows/pipeline/latest-manifest.ts';
 export interface VerifyOptions extends ReceiptOptions {
   /** The export's table; null: it has none. */
   readonly table: IntervalTable | null;
-  /** Of the object that names the newest manifest; null: the export has none. */
+  /** The key of the object that names the newest manifest; null: the export has none. */
   readonly latestKey: string | null;
   /** Where strays are looked for; the present place is the first. */
   readonly strayPlaces: readonly StrayPlace[];

@@ -25,7 +25,7 @@ export interface VerifiedExportReport extends Verified {
 }
 
 export interface VerifyReport extends Omit<Verified, 'missing'> {
-  /** Those that were read to their end. */
+  /** Exports that were read to their end. */
   readonly exports: number;
   readonly findings: readonly Finding[];
   readonly results: readonly VerifiedExportReport[];

@@ -59,7 +59,7 @@ export async function status(
 /** Causes on the screen. */
 const shownCauses = 20;
 
-/** The same over all customers: what is wrong is shown by its causes. */
+/** Shows all customers: what is wrong is shown by its causes. */
 async function statusOfAll(
   deps: CliDeps,
   options: ApiOptions & { readonly check?: boolean },

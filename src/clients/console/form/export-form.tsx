@@ -42,7 +42,7 @@ export function ExportForm({ description, batchExport }: Props) {
   const { draft, setDraft, kept, forget } = useKeptDraft(description, batchExport, () =>
     draftOf(description, batchExport, localTimes),
   );
-  /** Of the last attempt to save. */
+  /** The problems of the last attempt to save. */
   const [found, setFound] = useState(none);
   const form = useRef<HTMLFormElement>(null);
   const id = batchExport?.id ?? null;

@@ -11,7 +11,7 @@ export interface PropertySchema {
   readonly title?: string;
   readonly description?: string;
   readonly 'x-default'?: unknown;
-  /** Of a setting of an export: whether it is for `local` intervals only. */
+  /** Whether a setting of an export is for `local` intervals only. */
   readonly 'x-setting'?: 'any' | 'local';
   readonly 'x-input'?: 'time';
   readonly examples?: readonly unknown[];

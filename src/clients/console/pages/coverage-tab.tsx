@@ -113,7 +113,7 @@ interface SelectionProps {
   readonly selected: Span;
   /** Null if the grid does not show all of it. */
   readonly counts: string | null;
-  /** Of its intervals, those whose late rows wait for a person. */
+  /** The intervals of it whose late rows wait for a person. */
   readonly waits: Coverage['late_rows_wait'];
   readonly onStarted: () => void;
 }

@@ -214,7 +214,7 @@ export function isUnreached(error: SluiceError): boolean {
 
 /** Credentials that no message may show. */
 export interface Hidden {
-  /** Of the access key; null: none. Its end is shown. */
+  /** The id of the access key; null: none. Its end is shown. */
   readonly keyId: string | null;
   /** The secret of the key, and those that are issued for a role. */
   readonly secrets: readonly string[];

@@ -14,7 +14,7 @@ export interface CommitOptions {
   readonly probe: () => Promise<StoreTraits>;
   /** MD5 digests of manifests that may be replaced, for credentials that may not read. */
   readonly ours: readonly string[];
-  /** Of the run; undefined: the put may come at any time. */
+  /** The lease of the run; undefined: the put may come at any time. */
   readonly lease: PutLease | undefined;
   readonly signal: AbortSignal;
 }

@@ -14,7 +14,7 @@ const steadyShare = 0.2;
 const doublings = 10;
 
 export interface PartPlan {
-  /** Of the first part. */
+  /** Bytes of the first part. */
   readonly bytes: number;
   readonly most: number;
   /** The store takes no parts of different sizes. */

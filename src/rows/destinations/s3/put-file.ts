@@ -12,7 +12,6 @@ import { codeOf } from './uploads.ts';
 /** A file that is sent in one request, to a key that is free. */
 export interface WholeFile extends FileOptions {
   readonly body: Uint8Array;
-  /** Of the body. */
   readonly sums: PartSums;
   /** Random, and the same for each try. */
   readonly mark: string;

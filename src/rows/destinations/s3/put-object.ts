@@ -12,7 +12,7 @@ export type Put = { readonly etag: ManifestTag };
 export const once: RetryPolicy = { maxAttempts: 1, baseMs: 0, capMs: 0 };
 
 export interface PutTime {
-  /** Of the run; absent: the put may come at any time. */
+  /** The lease of the run; absent: the put may come at any time. */
   readonly lease?: PutLease | undefined;
   readonly signal: AbortSignal;
 }

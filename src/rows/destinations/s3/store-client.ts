@@ -44,9 +44,9 @@ export interface StoreClient {
 
 export interface StoreClientOptions {
   readonly bucket: string;
-  /** Of each request. */
+  /** Headers of each request. */
   readonly headers?: Readonly<Record<string, string | undefined>>;
-  /** Of the SDK's client, which is made when it is needed. */
+  /** Settings of the SDK's client, which is made when it is needed. */
   readonly sdk: S3ClientConfig & {
     readonly region: string;
     readonly endpoint?: string;
@@ -147,7 +147,7 @@ export function textsOf(answer: StoreAnswer): ReadonlyMap<string, string> {
 
 interface Place {
   readonly url: URL;
-  /** Of the bucket, without a slash at its end. */
+  /** The path of the bucket, without a slash at its end. */
   readonly path: string;
   readonly signer: SignatureV4;
 }

@@ -181,7 +181,7 @@ export async function abortUpload(
   }
 }
 
-/** Of one list. A store may have smaller pages than we ask for. */
+/** Maximum pages of one list. A store may have smaller pages than we ask for. */
 const maxPages = { parts: 200, uploads: 1_000 } as const;
 
 /** More than a store gives an upload. */

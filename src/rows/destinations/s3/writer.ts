@@ -17,7 +17,6 @@ import { type FilePut, putFile } from './put-file.ts';
 import { allowedParts, toDestinationError } from './errors.ts';
 import { abortUpload, codeOf, partEtag, signsParts, uploadPart } from './uploads.ts';
 
-/** Of a file's parts. */
 export type PartLimits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
 
 /** The bucket of a file, and what records its upload. */
@@ -74,11 +73,11 @@ export class S3Writer implements FileWriter {
   /** Buffers to reuse: allocating one costs more than filling it. */
   readonly #spare: Buffer[] = [];
   #buffer: Buffer | null = null;
-  /** Of the part that is being filled; the buffer may still be smaller. */
+  /** The size of the part that is being filled; the buffer may still be smaller. */
   #partBytes = 0;
   #filled = 0;
   #digest: PartDigest | null = null;
-  /** Of a file that is put at once. */
+  /** The checksums of a file that is put at once. */
   #sums: PartSums | null = null;
   readonly #mark = randomUUID();
   #nextNumber = 1;

@@ -21,7 +21,7 @@ export interface ChunkSummary {
   readonly nullCount: number | undefined;
   /** Undefined if the type has no useful order, or a value is outside of it (NaN). */
   readonly bounds: Bounds | undefined;
-  /** Of the bounds of pages; undefined if they have none. */
+  /** The order of the bounds of pages; undefined if they have none. */
   readonly order: Order | undefined;
   /** Its Bloom filter as it is in the file; absent: none. */
   readonly filter?: Uint8Array | undefined;
@@ -34,7 +34,7 @@ export interface ColumnParts {
   readonly spares: SparePool;
   /** Undefined: all values stay PLAIN. */
   readonly recoder: Recoder | undefined;
-  /** Of a column whose chunks have one. */
+  /** The filter of a column whose chunks have one. */
   readonly filter: BloomFilter | undefined;
 }
 

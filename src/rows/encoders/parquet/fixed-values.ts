@@ -23,7 +23,7 @@ export interface FixedValues {
   /** The bounds of the values since the last call; undefined if there are none. */
   takeBounds(): Bounds | undefined;
   readonly order: Order;
-  /** Of timestamps: whether none of the same values is before the one that was put before it. */
+  /** Whether no value is before the one that was put before it. Only timestamps say so. */
   readonly isAscending?: boolean;
 }
 

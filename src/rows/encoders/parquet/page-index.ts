@@ -2,7 +2,7 @@ import type { Bounds, Order } from './bounds.ts';
 import { binaryList, boolList, i32, i64, i64List, struct, structList } from './thrift.ts';
 
 export interface PageEntry {
-  /** Of its header. */
+  /** Where its header begins. */
   readonly offset: number;
   /** With its header. */
   readonly bytes: number;

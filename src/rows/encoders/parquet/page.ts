@@ -17,7 +17,7 @@ export const encoding = {
 export interface PageLimits {
   readonly bytes: number;
   readonly rows: number;
-  /** Of data pages; absent: 1. */
+  /** Version of data pages; absent: 1. */
   readonly version?: 1 | 2;
 }
 

@@ -86,7 +86,7 @@ const writers: Readonly<Record<StoredType, StoredColumn['put']>> = {
   timestamptz: (out, value) => putInt64(out, (value as bigint) - epochMicros),
 };
 
-/** As PostgreSQL's to_json would have given it: a number, a string, or an array. */
+/** Writes what PostgreSQL's to_json would have given: a number, a string, or an array. */
 function putJson(out: ByteWriter, value: unknown, leaf: ReadLeaf, sourceType: string): void {
   const text = textOfJsonColumn(value, leaf, sourceType);
   const isText = !leaf.isList && leaf.element.converted_type === 'TIME_MICROS';

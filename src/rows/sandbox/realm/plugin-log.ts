@@ -4,7 +4,7 @@ export interface LogLine {
 }
 
 const maxLines = 200;
-/** Of a line. */
+/** Maximum characters of a line. */
 export const maxChars = 1_000;
 const levels = { debug: 'debug', log: 'info', info: 'info', warn: 'warn', error: 'error' } as const;
 

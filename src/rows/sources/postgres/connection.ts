@@ -158,7 +158,7 @@ function encrypt(
   request: Buffer,
 ): void {
   const choice = ssl === true ? {} : ssl;
-  // As pg does: an address has no name.
+  // pg does the same: an address has no name.
   const name = isIP(host) === 0 ? { servername: host } : {};
   // The key of a client's certificate is not enumerable there.
   const key = 'key' in choice ? { key: choice.key } : {};
@@ -246,7 +246,7 @@ export async function runBatch(
   });
 }
 
-/** Of a statement that is answered before the statements behind it. */
+/** A statement that is answered before the statements behind it. */
 interface EarlyAnswer {
   readonly index: number;
   /** If the server has not answered by then, the connection is lost. */

@@ -31,7 +31,7 @@ export const numericDecoder: JsonDecoder = {
   write: writeNumeric,
 };
 
-/** Of fields that stay as they are; each is still checked. */
+/** Leaves a field as it is, but checks it. */
 export const keptNumeric: JsonDecoder = { ...numericDecoder };
 
 function shortDecoder(

@@ -136,7 +136,7 @@ export class KeyDigest {
         sum4 += (state[3] as number) >>> 0;
         continue;
       }
-      // As `hashInto` from zeros: the last two words have no input, so they stay equal.
+      // This is `hashInto` from zeros: the last two words have no input, so they stay equal.
       let h1 = Math.imul(rotate(Math.imul(word(bytes, from), c1), 15), c2) ^ length;
       let h2 = length;
       if (length === 8) h2 ^= Math.imul(rotate(Math.imul(word(bytes, from + 4), c2), 16), c3);

@@ -29,7 +29,6 @@ import { openSnapshot } from './snapshot.ts';
 import { tryRow } from './try-row.ts';
 
 export interface PostgresSourceOptions {
-  /** As `Source.place`. */
   readonly place?: string;
   readonly connectionString: string;
   /** The settings that the two addresses are from, for errors. */

@@ -16,7 +16,7 @@ export interface TypeChange {
 export interface WiderType {
   readonly typeOid: number;
   readonly sourceType: string;
-  /** As SQL prints it. */
+  /** The type as SQL prints it. */
   readonly sql: string;
 }
 
@@ -57,7 +57,7 @@ const aliases: Readonly<Record<string, string>> = {
   bpchar: 'character',
 };
 
-/** As the server prints it, without a modifier. */
+/** The type as the server prints it, without a modifier. */
 function withoutModifier(type: string): string {
   const name = type
     .replace(/\([^)]*\)/, '')

@@ -24,7 +24,7 @@ export async function findTable(
   return { generation, files: own, fields: schemaOf(table).fields };
 }
 
-/** Those of an interval's files that a snapshot of the table needs. */
+/** The files of an interval that a snapshot of the table needs. */
 export async function findHeld(
   place: TablePlace,
   objects: TableObjects,

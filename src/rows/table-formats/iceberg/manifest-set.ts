@@ -36,13 +36,13 @@ export interface LiveFile {
 export interface FoundInterval {
   /** All that the snapshot names, also those that only say what it has removed. */
   readonly listed: readonly ManifestInfo[];
-  /** Those with files. */
+  /** The manifests with files. */
   readonly manifests: readonly ManifestInfo[];
   readonly near: readonly { readonly info: ManifestInfo; readonly files: readonly LiveFile[] }[];
   readonly own: readonly LiveFile[];
 }
 
-/** Of a list or a manifest. 36,000 files have about 1 MiB. */
+/** Maximum bytes of a list or a manifest. 36,000 files have about 1 MiB. */
 const maxAvroBytes = 8 * 1024 ** 2;
 
 /** Merging keeps a table far below it. A hostile store could name any number. */

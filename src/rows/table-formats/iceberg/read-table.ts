@@ -8,9 +8,9 @@ import { readNewest } from './versions.ts';
 type NamedFile = Pick<LiveFile, 'path' | 'rows' | 'bytes'>;
 
 export interface ReadTable {
-  /** Of the current snapshot, by path. */
+  /** The files of the current snapshot, by path. */
   readonly current: ReadonlyMap<string, NamedFile>;
-  /** Of earlier snapshots alone. */
+  /** The files of earlier snapshots alone. */
   readonly earlier: ReadonlyMap<string, NamedFile>;
   readonly faults: readonly string[];
 }

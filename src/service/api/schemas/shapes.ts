@@ -17,7 +17,7 @@ export function Ref<T extends TSchema>(schema: Named<T>) {
   return Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#` });
 }
 
-/** Of a request that makes the files of intervals again. */
+/** A field of requests that make the files of intervals again. */
 export const MissingRows = Type.Enum(['keep', 'drop'], {
   description:
     '`keep`: if delivered rows are missing from the new files of an interval, its run ends as Failed with `source.rows_missing`, and its files stay as they are. `drop`: the new files replace them, and these rows are removed. Default: `keep`.',

@@ -164,7 +164,7 @@ export interface DueCause {
 /** Which places a duty asks, besides the attempts of runs. */
 export type PlacesAsked =
   | { readonly scope: 'source' }
-  /** Those of the project's organization. */
+  /** A destination of the project's organization. */
   | { readonly scope: 'destination'; readonly teamId: number };
 
 export interface PlaceCause {

@@ -126,7 +126,7 @@ export interface Verification extends VerificationFound {
   readonly failedSince: Timestamp | null;
 }
 
-/** Those that failed first, then the newest first. @param results null: all */
+/** Verifications: those that failed first, then the newest first. @param results null: all */
 export async function listVerifications(
   sql: Sql,
   results: readonly VerifyResult[] | null,

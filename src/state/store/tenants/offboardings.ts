@@ -244,7 +244,7 @@ export async function measurePlaces(sql: Sql, exportId: string): Promise<ExportP
 
 /** A place as the record keeps it. */
 export interface KeptPlace extends Omit<ExportPlace, 'config'> {
-  /** Such as `s3://bucket/prefix`; null if the destination keeps no files. */
+  /** An address such as `s3://bucket/prefix`; null if the destination keeps no files. */
   readonly address: string | null;
   readonly place: string | null;
 }
