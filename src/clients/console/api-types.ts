@@ -66,6 +66,7 @@ type BodyOf<Operation> = Operation extends {
 }
   ? Body
   : never;
+export type BackfillRequest = BodyOf<paths[`${Exports}/{id}/backfill`]['post']>;
 type Targets = '/api/projects/{project_id}/notification_targets';
 export type TargetBody = BodyOf<paths[Targets]['post']>;
 export type TargetEvent = NonNullable<TargetBody['events']>[number];

@@ -2,6 +2,7 @@ import type {
   Activity,
   Backfill,
   BackfillPreview,
+  BackfillRequest,
   BatchExport,
   Capabilities,
   Chain,
@@ -34,6 +35,7 @@ import type {
 } from './api-types.ts';
 import type { Call } from './api-call.ts';
 import type { RunFilter } from './run-state.ts';
+import { parseJson } from './json.ts';
 import { readErrorBody } from './problems.ts';
 import { createTargetsClient } from './targets-client.ts';
 
@@ -74,7 +76,7 @@ export async function callApi<T>(key: string, path: string, call: Call = {}): Pr
   });
   const text = await response.text();
   const isText = response.headers.get('content-type')?.startsWith('text/') === true;
-  const answer = isText ? text : parseJson(text);
+  const answer = isText ? text : (parseJson(text) ?? null);
   if (response.ok) return answer as T;
   const { problems, requestId } = readErrorBody(response.status, answer);
   throw new ApiFailure(response.status, problems, requestId);
@@ -90,14 +92,6 @@ export function senderOf(key: string, onRefused: () => void) {
       throw error;
     }
   };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 export function cursorOf(link: string | null): string | null {
@@ -121,16 +115,6 @@ export interface LogFilter {
   readonly levels: readonly LogLevel[];
   readonly search: string;
   readonly offset: number;
-}
-
-export interface BackfillRequest {
-  readonly start_at: string | null;
-  readonly end_at: string | null;
-  readonly order: Backfill['order'];
-  readonly reprocess: Backfill['reprocess'];
-  /** Default: keep. */
-  readonly missing_rows?: Backfill['missing_rows'];
-  readonly concurrency?: number;
 }
 
 export interface UnpauseRequest {

@@ -1,5 +1,6 @@
 import type { Draft } from './form/draft.ts';
 import type { ApiDescription } from './form/openapi.ts';
+import { isRecord, parseJson } from './json.ts';
 
 const prefix = 'sluice-draft:';
 
@@ -45,7 +46,7 @@ export function readDraft(
   text: string | null,
   fresh: Draft,
 ): KeptDraft | null {
-  const { base, draft } = asObject(parse(text));
+  const { base, draft } = asObject(parseJson(text ?? ''));
   const stored = asObject(draft);
   const isKnown = description.destinations.some(({ type }) => type === stored.type);
   if (typeof base !== 'string' || !isKnown) return null;
@@ -77,14 +78,6 @@ function strings(values: Readonly<Record<string, unknown>>): Record<string, stri
   );
 }
 
-function parse(text: string | null): unknown {
-  try {
-    return JSON.parse(text ?? 'null');
-  } catch {
-    return null;
-  }
-}
-
 function asObject(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  return isRecord(value) ? value : {};
 }

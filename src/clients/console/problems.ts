@@ -1,4 +1,5 @@
 import type { Problem } from './api-types.ts';
+import { isRecord } from './json.ts';
 
 export interface ErrorAnswer {
   readonly problems: readonly Problem[];
@@ -22,10 +23,6 @@ function readProblem(value: unknown): Problem | null {
     detail: value.detail,
     attr: typeof value.attr === 'string' ? value.attr : null,
   };
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
 }
 
 function explainStatus(status: number): string {

@@ -1,5 +1,4 @@
 import { useCallback, useEffect, useState } from 'react';
-import { cursorOf } from './client.ts';
 import { type QueryChanges, queryIn, withQuery } from './route.ts';
 
 export interface QueryState {
@@ -47,9 +46,4 @@ export function offsetOf(query: URLSearchParams, pageSize: number, name = 'page'
 
 export function pageAt(offset: number, pageSize: number): string | null {
   return offset <= 0 ? null : String(Math.floor(offset / pageSize) + 1);
-}
-
-/** Moves a cursor list to the page of a link; null without one. */
-export function cursorMover(link: string | null, setQuery: QueryState['setQuery']) {
-  return link === null ? null : () => setQuery({ cursor: cursorOf(link) });
 }

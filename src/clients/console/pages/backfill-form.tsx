@@ -1,6 +1,5 @@
 import { type FormEvent, useState } from 'react';
-import type { Backfill, BackfillPreview, BatchExport } from '../api-types.ts';
-import type { BackfillRequest } from '../client.ts';
+import type { Backfill, BackfillPreview, BackfillRequest, BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { Choice } from '../form/choice.tsx';
 import { problemsOf } from '../form/form-problems.tsx';

@@ -4,10 +4,10 @@ import { useConsole } from '../console-context.ts';
 import { formatBytes, plural } from '../numbers.ts';
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx';
 import { Empty, Pending } from '../parts/notice.tsx';
-import { Pager } from '../parts/pager.tsx';
+import { CursorPager } from '../parts/pager.tsx';
 import { IntervalText, TimeText } from '../parts/time-text.tsx';
 import { useAction } from '../use-action.ts';
-import { cursorMover, useQuery } from '../use-query.ts';
+import { useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { BackfillForm } from './backfill-form.tsx';
 import { useSay } from '../parts/toasts.tsx';
@@ -36,12 +36,7 @@ export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
           <BackfillItem key={backfill.id} exportId={id} backfill={backfill} onChanged={reload} />
         ))}
       </ul>
-      {data && (
-        <Pager
-          onNewer={cursorMover(data.previous, setQuery)}
-          onOlder={cursorMover(data.next, setQuery)}
-        />
-      )}
+      {data && <CursorPager page={data} onMove={(cursor) => setQuery({ cursor })} />}
     </section>
   );
 }

@@ -21,15 +21,24 @@ export function ScrolledTable({ label, heads, className = 'sample small', childr
   );
 }
 
-export function Heads({ names }: { readonly names: readonly string[] }) {
+interface HeadsProps {
+  readonly names: readonly string[];
+  /** Columns after these, of numbers. */
+  readonly numbers?: readonly string[];
+  /** Further heads. */
+  readonly children?: ReactNode;
+}
+
+export function Heads({ names, numbers = [], children }: HeadsProps) {
   return (
     <thead>
       <tr>
-        {names.map((name) => (
-          <th key={name} scope="col">
+        {[...names, ...numbers].map((name, index) => (
+          <th key={name} scope="col" className={index < names.length ? undefined : 'number'}>
             {name}
           </th>
         ))}
+        {children}
       </tr>
     </thead>
   );

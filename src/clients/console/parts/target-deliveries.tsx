@@ -1,12 +1,11 @@
 import { useState } from 'react';
 import type { CursorPage, Delivery, NotificationTarget } from '../api-types.ts';
-import { cursorOf } from '../client.ts';
 import { plural } from '../numbers.ts';
 import { useTargets } from '../targets-context.ts';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import { Failure, Pending } from './notice.tsx';
-import { Pager } from './pager.tsx';
+import { CursorPager } from './pager.tsx';
 import { TimeText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
 
@@ -18,7 +17,6 @@ export function Deliveries({ target }: { target: NotificationTarget }) {
     load: (signal) => targets.listDeliveries(target.id, cursor, signal),
     pollMs: () => 5_000,
   });
-  const goTo = (link: string | null) => (link === null ? null : () => setCursor(cursorOf(link)));
   return (
     <section aria-label="Deliveries">
       <Pending {...{ data, failure, reload }} />
@@ -28,7 +26,7 @@ export function Deliveries({ target }: { target: NotificationTarget }) {
           <DeliveryItem key={delivery.id} {...{ target, delivery }} onChanged={reload} />
         ))}
       </ul>
-      {data && <Pager onNewer={goTo(data.previous)} onOlder={goTo(data.next)} />}
+      {data && <CursorPager page={data} onMove={setCursor} />}
     </section>
   );
 }
