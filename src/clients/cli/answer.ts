@@ -1,5 +1,6 @@
 import { inSnakeCase } from '../../foundation/domain/snake-case.ts';
 import type { CliDeps } from './deps.ts';
+import { tableLines } from './text.ts';
 
 /** Prints one record, its names in snake_case: as one line of JSON, or as one line per field. */
 export function printRecord(deps: CliDeps, json: boolean | undefined, given: object): void {
@@ -8,10 +9,8 @@ export function printRecord(deps: CliDeps, json: boolean | undefined, given: obj
     deps.print(JSON.stringify(record));
     return;
   }
-  const width = Math.max(...Object.keys(record).map((name) => name.length));
-  for (const [name, value] of Object.entries(record)) {
-    deps.print(`${name.padEnd(width)}  ${show(value)}`);
-  }
+  const rows = Object.entries(record).map(([name, value]) => [name, show(value)]);
+  for (const line of tableLines(['', ''], rows, uncoloured).slice(1)) deps.print(line);
 }
 
 /** Prints records with the same fields: as a JSON array, or as a table. */
@@ -27,17 +26,11 @@ export function printRecords(
     return;
   }
   const names = Object.keys(first);
-  const rows = [names, ...records.map((record) => names.map((name) => show(record[name])))];
-  const widths = names.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  for (const row of rows) {
-    deps.print(
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    );
-  }
+  const rows = records.map((record) => names.map((name) => show(record[name])));
+  for (const line of tableLines(names, rows, uncoloured)) deps.print(line);
 }
+
+const uncoloured = (text: string) => text;
 
 function show(value: unknown): string {
   if (value === null || value === undefined) return '-';

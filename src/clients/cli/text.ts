@@ -47,7 +47,7 @@ export function visible(line: string, hasColours: boolean): string {
 
 export interface Cell {
   readonly text: string;
-  readonly colour?: Colour;
+  readonly colour?: Colour | undefined;
   /** Numbers are aligned at their end. */
   readonly atEnd?: boolean;
 }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CliDeps } from '../deps.ts';
-import { type Cell, type Colour, cut, paintFor, plural, shortTime, tableLines } from '../text.ts';
+import { type Colour, count, cut, paintFor, plural, shortTime, tableLines } from '../text.ts';
 import { confirm } from './confirm.ts';
 import { quoted } from './api.ts';
 import { print } from './print.ts';
@@ -44,15 +44,12 @@ export async function listCoverage(
   print(deps, options, found, () => {
     const ranges = found.ranges ?? [];
     if (ranges.length === 0) return ['No interval is complete in this range yet.'];
-    const rows = ranges.map(({ state, start, end, intervals }): (Cell | string)[] => {
-      const colour = colours[state];
-      return [
-        { text: state.replaceAll('_', ' '), ...(colour ? { colour } : {}) },
-        shortTime(start),
-        shortTime(end),
-        { text: intervals.toLocaleString('en'), atEnd: true },
-      ];
-    });
+    const rows = ranges.map(({ state, start, end, intervals }) => [
+      { text: state.replaceAll('_', ' '), colour: colours[state] },
+      shortTime(start),
+      shortTime(end),
+      count(intervals),
+    ]);
     const { blocker, high_water_mark: mark } = found;
     return [
       ...tableLines(['STATE', 'FROM', 'TO', 'INTERVALS'], rows, paintFor(deps.terminal)),

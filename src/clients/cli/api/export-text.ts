@@ -92,18 +92,15 @@ const statusColours: Partial<Record<Run['status'], Colour>> = {
 
 export function runLines(runs: readonly Run[], paint: Paint): readonly string[] {
   if (runs.length === 0) return ['No runs.'];
-  const rows = runs.map((run) => {
-    const colour = statusColours[run.status];
-    return [
-      shortTime(run.data_interval_start),
-      shortTime(run.data_interval_end),
-      { text: statusOf(run), ...(colour ? { colour } : {}) },
-      count(run.records_completed ?? 0),
-      count(run.bytes_exported),
-      run.id,
-      run.latest_error ?? '',
-    ];
-  });
+  const rows = runs.map((run) => [
+    shortTime(run.data_interval_start),
+    shortTime(run.data_interval_end),
+    { text: statusOf(run), colour: statusColours[run.status] },
+    count(run.records_completed ?? 0),
+    count(run.bytes_exported),
+    run.id,
+    run.latest_error ?? '',
+  ]);
   const head = ['INTERVAL FROM', 'TO', 'STATUS', 'ROWS', 'BYTES', 'RUN', 'ERROR'];
   return tableLines(head, rows, paint);
 }

@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { readClientSettings } from '../../../foundation/config/client-settings.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { type Api, connectApi } from './api.ts';
@@ -15,6 +15,12 @@ export function withApi(command: Command): Command {
     .option('--project <id>', 'the project (default: SLUICE_PROJECT, else @current)')
     .option('--json', 'print JSON');
 }
+
+export const missingRows = () =>
+  new Option(
+    '--missing-rows <what>',
+    'keep or drop delivered rows that the source no longer has (default: keep, the run fails)',
+  ).choices(['keep', 'drop']);
 
 /** @throws CliError if URL or key is missing or malformed */
 export function openApi({ terminal }: CliDeps, options: ApiOptions): Api {
