@@ -18,12 +18,12 @@ export function registerCompletion(program: Command, deps: CliDeps): void {
 }
 
 /** A command, by its words (`exports list`; empty: sluice itself), and what may follow. */
-interface Place {
+interface Path {
   readonly path: string;
   readonly words: readonly { readonly word: string; readonly about: string }[];
 }
 
-function wordsOf(command: Command, path: readonly string[] = []): readonly Place[] {
+function wordsOf(command: Command, path: readonly string[] = []): readonly Path[] {
   const commands = command.commands.map((inner) => ({
     word: inner.name(),
     about: inner.description(),
@@ -40,46 +40,46 @@ const helpOption: Pick<Option, 'long' | 'description'> = {
   description: 'show the options',
 };
 
-const writers: Readonly<Record<Shell, (places: readonly Place[]) => string>> = {
-  bash: (places) => `# bash: source <(sluice completion bash)
+const writers: Readonly<Record<Shell, (paths: readonly Path[]) => string>> = {
+  bash: (paths) => `# bash: source <(sluice completion bash)
 _sluice() {
   local path='' word words
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$path$word" in
-${caseOfPaths(places)}
+${caseOfPaths(paths)}
     esac
   done
   case "\${path% }" in
-${places.map(({ path, words }) => `    '${path}') words='${words.map(({ word }) => word).join(' ')}' ;;`).join('\n')}
+${paths.map(({ path, words }) => `    '${path}') words='${words.map(({ word }) => word).join(' ')}' ;;`).join('\n')}
   esac
   COMPREPLY=()
   while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}")
 }
 complete -o default -F _sluice sluice
 `,
-  zsh: (places) => `#compdef sluice
+  zsh: (paths) => `#compdef sluice
 # zsh: source <(sluice completion zsh)
 _sluice() {
   local path_words='' word
   local -a words_here
   for word in "\${(@)words[2,CURRENT-1]}"; do
     case "$path_words$word" in
-${caseOfPaths(places).replaceAll("path='", "path_words='")}
+${caseOfPaths(paths).replaceAll("path='", "path_words='")}
     esac
   done
   case "\${path_words% }" in
-${places.map(({ path, words }) => `    '${path}') words_here=(${words.map(({ word, about }) => quote(`${word}:${about.replaceAll(':', ' -')}`)).join(' ')}) ;;`).join('\n')}
+${paths.map(({ path, words }) => `    '${path}') words_here=(${words.map(({ word, about }) => quote(`${word}:${about.replaceAll(':', ' -')}`)).join(' ')}) ;;`).join('\n')}
   esac
   _describe 'sluice' words_here || _files
 }
 compdef _sluice sluice
 `,
-  fish: (places) => `# fish: sluice completion fish | source
+  fish: (paths) => `# fish: sluice completion fish | source
 function __sluice_path
   set -l path ''
   for word in (commandline -opc)[2..-1]
     switch "$path$word"
-${places
+${paths
   .filter(({ path }) => path !== '')
   .map(({ path }) => `      case ${quote(path)}\n        set path ${quote(`${path} `)}`)
   .join('\n')}
@@ -87,7 +87,7 @@ ${places
   end
   string trim -- "$path"
 end
-${places
+${paths
   .flatMap(({ path, words }) =>
     words.map(({ word, about }) => {
       const here = `-n ${quote(`test (__sluice_path) = "${path}"`)}`;
@@ -100,8 +100,8 @@ ${places
 };
 
 /** Follows the words of a line from command to command; what is no command does not count. */
-function caseOfPaths(places: readonly Place[]): string {
-  return places
+function caseOfPaths(paths: readonly Path[]): string {
+  return paths
     .filter(({ path }) => path !== '')
     .map(({ path }) => `      '${path}') path='${path} ' ;;`)
     .join('\n');

@@ -118,7 +118,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
       </button>
       <TopBar
         home={hrefOf({ page: 'exports' })}
-        nav={<Places route={route} may={may} me={me.data} />}
+        nav={<Sections route={route} may={may} me={me.data} />}
         onSignOut={onSignOut}
       >
         <ProjectSwitch me={me.data} project={project} />
@@ -132,7 +132,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
   );
 }
 
-const places = [
+const sections = [
   ['Projects', 'batch_export:read', { page: 'projects' }, ['projects']],
   [
     'Exports',
@@ -149,16 +149,16 @@ const places = [
   ['Notifications', 'batch_export:read', { page: 'notifications' }, ['notifications']],
 ] as const satisfies readonly (readonly [string, Scope, Route, readonly Route['page'][]])[];
 
-interface PlacesProps {
+interface SectionsProps {
   readonly route: Route;
   readonly may: (scope: Scope) => boolean;
   readonly me: Me | null;
 }
 
 /** Links to the parts of the page that the key may read. */
-function Places({ route, may, me }: PlacesProps) {
+function Sections({ route, may, me }: SectionsProps) {
   const hasOverview = me?.all_projects === true && me.projects_count > 1;
-  const shown = places.filter(
+  const shown = sections.filter(
     ([, scope, { page }]) => may(scope) && (page !== 'projects' || hasOverview),
   );
   if (shown.length < 2) return null;
@@ -180,13 +180,13 @@ function Places({ route, may, me }: PlacesProps) {
 /** Moves the focus to a new page, for keyboards and screen readers; not to a new tab of the same page. */
 function useFocusOnPage(route: Route): void {
   const thing = 'exportId' in route ? route.exportId : 'stepId' in route ? route.stepId : '';
-  const place = `${route.page} ${thing}`;
-  const last = useRef(place);
+  const page = `${route.page} ${thing}`;
+  const last = useRef(page);
   useEffect(() => {
-    if (last.current === place) return;
-    last.current = place;
+    if (last.current === page) return;
+    last.current = page;
     document.getElementById('main')?.focus();
-  }, [place]);
+  }, [page]);
 }
 
 /** Moves the focus. A link to #main would change the route. */

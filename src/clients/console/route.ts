@@ -68,10 +68,10 @@ export function readRoute(hash: string): Route {
   return { page: 'export', exportId, tab: isTab(tab) ? tab : 'runs' };
 }
 
-function chainRoute(place: string | undefined): Route {
-  if (place === 'new') return { page: 'new-step' };
-  const isId = place !== undefined && /^[1-9]\d{0,9}$/.test(place);
-  return isId ? { page: 'step', stepId: Number(place) } : { page: 'transformations' };
+function chainRoute(name: string | undefined): Route {
+  if (name === 'new') return { page: 'new-step' };
+  const isId = name !== undefined && /^[1-9]\d{0,9}$/.test(name);
+  return isId ? { page: 'step', stepId: Number(name) } : { page: 'transformations' };
 }
 
 function isTab(text: string | undefined): text is Tab {

@@ -10,7 +10,7 @@ interface DragOfList<L extends HTMLElement> {
   readonly list: RefObject<L | null>;
   /** Null while nothing is dragged. */
   readonly drag: Drag | null;
-  readonly handlersOf: (place: number) => {
+  readonly handlersOf: (position: number) => {
     readonly onPointerDown: (event: PointerEvent) => void;
     readonly onPointerMove: (event: PointerEvent) => void;
     readonly onPointerUp: () => void;
@@ -34,22 +34,22 @@ export function useDrag<L extends HTMLElement>(
     return () => document.removeEventListener('keydown', cancel);
   }, [isDragging]);
 
-  const placeOf = (from: number, pointer: number) => {
-    const others = [...(list.current?.children ?? [])].filter((_, place) => place !== from);
+  const positionOf = (from: number, pointer: number) => {
+    const others = [...(list.current?.children ?? [])].filter((_, position) => position !== from);
     const middles = others.map((item) => {
       const { top, height } = item.getBoundingClientRect();
       return top + height / 2;
     });
     return positionAt(middles, pointer);
   };
-  const handlersOf = (place: number) => ({
+  const handlersOf = (position: number) => ({
     onPointerDown(event: PointerEvent) {
       if (event.button !== 0) return;
       event.currentTarget.setPointerCapture(event.pointerId);
-      setDrag({ from: place, to: place });
+      setDrag({ from: position, to: position });
     },
     onPointerMove({ clientY }: PointerEvent) {
-      if (drag) setDrag({ from: drag.from, to: placeOf(drag.from, clientY) });
+      if (drag) setDrag({ from: drag.from, to: positionOf(drag.from, clientY) });
     },
     onPointerUp() {
       setDrag(null);

@@ -45,10 +45,10 @@ async function countWith(
       ? inTurn(steps, openRowTransformer(steps, snapshot, encoding.toJson))
       : null;
     const { columns } = transformer ?? snapshot;
-    const place = columns.findIndex(({ name }) => name === column);
-    const found = columns[place];
+    const index = columns.findIndex(({ name }) => name === column);
+    const found = columns[index];
     if (!found) throw new SluiceError('query.invalid', `the rows have no column ${column} now`);
-    const keys = new RowKeys(columns, [place], encoding.toJson);
+    const keys = new RowKeys(columns, [index], encoding.toJson);
     const same = canonicalKey(found, value);
     let count = 0;
     const see = (block: Parameters<RowKeys['keyOf']>[0]) => {

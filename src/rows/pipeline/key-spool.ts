@@ -25,8 +25,8 @@ export class KeySpool {
   readonly #open: (Buffer | undefined)[] = new Array(partCount);
   readonly #fill = new Int32Array(partCount);
   readonly #full: { readonly part: number; readonly page: Buffer }[] = [];
-  /** By part, the places of its pages in the file. */
-  readonly #places: number[][] = Array.from({ length: partCount }, () => []);
+  /** By part, the offsets of its pages in the file. */
+  readonly #offsets: number[][] = Array.from({ length: partCount }, () => []);
   #written = 0;
   #file: FileHandle | null = null;
   #count = 0;
@@ -68,16 +68,16 @@ export class KeySpool {
     this.#file ??= await open(join(await this.#folder.path(), this.#name), 'w+', 0o600);
     for (const { part, page } of this.#full.splice(0)) {
       await this.#file.write(page, 0, pageBytes, this.#written);
-      this.#places[part]?.push(this.#written);
+      this.#offsets[part]?.push(this.#written);
       this.#written += pageBytes;
     }
   }
 
   /** The records of a part, in the order in which they were added. */
   async *#pages(part: number): AsyncGenerator<Buffer> {
-    for (const place of this.#places[part] ?? []) {
+    for (const offset of this.#offsets[part] ?? []) {
       const page = Buffer.allocUnsafe(pageBytes);
-      await this.#file?.read(page, 0, pageBytes, place);
+      await this.#file?.read(page, 0, pageBytes, offset);
       yield page;
     }
     for (const full of this.#full) if (full.part === part) yield full.page;
@@ -97,7 +97,7 @@ export class KeySpool {
 
   #countOf(part: number): number {
     const pages = this.#full.filter((full) => full.part === part).length;
-    const written = (this.#places[part]?.length ?? 0) + pages;
+    const written = (this.#offsets[part]?.length ?? 0) + pages;
     return (written * pageBytes + (this.#fill[part] as number)) / recordBytes;
   }
 

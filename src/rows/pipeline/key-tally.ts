@@ -78,8 +78,8 @@ export class KeyDifference implements KeySink {
     const doubled: string[] = [];
     const foreign: string[] = [];
     for (const [key, { left, inSource }] of this.#due) {
-      const place = left > 0 ? lost : inSource ? doubled : foreign;
-      for (let row = 0; row < Math.abs(left); row += 1) place.push(key);
+      const kind = left > 0 ? lost : inSource ? doubled : foreign;
+      for (let row = 0; row < Math.abs(left); row += 1) kind.push(key);
     }
     return { lost, doubled, foreign };
   }

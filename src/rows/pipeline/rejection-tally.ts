@@ -32,9 +32,9 @@ export class RejectionTally {
     keyIndices: readonly number[],
     toJson: (column: Column) => FieldToJson,
   ) {
-    this.#keys = keyIndices.flatMap((place) => {
-      const column = columns[place];
-      return column ? [{ place, name: column.name, toJson: toJson(column) }] : [];
+    this.#keys = keyIndices.flatMap((index) => {
+      const column = columns[index];
+      return column ? [{ index, name: column.name, toJson: toJson(column) }] : [];
     });
   }
 
@@ -65,8 +65,8 @@ export class RejectionTally {
 
   #keyOf({ columns, bytes, offsets, lengths }: RowBlock, row: number): string {
     return showKey(
-      this.#keys.map(({ place, name, toJson }) => {
-        const field = row * columns.length + place;
+      this.#keys.map(({ index, name, toJson }) => {
+        const field = row * columns.length + index;
         const from = offsets[field] as number;
         const length = lengths[field] as number;
         return [name, length < 0 ? 'null' : toJson(bytes, from, from + length)];
@@ -76,7 +76,7 @@ export class RejectionTally {
 }
 
 interface Key {
-  readonly place: number;
+  readonly index: number;
   readonly name: string;
   readonly toJson: FieldToJson;
 }

@@ -25,14 +25,14 @@ type Sign = -1 | 0 | 1;
  */
 export class InfiniteValues {
   readonly #choice: InfinityChoice;
-  readonly #fields: readonly { readonly place: number; readonly bytes: 4 | 8 }[];
+  readonly #fields: readonly { readonly index: number; readonly bytes: 4 | 8 }[];
 
   /** @param keyIndices indices of columns that stay as they are: the key decides which row it is */
   constructor(columns: readonly Column[], keyIndices: readonly number[], choice: InfinityChoice) {
     this.#choice = choice;
-    const places = columns.map(({ type }, place) => ({ place, bytes: bytesOf(type) }));
-    this.#fields = places.flatMap(({ place, bytes }) =>
-      choice === 'reject' || bytes === null || keyIndices.includes(place) ? [] : [{ place, bytes }],
+    const sized = columns.map(({ type }, index) => ({ index, bytes: bytesOf(type) }));
+    this.#fields = sized.flatMap(({ index, bytes }) =>
+      choice === 'reject' || bytes === null || keyIndices.includes(index) ? [] : [{ index, bytes }],
     );
   }
 
@@ -41,8 +41,8 @@ export class InfiniteValues {
     if (this.#fields.length === 0 || block.rowCount === 0) return block;
     const { bytes, offsets, columns, rowCount } = block;
     let { lengths } = block;
-    for (const { place, bytes: size } of this.#fields) {
-      for (let field = place; field < rowCount * columns.length; field += columns.length) {
+    for (const { index, bytes: size } of this.#fields) {
+      for (let field = index; field < rowCount * columns.length; field += columns.length) {
         if (lengths[field] !== size) continue;
         const at = offsets[field] as number;
         const sign = size === 4 ? signOfDate(bytes, at) : signOfMoment(bytes, at);

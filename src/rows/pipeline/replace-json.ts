@@ -15,19 +15,19 @@ export class JsonValues {
   readonly #escaped: readonly number[];
 
   constructor(columns: readonly Column[], { jsonNull, replaceInvalidUnicode }: Choices) {
-    const placesOf = (types: readonly Column['type'][]) =>
-      columns.flatMap(({ type }, place) => (types.includes(type) ? [place] : []));
-    this.#nullable = jsonNull === 'null' ? placesOf(['json', 'jsonb']) : [];
+    const indicesOf = (types: readonly Column['type'][]) =>
+      columns.flatMap(({ type }, index) => (types.includes(type) ? [index] : []));
+    this.#nullable = jsonNull === 'null' ? indicesOf(['json', 'jsonb']) : [];
     // PostgreSQL refuses both in jsonb. Arrays and composites may hold json.
-    this.#escaped = replaceInvalidUnicode ? placesOf(['json', 'as_json']) : [];
+    this.#escaped = replaceInvalidUnicode ? indicesOf(['json', 'as_json']) : [];
   }
 
   /** Returns the same rows. It may change the block that it gets. */
   replaceIn(block: RowBlock): RowBlock {
     const { bytes, offsets, columns, rowCount } = block;
     const end = rowCount * columns.length;
-    for (const place of this.#escaped) {
-      for (let field = place; field < end; field += columns.length) {
+    for (const index of this.#escaped) {
+      for (let field = index; field < end; field += columns.length) {
         const from = offsets[field] as number;
         replaceInvalid(bytes, from, from + (block.lengths[field] as number));
       }
@@ -35,9 +35,9 @@ export class JsonValues {
     if (this.#nullable.length === 0) return block;
     // The lengths may be another block's too.
     const lengths = block.lengths.slice();
-    for (const place of this.#nullable) {
-      const version = columns[place]?.type === 'jsonb' ? 1 : 0;
-      for (let field = place; field < end; field += columns.length) {
+    for (const index of this.#nullable) {
+      const version = columns[index]?.type === 'jsonb' ? 1 : 0;
+      for (let field = index; field < end; field += columns.length) {
         const from = (offsets[field] as number) + version;
         if (isNull(bytes, from, (lengths[field] as number) - version)) lengths[field] = -1;
       }

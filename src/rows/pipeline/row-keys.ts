@@ -4,7 +4,7 @@ import type { StepRejection } from '../transforms/transform-rows.ts';
 import { canonicalKey, joinKeys } from './key-values.ts';
 
 interface KeyColumn {
-  readonly place: number;
+  readonly index: number;
   readonly column: Column;
   readonly toJson: FieldToJson;
 }
@@ -13,22 +13,22 @@ interface KeyColumn {
 export class RowKeys {
   readonly #columns: readonly KeyColumn[];
 
-  /** @param places the indices of the keys among `columns` */
+  /** @param indices the indices of the keys among `columns` */
   constructor(
     columns: readonly Column[],
-    places: readonly number[],
+    indices: readonly number[],
     toJson: (column: Column) => FieldToJson,
   ) {
-    this.#columns = places.flatMap((place) => {
-      const column = columns[place];
-      return column ? [{ place, column, toJson: toJson(column) }] : [];
+    this.#columns = indices.flatMap((index) => {
+      const column = columns[index];
+      return column ? [{ index, column, toJson: toJson(column) }] : [];
     });
   }
 
   keyOf({ columns, bytes, offsets, lengths }: RowBlock, row: number): string {
     return joinKeys(
-      this.#columns.map(({ place, column, toJson }) => {
-        const field = row * columns.length + place;
+      this.#columns.map(({ index, column, toJson }) => {
+        const field = row * columns.length + index;
         const start = offsets[field] ?? 0;
         const length = lengths[field] ?? -1;
         if (length < 0) return null;

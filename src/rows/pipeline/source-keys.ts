@@ -4,10 +4,10 @@ import { canonicalKey, joinKeys } from './key-values.ts';
 /** The key of a row in a block of a request of keys, as `keyOfRow` reads it from a file. */
 export function textOfKeys({ columns, bytes, offsets, lengths }: RowBlock, row: number): string {
   return joinKeys(
-    columns.map((column, place) => {
-      const index = row * columns.length + place;
-      const start = offsets[index] ?? 0;
-      const length = lengths[index] ?? -1;
+    columns.map((column, index) => {
+      const field = row * columns.length + index;
+      const start = offsets[field] ?? 0;
+      const length = lengths[field] ?? -1;
       if (length < 0) return null;
       const text = bytes.toString('utf8', start, start + length);
       const plain = column.type === 'as_json' ? textOfJson(text) : text;

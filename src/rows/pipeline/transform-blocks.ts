@@ -57,18 +57,18 @@ export function openRowTransformer(
 export function keyIndicesOf({ projection, keyIndices }: SourceSnapshot): readonly number[] {
   if (!projection) return keyIndices;
   const { outputs, keyColumns } = projection;
-  const places = keyColumns.map((key) =>
+  const indices = keyColumns.map((key) =>
     outputs.findIndex(({ column, path }) => column === key && path.length === 0),
   );
-  return places.filter((place) => place >= 0);
+  return indices.filter((index) => index >= 0);
 }
 
 /** The indices of all keys; null if the files do not have all of them. */
 export function allKeyIndicesOf(snapshot: SourceSnapshot): readonly number[] | null {
-  const places = keyIndicesOf(snapshot);
+  const indices = keyIndicesOf(snapshot);
   const { projection, showsKeys } = snapshot;
-  const isWhole = showsKeys && (!projection || places.length === projection.keyColumns.length);
-  return isWhole ? places : null;
+  const isWhole = showsKeys && (!projection || indices.length === projection.keyColumns.length);
+  return isWhole ? indices : null;
 }
 
 function shapeOf({ columns, projection }: SourceSnapshot, toJson: RowsShape['toJson']): RowsShape {

@@ -9,13 +9,13 @@ import { expandVariables, type VariableNames, withoutVariablesIn } from './expor
 import { isRecord, type Json } from './json.ts';
 import type { Plugin } from './types.ts';
 
-/** A step of the list `transformations` of a file; its place in the list is its order. */
+/** A step of the list `transformations` of a file; its position in the list is its order. */
 interface WantedStep {
   readonly name: string;
   readonly plugin: string;
   readonly enabled: boolean;
   readonly config: Json;
-  readonly place: string;
+  readonly where: string;
 }
 
 export type StepChange = Change<number>;
@@ -27,25 +27,25 @@ function readSteps(listed: readonly unknown[]): readonly WantedStep[] {
   const problems: string[] = [];
   const names = new Set<string>();
   const wanted = listed.flatMap((entry, n): WantedStep[] => {
-    const place = `transformations[${n}]`;
+    const where = `transformations[${n}]`;
     if (!isRecord(entry)) {
-      problems.push(`${place} must have name, plugin, enabled and config.`);
+      problems.push(`${where} must have name, plugin, enabled and config.`);
       return [];
     }
-    problems.push(...unknownIn(entry, fields, `${place}.`));
+    problems.push(...unknownIn(entry, fields, `${where}.`));
     const { name, plugin, enabled, config = {} } = entry;
     if (typeof name !== 'string' || typeof plugin !== 'string') {
-      problems.push(`${place}: a step needs a name, and the name of its plugin.`);
+      problems.push(`${where}: a step needs a name, and the name of its plugin.`);
       return [];
     }
     if (typeof enabled !== 'boolean') {
-      problems.push(`${place} (${plain(name)}): enabled must be true or false.`);
+      problems.push(`${where} (${plain(name)}): enabled must be true or false.`);
     }
-    if (!isRecord(config)) problems.push(`${place} (${plain(name)}): config must have settings.`);
-    if (names.has(name)) problems.push(`${place}.name: two steps are named ${plain(name)}.`);
+    if (!isRecord(config)) problems.push(`${where} (${plain(name)}): config must have settings.`);
+    if (names.has(name)) problems.push(`${where}.name: two steps are named ${plain(name)}.`);
     names.add(name);
     return [
-      { name, plugin, enabled: enabled === true, config: isRecord(config) ? config : {}, place },
+      { name, plugin, enabled: enabled === true, config: isRecord(config) ? config : {}, where },
     ];
   });
   if (problems.length > 0) throw new CliError(problems.join('\n'));
@@ -69,11 +69,11 @@ export async function planChain(
   const comparing = { terminal: deps.terminal, resendsSecrets, problems };
   const changes = wanted.map((step, n): StepChange => {
     const plugin = plugins.find(({ name }) => name === step.plugin);
-    if (!plugin) problems.push(`${step.place}: there is no plugin ${plain(step.plugin)}.`);
+    if (!plugin) problems.push(`${step.where}: there is no plugin ${plain(step.plugin)}.`);
     const found = stored.find(({ name }) => name === step.name);
     if (plugin && found && found.plugin !== plugin.id) {
       problems.push(
-        `${step.place}: the plugin of a step cannot change. Give the new step another name.`,
+        `${step.where}: the plugin of a step cannot change. Give the new step another name.`,
       );
     }
     return changeOf(step, n + 1, { stored: found, plugin }, comparing);
@@ -91,7 +91,7 @@ interface Comparing {
 }
 
 function changeOf(
-  { name, enabled, config, place }: WantedStep,
+  { name, enabled, config, where }: WantedStep,
   order: number,
   { stored, plugin }: { readonly stored: Step | undefined; readonly plugin: Plugin | undefined },
   { terminal, resendsSecrets, problems }: Comparing,
@@ -99,7 +99,7 @@ function changeOf(
   const secret = new Set(plugin?.config_schema.flatMap((one) => (one.secret ? [one.key] : [])));
   const missing: string[] = [];
   const expanded = expandVariables(config, terminal.env, (field, variable) =>
-    missing.push(`${place}.config.${field}: the environment variable ${variable} is not set.`),
+    missing.push(`${where}.config.${field}: the environment variable ${variable} is not set.`),
   ) as Json;
   const before = stored?.details.config ?? {};
   const isSame = (key: string) =>

@@ -29,33 +29,33 @@ export async function planTargets(
   const problems: string[] = [];
   const names = new Set<string>();
   const changes = listed.flatMap((entry, n): TargetChange[] => {
-    const place = `notifications[${n}]`;
+    const where = `notifications[${n}]`;
     if (!isRecord(entry) || typeof entry.description !== 'string' || entry.description === '') {
-      problems.push(`${place}: a target needs a description, by which it is found again.`);
+      problems.push(`${where}: a target needs a description, by which it is found again.`);
       return [];
     }
-    problems.push(...unknownIn(entry, known, `${place}.`));
+    problems.push(...unknownIn(entry, known, `${where}.`));
     const missing: string[] = [];
     const spec = expandVariables(entry, deps.terminal.env, (field, variable) =>
       (field === 'url' ? missing : problems).push(
-        `${place}.${field}: the environment variable ${variable} is not set.`,
+        `${where}.${field}: the environment variable ${variable} is not set.`,
       ),
     ) as Json;
     const name = String(spec.description);
-    if (names.has(name)) problems.push(`${place}.description: two targets have the same one.`);
+    if (names.has(name)) problems.push(`${where}.description: two targets have the same one.`);
     names.add(name);
     const { url } = entry;
     if (typeof url === 'string' && !/^\$\{[A-Za-z_]\w*\}$/.test(url)) {
       problems.push(
-        `${place}.url can be a password of the receiver. Write \${VARIABLE} and set that environment variable.`,
+        `${where}.url can be a password of the receiver. Write \${VARIABLE} and set that environment variable.`,
       );
     }
     const found = stored.filter(({ description }) => description === name);
-    if (found.length > 1) problems.push(`${place}: ${found.length} targets have this description.`);
+    if (found.length > 1) problems.push(`${where}: ${found.length} targets have this description.`);
     const kind = found[0]?.kind ?? spec.kind;
     if (spec.kind !== undefined && spec.kind !== kind) {
       problems.push(
-        `${place}.kind: the stored target has the kind ${kind}, which cannot change. Give the new target another description.`,
+        `${where}.kind: the stored target has the kind ${kind}, which cannot change. Give the new target another description.`,
       );
     }
     const change = changeOf(name, spec, found[0], options.secrets ?? false);

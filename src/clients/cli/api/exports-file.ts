@@ -45,19 +45,19 @@ export async function readExportsFile(
   if (transformations !== null && !Array.isArray(transformations)) {
     problems.push('transformations must be a list of steps.');
   }
-  const places = new Map<string, string>();
+  const firsts = new Map<string, string>();
   const wanted = read.exports.flatMap((entry: unknown, n): WantedExport[] => {
-    const place = `exports[${n}]`;
+    const where = `exports[${n}]`;
     if (!isRecord(entry) || typeof entry.name !== 'string' || entry.name.trim() === '') {
-      problems.push(`${place}: an export needs a name.`);
+      problems.push(`${where}: an export needs a name.`);
       return [];
     }
-    const first = places.get(entry.name);
+    const first = firsts.get(entry.name);
     if (first !== undefined) {
-      problems.push(`${place}.name: ${first} has the same name, ${plain(entry.name)}.`);
+      problems.push(`${where}.name: ${first} has the same name, ${plain(entry.name)}.`);
     }
-    places.set(entry.name, place);
-    const about = `${place} (${plain(entry.name)}): `;
+    firsts.set(entry.name, where);
+    const about = `${where} (${plain(entry.name)}): `;
     const known = findUnknownFields(entry, { ...fields, onlyCreate: [] }, { isNew: false });
     problems.push(...known.map((problem) => about + problem));
     problems.push(...findPlainSecrets(entry, fields).map((problem) => about + problem));

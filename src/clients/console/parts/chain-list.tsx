@@ -34,17 +34,17 @@ export function ChainList({ steps, onChanged }: Props) {
         </p>
       )}
       <ol ref={list} className="card">
-        {shown.map((step, place) => (
-          <li key={step.id} className={`step ${dragClass(drag, place)}`}>
+        {shown.map((step, position) => (
+          <li key={step.id} className={`step ${dragClass(drag, position)}`}>
             <span className="step-place">
               {canWrite && (
                 <Handle
                   step={step}
-                  onMove={(by) => move(step, place + by)}
-                  pointer={handlersOf(place)}
+                  onMove={(by) => move(step, position + by)}
+                  pointer={handlersOf(position)}
                 />
               )}
-              {place + 1}
+              {position + 1}
             </span>
             <StepFacts step={step} />
             {canWrite && (
@@ -52,14 +52,14 @@ export function ChainList({ steps, onChanged }: Props) {
                 <MoveButton
                   step={step}
                   way="up"
-                  ends={place === 0}
-                  onMove={() => move(step, place - 1)}
+                  ends={position === 0}
+                  onMove={() => move(step, position - 1)}
                 />
                 <MoveButton
                   step={step}
                   way="down"
-                  ends={place === shown.length - 1}
-                  onMove={() => move(step, place + 1)}
+                  ends={position === shown.length - 1}
+                  onMove={() => move(step, position + 1)}
                 />
                 <EnableButton step={step} onChanged={onChanged} />
                 <DeleteStepButton step={step} onChanged={onChanged} />
@@ -72,10 +72,10 @@ export function ChainList({ steps, onChanged }: Props) {
   );
 }
 
-function dragClass(drag: ReturnType<typeof useDrag>['drag'], place: number): string {
+function dragClass(drag: ReturnType<typeof useDrag>['drag'], position: number): string {
   if (!drag) return '';
-  if (drag.from === place) return 'is-dragged';
-  if (drag.to !== place) return '';
+  if (drag.from === position) return 'is-dragged';
+  if (drag.to !== position) return '';
   return drag.to < drag.from ? 'drop-above' : 'drop-below';
 }
 
@@ -164,7 +164,7 @@ function MoveButton({ step, way, ends, onMove }: MoveProps) {
 interface ChainOrder {
   /** In the order that the operator sees: moves show before they are stored. */
   readonly shown: readonly Step[];
-  /** Moves a step to a place from 0. */
+  /** Moves a step to a position from 0. */
   readonly move: (step: Step, to: number) => void;
   readonly failure: ApiFailure | null;
 }
@@ -202,9 +202,9 @@ function useChainOrder(steps: readonly Step[], onStored: () => void): ChainOrder
   const move = (step: Step, to: number) => {
     const before = shown.map(({ id }) => id);
     const ids = moved(before, step.id, to);
-    const place = ids.indexOf(step.id);
-    if (place === before.indexOf(step.id)) return;
-    const message = `${step.name ?? 'The step'} is now step ${place + 1} of ${ids.length}.`;
+    const position = ids.indexOf(step.id);
+    if (position === before.indexOf(step.id)) return;
+    const message = `${step.name ?? 'The step'} is now step ${position + 1} of ${ids.length}.`;
     latest.current = ids;
     setFailure(null);
     setWanted(ids);

@@ -28,16 +28,16 @@ export function Chart({ columns, step, format, label, selected, onSelect }: Prop
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: another scheme has other colours.
   useEffect(() => {
-    const place = box.current;
-    if (!place) return;
-    const plot = new uPlot(optionsOf(place, latest, times), columns, place);
+    const host = box.current;
+    if (!host) return;
+    const plot = new uPlot(optionsOf(host, latest, times), columns, host);
     chart.current = plot;
     mark(plot, latest.current.selected);
     const resize = new ResizeObserver(() => {
-      plot.setSize({ width: place.clientWidth, height });
+      plot.setSize({ width: host.clientWidth, height });
       mark(plot, latest.current.selected);
     });
-    resize.observe(place);
+    resize.observe(host);
     return () => {
       resize.disconnect();
       plot.destroy();
@@ -61,9 +61,9 @@ interface Latest {
   readonly current: Pick<Props, 'format' | 'onSelect' | 'selected' | 'step'>;
 }
 
-function optionsOf(place: HTMLElement, latest: Latest, times: TimeFormat): uPlot.Options {
-  const ink = colourOf(place, '--muted');
-  const line = { stroke: colourOf(place, '--line'), width: 1 };
+function optionsOf(host: HTMLElement, latest: Latest, times: TimeFormat): uPlot.Options {
+  const ink = colourOf(host, '--muted');
+  const line = { stroke: colourOf(host, '--line'), width: 1 };
   const axis = { stroke: ink, grid: line, ticks: line, font: '12px system-ui, sans-serif' };
   const bars = uPlot.paths.bars?.({ size: [0.8, 60], align: 1 });
   const { timeZone } = times;
@@ -71,7 +71,7 @@ function optionsOf(place: HTMLElement, latest: Latest, times: TimeFormat): uPlot
     ...(timeZone !== undefined && {
       tzDate: (at: number) => uPlot.tzDate(new Date(at * 1_000), timeZone),
     }),
-    width: place.clientWidth,
+    width: host.clientWidth,
     height,
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
@@ -91,7 +91,7 @@ function optionsOf(place: HTMLElement, latest: Latest, times: TimeFormat): uPlot
     series: [
       {},
       {
-        fill: colourOf(place, '--accent'),
+        fill: colourOf(host, '--accent'),
         width: 0,
         points: { show: false },
         ...(bars && { paths: bars }),

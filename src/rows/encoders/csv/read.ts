@@ -10,10 +10,10 @@ export async function* readCsv(
   const { csvFormulaGuard = false, csvDelimiter = 'comma', csvNull } = options;
   const { csvBom = false, csvHeader = true, schema } = options;
   const fieldsOf = fieldReader(delimiterOf[csvDelimiter], nullTextOf(csvNull));
-  const placesIn = (header: readonly (string | null)[]) =>
-    columns.map(({ name }) => placeOf(name, header));
+  const indicesIn = (header: readonly (string | null)[]) =>
+    columns.map(({ name }) => indexIn(name, header));
   if (!csvHeader && !schema) throw new Error('the columns of a CSV without a header are not known');
-  let places = csvHeader ? null : placesIn(schema?.map(({ name }) => name) ?? []);
+  let indices = csvHeader ? null : indicesIn(schema?.map(({ name }) => name) ?? []);
   let isFirst = true;
   const isText = columns.map(
     ({ type }) => csvFormulaGuard && (type === 'text' || type === 'as_json'),
@@ -23,19 +23,19 @@ export async function* readCsv(
     // A value can also begin with this character.
     const line = isFirst && csvBom ? text.replace(/^\ufeff/, '') : text;
     isFirst = false;
-    if (places) {
+    if (indices) {
       const fields = fieldsOf(line);
-      yield places.map((place, at) => unguard(fields[place] ?? null, isText[at]));
+      yield indices.map((index, at) => unguard(fields[index] ?? null, isText[at]));
     } else {
-      places = placesIn(fieldsOf(line));
+      indices = indicesIn(fieldsOf(line));
     }
   }
 }
 
-function placeOf(name: string, header: readonly (string | null)[]): number {
-  const place = header.indexOf(name);
-  if (place === -1) throw new Error(`column not found: ${name}`);
-  return place;
+function indexIn(name: string, header: readonly (string | null)[]): number {
+  const index = header.indexOf(name);
+  if (index === -1) throw new Error(`column not found: ${name}`);
+  return index;
 }
 
 /** The apostrophe of a guarded text is not part of its value. */

@@ -168,7 +168,7 @@ class ParquetEncoder implements FileEncoder {
       if (this.#group.rows >= this.#groupRows) await this.#closeGroup();
       row = end;
     }
-    const taken = placeOf(row, rejected);
+    const taken = rowsBefore(row, rejected);
     this.rejected = rejected.filter((each) => each.row < taken);
     if (this.#limit !== null) this.taken = taken;
     return this.#takeReady();
@@ -264,7 +264,7 @@ class ParquetEncoder implements FileEncoder {
 }
 
 /** How many rows of a block come before its kept row of that number; rejected rows are of the file before. */
-function placeOf(kept: number, rejected: readonly RejectedRow[]): number {
+function rowsBefore(kept: number, rejected: readonly RejectedRow[]): number {
   return kept + rejected.filter(({ row }, before) => row - before <= kept).length;
 }
 

@@ -13,8 +13,8 @@ const WORD = 0x1_0000_0000;
 const EXACT_HIGH = 0x20_0000;
 
 /**
- * The texts of days, each at the place of its number's lowest bits: rows near each other have few days. All 16
- * bytes of a place are written, though the text has fewer.
+ * The texts of days, each at the slot of its number's lowest bits: rows near each other have few days. All 16
+ * bytes of a slot are written, though the text has fewer.
  */
 const DAYS = 512;
 const TEXT_BYTES = 16;
@@ -32,9 +32,9 @@ export function writeDate(target: DataView, at: number, source: DataView, from: 
   const days = source.getInt32(from);
   if (days === MAX_DATE) return writeWord(target, at, 'infinity');
   if (days === MIN_DATE) return writeWord(target, at, '-infinity');
-  const place = placeOf(days);
-  const to = writeDay(target, at, place);
-  return keptBeforeChrist[place] === 1 ? writeWord(target, to, ' BC') : to;
+  const slot = slotOf(days);
+  const to = writeDay(target, at, slot);
+  return keptBeforeChrist[slot] === 1 ? writeWord(target, to, ' BC') : to;
 }
 
 /**
@@ -66,8 +66,8 @@ export function writeTimestamp(
     rest = Number(restOf);
     day = Number((value - restOf) / 86_400_000_000n);
   }
-  const place = placeOf(day);
-  let to = writeDay(target, at, place);
+  const slot = slotOf(day);
+  let to = writeDay(target, at, slot);
   const second = (rest / 1_000_000) | 0;
   const micros = (rest - second * 1_000_000) | 0;
   const minute = (second / 60) | 0;
@@ -87,27 +87,27 @@ export function writeTimestamp(
     target.setUint8(to, 0x5a); // Z
     to += 1;
   }
-  return keptBeforeChrist[place] === 1 ? writeWord(target, to, ' BC') : to;
+  return keptBeforeChrist[slot] === 1 ? writeWord(target, to, ' BC') : to;
 }
 
-/** The place of a day, counted from 2000-01-01; its text is there. */
-function placeOf(day: number): number {
-  const place = day & (DAYS - 1);
-  if (keptDays[place] !== day) formatDay(day, place);
-  return place;
+/** The slot of a day, counted from 2000-01-01; its text is there. */
+function slotOf(day: number): number {
+  const slot = day & (DAYS - 1);
+  if (keptDays[slot] !== day) formatDay(day, slot);
+  return slot;
 }
 
 /** Writes `YYYY-MM-DD`, and bytes behind it. */
-function writeDay(target: DataView, at: number, place: number): number {
-  const text = place * TEXT_BYTES;
+function writeDay(target: DataView, at: number, slot: number): number {
+  const text = slot * TEXT_BYTES;
   // They are copied as numbers of eight bytes: a digit in the first byte is never that of a NaN.
   target.setFloat64(at, keptView.getFloat64(text));
   target.setFloat64(at + 8, keptView.getFloat64(text + 8));
-  return at + (keptLengths[place] as number);
+  return at + (keptLengths[slot] as number);
 }
 
 /** Day number to calendar date: http://howardhinnant.github.io/date_algorithms.html#civil_from_days */
-function formatDay(day: number, place: number): void {
+function formatDay(day: number, slot: number): void {
   const shifted = day + epochDays + 719_468;
   const era = Math.floor(shifted / 146_097);
   const dayOfEra = shifted - era * 146_097;
@@ -126,11 +126,11 @@ function formatDay(day: number, place: number): void {
   const year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0);
   const shownYear = year <= 0 ? 1 - year : year;
   const pad = (value: number, digits: number) => value.toString().padStart(digits, '0');
-  keptLengths[place] = keptTexts.write(
+  keptLengths[slot] = keptTexts.write(
     `${pad(shownYear, 4)}-${pad(month, 2)}-${pad(dayOfMonth, 2)}`,
-    place * TEXT_BYTES,
+    slot * TEXT_BYTES,
     'latin1',
   );
-  keptBeforeChrist[place] = year <= 0 ? 1 : 0;
-  keptDays[place] = day;
+  keptBeforeChrist[slot] = year <= 0 ? 1 : 0;
+  keptDays[slot] = day;
 }

@@ -189,7 +189,7 @@ export function isUnderPolicy(error: unknown): boolean {
 }
 
 function ofPolicy({ message, where = '' }: ServerError, cause: unknown): SluiceError {
-  const detail = `${message}${placeOf(where)}. The role that reads it would not see all rows. Give the role BYPASSRLS, or set row_security: filtered in the model if only the rows that the policy shows are to be exported`;
+  const detail = `${message}${innermostOf(where)}. The role that reads it would not see all rows. Give the role BYPASSRLS, or set row_security: filtered in the model if only the rows that the policy shows are to be exported`;
   return new SluiceError('source.unsupported', detail, cause);
 }
 
@@ -251,7 +251,7 @@ const longestContext = 8_000;
  * The innermost function of a context, to follow an error. The text of a statement is left out: it may have secrets of the operator, and
  * values of rows.
  */
-function placeOf(where = ''): string {
+function innermostOf(where = ''): string {
   if (where.length > longestContext) return '';
   const calls = where.replace(statementText, '$1…').split('\n');
   const place = calls.find((line) => {
@@ -270,11 +270,11 @@ function ofFunction(found: ServerError, cause: unknown): SluiceError {
     : /^2/.test(state)
       ? withoutValue(message)
       : message;
-  return new SluiceError('source.function_failed', `${words}${placeOf(where)}`, cause);
+  return new SluiceError('source.function_failed', `${words}${innermostOf(where)}`, cause);
 }
 
 export function showWords(error: SluiceError, { message, where }: ServerError): SluiceError {
-  return new SluiceError(error.code, `${message}${placeOf(where)}`, error);
+  return new SluiceError(error.code, `${message}${innermostOf(where)}`, error);
 }
 
 /**
@@ -345,7 +345,7 @@ function detailOf(code: ErrorCode, found: ServerError): string {
   }
   const text = wordsOf(message);
   if (code === 'query.invalid' && /^2/.test(state)) return withoutValue(text);
-  return code === 'source.permission_denied' ? `${text}${placeOf(where)}` : text;
+  return code === 'source.permission_denied' ? `${text}${innermostOf(where)}` : text;
 }
 
 /** The words of a server, without what a guard adds: its text comes in the cast error that the guard causes. */

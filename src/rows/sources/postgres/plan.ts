@@ -80,7 +80,7 @@ export interface TiedPlan extends Pick<SelectPlan, 'copySql' | 'hidden'> {
 
 /** Whether the rows of a plan have all keys of the model. */
 export const showsKeys = ({ columns, keys }: Pick<SelectPlan, 'columns' | 'keys'>): boolean =>
-  keys === null ? columns.length > 0 : keys.places.every((place) => place < columns.length);
+  keys === null ? columns.length > 0 : keys.places.every((index) => index < columns.length);
 
 /** A plan that lacks the types of its columns, which only the server knows. */
 export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
@@ -123,7 +123,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
       countLateSql: (range: DataInterval, xmin: string) => countLateSql(selectionOf(range), xmin),
       findRowSql: (range: DataInterval, text: string) => findRowSql(selectionOf(range), text),
     };
-    const isShown = (key: string) => placeOf(key, model, query) >= 0;
+    const isShown = (key: string) => outputIndexOf(key, model, query) >= 0;
     const hiddenKeys =
       request.select === 'keys' ? [] : model.keyColumns.filter((key) => !isShown(key));
     const outputs = outputsOf(model, query);
@@ -134,12 +134,12 @@ export function planModels(models: readonly Model[]): PlanSelect {
       serverVersion: number | null,
       wider: ReadonlyMap<string, WiderType> = new Map(),
     ): SelectPlan => {
-      const widerAt = (place: number): WiderType | undefined => {
-        const expression = outputs[place]?.expression;
+      const widerAt = (index: number): WiderType | undefined => {
+        const expression = outputs[index]?.expression;
         return expression?.kind === 'column' ? wider.get(expression.name) : undefined;
       };
-      const described = given.map((column, place) => {
-        const expression = outputs[place]?.expression;
+      const described = given.map((column, index) => {
+        const expression = outputs[index]?.expression;
         if (expression?.kind !== 'column') return column;
         const sourceType = writtenType(model, expression.name, column.sourceType);
         return { ...column, sourceType, ...wider.get(expression.name) };
@@ -148,28 +148,28 @@ export function planModels(models: readonly Model[]): PlanSelect {
       const sendsText = request.nested === 'text' && sendsRows;
       const sendsNumerics = request.numerics === 'binary' && sendsRows;
       /** Keys come as they always have: their digests are kept. */
-      const mayDecode = (place: number) => {
-        return request.select !== 'keys' && place < outputs.length && !isKey(outputs[place]);
+      const mayDecode = (index: number) => {
+        return request.select !== 'keys' && index < outputs.length && !isKey(outputs[index]);
       };
-      const decoderAt = (place: number): JsonDecoder | null =>
-        mayDecode(place) ? decoderOf(described[place]?.typeOid ?? 0, serverVersion) : null;
-      const all = described.map((column, place): Column & SentColumn => {
+      const decoderAt = (index: number): JsonDecoder | null =>
+        mayDecode(index) ? decoderOf(described[index]?.typeOid ?? 0, serverVersion) : null;
+      const all = described.map((column, index): Column & SentColumn => {
         const { name, typeOid, sourceType } = column;
         const isText =
-          sendsText && isNested(column) && place < outputs.length && !isKey(outputs[place]);
+          sendsText && isNested(column) && index < outputs.length && !isKey(outputs[index]);
         if (isText) return { name, type: 'text', sourceType, sentAs: 'text' };
-        const decoder = decoderAt(place);
+        const decoder = decoderAt(index);
         const isKept =
           sendsNumerics && decoder === numericDecoder && isExactNumeric(column.sourceType);
         const type = isKept ? 'numeric' : columnTypeOf(typeOid);
-        const castTo = widerAt(place)?.sql;
+        const castTo = widerAt(index)?.sql;
         if (castTo !== undefined) return { name, type, sourceType, sentAs: 'binary', castTo };
         return decoder ? { name, type, sourceType, sentAs: 'binary' } : { name, type, sourceType };
       });
       const columns = all.slice(0, outputs.length);
-      const decoders = all.slice(0, columns.length).map(({ sentAs, type }, place) => {
+      const decoders = all.slice(0, columns.length).map(({ sentAs, type }, index) => {
         if (type === 'numeric') return keptNumeric;
-        return sentAs === 'binary' ? decoderAt(place) : null;
+        return sentAs === 'binary' ? decoderAt(index) : null;
       });
       const hidden = hiddenKeys.map((name, index) => {
         return { ...(all[columns.length + index] as Column), name };
@@ -193,18 +193,18 @@ export function planModels(models: readonly Model[]): PlanSelect {
           ...counts,
         };
       }
-      const places = model.keyColumns.map((key) =>
-        isShown(key) ? placeOf(key, model, query) : columns.length + hiddenKeys.indexOf(key),
+      const indices = model.keyColumns.map((key) =>
+        isShown(key) ? outputIndexOf(key, model, query) : columns.length + hiddenKeys.indexOf(key),
       );
-      const shownMoment = placeOf(model.intervalColumn, model, query);
+      const shownMoment = outputIndexOf(model.intervalColumn, model, query);
       const isHidden = shownMoment < 0;
       const sent = [...columns, ...hidden];
       const moment = isHidden ? all[sent.length] : columns[shownMoment];
-      const fields = tieFieldsOf(sent, places, moment, isHidden ? sent.length : shownMoment);
+      const fields = tieFieldsOf(sent, indices, moment, isHidden ? sent.length : shownMoment);
       const moments = isHidden && moment ? [{ ...moment, name: model.intervalColumn }] : [];
       const tiedHidden = [...hidden, ...moments];
       const keyColumns = model.keyColumns.map((name, index) => {
-        return { ...(all[places[index] as number] as Column), name };
+        return { ...(all[indices[index] as number] as Column), name };
       });
       return {
         columns,
@@ -213,7 +213,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
         hidden,
         moment: intervalColumn,
         keys: {
-          places,
+          places: indices,
           columns: keyColumns,
           copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
         },
@@ -293,14 +293,14 @@ const isTieKeyType = (type: ColumnType | undefined): type is TieKeyType =>
  * What sorts rows that come in the order of `moment`. Null if the server has to sort them: its sort takes
  * little beside values that may be long, and knows the order of all types.
  *
- * @param keys places among `sent`
- * @param place of the moment in a row
+ * @param keys indices among `sent`
+ * @param index of the moment in a row
  */
 function tieFieldsOf(
   sent: readonly SentColumn[],
   keys: readonly number[],
   moment: Column | undefined,
-  place: number,
+  index: number,
 ): TieFields | null {
   if (!moment || !momentTypes.has(moment.type) || sent.length === 0) return null;
   if (!sent.every(({ type, sentAs }) => sentAs === undefined && shortTypes.has(type))) return null;
@@ -308,7 +308,7 @@ function tieFieldsOf(
     const type = sent[field]?.type;
     return isTieKeyType(type) ? [{ field, type }] : [];
   });
-  return fields.length === keys.length ? { moment: place, keys: fields } : null;
+  return fields.length === keys.length ? { moment: index, keys: fields } : null;
 }
 
 function projectionOf(model: Model, query: ParsedQuery | null): Projection {
@@ -350,7 +350,7 @@ function queryReader(): (text: string, model: Model) => ParsedQuery {
 }
 
 /** The index of the output that is this key, under any name; -1 if there is none. */
-function placeOf(key: string, model: Model, query: ParsedQuery | null): number {
+function outputIndexOf(key: string, model: Model, query: ParsedQuery | null): number {
   const isPlain = model.columns.some((column) => column.name === key && !column.expression);
   if (!isPlain) return -1;
   return outputsOf(model, query).findIndex(
@@ -369,10 +369,10 @@ function keyColumnsOf(
   );
   const outputs = outputsOf(model, query);
   const keys = model.keyColumns.flatMap((key) => {
-    const place = outputs.findIndex(
+    const index = outputs.findIndex(
       ({ expression }) => expression.kind === 'column' && expression.name === key,
     );
-    const column = columns[place];
+    const column = columns[index];
     return column && plain.has(key) ? [column] : [];
   });
   return keys.length === model.keyColumns.length ? keys : [];

@@ -84,15 +84,18 @@ function compileOperand(
   column: Json | undefined,
 ): (row: Row) => readonly Json[] {
   const names = { property: stringOf(property), column: stringOf(column) };
-  const { property: name, column: place } = names;
-  if ((property === undefined) !== (name === null) || (column === undefined) !== (place === null)) {
+  const { property: name, column: holder } = names;
+  if (
+    (property === undefined) !== (name === null) ||
+    (column === undefined) !== (holder === null)
+  ) {
     throw new InvalidSetting(setting, 'column and property must be strings.');
   }
-  if (name === null && place === null) {
+  if (name === null && holder === null) {
     throw new InvalidSetting(setting, 'A comparison names a column, a property, or both.');
   }
-  if (name === null) return (row) => [columnOf(row, place ?? '')];
-  const properties = propertiesOf([name], place ?? 'properties', setting);
+  if (name === null) return (row) => [columnOf(row, holder ?? '')];
+  const properties = propertiesOf([name], holder ?? 'properties', setting);
   return (row) => {
     const values = properties.read(row);
     return values.length > 0 ? values : [jsonNull];

@@ -55,13 +55,13 @@ function stripUrl(
   // Parsers of URLs leave these out wherever they are.
   const text = url.replace(/[\t\r\n]/g, '');
   const [beforeFragment, fragment] = cut(text, '#');
-  const [place, query] = cut(beforeFragment, '?');
+  const [address, query] = cut(beforeFragment, '?');
   const parameters = (query ?? '')
     .split('&')
     .filter((parameter) => keptParameters.has(nameOf(parameter)));
   const keptQuery = parameters.length > 0 ? `?${parameters.join('&')}` : '';
   const keptFragment = keepsFragment && fragment !== undefined ? `#${fragment}` : '';
-  return stripUserInfo(place) + keptQuery + keptFragment;
+  return stripUserInfo(address) + keptQuery + keptFragment;
 }
 
 function cut(text: string, at: string): readonly [string, string | undefined] {
@@ -79,8 +79,8 @@ function nameOf(parameter: string): string {
 }
 
 /** Browsers take `\` for `/`, and one slash or none for two: each part that may be the host is stripped. */
-function stripUserInfo(place: string): string {
-  const parts = place.split(/([\\/])/);
+function stripUserInfo(address: string): string {
+  const parts = address.split(/([\\/])/);
   return parts
     .map((part, index) => {
       const before = parts[index - 2] ?? ':';
