@@ -17,8 +17,7 @@ import { countChainSteps } from '../../../state/store/transformations/transforma
 import { previewUnpause, unpauseExport } from '../../use-cases/exports/unpause-export.ts';
 import { examineChange, updateExport } from '../../use-cases/exports/update-export.ts';
 import { type Api, actorOf, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
-import { upToPageBytes } from '../lists/page-bytes.ts';
-import { offsetEnvelope, pageOf } from '../lists/paging.ts';
+import { offsetEnvelope, pageOf, upToPageBytes } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
 import { exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';

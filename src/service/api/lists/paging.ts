@@ -4,6 +4,7 @@ import type { Request } from '../api.ts';
 
 const defaultLimit = 100;
 const maxLimit = 1_000;
+const maxPageBytes = 8 * 1024 ** 2;
 
 interface PageQuery {
   readonly limit?: number | undefined;
@@ -53,4 +54,18 @@ export function timeBound(text: string | undefined): TimeBound | null {
   if (spanBack !== null) return { spanBack };
   const parsed = parseTime(text);
   return parsed && { at: parsed.timestamp };
+}
+
+/**
+ * The items of a page up to its size; always the first. The rest is on the next page.
+ *
+ * @param bytesOf what an item takes in the answer, about
+ */
+export function upToPageBytes<T>(items: readonly T[], bytesOf: (item: T) => number): readonly T[] {
+  let bytes = 0;
+  const last = items.findIndex((item) => {
+    bytes += bytesOf(item);
+    return bytes > maxPageBytes;
+  });
+  return last === -1 ? items : items.slice(0, last + 1);
 }
