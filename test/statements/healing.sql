@@ -189,6 +189,17 @@ insert into healing_intervals as h (export_id, data_interval_start, data_interva
       where o.export_id = $1 and o.data_interval_start = $2 and o.data_interval_end = $3 and e.heal_for_hours > 0
      on conflict (export_id, data_interval_start, data_interval_end) do update set cause_id = excluded.cause_id;
 
+-- healing/healing.ts healFailed
+-- takes $1 uuid, $2 double precision, $3 text[]
+insert into healing_intervals (export_id, data_interval_start, data_interval_end, since)
+     select o.export_id, o.data_interval_start, o.data_interval_end, o.noted_at
+       from holes o cross join lateral (select r.status, r.purpose, r.error_code from runs r
+                     where r.export_id = o.export_id and r.data_interval_start = o.data_interval_start
+      and r.data_interval_end = o.data_interval_end order by r.generation desc limit 1) newest
+      where o.export_id = $1 and o.noted_at + $2 * interval '1 hour' > clock_timestamp() and newest.purpose = 'whole'
+        and newest.status in ('Failed', 'FailedRetryable') and newest.error_code <> all ($3::text[])
+     on conflict do nothing;
+
 -- healing/healing.ts holdBack
 -- takes $1 uuid, $2 uuid
 update healing_intervals set cause_id = (select c.id from causes c where c.id = $2), tries = tries + 1,

@@ -80,7 +80,7 @@ with asked as materialized (
     from locked
    where runs.id = locked.id and locked.is_fresh and (status = 'Starting'
     or status = 'Running' and (lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder))
-  and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else locked.available_at <= now() end
+  and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else (locked.available_at <= clock_timestamp() or locked.available_at > clock_timestamp() + interval '65 minutes') end
   returning runs.*), taken as (delete from outbox o using claimed where o.run_id = claimed.id) select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
        c.heals, c.probes, coalesce((select jsonb_agg(jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
@@ -122,7 +122,7 @@ select from outbox where run_id = $1 for update;
 
 -- runs/claims.ts claimLocked, removeDue
 -- takes $1 uuid
-delete from outbox where run_id = $1 and available_at <= now();
+delete from outbox where run_id = $1 and (available_at <= clock_timestamp() or available_at > clock_timestamp() + interval '65 minutes');
 
 -- runs/claims.ts lockRuns, lockRunsSql
 -- takes $1 uuid[]
@@ -280,8 +280,10 @@ with lost as (
      on conflict do nothing returning run_id;
 
 -- runs/outbox.ts markReady
-update outbox set ready = true where run_id = any (array(
-       select run_id from outbox where not ready and available_at <= now() order by available_at limit 10000));
+update outbox set ready = true, available_at = least(available_at, now()) where run_id = any (array(
+       (select run_id from outbox where not ready and available_at <= now() order by available_at limit 10000)
+       union all
+       (select run_id from outbox where not ready and available_at > now() + interval '65 minutes' limit 10000)));
 
 -- runs/outbox.ts dispatchState, readDispatchState
 -- takes $1 integer, $2 boolean
@@ -403,7 +405,7 @@ select count(*)::int as n from outbox where available_at <= now();
 -- gives isFirst boolean
 update outbox set available_at = now() + $3 * interval '1 ms', ready = false, dispatched_at = null, times_enqueued = 0,
             parked_by = $2, parked_since = coalesce(parked_since, now()), settlement = $4, settled_at = null
-      where run_id = $1 and (available_at <= now() or parked_by = $2 and not ready)
+      where run_id = $1 and ((available_at <= clock_timestamp() or available_at > clock_timestamp() + interval '65 minutes') or parked_by = $2 and not ready)
       returning parked_since = now() as "isFirst";
 
 -- runs/parked-runs.ts keepParked

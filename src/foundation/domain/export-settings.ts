@@ -67,7 +67,7 @@ export const exportSettings = {
     default: 168,
     title: 'Hours to try again by itself',
     description:
-      'Hours for which Sluice tries again by itself to export an interval whose run ended without success. 0: it does not. Default 168.',
+      'Hours for which Sluice tries again by itself to export an interval whose run ended without success. 0: it does not. A larger number counts for intervals that failed before, too. Default 168.',
   },
 } as const satisfies Readonly<Record<string, Setting>>;
 

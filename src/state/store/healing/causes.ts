@@ -3,7 +3,8 @@ import { suspicion } from '../../../foundation/domain/causes.ts';
 import type { ErrorCode } from '../../../foundation/domain/errors.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { isHealing, isTime, mayRun } from './healing.ts';
+import { isTime } from '../database/times.ts';
+import { isHealing, mayRun } from './healing.ts';
 
 /** What keeps intervals from their data. */
 export interface KnownCause {

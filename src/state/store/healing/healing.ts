@@ -4,7 +4,7 @@ import { maxMissingCounted } from '../../../foundation/domain/coverage.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { live } from '../runs/run-moves.ts';
-import { boundsOf, intervalOf, isSameInterval } from '../database/times.ts';
+import { boundsOf, intervalOf, isSameInterval, isTime } from '../database/times.ts';
 
 /** An interval of an export. */
 export interface IntervalOfExport {
@@ -16,12 +16,6 @@ export interface IntervalOfExport {
 export interface HealingInterval extends IntervalOfExport {
   readonly teamId: number;
 }
-
-/**
- * SQL: whether a time is over for which something waits, at most an hour. One that is further away was noted by a clock that was wrong.
- */
-export const isTime = (at: string): string =>
-  `(${at} <= clock_timestamp() or ${at} > clock_timestamp() + interval '65 minutes')`;
 
 const columns = `h.export_id as "exportId", e.team_id as "teamId", ${intervalOf('h')} as interval`;
 
@@ -53,6 +47,29 @@ export async function noteHealing(
       where o.export_id = $1 and o.data_interval_start = $2 and o.data_interval_end = $3 and e.heal_for_hours > 0
      on conflict (export_id, data_interval_start, data_interval_end) do update set cause_id = excluded.cause_id`,
     [exportId, ...boundsOf(interval), causeId],
+  );
+}
+
+/**
+ * Intervals of an export that failed within these hours heal from now on: those without data whose newest run failed.
+ *
+ * @param undecided codes of errors after which a person must decide
+ */
+export async function healFailed(
+  tx: Sql,
+  exportId: string,
+  hours: number,
+  undecided: readonly string[],
+): Promise<void> {
+  await tx.query(
+    `insert into healing_intervals (export_id, data_interval_start, data_interval_end, since)
+     select o.export_id, o.data_interval_start, o.data_interval_end, o.noted_at
+       from holes o cross join lateral (select r.status, r.purpose, r.error_code from runs r
+                     where ${isSameInterval('r', 'o')} order by r.generation desc limit 1) newest
+      where o.export_id = $1 and o.noted_at + $2 * interval '1 hour' > clock_timestamp() and newest.purpose = 'whole'
+        and newest.status in ('Failed', 'FailedRetryable') and newest.error_code <> all ($3::text[])
+     on conflict do nothing`,
+    [exportId, hours, undecided],
   );
 }
 

@@ -18,7 +18,7 @@ import { type Receipt, receiptColumns } from '../intervals/receipts.ts';
 import { move, running } from './run-moves.ts';
 import { currentTraits } from '../files/store-traits.ts';
 import { tenantKeyOf } from '../tenants/tenants.ts';
-import { intervalOf, isSameInterval } from '../database/times.ts';
+import { intervalOf, isSameInterval, isTime } from '../database/times.ts';
 import { type LineageUpload, openUploadsOf } from '../files/uploads.ts';
 
 /** A claimed run with everything needed to execute it. Its secrets are still encrypted. */
@@ -107,7 +107,7 @@ const locked = `locked as materialized (
 /** SQL: whether a run of `locked` waits for an attempt that is due, or its lease is over, or is that of this very claim. */
 const mayBeClaimed = `locked.is_fresh and (status = 'Starting'
     or status = ${running} and (lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder))
-  and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else locked.available_at <= now() end`;
+  and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else ${isTime('locked.available_at')} end`;
 
 /**
  * An attempt continues an earlier attempt's files if that attempt never began its commit. Otherwise it begins a lineage,
@@ -226,7 +226,7 @@ const lockRunsSql = prepared(
   `select from runs where id = any ($1::uuid[]) order by id for no key update`,
 );
 const lockEntry = prepared(`select from outbox where run_id = $1 for update`);
-const removeDue = prepared(`delete from outbox where run_id = $1 and available_at <= now()`);
+const removeDue = prepared(`delete from outbox where run_id = $1 and ${isTime('available_at')}`);
 
 async function toClaimedRun(sql: Sql, row: Omit<ClaimRow, 'holder'>): Promise<ClaimedRun> {
   const { destinationType, destinationConfig, destinationSecrets, ...rest } = row;
