@@ -103,7 +103,7 @@ export class Admission {
     );
     this.#turns = new ReadingTurns({
       isCrowding: (id) => this.crowd.isCrowding(id),
-      mustRest: (id) => this.#cpuUse.isAboveMean(id, this.crowd.companyOf(id)),
+      mustRest: (id) => this.#cpuUse.isTooMuch(id, this.crowd.companyOf(id)),
       restShare: () => pressure.rest,
       cpuMs: processCpuMs,
     });
