@@ -129,6 +129,7 @@ test('every operation that reads a resource has a row here, or an answer of a bo
 /** Each row of theirs has a size without texts of a tenant beyond names, and they have at most 1,000 rows. */
 const bounded = [
   'retrieveMe',
+  'retrieveOperatorMe',
   'retrieveCapabilities',
   'countBatchExports',
   'previewSchedule',

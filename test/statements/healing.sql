@@ -189,6 +189,12 @@ insert into healing_intervals as h (export_id, data_interval_start, data_interva
       where o.export_id = $1 and o.data_interval_start = $2 and o.data_interval_end = $3 and e.heal_for_hours > 0
      on conflict (export_id, data_interval_start, data_interval_end) do update set cause_id = excluded.cause_id;
 
+-- healing/healing.ts countHealing
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+-- gives count integer
+select count(*)::int as count from healing_intervals h join batch_exports e on e.id = h.export_id
+      where h.export_id = $1 and h.data_interval_start >= $2 and h.data_interval_start < $3 and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp();
+
 -- healing/healing.ts holdBack
 -- takes $1 uuid, $2 uuid
 update healing_intervals set cause_id = (select c.id from causes c where c.id = $2), tries = tries + 1,

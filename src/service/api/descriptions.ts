@@ -110,6 +110,8 @@ const descriptions: Readonly<Record<string, string>> = {
   listOperatorKeys:
     "Returns the keys that belong to no organization. A customer's key never opens these paths.",
   revokeKey: 'From the next request on, the key is refused. It cannot be undone.',
+  retrieveOperatorMe:
+    'A key of a customer is refused. `GET /api/me` says the same of a key of a customer.',
   listTasks: 'Returns each task with how many of its exports and runs are done.',
   retrieveTask: 'Poll every few seconds until `status` is no longer `Running`.',
   updatePlugin:
