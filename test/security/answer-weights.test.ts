@@ -173,6 +173,8 @@ const writes: Readonly<Record<string, (() => object) | null>> = {
       // A sample has at most 1 MiB of rows: test/security/previews.
       ...[
         'previewNewRows',
+        // Its answer is about as long as the query of the request.
+        'retrieveNewQuery',
         'previewChangedRows',
         'backfillBatchExport',
         'cancelBackfill',

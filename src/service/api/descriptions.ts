@@ -35,6 +35,8 @@ const descriptions: Readonly<Record<string, string>> = {
     'Like the test of a saved export, but for the body of a new export. It uses only `destination` and `model`. For `decimal_columns` and `partition_by`, it also uses the query and the transformations. Nothing is saved.',
   previewNewRows:
     'Like the preview of a saved export, but for the body of a new export. It uses only the model, the query, the transformations, the event filters, `decimal_columns` and `partition_by`. Nothing is saved.',
+  retrieveNewQuery:
+    'Returns `dsl_query` with the conditions of `filters` in its WHERE, as create would store it. Compare it with a stored export to find out if a change is one. Nothing is read from the source, and nothing is saved.',
   previewChangedRows:
     'Like the preview, but with an unsaved change. Omitted fields keep their values.',
   previewRows:
