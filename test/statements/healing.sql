@@ -315,7 +315,8 @@ with held as materialized (
               when h.n > 0 then 'intervals.missing'
               when e.late_since is not null then 'export.late'
               when e.paused then 'export.paused' end as code,
-         concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) as destination
+         case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
+              then concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) end as destination
     from batch_exports e
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
@@ -330,7 +331,8 @@ with held as materialized (
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
 ), named as (
-  select t.*, case when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
+  -- Most exports have no code: their ids would be half of the cost.
+  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
            else md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t
@@ -376,7 +378,8 @@ with held as materialized (
               when h.n > 0 then 'intervals.missing'
               when e.late_since is not null then 'export.late'
               when e.paused then 'export.paused' end as code,
-         concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) as destination
+         case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
+              then concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) end as destination
     from batch_exports e
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
@@ -391,7 +394,8 @@ with held as materialized (
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
 ), named as (
-  select t.*, case when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
+  -- Most exports have no code: their ids would be half of the cost.
+  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
            else md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t
@@ -439,7 +443,8 @@ with held as materialized (
               when h.n > 0 then 'intervals.missing'
               when e.late_since is not null then 'export.late'
               when e.paused then 'export.paused' end as code,
-         concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) as destination
+         case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
+              then concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) end as destination
     from batch_exports e
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
@@ -454,7 +459,8 @@ with held as materialized (
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
 ), named as (
-  select t.*, case when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
+  -- Most exports have no code: their ids would be half of the cost.
+  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
            else md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t
@@ -508,7 +514,8 @@ with held as materialized (
               when h.n > 0 then 'intervals.missing'
               when e.late_since is not null then 'export.late'
               when e.paused then 'export.paused' end as code,
-         concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) as destination
+         case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
+              then concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) end as destination
     from batch_exports e
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
@@ -523,7 +530,8 @@ with held as materialized (
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
 ), named as (
-  select t.*, case when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
+  -- Most exports have no code: their ids would be half of the cost.
+  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
            else md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t
