@@ -366,6 +366,47 @@ it('ends after heal_for_hours, and says so in the log', async () => {
   expect(entry?.message).toContain('heal_for_hours is over');
 });
 
+it('makes an attempt for what a person asks for, also at a place that is known not to work', async () => {
+  const place = placeOf(rejected);
+  const ids = await exportsOf(1);
+  const [id = ''] = ids;
+  await work(ids, place);
+  const known = place.requests;
+  const failed = await listRuns(side.db, id);
+  expect(failed.map(({ status }) => status)).toEqual(['Failed', 'Failed', 'Failed']);
+  const retry = async (index: number) => {
+    const run = await findRun(side.db, id, failed[index]?.id ?? '');
+    return run ? retryRun(side.context, run) : '';
+  };
+  // It still does not work: one request, and the interval fails again.
+  await retry(0);
+  await work(ids, place);
+  expect(place.requests).toBe(known + 1);
+
+  // A backfill asks once for all its runs, also for those that it makes later.
+  const [backfill] = await side.db.query<{ id: string }>(
+    `insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs, planned_to)
+     select id, team_id, now() - interval '3 hours', now(), 2, 3, now() from batch_exports where id = $1 returning id`,
+    [id],
+  );
+  for (const index of [0, 1, 2]) {
+    const runId = await retry(index);
+    await side.db.query('update runs set backfill_id = $2 where id = $1', [runId, backfill?.id]);
+    await work(ids, place);
+  }
+  expect(place.requests).toBe(known + 2);
+
+  // The cause is fixed, and no probe is due: the retry shows it, and frees the others.
+  place.error = null;
+  await retry(0);
+  await work(ids, place);
+  expect(place.requests).toBe(known + 3);
+  expect((await holesOf(ids)).length).toBe(2);
+  await heal(side.context);
+  await work(ids, place);
+  expect(await holesOf(ids)).toEqual([]);
+});
+
 it('is held up by no other place than its own: a known outage names the next probe', () => {
   const cause = {
     id: 'c',
@@ -374,9 +415,10 @@ it('is held up by no other place than its own: a known outage names the next pro
     code: 'source.unavailable',
     isOpen: true,
     beganAt: '2024-03-01T00:00:00.000000Z',
+    failedAt: '2024-03-01T00:00:30.000000Z',
     nextProbeAt: '2024-03-01T00:01:00.000000Z',
   } as const;
-  const run = { exportId: 'e', causes: [cause], probes: null };
+  const run = { exportId: 'e', causes: [cause], probes: null, askedAt: null };
   const at = (source: string) => () => refuseKnownOutage(run, { destination: 'events', source });
   expect(at('orders')).not.toThrow();
   expect(at('events')).toThrow(KnownOutage);
