@@ -52,7 +52,7 @@ with asked as materialized (
 
 -- runs/claims.ts claimSql, claimFree
 -- takes $1 uuid[], $2 text[], $3 double precision, $4 double precision
--- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, probes uuid, causes jsonb, cursor jsonb, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, uploads jsonb, mayBeOvertaken boolean, begunManifests text[]
+-- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, probes uuid, askedAt text, causes jsonb, cursor jsonb, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, uploads jsonb, mayBeOvertaken boolean, begunManifests text[]
 with asked as materialized (
   select * from unnest($1::uuid[], $2::text[]) as a (id, holder) limit (select 2147483647)), locked as materialized (
   select asked.holder, run.*, entry.* from asked, lateral (
@@ -83,8 +83,10 @@ with asked as materialized (
   and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else (locked.available_at <= clock_timestamp() or locked.available_at > clock_timestamp() + interval '65 minutes') end
   returning runs.*), taken as (delete from outbox o using claimed where o.run_id = claimed.id) select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
-       c.heals, c.probes, coalesce((select jsonb_agg(jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
-  'beganAt', api_time(k.began_at), 'nextProbeAt', api_time(k.next_probe_at))) from (
+       c.heals, c.probes, case when c.purpose <> 'whole' or c.heals then null
+  when c.backfill_id is not null then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id)
+  when c.generation > 0 then api_time(c.created_at) end as "askedAt", coalesce((select jsonb_agg(jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
+  'beganAt', api_time(k.began_at), 'failedAt', api_time(k.failed_at), 'nextProbeAt', api_time(k.next_probe_at))) from (
     select * from causes where organization_id = p.organization_id and scope = 'export' and place = c.export_id::text
     union all
     (select * from causes where organization_id = p.organization_id and scope = 'destination' order by failed_at desc limit 200)

@@ -40,6 +40,8 @@ export type CheckStep = Schemas['DestinationTest']['steps'][number];
 export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
 /** What the key of the session may do. */
 export type Me = Schemas['Me'];
+/** What the key of an operator may do. */
+export type OperatorMe = Schemas['OperatorMe'];
 /** What keeps exports of all customers from their data. */
 export type Cause = Schemas['Cause'];
 export type OperatorExport = Schemas['OperatorExport'];

@@ -178,6 +178,9 @@ export function createClient(key: string, project: string, onRefused: () => void
     send<T>(`${base}/pipeline_transformation_configs${path}`, options);
   const callTargets = <T>(path: string, options?: Call) =>
     send<T>(`${base}/notification_targets${path}`, options);
+  const targetsOfAll = createTargetsClient(<T>(path: string, options?: Call) =>
+    send<T>(`/api/organizations/@current/notification_targets${path}`, options),
+  );
   const post = <T>(path: string, body: unknown = {}) => call<T>(path, { method: 'POST', body });
   return {
     describe: (signal: AbortSignal) => callApi<object>(key, '/api/openapi.json', { signal }),
@@ -294,6 +297,16 @@ export function createClient(key: string, project: string, onRefused: () => void
       }),
     getMe: (signal: AbortSignal) => send<Me>('/api/me', { signal }),
     targets: createTargetsClient(callTargets),
+    /** Those of the project and those of all projects, for a key that has access to the organization. It has at most 20. */
+    organizationTargets: {
+      ...targetsOfAll,
+      list: async (signal: AbortSignal) => {
+        const page = await targetsOfAll.list(signal);
+        const isHere = (team: number | null) => team === null || String(team) === project;
+        const results = page.results.filter(({ team_id: team }) => isHere(team));
+        return { ...page, count: results.length, results };
+      },
+    },
     listPlugins: (signal: AbortSignal) =>
       send<OffsetPage<Plugin>>(`${base}/plugins`, {
         query: { limit: 1_000 },

@@ -94,6 +94,25 @@ test('a larger number of hours heals what failed within them before, and nothing
   expect(await heals(24)).toBe(3);
 });
 
+test('an interval whose run failed and that heals is failed, and the blocker counts what heals', async () => {
+  const made = await create({ interval: 'hour' });
+  await breakInterval(made.id);
+  await api.db.query(
+    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+     select export_id, $2, 'Failed', data_interval_start, data_interval_end, now() from healing_intervals where export_id = $1`,
+    [made.id, api.tenant.projectIds[0]],
+  );
+  const blocker = async () => (await api.client.get(`${made.path}/coverage`)).body.blocker;
+  expect(await blocker()).toMatchObject({ state: 'failed', intervals: 1, healing: 1 });
+  // It would have ended by now.
+  await api.client.patch(made.path, { heal_for_hours: 1 });
+  await api.db.query(
+    `update healing_intervals set since = now() - interval '2 hours' where export_id = $1`,
+    [made.id],
+  );
+  expect(await blocker()).toMatchObject({ state: 'failed', healing: 0 });
+});
+
 const query = 'SELECT uuid FROM events';
 
 test.each<[string, object, readonly CauseScope[]]>([

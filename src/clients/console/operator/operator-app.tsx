@@ -7,6 +7,7 @@ import { ClockSwitch } from '../parts/time-text.tsx';
 import { currentHash, hrefOf, type Route, readRoute } from '../route.ts';
 import { signOutOthers } from '../session.ts';
 import { installationEvents } from '../target-events.ts';
+import { useResource } from '../use-resource.ts';
 import { CausesPage } from './causes-page.tsx';
 import { createOperatorClient } from './operator-client.ts';
 
@@ -22,6 +23,12 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
     [operatorKey, onSignOut],
   );
   const isOnNotifications = usePage() === 'notifications';
+  const { data: me } = useResource({
+    key: 'me',
+    load: (signal) => client.getMe(signal),
+    pollMs: (data) => (data ? null : 10_000),
+  });
+  const mayWrite = me?.scopes.includes('operator:write') ?? false;
   return (
     <>
       <header className="top">
@@ -53,13 +60,20 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
       </header>
       <main id="main" tabIndex={-1}>
         <ServiceBanner />
+        {me !== null && !mayWrite && (
+          <p className="row alert is-paused" role="status">
+            This key only reads. To probe, retry or pause exports, or to change notification
+            targets, sign in with a key that has the scope operator:write.
+          </p>
+        )}
         {isOnNotifications ? (
-          // The API refuses what a key that only reads may not do, beside the button.
-          <TargetList targets={client.targets} mayWrite events={installationEvents}>
+          <TargetList
+            {...{ targets: client.targets, mayWrite, reach: null, events: installationEvents }}
+          >
             <p>A target here hears of the exports of all customers, and of dead workers.</p>
           </TargetList>
         ) : (
-          <CausesPage client={client} />
+          <CausesPage client={client} mayWrite={mayWrite} />
         )}
       </main>
     </>

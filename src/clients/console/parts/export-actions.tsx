@@ -73,13 +73,22 @@ function UnpauseDialog({ batchExport, onChanged, onClose }: DialogProps) {
     <ConfirmDialog title={`Unpause ${name}?`} verb="Unpause" action={unpause} onClose={onClose}>
       <Failure failure={failure} onRetry={reload} />
       {!data && !failure && <Loading lines={2} />}
-      {data && <LeftOut preview={data} chosen={chosen} onChange={change} />}
+      {data && (
+        <LeftOut
+          preview={data}
+          healing={batchExport.healing?.intervals ?? 0}
+          chosen={chosen}
+          onChange={change}
+        />
+      )}
     </ConfirmDialog>
   );
 }
 
 interface LeftOutProps {
   readonly preview: UnpausePreview;
+  /** Of the intervals without data, those that Sluice exports by itself once their cause is over. */
+  readonly healing: number;
   readonly chosen: UnpauseRequest;
   readonly onChange: (part: Partial<UnpauseRequest>) => void;
 }
@@ -87,6 +96,7 @@ interface LeftOutProps {
 /** What stays without data unless it is exported now, in numbers. */
 function LeftOut({
   preview: { missed_intervals: missed, missing },
+  healing,
   chosen,
   onChange,
 }: LeftOutProps) {
@@ -103,7 +113,8 @@ function LeftOut({
       </span>
     </label>
   );
-  const left = (chosen.backfill ? 0 : missed) + (chosen.retry_missing ? 0 : missing.count);
+  const heals = chosen.retry_missing ? 0 : Math.min(healing, missing.count);
+  const left = (chosen.backfill ? 0 : missed) + (chosen.retry_missing ? 0 : missing.count - heals);
   return (
     <>
       {missed > 0 &&
@@ -123,9 +134,15 @@ function LeftOut({
       <p role="status">
         {missed + missing.count === 0
           ? 'No interval was missed, and no requested interval is without data.'
-          : left > 0
-            ? `${plural(left, 'interval')} will stay without data until you export them.`
-            : 'All of them are exported again now, oldest first.'}
+          : [
+              ...(left > 0
+                ? [`${plural(left, 'interval')} will stay without data until you export them.`]
+                : []),
+              ...(heals > 0
+                ? [`Sluice exports ${plural(heals, 'interval')} by itself once the cause is over.`]
+                : []),
+              ...(left + heals === 0 ? ['All of them are exported again now, oldest first.'] : []),
+            ].join(' ')}
       </p>
     </>
   );

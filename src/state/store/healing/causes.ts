@@ -16,11 +16,13 @@ export interface KnownCause {
   /** Otherwise the place is only suspected. */
   readonly isOpen: boolean;
   readonly beganAt: Timestamp;
+  /** When an attempt there failed last. */
+  readonly failedAt: Timestamp;
   readonly nextProbeAt: Timestamp;
 }
 
 const knownCause = `jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
-  'beganAt', api_time(k.began_at), 'nextProbeAt', api_time(k.next_probe_at))`;
+  'beganAt', api_time(k.began_at), 'failedAt', api_time(k.failed_at), 'nextProbeAt', api_time(k.next_probe_at))`;
 
 /** Maximum causes of a tenant that a claim reads. */
 const mostKnown = 200;

@@ -79,6 +79,20 @@ export const healingColumn = `(select case when count(*) > 0 then jsonb_build_ob
    from (select h.since, c.code, c.next_probe_at from healing_intervals h left join causes c on c.id = h.cause_id
           where h.export_id = e.id order by h.data_interval_start limit ${maxMissingCounted}) x)`;
 
+/** How many intervals of an export that start in `range` Sluice exports by itself once their cause is over. */
+export async function countHealing(
+  sql: Sql,
+  exportId: string,
+  range: DataInterval,
+): Promise<number> {
+  const [row] = await sql.query<{ count: number }>(
+    `select count(*)::int as count from healing_intervals h join batch_exports e on e.id = h.export_id
+      where h.export_id = $1 and h.data_interval_start >= $2 and h.data_interval_start < $3 and ${isHealing}`,
+    [exportId, ...boundsOf(range)],
+  );
+  return row?.count ?? 0;
+}
+
 /**
  * A run failed that was made because nothing was known to hold its interval up: something does. The export's other
  * intervals wait for the same cause, and next time they wait longer, up to an hour.

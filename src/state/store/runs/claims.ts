@@ -7,7 +7,7 @@ import {
   type StoreTraits,
   traitsValidDays,
 } from '../../../foundation/domain/store-traits.ts';
-import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
 import { causesOf, type KnownCause } from '../healing/causes.ts';
 import { pinnedChainOf } from '../transformations/chains.ts';
 import type { Sql, Transactor } from '../database/database.ts';
@@ -49,6 +49,8 @@ export interface ClaimedRun extends Lease {
   readonly heals: boolean;
   /** The cause that this attempt probes; null: it probes none. */
   readonly probes: string | null;
+  /** When a person asked for it or for its backfill; null: the schedule or healing made it. */
+  readonly askedAt: Timestamp | null;
   /** What is known to fail at places of its organization, at sources, or in its export. */
   readonly causes: readonly KnownCause[];
   /** Whether its export was deleted while an attempt committed: the run ends without another commit. */
@@ -144,10 +146,15 @@ const begunManifests = `array(select distinct d.digest from runs r, jsonb_array_
     where ${isSameInterval('r', 'c')}
       and r.committing_generation > coalesce((select o.generation from receipts o where ${isSameInterval('o', 'r')}), 0))`;
 
+/** A retry has a generation. Runs of a backfill are made page by page, long after it was asked for. */
+const askedAt = `case when c.purpose <> 'whole' or c.heals then null
+  when c.backfill_id is not null then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id)
+  when c.generation > 0 then api_time(c.created_at) end as "askedAt"`;
+
 /** What an attempt needs to know, of its export and its project. No other commit of the interval can begin under its lease. */
 const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
-       c.heals, c.probes, ${causesOf('c.export_id')} as causes,
+       c.heals, c.probes, ${askedAt}, ${causesOf('c.export_id')} as causes,
        c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
        e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
        e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery",
