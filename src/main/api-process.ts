@@ -58,7 +58,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     logger,
     trustProxy: config.TRUST_PROXY,
     publicUrl: config.PUBLIC_URL,
-    failedKeysPerMinute: config.FAILED_KEYS_PER_MINUTE,
+    failedKeysPerMinute: 60,
     storedBytesPerDay: config.MAX_STORED_MIB_PER_DAY * 2 ** 20,
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
     readiness,

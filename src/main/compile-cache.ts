@@ -3,7 +3,7 @@ import module from 'node:module';
 import { homedir } from 'node:os';
 import path from 'node:path';
 
-/** Of Node 22 and later. */
+/** Node 22 and later have it. */
 const { enableCompileCache } = module as { enableCompileCache?: (folder: string) => unknown };
 
 /**

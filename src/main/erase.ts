@@ -33,7 +33,6 @@ import { joinSources, loadModels } from './models.ts';
 export type { SearchedInterval };
 
 export interface OpenSearch extends Pick<SearchedExport, 'destination'> {
-  /** What identifies a row of its model. */
   readonly keyColumns: readonly string[];
   /** Whether the export has left places at which it had files. */
   readonly hasMoved: boolean;
@@ -111,7 +110,7 @@ async function countNow(
   const { id, teamId, model, dslQuery, destination } = batchExport;
   const { start, end } = interval;
   const [receipt] = await listReceipts(db, id, { start, end: end - 1 }, 1);
-  // As its files were made; the export may have changed since.
+  // The settings that made its files; the export may have changed since.
   const files = { ...readFileSettings(destination.config), ...receipt?.recipe };
   const asked = receipt?.recipe ?? { dslQuery };
   try {

@@ -193,13 +193,12 @@ function createDoorbell(producer: Producer, logger: Logger): Doorbell {
 /** The addresses of our own tables and of the rows that are exported. */
 export interface Databases {
   readonly url: string;
-  /** The same without a pooler. */
+  /** The address of our database without a pooler. */
   readonly directUrl: string;
   readonly sourceUrl: string;
   readonly embedded: boolean;
   /** The role in `sourceUrl`, if this process keeps it up to date. */
   readonly sourceRole: Pick<SourceRole, 'name' | 'password'> | null;
-  /** Stops what was started here. */
   stop(): Promise<void>;
 }
 

@@ -87,7 +87,7 @@ export class PlaceLines {
     }
   }
 
-  /** Of its source and its destination; nothing if its secrets cannot be decrypted, or its model is gone. */
+  /** The keys of its source and its destination; none if its secrets cannot be decrypted, or its model is gone. */
   #keysOf(run: ClaimedRun): readonly string[] {
     try {
       return [

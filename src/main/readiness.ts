@@ -57,7 +57,7 @@ async function findQueueFault(
   );
 }
 
-/** The same. Throws if the queue is unreachable. */
+/** Why no job passes through the queue now; null if jobs do. Throws if the queue is unreachable. */
 export async function inspectQueue(
   queues: QueueConnection,
   producer: Pick<Producer, 'listPaused'>,

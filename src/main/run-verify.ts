@@ -148,5 +148,5 @@ function besideHealing(
   };
 }
 
-/** Of what is kept of a result. */
+/** Maximum characters that are kept of a result. */
 const longestDetail = 4_000;

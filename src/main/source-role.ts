@@ -36,7 +36,7 @@ export function writableSourceUrl(config: Config, url: string): string {
   return isSourceToo(config, url) ? url : (config.SOURCE_DATABASE_URL ?? url);
 }
 
-/** The same without user and password; an address that only the driver understands stays whole. */
+/** The address without user and password; one that only the driver understands stays whole. */
 function placeOf(url: string): string {
   if (!URL.canParse(url)) return url;
   const { hostname, port, pathname } = new URL(url);

@@ -39,13 +39,13 @@ export function watchWorkers(
 
   const look = async () => {
     if ((await sumCapacity(context.db)) > 0) {
-      if (await endAlarm(context.db, 'no_workers')) logger.info('workers are alive again');
+      if (await endAlarm(context.db)) logger.info('workers are alive again');
       saidAt = null;
       return;
     }
     const now = performance.now();
     if (now - startedAt < graceMs) return;
-    await raiseAlarm(context.db, 'no_workers');
+    await raiseAlarm(context.db);
     if (saidAt === null || now - saidAt >= sayEveryMs) {
       const waiting = await countWaiting(context.db);
       logger.error(

@@ -35,7 +35,7 @@ describe('docker compose', () => {
   });
 
   test('gives a worker no setting of the API, and the API none of a worker', () => {
-    const onlyApi = /^(PORT|METRICS_PORT|TRUST_PROXY|RATE_LIMIT_|FAILED_KEYS_)/;
+    const onlyApi = /^(PORT|METRICS_PORT|TRUST_PROXY|RATE_LIMIT_)/;
     const onlyWorker = /^(WORKER_|MAX_ROW_|LOG_RETENTION_|RETENTION_)/;
     expect(settingsOf('worker').filter((name) => onlyApi.test(name))).toEqual([]);
     expect(settingsOf('api').filter((name) => onlyWorker.test(name))).toEqual([]);

@@ -1,4 +1,6 @@
+import { inSnakeCase } from '../../foundation/domain/snake-case.ts';
 import type { CliDeps } from './deps.ts';
+import { tableLines } from './text.ts';
 
 /** Prints one record, its names in snake_case: as one line of JSON, or as one line per field. */
 export function printRecord(deps: CliDeps, json: boolean | undefined, given: object): void {
@@ -7,10 +9,8 @@ export function printRecord(deps: CliDeps, json: boolean | undefined, given: obj
     deps.print(JSON.stringify(record));
     return;
   }
-  const width = Math.max(...Object.keys(record).map((name) => name.length));
-  for (const [name, value] of Object.entries(record)) {
-    deps.print(`${name.padEnd(width)}  ${show(value)}`);
-  }
+  const rows = Object.entries(record).map(([name, value]) => [name, show(value)]);
+  for (const line of tableLines(['', ''], rows, uncoloured).slice(1)) deps.print(line);
 }
 
 /** Prints records with the same fields: as a JSON array, or as a table. */
@@ -19,30 +19,18 @@ export function printRecords(
   json: boolean | undefined,
   given: readonly object[],
 ): void {
-  const records = given.map(inSnakeCase);
+  const records: readonly Readonly<Record<string, unknown>>[] = given.map(inSnakeCase);
   const [first] = records;
   if (json || !first) {
     deps.print(json ? JSON.stringify(records) : 'none');
     return;
   }
   const names = Object.keys(first);
-  const rows = [names, ...records.map((record) => names.map((name) => show(record[name])))];
-  const widths = names.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  for (const row of rows) {
-    deps.print(
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    );
-  }
+  const rows = records.map((record) => names.map((name) => show(record[name])));
+  for (const line of tableLines(names, rows, uncoloured)) deps.print(line);
 }
 
-/** `createdAt` → `created_at`, not within nested records. */
-export function inSnakeCase(record: object): Readonly<Record<string, unknown>> {
-  const rename = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  return Object.fromEntries(Object.entries(record).map(([name, value]) => [rename(name), value]));
-}
+const uncoloured = (text: string) => text;
 
 function show(value: unknown): string {
   if (value === null || value === undefined) return '-';

@@ -4,7 +4,6 @@ import { type CliDeps, CliError, exitCodes } from './deps.ts';
 const shells = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof shells)[number];
 
-/** `sluice completion <shell>` */
 export function registerCompletion(program: Command, deps: CliDeps): void {
   program
     .command('completion')
@@ -47,7 +46,7 @@ _sluice() {
   local path='' word words
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$path$word" in
-${caseOfPaths(places, '      ')}
+${caseOfPaths(places)}
     esac
   done
   case "\${path% }" in
@@ -65,7 +64,7 @@ _sluice() {
   local -a words_here
   for word in "\${(@)words[2,CURRENT-1]}"; do
     case "$path_words$word" in
-${caseOfPaths(places, '      ').replaceAll("path='", "path_words='")}
+${caseOfPaths(places).replaceAll("path='", "path_words='")}
     esac
   done
   case "\${path_words% }" in
@@ -101,10 +100,10 @@ ${places
 };
 
 /** Follows the words of a line from command to command; what is no command does not count. */
-function caseOfPaths(places: readonly Place[], indent: string): string {
+function caseOfPaths(places: readonly Place[]): string {
   return places
     .filter(({ path }) => path !== '')
-    .map(({ path }) => `${indent}'${path}') path='${path} ' ;;`)
+    .map(({ path }) => `      '${path}') path='${path} ' ;;`)
     .join('\n');
 }
 

@@ -2,7 +2,6 @@ import type { Command } from 'commander';
 import { printRecord, printRecords } from './answer.ts';
 import type { CliDeps } from './deps.ts';
 
-/** `sluice eras …` */
 export function register(program: Command, deps: CliDeps): void {
   const eras = program
     .command('eras')

@@ -7,7 +7,6 @@ import type { IntervalRun, RunUnderWay } from '../../state/store/intervals/inter
 import { type CliDeps, CliError } from './deps.ts';
 import { plain, plural } from './text.ts';
 
-/** What a search found. */
 export interface Found {
   /** Intervals whose current files have the value. */
   readonly found: readonly SearchedInterval[];
@@ -22,7 +21,6 @@ export interface Rewrite extends Pick<OpenSearch, 'destination' | 'secrets'> {
   readonly db: Database;
   readonly exportId: string;
   readonly erased: ErasedValue;
-  /** How many such rows the source has for an interval now; a text says why that is not known. */
   countInSource(interval: DataInterval): Promise<number | string>;
   /** Says nothing of progress. */
   readonly isQuiet: boolean;
@@ -227,7 +225,7 @@ async function expectGone(
   );
 }
 
-/** Of keys or runs in one message. */
+/** Keys or runs that one message names. */
 const maxNamed = 100;
 
 /**

@@ -102,7 +102,7 @@ async function find(
     deps.terminal.signal.throwIfAborted();
     searchedIntervals += 1;
     if (searched.rows > 0) found.push(searched);
-    // Of a whole export these may be millions.
+    // A whole export may have millions.
     if (only !== null) for (const key of searched.files) files.add(key);
     if (searched.hasColumn === true) hasColumn = true;
     if (searched.hasColumn === false) {

@@ -15,10 +15,8 @@ import { register as registerEvents } from './events.ts';
 import { register as registerKeys } from './keys.ts';
 import { register as registerMigrate } from './migrate.ts';
 import { register as registerModels } from './models.ts';
-import { register as registerOffboardings } from './offboardings.ts';
-import { register as registerOrganizations } from './organizations.ts';
-import { register as registerProjects } from './projects.ts';
 import { register as registerQuickstart } from './quickstart.ts';
+import { register as registerTenants } from './tenants.ts';
 import { register as registerVerify } from './verify.ts';
 import { register as registerWork } from './work.ts';
 
@@ -55,9 +53,7 @@ export function createProgram(deps: CliDeps, version: string): Command {
     registerDoctor,
     registerMigrate,
     registerQuickstart,
-    registerOrganizations,
-    registerProjects,
-    registerOffboardings,
+    registerTenants,
     registerKeys,
     registerEvents,
     registerModels,

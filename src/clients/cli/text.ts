@@ -28,7 +28,7 @@ export function plain(text: string): string {
   return text.replaceAll(/\s*\n\s*/g, ' ').replaceAll(unsafe, '\ufffd');
 }
 
-/** The same, or a code that `paintFor` makes. */
+/** Unsafe characters, and codes that `paintFor` makes. */
 const unsafeOrColour = new RegExp(`\\u001b\\[(?:[012]|3[123])m|${unsafe.source}`, 'gu');
 
 /**
@@ -47,14 +47,13 @@ export function visible(line: string, hasColours: boolean): string {
 
 export interface Cell {
   readonly text: string;
-  readonly colour?: Colour;
+  readonly colour?: Colour | undefined;
   /** Numbers are aligned at their end. */
   readonly atEnd?: boolean;
 }
 
 export const count = (value: number): Cell => ({ text: value.toLocaleString('en'), atEnd: true });
 
-/** Lines of a table whose columns are aligned. */
 export function tableLines(
   head: readonly string[],
   rows: readonly (readonly (Cell | string)[])[],
@@ -84,6 +83,10 @@ export function tableLines(
       .trimEnd(),
   );
 }
+
+/** The text, with `…` in place of what is beyond `most` characters. JSON has all of it. */
+export const cut = (text: string, most: number): string =>
+  text.length > most ? `${text.slice(0, most - 1)}…` : text;
 
 const longestName = 48;
 

@@ -98,7 +98,7 @@ async function printLast(deps: CliDeps, { json, problems }: Options): Promise<vo
   if (bad > 0) throw new CliError(`${bad} of ${counted(count, 'export')} not proven`);
 }
 
-/** Of the newest results. */
+/** Results that are printed, the newest. */
 const printedResults = 10_000;
 
 function nothingFound({ export: batchExport, organization }: Options): CliError {

@@ -5,21 +5,19 @@ import { ConsoleContext } from './console-context.ts';
 import { readDescription } from './form/openapi.ts';
 import { forgetDrafts } from './kept-drafts.ts';
 import { OperatorApp } from './operator/operator-app.tsx';
-import { EditExportPage } from './pages/edit-export-page.tsx';
 import { ExportPage } from './pages/export-page.tsx';
 import { ExportsPage } from './pages/exports-page.tsx';
-import { NewExportPage } from './pages/new-export-page.tsx';
+import { EditExportPage, NewExportPage } from './pages/new-export-page.tsx';
 import { NotificationsPage } from './pages/notifications-page.tsx';
 import { ProjectsPage } from './pages/projects-page.tsx';
 import { RunPage } from './pages/run-page.tsx';
 import { SignInPage } from './pages/sign-in-page.tsx';
 import { NewStepPage, StepPage } from './pages/step-page.tsx';
 import { TransformationsPage } from './pages/transformations-page.tsx';
-import { Logo } from './parts/logo.tsx';
 import { Failure } from './parts/notice.tsx';
 import { ServiceBanner } from './parts/service-banner.tsx';
-import { ClockSwitch } from './parts/time-text.tsx';
 import { Toasts } from './parts/toasts.tsx';
+import { TopBar } from './parts/top-bar.tsx';
 import { hrefOf, type Route } from './route.ts';
 import {
   askForSession,
@@ -27,7 +25,6 @@ import {
   readSession,
   type Session,
   shareSession,
-  signOutOthers,
   storeSession,
 } from './session.ts';
 import { useResource } from './use-resource.ts';
@@ -119,26 +116,13 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
       <button type="button" className="skip" onClick={skipToMain}>
         Skip to the content
       </button>
-      <header className="top">
-        <a className="brand" href={hrefOf({ page: 'exports' })}>
-          <Logo />
-          Sluice
-        </a>
-        <Places route={route} may={may} me={me.data} />
-        <ClockSwitch />
+      <TopBar
+        home={hrefOf({ page: 'exports' })}
+        nav={<Places route={route} may={may} me={me.data} />}
+        onSignOut={onSignOut}
+      >
         <ProjectSwitch me={me.data} project={project} />
-        <button
-          type="button"
-          className="quiet"
-          onClick={() => {
-            signOutOthers();
-            forgetDrafts(sessionStorage);
-            onSignOut();
-          }}
-        >
-          Sign out
-        </button>
-      </header>
+      </TopBar>
       <main id="main" tabIndex={-1}>
         <ServiceBanner />
         <Failure failure={me.failure} onRetry={me.reload} />

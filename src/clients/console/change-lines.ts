@@ -1,6 +1,6 @@
 import type { Activity } from './api-types.ts';
+import { isRecord } from './json.ts';
 
-/** One changed setting of an export, in words. */
 export interface ChangeLine {
   /** The name of the field; of the destination, that of its setting. */
   readonly field: string;
@@ -42,12 +42,9 @@ function destinationLines(change: Change): readonly ChangeLine[] {
 
 /** Type and config of a destination, as one object; null if it is none. */
 function settingsOf(destination: unknown): Record<string, unknown> | null {
-  if (!isObject(destination) || !isObject(destination.config)) return null;
+  if (!isRecord(destination) || !isRecord(destination.config)) return null;
   return { type: destination.type, ...destination.config };
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** `offset_hour` → `offset hour` */
 const wordsOf = (field: string): string => field.replaceAll('_', ' ');

@@ -2,6 +2,7 @@ import type {
   Activity,
   Backfill,
   BackfillPreview,
+  BackfillRequest,
   BatchExport,
   Capabilities,
   Chain,
@@ -34,6 +35,7 @@ import type {
 } from './api-types.ts';
 import type { Call } from './api-call.ts';
 import type { RunFilter } from './run-state.ts';
+import { parseJson } from './json.ts';
 import { readErrorBody } from './problems.ts';
 import { createTargetsClient } from './targets-client.ts';
 
@@ -74,33 +76,30 @@ export async function callApi<T>(key: string, path: string, call: Call = {}): Pr
   });
   const text = await response.text();
   const isText = response.headers.get('content-type')?.startsWith('text/') === true;
-  const answer = isText ? text : parseJson(text);
+  const answer = isText ? text : (parseJson(text) ?? null);
   if (response.ok) return answer as T;
   const { problems, requestId } = readErrorBody(response.status, answer);
   throw new ApiFailure(response.status, problems, requestId);
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
+/** @param onRefused called if the key is no longer accepted */
+export function senderOf(key: string, onRefused: () => void) {
+  return async <T>(path: string, options?: Call): Promise<T> => {
+    try {
+      return await callApi<T>(key, path, options);
+    } catch (error) {
+      if (error instanceof ApiFailure && error.status === 401) onRefused();
+      throw error;
+    }
+  };
 }
 
-/** The cursor in a link to another page. */
 export function cursorOf(link: string | null): string | null {
   return link === null ? null : new URL(link).searchParams.get('cursor');
 }
 
 export interface ExportFilter {
   readonly healths: readonly Health[];
-  readonly search: string;
-  readonly ordering: string;
-  readonly offset: number;
-}
-
-export interface ProjectFilter {
   readonly search: string;
   readonly ordering: string;
   readonly offset: number;
@@ -116,16 +115,6 @@ export interface LogFilter {
   readonly levels: readonly LogLevel[];
   readonly search: string;
   readonly offset: number;
-}
-
-export interface BackfillRequest {
-  readonly start_at: string | null;
-  readonly end_at: string | null;
-  readonly order: Backfill['order'];
-  readonly reprocess: Backfill['reprocess'];
-  /** Default: keep. */
-  readonly missing_rows?: Backfill['missing_rows'];
-  readonly concurrency?: number;
 }
 
 export interface UnpauseRequest {
@@ -164,14 +153,7 @@ const dayMs = 86_400_000;
  */
 export function createClient(key: string, project: string, onRefused: () => void) {
   const base = `/api/projects/${encodeURIComponent(project)}`;
-  const send = async <T>(path: string, options?: Call): Promise<T> => {
-    try {
-      return await callApi<T>(key, path, options);
-    } catch (error) {
-      if (error instanceof ApiFailure && error.status === 401) onRefused();
-      throw error;
-    }
-  };
+  const send = senderOf(key, onRefused);
   const call = <T>(path: string, options?: Call) =>
     send<T>(`${base}/batch_exports${path}`, options);
   const callChain = <T>(path: string, options?: Call) =>
@@ -194,10 +176,13 @@ export function createClient(key: string, project: string, onRefused: () => void
         signal,
       }),
     countExports: (signal: AbortSignal) => call<HealthCounts>('/health', { signal }),
-    /** Of the whole organization; only for a key that has access to it. */
+    /** Counts the whole organization; only for a key that has access to it. */
     countAllExports: (signal: AbortSignal) =>
       send<HealthCounts>('/api/organizations/@current/batch_exports/health', { signal }),
-    listProjects: ({ search, ordering, offset }: ProjectFilter, signal: AbortSignal) =>
+    listProjects: (
+      { search, ordering, offset }: Omit<ExportFilter, 'healths'>,
+      signal: AbortSignal,
+    ) =>
       send<OffsetPage<ProjectOverview>>('/api/organizations/@current/projects', {
         query: { search, ordering, limit: projectsPageSize, offset },
         signal,
@@ -257,7 +242,6 @@ export function createClient(key: string, project: string, onRefused: () => void
         query: { level, search, limit: logPageSize, offset },
         signal,
       }),
-    /** What is new in the log of a run. */
     tailLogs: (id: string, runId: string, cursor: string | null, signal: AbortSignal) =>
       call<LogTail>(`/${id}/runs/${runId}/logs/tail`, {
         query: { cursor, limit: logPageSize },

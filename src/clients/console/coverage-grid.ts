@@ -5,23 +5,7 @@ import { plural } from './numbers.ts';
 type Range = NonNullable<Coverage['ranges']>[number];
 export type CoverageState = Range['state'];
 
-/** The most urgent state first: a cell with several shows the first one. */
-const urgency: readonly CoverageState[] = [
-  'failed',
-  'missing',
-  'cancelled',
-  'healing',
-  'late_rows',
-  'unsettled',
-  'retrying',
-  'running',
-  'paused',
-  'never_asked',
-  'accepted',
-  'done',
-];
-
-/** What a state looks like without its colour, and what it is called. */
+/** What a state looks like without its colour, and what it is called. The most urgent state is first. */
 export const stateLooks: Readonly<Record<CoverageState, readonly [glyph: string, name: string]>> = {
   failed: ['×', 'failed'],
   missing: ['?', 'missing'],
@@ -36,6 +20,9 @@ export const stateLooks: Readonly<Record<CoverageState, readonly [glyph: string,
   accepted: ['≈', 'accepted as it is'],
   done: ['✓', 'done'],
 };
+
+/** A cell with several states shows the first one. */
+const urgency = Object.keys(stateLooks) as CoverageState[];
 
 /** Times are in milliseconds. A cell without a state is outside of what the API knows. */
 export interface Cell {
@@ -54,7 +41,6 @@ export interface GridRow {
   readonly cells: readonly Cell[];
 }
 
-/** How an export's grid is cut. */
 export interface GridShape {
   readonly cellMs: number;
   readonly columns: readonly string[];
@@ -160,7 +146,7 @@ export function seamsIn(ranges: readonly Range[]): readonly Range[] {
   });
 }
 
-/** Of the intervals whose late rows wait for a person, those that begin in a span. */
+/** The intervals that begin in a span and whose late rows wait for a person. */
 export function lateRowsIn(
   waits: Coverage['late_rows_wait'],
   { start, end }: { readonly start: number; readonly end: number },

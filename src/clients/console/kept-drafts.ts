@@ -1,5 +1,6 @@
 import type { Draft } from './form/draft.ts';
 import type { ApiDescription } from './form/openapi.ts';
+import { isRecord, parseJson } from './json.ts';
 
 const prefix = 'sluice-draft:';
 
@@ -8,7 +9,6 @@ export function draftItem(organization: string, project: string, exportId: strin
   return [prefix, organization, project, exportId ?? 'new'].join('/');
 }
 
-/** Deletes the drafts of all forms from a `Storage`. */
 export function forgetDrafts(storage: { removeItem(item: string): void }): void {
   for (const item of Object.keys(storage)) if (item.startsWith(prefix)) storage.removeItem(item);
 }
@@ -46,7 +46,7 @@ export function readDraft(
   text: string | null,
   fresh: Draft,
 ): KeptDraft | null {
-  const { base, draft } = asObject(parse(text));
+  const { base, draft } = asObject(parseJson(text ?? ''));
   const stored = asObject(draft);
   const isKnown = description.destinations.some(({ type }) => type === stored.type);
   if (typeof base !== 'string' || !isKnown) return null;
@@ -78,14 +78,6 @@ function strings(values: Readonly<Record<string, unknown>>): Record<string, stri
   );
 }
 
-function parse(text: string | null): unknown {
-  try {
-    return JSON.parse(text ?? 'null');
-  } catch {
-    return null;
-  }
-}
-
 function asObject(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  return isRecord(value) ? value : {};
 }

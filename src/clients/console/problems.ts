@@ -1,6 +1,6 @@
 import type { Problem } from './api-types.ts';
+import { isRecord } from './json.ts';
 
-/** The problems of an error answer, and its request id. */
 export interface ErrorAnswer {
   readonly problems: readonly Problem[];
   readonly requestId: string | null;
@@ -25,10 +25,6 @@ function readProblem(value: unknown): Problem | null {
   };
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
-}
-
 function explainStatus(status: number): string {
   if (status === 502 || status === 503 || status === 504) {
     return 'The service is unavailable. Retrying automatically.';
@@ -36,7 +32,6 @@ function explainStatus(status: number): string {
   return `The service answered with status ${status}.`;
 }
 
-/** Sorts problems: those of the fields by name, and all others. */
 export function sortProblems(
   problems: readonly Problem[],
   fields: readonly string[],

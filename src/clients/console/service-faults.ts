@@ -1,3 +1,5 @@
+import { isRecord } from './json.ts';
+
 const names: Readonly<Record<string, string>> = {
   postgres: 'Database',
   queue: 'Queue',
@@ -8,10 +10,8 @@ const names: Readonly<Record<string, string>> = {
 
 /** What an answer of /readyz says is wrong: `Workers: no worker has reported …`. Empty if all is well. */
 export function readServiceFaults(answer: unknown): readonly string[] {
-  if (typeof answer !== 'object' || answer === null || !('checks' in answer)) return [];
-  const { checks } = answer;
-  if (typeof checks !== 'object' || checks === null) return [];
-  return Object.entries(checks).flatMap(([part, state]) =>
+  if (!isRecord(answer) || !isRecord(answer.checks)) return [];
+  return Object.entries(answer.checks).flatMap(([part, state]) =>
     typeof state === 'string' && state !== 'ok' ? [`${names[part] ?? part}: ${state}.`] : [],
   );
 }

@@ -22,7 +22,6 @@ export interface TargetsContext {
 
 export const TargetsContext = createContext<TargetsContext | null>(null);
 
-/** Only below a `TargetList`. */
 export function useTargets(): TargetsContext {
   const context = useContext(TargetsContext);
   if (!context) throw new Error('useTargets is used outside a TargetList');

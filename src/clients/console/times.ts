@@ -8,7 +8,7 @@ export interface TimeFormat {
   moment(iso: string, nowMs: number): string;
   /** `12 Mar, 14:00 – 15:00` */
   interval(startIso: string | null, endIso: string, nowMs: number): string;
-  /** The same as `moment`, with seconds. */
+  /** `moment` with seconds. */
   stamp(iso: string, nowMs: number): string;
   /** `14:05:09`, if the day is known. */
   clock(iso: string): string;

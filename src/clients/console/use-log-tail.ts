@@ -44,7 +44,7 @@ export function useLogTail(client: Client, exportId: string, runId: string): Tai
         return tail.has_more ? 0 : pollMs;
       } catch (error) {
         const failure = toFailure(error);
-        // Of another database, as after a restore.
+        // The cursor is of another database, as after a restore.
         if (failure.status === 400) cursor = null;
         if (!abort.signal.aborted) setState((last) => ({ ...last, failure }));
         return failureMs;

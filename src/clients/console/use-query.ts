@@ -1,5 +1,4 @@
 import { useCallback, useEffect, useState } from 'react';
-import { cursorOf } from './client.ts';
 import { type QueryChanges, queryIn, withQuery } from './route.ts';
 
 export interface QueryState {
@@ -29,7 +28,7 @@ export function useQuery(): QueryState {
   return { query, setQuery, replaceQuery };
 }
 
-/** Those of the known values that a parameter has. */
+/** The known values that a parameter has. */
 export function chosenOf<T extends string>(
   query: URLSearchParams,
   name: string,
@@ -45,12 +44,6 @@ export function offsetOf(query: URLSearchParams, pageSize: number, name = 'page'
   return Number.isSafeInteger(page) && page > 0 ? (page - 1) * pageSize : 0;
 }
 
-/** The value of the parameter for an offset; null for the first page. */
 export function pageAt(offset: number, pageSize: number): string | null {
   return offset <= 0 ? null : String(Math.floor(offset / pageSize) + 1);
-}
-
-/** Moves a cursor list to the page of a link; null without one. */
-export function cursorMover(link: string | null, setQuery: QueryState['setQuery']) {
-  return link === null ? null : () => setQuery({ cursor: cursorOf(link) });
 }

@@ -38,7 +38,6 @@ export function setClock(clock: Clock): void {
   change(clock);
 }
 
-/** The zone of the export whose page is open. */
 export function setExportZone(zone: string): void {
   if (zone === exportZone) return;
   exportZone = zone;

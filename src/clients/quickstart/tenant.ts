@@ -11,7 +11,7 @@ export interface QuickstartTenant {
   readonly projectId: number;
   /** A key with all scopes; readable only by its owner, like the database's password. */
   readonly key: string;
-  /** The same of an operator: metrics, queues and all organizations. */
+  /** The key of an operator: metrics, queues and all organizations. */
   readonly operatorKey: string;
 }
 

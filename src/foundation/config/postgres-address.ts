@@ -42,7 +42,6 @@ const unsupported: Readonly<Record<string, string>> = {
   query_timeout: 'Remove it',
 };
 
-/** Whether a text is meant as the address of a PostgreSQL server. */
 export const isPostgresAddress = (text: string): boolean => schemes.test(text);
 
 /**
@@ -83,7 +82,7 @@ export function findAddressFault(address: string): string | null {
   return findParameterFault(parameters);
 }
 
-/** The same, of what only the addresses of sources can have. */
+/** What is wrong with the parts that only the addresses of sources can have; null if nothing is. */
 export function findOwnFault(address: string): string | null {
   const [, text = ''] = /\?([^#]*)/.exec(address) ?? [];
   return new URLSearchParams(text).get('channel_binding') === 'require'

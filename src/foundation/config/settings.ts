@@ -86,11 +86,6 @@ export const settings = {
     256,
     [1, 1_000_000],
   ),
-  FAILED_KEYS_PER_MINUTE: wholeNumber(
-    'Maximum requests per minute with an invalid API key from one IP address (IPv6: one /64). Requests with a valid key are not affected.',
-    60,
-    [1, 1_000_000],
-  ),
   LOG_LEVEL: choice('Minimum log level.', 'info', [
     'trace',
     'debug',

@@ -25,7 +25,7 @@ export interface BatchExport extends ExportSettings {
   readonly model: string;
   readonly dslQuery: string | null;
   readonly querySchema: unknown;
-  /** Those whose conditions are in the query. */
+  /** Filters whose conditions are in the query. */
   readonly filters: readonly PropertyFilter[] | null;
   readonly transformations: boolean;
   readonly paused: boolean;
@@ -60,7 +60,6 @@ export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine']
  */
 export type ExportHealth = (typeof exportHealths)[number];
 
-/** What the reason of a health needs besides the export. */
 export interface HealthFacts {
   readonly health: ExportHealth;
   /** The error of the newest run that ended without success; null unless the export is failing. */

@@ -75,7 +75,7 @@ export function turnOf(code: ErrorCode): Turn {
   return errorCatalogue[code].fault === 'internal' ? 'ours' : 'customer';
 }
 
-/** The same of a stored code; one that this build does not know is ours. */
+/** Whose turn a stored code is; one that this build does not know is ours. */
 export const turnOfCode = (code: string): Turn => (isErrorCode(code) ? turnOf(code) : 'ours');
 
 const minuteMs = 60_000;

@@ -14,11 +14,9 @@ export interface FormatSettings {
   readonly infinity: InfinityChoice;
   /** How CSV has arrays and composites: as JSON, or as PostgreSQL prints them, so that COPY reads them. */
   readonly csvArrays: 'json' | 'postgres';
-  /** What separates the cells of a CSV. */
   readonly csvDelimiter: CsvDelimiter;
   /** How CSV has a null; `empty` is a cell of no characters, without quotes. */
   readonly csvNull: CsvNull;
-  /** Whether a CSV begins with a byte order mark. */
   readonly csvBom: boolean;
   /** Whether a CSV begins with a line of the column names. */
   readonly csvHeader: boolean;
@@ -30,7 +28,7 @@ export interface FormatSettings {
   readonly jsonNull: 'keep' | 'null';
   /** Whether halves of surrogate pairs in json values become U+FFFD. */
   readonly replaceInvalidUnicode: boolean;
-  /** Of the table that the files make; its columns have ids in the files. Null: none. */
+  /** The format of the table that the files make; its columns have ids in the files. Null: none. */
   readonly tableFormat: TableFormat | null;
 }
 
@@ -63,7 +61,7 @@ export const infinityChoices = ['reject', 'null', 'limit'] as const;
 
 export type InfinityChoice = (typeof infinityChoices)[number];
 
-/** Of a config that says nothing; and of recipes, which say only what differs. */
+/** What a config has that says nothing, and a recipe, which says only what differs. */
 const usual: FormatSettings = {
   csvFormulaGuard: false,
   decimalColumns: null,
@@ -110,7 +108,6 @@ export function settingsForRecipe(settings: FormatSettings): Partial<FormatSetti
   return Object.fromEntries(changed.map((name) => [name, settings[name]]));
 }
 
-/** All settings of a recipe. */
 export function settingsOfRecipe(recipe: Partial<FormatSettings>): FormatSettings {
   const names = Object.keys(usual) as (keyof FormatSettings)[];
   const said = names.filter((name) => recipe[name] !== undefined);

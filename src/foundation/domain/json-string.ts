@@ -25,7 +25,7 @@ const HIGH_BITS = 0x80808080;
 /** Not 0 in a high bit if one of four bytes is 0. Source: https://graphics.stanford.edu/~seander/bithacks.html#ZeroInWord */
 const zeroIn = (word: number): number => (word - ONES) & ~word;
 
-/** The same for a quote, a backslash and what is less than a space. */
+/** Marks a quote, a backslash and what is less than a space. */
 const escapedIn = (word: number): number =>
   zeroIn(word ^ (ONES * QUOTE)) |
   zeroIn(word ^ (ONES * BACKSLASH)) |

@@ -6,7 +6,6 @@ import { toTimestamp } from './time.ts';
  * end, `{start:year}` and so on from its start; all in UTC. There is no way to write a literal brace.
  */
 
-/** What a template is filled with. */
 export interface KeyValues {
   readonly interval: DataInterval;
   /** The model's name in the exported file's path. */
@@ -37,7 +36,7 @@ interface Variable {
   readonly render: (values: KeyValues) => string;
   /** The maximum length of its rendered text, in bytes. */
   readonly bytes: number;
-  /** The same for all intervals of an export. */
+  /** Whether it is the same for all intervals of an export. */
   readonly isConstant?: true;
 }
 

@@ -13,7 +13,7 @@ const headerBytes = 8;
 const places = 4;
 
 const negative = 0x4000;
-/** As JSON strings, by sign. */
+/** The words as JSON strings, by sign. */
 const words: ReadonlyMap<number, Buffer> = new Map([
   [0xc000, Buffer.from('"NaN"')],
   [0xd000, Buffer.from('"Infinity"')],
@@ -25,7 +25,6 @@ const uint16 = (bytes: Buffer, at: number): number =>
 
 const signOf = (bytes: Buffer, from: number): number => uint16(bytes, from + 4);
 
-/** The bytes of its JSON text. */
 export function numericTextBytes(bytes: Buffer, from: number): number {
   const sign = signOf(bytes, from);
   if (sign > negative) return words.get(sign)?.length ?? 0;

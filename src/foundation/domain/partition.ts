@@ -14,7 +14,6 @@ export type DatePart = (typeof dateParts)[number];
 
 export const maxPartitionFields = 3;
 
-/** Of one interval. */
 export const maxPartitions = 10_000;
 
 export interface PartitionField {

@@ -11,7 +11,6 @@ export interface Policy {
   readonly maxRunsPerExport: number;
   readonly maxRunsPerTenant: number;
   readonly maxExportsPerProject: number;
-  /** Of what is stored for an organization in a day. */
   readonly maxStoredBytesPerDay: number;
   readonly backfillConcurrency: number;
   /** Workers that may crash while they read a run's rows before it gets a process of its own. */

@@ -29,7 +29,7 @@ export interface Recipe extends Partial<FormatSettings> {
   readonly dslQuery: string | null;
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;
-  /** Of the transformation chain, in its order; absent if no step changed the rows. */
+  /** The steps of the transformation chain, in its order; absent if no step changed the rows. */
   readonly chain?: readonly RecipeStep[];
   /** The columns, with PostgreSQL's types, of files that have no manifest or do not name their columns. */
   readonly schema?: readonly { readonly name: string; readonly type: string }[];

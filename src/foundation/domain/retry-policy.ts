@@ -31,7 +31,7 @@ export interface FailureHistory {
 }
 
 /**
- * As `decideRetry`, but a permanent error of a destination that worked before ends the run only if
+ * Decides as `decideRetry`, but a permanent error of a destination that worked before ends the run only if
  * two attempts in a row end with the same code: a store, or a proxy before it, may refuse for a
  * moment. An attempt with another permanent code counts as a failed attempt, so the retries end.
  */

@@ -7,7 +7,7 @@ export interface StoreTraits {
   readonly ifNoneMatch: boolean;
   /** How to write an ETag in the If-Match of a put; `none`: no form protects the object. */
   readonly ifMatch: 'quoted' | 'unquoted' | 'none';
-  /** The same two conditions on the completion of an upload. */
+  /** Whether the completion of an upload takes the same condition. */
   readonly completeIfNoneMatch: boolean;
   readonly completeIfMatch: boolean;
   /** The store checks a CRC32 of each part. */
@@ -44,7 +44,6 @@ export function fencesManifests({ ifNoneMatch, ifMatch }: StoreTraits): boolean 
 /** How long the result of a probe is used: the store may be upgraded. */
 export const traitsValidDays = 7;
 
-/** What a probe finds. */
 type Trait = Exclude<keyof StoreTraits, 'parts'>;
 
 /** What is weaker without each trait. */

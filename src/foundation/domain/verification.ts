@@ -5,5 +5,5 @@
 export const verifyResults = ['broken', 'unread', 'incomplete', 'proven'] as const;
 export type VerifyResult = (typeof verifyResults)[number];
 
-/** Those that prove nothing. What is incomplete has events of its own. */
+/** Results that prove nothing. What is incomplete has events of its own. */
 export const failedVerifications: readonly VerifyResult[] = ['broken', 'unread'];

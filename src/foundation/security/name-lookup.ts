@@ -2,7 +2,6 @@ import { promises as dns, type LookupAddress } from 'node:dns';
 import { readFileSync, statSync } from 'node:fs';
 import { isIP } from 'node:net';
 
-/** Resolves the names of endpoints that tenants name. */
 export interface NameLookup {
   /**
    * @param tenant on whose behalf: each has few lookups at a time
@@ -25,7 +24,7 @@ const perTenant = 4;
 /** Lookups of one tenant that may wait. */
 const maxWaiting = 64;
 
-/** Of a name. An answer has room for thousands. */
+/** Maximum addresses of a name. An answer has room for thousands. */
 const maxAddresses = 100;
 
 /** Names in the cache. The oldest is dropped first. */
@@ -39,7 +38,6 @@ const failureTtlMs = 5_000;
 /** If one family has answered, the other one is not waited for longer. */
 const otherFamilyMs = 300;
 
-/** The outcome of a lookup. */
 type Answer = { readonly addresses: readonly LookupAddress[] } | { readonly error: Error };
 
 interface Kept {

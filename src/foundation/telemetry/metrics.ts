@@ -62,7 +62,7 @@ export function createMetrics() {
       'sluice_reserved_memory_bytes',
       'Memory reserved for the runs of this worker; at most WORKER_MEMORY_MB.',
     ),
-    /** Of the database that each model is read from, at the last check. */
+    /** The database that each model is read from, at the last check. */
     source: {
       clockOffsetSeconds: gauge(
         'sluice_source_clock_offset_seconds',

@@ -12,7 +12,7 @@ import { encodeSpans, type EndedSpan, type Resource } from './otlp.ts';
 export interface TraceSettings {
   /** The base address of an OTLP/HTTP receiver, such as http://127.0.0.1:4318. */
   readonly endpoint: string;
-  /** As OpenTelemetry writes them: `name=value,name=value`, values percent-encoded. */
+  /** Headers as OpenTelemetry writes them: `name=value,name=value`, values percent-encoded. */
   readonly headers: string | null;
   readonly serviceName: string;
   readonly serviceVersion: string;

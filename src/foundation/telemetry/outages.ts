@@ -1,8 +1,7 @@
 import type { Logger } from 'pino';
 
-/** A service that this process needs. */
 export interface Dependency {
-  /** As `sluice_dependency_up` names it. */
+  /** The name in `sluice_dependency_up`. */
   readonly name: 'postgres' | 'redis';
   /** Its setting: `REDIS_URL`. */
   readonly setting: string;
@@ -15,7 +14,7 @@ export interface Dependency {
 interface State {
   /** Since when it is unreachable, on the steady clock; null: it is reachable. */
   downSince: number | null;
-  /** Of the newest line; null: there was none in this outage. */
+  /** When the newest line was written; null: there was none in this outage. */
   saidAt: number | null;
   /** Errors since the last line. */
   errors: number;

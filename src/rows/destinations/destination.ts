@@ -68,11 +68,10 @@ export interface FileFacts {
   readonly modifiedAt?: Instant | null;
 }
 
-/** An object whose bytes are read. */
 export interface OpenObject {
   readonly body: AsyncIterable<Uint8Array>;
   readonly etag: string | null;
-  /** As in `FileFacts`. */
+  /** See `FileFacts`. */
   readonly modifiedAt?: Instant | null;
 }
 
@@ -110,7 +109,7 @@ export interface CompleteOptions {
    */
   readonly replaces?: ManifestTag;
   /**
-   * Of the whole file, lower-case hexadecimal. If two attempts shared the upload, the object is checked
+   * The SHA-256 of the whole file in lower-case hexadecimal. If two attempts shared the upload, the object is checked
    * against it.
    */
   readonly sha256?: string;
@@ -155,7 +154,6 @@ export const unrecorded: UploadJournal = {
   ended: async () => {},
 };
 
-/** A destination that supports everything. */
 export const allTraits: StoreTraits = {
   ifNoneMatch: true,
   ifMatch: 'quoted',
@@ -166,7 +164,6 @@ export const allTraits: StoreTraits = {
   parts: usualParts,
 };
 
-/** One step of the destination's own test. */
 export interface CheckStep {
   readonly step: string;
   readonly passed: boolean;

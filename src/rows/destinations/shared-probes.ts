@@ -59,7 +59,6 @@ export class SharedProbes {
     }
   }
 
-  /** The store behaved differently. */
   forget(store: string): void {
     this.#kept.delete(store);
   }

@@ -37,7 +37,7 @@ export interface FileEncoder {
    * `write` has resolved. Undefined: the format can represent every row.
    */
   readonly rejected?: readonly RejectedRow[];
-  /** Of a file of a table, valid once `finish` has resolved. */
+  /** Metrics of a file of a table, valid once `finish` has resolved. */
   readonly columnMetrics?: readonly ColumnMetrics[];
 }
 
@@ -59,7 +59,6 @@ export interface FormatOptions extends Partial<FormatSettings> {
   readonly schema?: readonly { readonly name: string }[] | undefined;
 }
 
-/** A column that is read back, with the type of the exported rows. */
 export type ReadColumn = Pick<Column, 'name' | 'type'> & Partial<Pick<Column, 'sourceType'>>;
 
 /** The values of one row, in the order of the requested columns. */
@@ -118,10 +117,9 @@ export interface EncoderDefinition {
 /** Says of each row whether it goes; asked in file order, with the number of the row from 0. */
 export type IsDropped = (row: number) => boolean;
 
-/** A file that is made again without some of its rows. */
 export interface RemainingFile {
   /** The memory of a chunk may be used again once the next one is asked for. */
   readonly bytes: AsyncIterable<Uint8Array>;
-  /** As an encoder's, once `bytes` has ended. */
+  /** The same metrics as an encoder's, valid once `bytes` has ended. */
   readonly columnMetrics?: readonly ColumnMetrics[];
 }

@@ -84,7 +84,7 @@ export class FileSet {
   readonly #rowKeys: RowKeys | null;
   readonly #columnMetrics = new Map<string, readonly ColumnMetrics[]>();
   #open: OpenFile | null = null;
-  /** Of the partition that is written. */
+  /** The partition that is being written. */
   #partition = '';
   /** Files of each partition. */
   readonly #parts = new Map<string, number>();

@@ -37,7 +37,6 @@ export class KeySpool {
     this.#name = name;
   }
 
-  /** How many keys were added. */
   get count(): number {
     return this.#count;
   }
@@ -138,7 +137,6 @@ export class KeySpool {
 export interface SpooledRow {
   /** From 0, in the order in which they were added. */
   readonly row: number;
-  /** The digest of its key, as `digestOf` makes it. */
   readonly digest: string;
 }
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 
 export interface SpoolLimits {
-  /** Of rows in memory; more go to the disk. */
+  /** Bytes of rows in memory; more go to the disk. */
   readonly memoryBytes: number;
   /** A block that is read back ends with the row that reaches it. */
   readonly blockBytes: number;
@@ -27,7 +27,6 @@ interface OpenBuffer {
   filled: number;
 }
 
-/** Rows of one group that are not read yet. */
 interface Group {
   /** Pairs of position and length in the file. */
   readonly onDisk: number[];
@@ -108,7 +107,6 @@ export class RowSpool {
     return Buffer.allocUnsafeSlow(bytes);
   }
 
-  /** Writes all rows to the disk. */
   async #drain(): Promise<void> {
     const file = await this.#openFile();
     let pieces: Buffer[] = [];
@@ -171,7 +169,6 @@ export class RowSpool {
     yield* heldBy({ full, open: last });
   }
 
-  /** Forgets all rows. */
   async clear(): Promise<void> {
     this.#groups.clear();
     this.#heldBytes = 0;
@@ -220,7 +217,6 @@ class BlockCut {
     return at;
   }
 
-  /** The bytes of rows that were added. */
   addPiece(piece: Buffer): void {
     if (piece.length > 0) this.#pieces.push(piece);
   }

@@ -38,7 +38,6 @@ export function openTransformer(
   return inTurn(steps, openRowTransformer(steps, snapshot, toJson, signal));
 }
 
-/** A chain without a thread of its own. */
 export function inTurn(steps: readonly Step[], transformer: RowTransformer): BlockTransformer {
   const waits = steps.some(({ kind }) => kind === 'batch');
   return waits ? withBlocksInFlight(transformer) : inThisThread(transformer);
@@ -64,7 +63,7 @@ export function keyIndicesOf({ projection, keyIndices }: SourceSnapshot): readon
   return places.filter((place) => place >= 0);
 }
 
-/** The same; null if the files do not have all keys. */
+/** The indices of all keys; null if the files do not have all of them. */
 export function allKeyIndicesOf(snapshot: SourceSnapshot): readonly number[] | null {
   const places = keyIndicesOf(snapshot);
   const { projection, showsKeys } = snapshot;

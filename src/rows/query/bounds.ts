@@ -46,7 +46,7 @@ const minColumnBytes = 1_024;
 
 /** The maximum size of an expression's value at run time. A guard around the expression enforces it. */
 export interface Limit {
-  /** Of its text. */
+  /** Bytes of its text. */
   readonly bytes: number;
   /** Whether the guard may check the stored size first, which is cheap. */
   readonly stored: boolean;

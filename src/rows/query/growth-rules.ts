@@ -236,7 +236,7 @@ const matchIgnoringCase: GrowthRule = ([left = empty, right = empty]) =>
   });
 const match = search(() => fixed);
 
-/** The same for every operator between two operands. */
+/** One rule for every operator between two operands. */
 export const operatorGrowth: ReadonlyMap<string, GrowthRule> = new Map<string, GrowthRule>([
   ['=', toFixed],
   ['<>', toFixed],

@@ -27,7 +27,6 @@ export interface SentColumn extends Pick<Column, 'name' | 'type'> {
   readonly castTo?: string;
 }
 
-/** The rows that a statement reads. */
 export interface Selection {
   readonly model: Model;
   /** Null: all columns of the model and every row. */
@@ -41,10 +40,8 @@ export interface Selection {
   readonly excludeEvents: readonly string[] | null;
 }
 
-/** What rows are sorted by. */
 type RowOrder = 'interval' | 'interval and keys';
 
-/** The qualified name of a model's relation, quoted. */
 export function relationOf({ relation }: Pick<Model, 'relation'>): string {
   return `${quoteName(relation.schema)}.${quoteName(relation.name)}`;
 }

@@ -95,7 +95,7 @@ function join(
   return parts;
 }
 
-/** The same value, cut to this many bytes if that is less than a large value. */
+/** The value, cut to this many bytes if that is less than a large value. */
 export function atMost(size: Size, bytes: number): Size {
   if (size.parts.size === 0) return { ...size, bytes: Math.min(size.bytes, bytes) };
   return bytes <= 2 ** 20 ? constant(bytes) : size;

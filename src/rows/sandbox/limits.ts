@@ -5,9 +5,8 @@ export interface SandboxLimits {
   readonly batchMs: number;
   /** To read the source and run its first setup. */
   readonly openMs: number;
-  /** Of the plugin: what its process has beside that is not counted. */
+  /** Memory of the plugin. What its process has besides is not counted. */
   readonly memoryMib: number;
-  /** Of the answers to one batch. */
   readonly maxAnswerChars: number;
 }
 
@@ -22,7 +21,7 @@ export const defaultLimits: SandboxLimits = {
 /** What Node itself needs beside the memory of a plugin. */
 const ownMib = 96;
 
-/** Of a sandbox's whole process: what its worker sets aside for it. */
+/** What a worker sets aside for the whole process of a sandbox. */
 export function processMemoryMib({ memoryMib }: SandboxLimits): number {
   return memoryMib + ownMib;
 }

@@ -2,7 +2,6 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { DataInterval, Moment } from '../../foundation/domain/time.ts';
 
-/** What a run asks of a source. */
 export interface SourceRequest {
   readonly model: string;
   readonly tenantKey: string;
@@ -86,7 +85,6 @@ export interface SourceSnapshot {
   readonly typeChanges: readonly string[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
   readonly keyIndices: readonly number[];
-  /** Whether these are all keys of the model. */
   readonly showsKeys: boolean;
   /**
    * Rows of the interval in this snapshot. Null if they are `manyRows` or more, until `countRows` has counted them.
@@ -126,7 +124,6 @@ export type Unsettled = 'clock' | 'transactions' | 'unseen' | 'replay' | 'standb
  */
 export const nothingWritten = 'nothing written so far';
 
-/** Whether all rows of an interval are visible. */
 export interface Settlement {
   readonly settled: boolean;
   /** What may still add rows, by names that `recheck` knows; empty if it settled. */
@@ -165,7 +162,6 @@ export interface SecondLook {
   readonly mayHaveLateRows: boolean;
 }
 
-/** The state of a source's server, for operators. */
 export interface SourceState {
   /**
    * What is wrong. With an error the source's runs fail; with a warning intervals stay unsettled longer.
@@ -180,7 +176,7 @@ export interface SourceState {
 }
 
 export interface Source {
-  /** The same for all models of one database; absent: the model has one for itself. */
+  /** All models of one database have the same place; absent: the model has one for itself. */
   readonly place?: string;
   /**
    * Waits until no transaction can add rows to the interval, or until the timeout.
@@ -253,7 +249,7 @@ export interface Source {
     server?: string | null,
   ): Promise<SourceSnapshot>;
   /**
-   * As `open`, for a request that is expected to have few rows. If it has, they are in memory, and the snapshot
+   * Opens a request that is expected to have few rows. If it has, they are in memory, and the snapshot
    * holds no connection. Calls of one moment for the same project share a transaction.
    *
    * @param maxBytes of the rows in memory; if they have more, this is `open`

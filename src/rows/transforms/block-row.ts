@@ -24,10 +24,9 @@ interface Bounds {
   readonly end: number;
 }
 
-/** Of jsonb: the first byte is the version of the form. */
+/** The first byte of jsonb is the version of its form. */
 const jsonbVersionBytes = 1;
 
-/** How the rows of blocks with these columns are read. */
 export class BlockColumns {
   readonly names: readonly string[];
   readonly #indices: ReadonlyMap<string, number>;
@@ -160,7 +159,7 @@ export class BlockRow extends JsonObject {
     return members;
   }
 
-  /** As of its members, without a Map of them: own plugins get every row as text. */
+  /** Prints the members without a Map of them: own plugins get every row as text. */
   protected override print(): JsonText {
     let text = '';
     for (let column = 0; column < this.#columns.names.length; column += 1) {

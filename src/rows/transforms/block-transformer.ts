@@ -4,7 +4,7 @@ import type { RowTransformer, TransformedRows } from './transform-rows.ts';
 
 /** A chain over the blocks of a run, in any thread. */
 export interface BlockTransformer {
-  /** Of the blocks that come out. */
+  /** The columns of the blocks that come out. */
   readonly columns: readonly Column[];
   /** In the order of the chain; complete once `finish` has resolved. */
   readonly steps: readonly StepTally[];

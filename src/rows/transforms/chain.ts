@@ -102,7 +102,7 @@ export class Chain {
   }
 
   /**
-   * As `applyBlock`, without keeping rows that can be made again. The next block may be given before this one
+   * Works as `applyBlock`, without keeping rows that can be made again. The next block may be given before this one
    * is done: each step gets the blocks in the order of the calls. Judge them in that order too.
    *
    * @param pauseOf what to call between the steps of a row
@@ -113,7 +113,7 @@ export class Chain {
       return (_, row, pause) =>
         pause ? this.#throughInTurns(inThread, row, row, pause) : this.apply(row);
     }
-    // Of the rows that a step changed or that left.
+    // The rows that a step changed, or that left.
     const now = Array.from<undefined | Row | Left>({ length: given.length });
     let judge: Judge | null = null;
     for (const stretch of this.#stretches) {
@@ -132,7 +132,7 @@ export class Chain {
     return judge ?? ((_, row) => ({ kind: 'kept', row }));
   }
 
-  /** As `#through` of each step by itself. */
+  /** Does what `#through` does, for each step by itself. */
   async #throughInTurns(
     steps: readonly InThread[],
     given: Row,
@@ -226,12 +226,11 @@ export class Chain {
     return through;
   }
 
-  /** As `findExcess` of its steps. */
   findExcess(): ReturnType<typeof findExcess> {
     return findExcess(this.steps);
   }
 
-  /** As JSON.stringify of the key. */
+  /** The key as JSON.stringify prints it. */
   #keyText(row: Row): string {
     let text = '';
     for (const name of this.#keyColumns) {

@@ -35,7 +35,7 @@ export function spendMade(count: number): void {
   if (isLimited && made > maxMade) throw tooMuch();
 }
 
-/** As `spendMade`, of the characters that a step passes over. */
+/** Counts the characters that a step passes over, as `spendMade` counts what it makes. */
 export function spendPassed(count: number): void {
   passed += count;
   if (isLimited && passed > maxPassed) throw tooMuch();

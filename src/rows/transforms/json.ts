@@ -74,7 +74,7 @@ export class JsonObject {
     return this.edit(members);
   }
 
-  /** The same, and members can be taken away. */
+  /** Sets members as `with` does, and can take members away. */
   edit(edits: readonly Edit[]): JsonObject {
     const copy = new Map(this.members);
     for (const [name, value] of edits) {
@@ -92,7 +92,6 @@ export class JsonObject {
     return [...changed, ...gone.map((name): Edit => [name, undefined])];
   }
 
-  /** Writes the text. */
   writeTo(sink: ByteSink): void {
     sink.write(this.text);
   }
@@ -112,7 +111,6 @@ export function textOf(value: Json): JsonText {
   return `[${value.map(textOf).join(', ')}]` as JsonText;
 }
 
-/** Writes a value as bytes. */
 export function writeJson(sink: ByteSink, value: Json): void {
   if (value instanceof JsonObject) value.writeTo(sink);
   else sink.write(textOf(value));
@@ -205,12 +203,11 @@ export function mapList(
 
 const needsEscape = /[^ !#-[\]-\ud7ff]/;
 
-/** A string as JSON. */
 export function quote(text: string): JsonText {
   return (needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`) as JsonText;
 }
 
-/** As PostgreSQL prints jsonb, so that changed and unchanged rows look alike. */
+/** Prints as PostgreSQL prints jsonb, so that changed and unchanged rows look alike. */
 function writeObject(members: ReadonlyMap<string, Json>): JsonText {
   let text = '';
   for (const [name, value] of members) {

@@ -146,14 +146,14 @@ interface Source {
   readonly bytes: Buffer;
   readonly start: number;
   readonly end: number;
-  /** Of each member: the position of the quote that ends its name, and where its value ends. */
+  /** For each member: the position of the quote that ends its name, and where its value ends. */
   readonly ends: readonly number[];
 }
 
 /** `": `: between a name and its value. */
 const nameEndBytes = 3;
 
-/** Of the quote before the name. */
+/** The position of the quote before the name. */
 function startOf({ start, ends }: Source, index: number): number {
   return index === 0 ? start + 1 : (ends[index * 2 - 1] ?? 0) + comma.length;
 }
@@ -234,7 +234,7 @@ function findEnds(bytes: Buffer, start: number, end: number): readonly number[] 
   return null;
 }
 
-/** Of its closing quote; 0 if the name has an escape or does not end. */
+/** The position of the closing quote; 0 if the name has an escape or does not end. */
 function endOfName(bytes: Buffer, start: number, end: number): number {
   for (let at = start; at < end; at += 1) {
     const byte = bytes[at];

@@ -1,6 +1,6 @@
 /** A longer text hardly repeats. */
 const maxChars = 1_000;
-/** Of all remembered texts. Their results are about as large. */
+/** Limit of all remembered texts together. Their results are about as large. */
 const maxCharsInAll = 256 * 1024;
 
 /** A pure function that keeps its last results: names and user agents repeat from row to row. */

@@ -2,7 +2,6 @@ import type { PluginConfig, PluginField } from '../../foundation/domain/plugin.t
 import { type Json, JsonObject, listOf, parseJson, stringOf } from './json.ts';
 import { field, InvalidSetting } from './transform.ts';
 
-/** Names of properties. */
 export const propertiesField: PluginField = field({
   key: 'properties',
   name: 'Properties',
@@ -10,7 +9,6 @@ export const propertiesField: PluginField = field({
   hint: 'Names, comma separated.',
 });
 
-/** The column that `properties` are in. */
 export const columnField: PluginField = field({
   key: 'column',
   name: 'Column',
@@ -18,13 +16,12 @@ export const columnField: PluginField = field({
   hint: 'The JSON column that holds the properties.',
 });
 
-/** The same, for plugins that can change the columns of a row too. */
+/** The column of properties, for plugins that can also change the columns of a row. */
 export const anyColumnField: PluginField = {
   ...columnField,
   hint: 'The JSON column that holds the properties. Write * to name columns as if they were properties.',
 };
 
-/** The column that holds the name of the event. */
 export const eventColumnField: PluginField = field({
   key: 'event_column',
   name: 'Column of the event',
@@ -38,7 +35,7 @@ export function readNames(config: PluginConfig, key: string): readonly string[] 
   return [...new Set(names.map((name) => name.trim()).filter((name) => name !== ''))];
 }
 
-/** The same, at least one. */
+/** Names of properties, at least one. */
 /** Names in one setting: the time for a row grows with them. */
 const maxNames = 500;
 

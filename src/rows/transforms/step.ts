@@ -9,11 +9,9 @@ import type { RowError } from './row-error.ts';
 import { readNumber } from './settings.ts';
 import { type Apply, InvalidSetting, type Row, stepFields, type Transform } from './transform.ts';
 
-/** What every step has, whatever its plugin. */
 export interface StepFacts {
-  /** Of its config. */
   readonly id: number;
-  /** Of its config or plugin, for logs and errors. */
+  /** The name of its config or plugin, for logs and errors. */
   readonly name: string;
   /** What becomes of a row that it cannot handle: it goes on as it was, or leaves the chain. */
   readonly onError: 'keep' | 'reject';
@@ -78,7 +76,7 @@ export type Step = RowStep | BatchStep;
 export interface OwnStep extends StepFacts {
   readonly kind: 'own';
   readonly source: string;
-  /** Of the plugin alone, with its secrets. */
+  /** The config of the plugin alone, with its secrets. */
   readonly config: PluginConfig;
   /** Values of the config that no log may show. */
   readonly secrets: readonly string[];

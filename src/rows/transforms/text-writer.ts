@@ -1,7 +1,7 @@
 import { ByteWriter } from '../../foundation/domain/byte-writer.ts';
 import type { ByteSink } from './json.ts';
 
-/** Of UTF-8, for each unit of a text. */
+/** A unit of a text has at most this many bytes in UTF-8. */
 const maxBytesPerUnit = 3;
 /** For shorter texts too much room is cheaper than to count. */
 const shortUnits = 1_024;

@@ -20,9 +20,9 @@ export interface RowOutput {
 }
 
 export interface RowsShape {
-  /** Of the blocks that are given. */
+  /** The columns of the blocks that are given. */
   readonly columns: readonly Column[];
-  /** Of the blocks that come out. */
+  /** The columns of the blocks that come out. */
   readonly outputs: readonly RowOutput[];
   /** What names a row in logs and among the rejected. */
   readonly keyColumns: readonly string[];
@@ -171,13 +171,12 @@ function fieldOf({ name, column, path }: RowOutput, columns: readonly Column[]):
   return { source, name: column, path, column: text, write };
 }
 
-/** A row from its line of JSON Lines. */
 export function readRow(line: string): Row {
   const { members } = new JsonObject(trustJson(line));
   return makeRow([...members].map(([name, value]) => [name, textOf(value)]));
 }
 
-/** As PostgreSQL's `->` and `->>` with text keys: null for what is no object. */
+/** Follows a path as PostgreSQL's `->` and `->>` do with text keys: null for what is no object. */
 function textAt(value: Json, path: readonly string[]): Json {
   let found: Json = value;
   for (const key of path) {

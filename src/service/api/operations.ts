@@ -1,4 +1,4 @@
-import { type TObject, type TProperties, Type } from 'typebox';
+import { type TProperties, type TSchema, Type } from 'typebox';
 import type { Scope } from '../../foundation/security/scopes.ts';
 import type { Request } from './api.ts';
 import { loadBatchExport } from './batch-exports/load.ts';
@@ -48,100 +48,94 @@ type Hook = (request: Request) => Promise<void>;
 
 interface Resource<Id extends string> {
   readonly tag: string;
+  readonly family: Family;
   readonly scopes: { readonly read: Scope; readonly write: Scope };
-  readonly operation: (name: string) => string;
-  /** Path parameters: those of the prefix and `ids`. */
-  readonly params: (ids: readonly Id[]) => TObject;
+  /** Default: the name is unique. */
+  readonly operation?: (name: string) => string;
+  /** Path parameters after those of the family. */
+  readonly ids: Readonly<Record<Id, TSchema>>;
   /** Loads what the first id names. */
   readonly load?: (id: Id) => Hook;
 }
 
 /** What the operations of a resource have in common. `read` and `write` return the options of a route. */
-export function operationsOf<Id extends string>(resource: Resource<Id>) {
+function operationsOf<Id extends string>(resource: Resource<Id>) {
+  const { tag, family, scopes, operation = (name: string) => name } = resource;
   const access =
     (scope: Scope) =>
     <Parts extends object>(name: string, summary: string, ids: readonly Id[], parts: Parts) => {
       const [first] = ids;
       const load = first && resource.load?.(first);
+      const own = Object.fromEntries(ids.map((id) => [id, resource.ids[id]])) as TProperties;
       return {
         config: { scope },
         ...(load ? { onRequest: load } : {}),
         schema: {
-          tags: [resource.tag],
-          operationId: resource.operation(name),
+          tags: [tag],
+          operationId: operation(name),
           summary,
           ...describeOperation(name),
-          params: resource.params(ids),
+          params: Type.Object({ ...family.params, ...own }),
           ...parts,
         },
       };
     };
-  return { read: access(resource.scopes.read), write: access(resource.scopes.write) };
+  return { read: access(scopes.read), write: access(scopes.write) };
 }
 
-const descriptions = {
-  id: 'Identifier of the record.',
-  batch_export_id: 'Identifier of the batch export.',
-  run_id: 'Identifier of the run.',
+const exportScopes = { read: 'batch_export:read', write: 'batch_export:write' } as const;
+const uuid = (description: string) => Type.String({ format: 'uuid', description });
+
+const exportIds = {
+  id: uuid('Identifier of the record.'),
+  batch_export_id: uuid('Identifier of the batch export.'),
+  run_id: uuid('Identifier of the run.'),
 };
 
 /** Operations on exports and their records; the first id of a path is the export's. */
 export function exportOperations(family: Family) {
-  return operationsOf<keyof typeof descriptions>({
-    tag: family.tag,
-    scopes: { read: 'batch_export:read', write: 'batch_export:write' },
-    operation: family.operation,
-    params: (ids) => {
-      const properties: TProperties = { ...family.params };
-      for (const id of ids) {
-        properties[id] = Type.String({ format: 'uuid', description: descriptions[id] });
-      }
-      return Type.Object(properties);
-    },
+  const { tag, operation } = family;
+  return operationsOf({
+    ...{ tag, family, operation, scopes: exportScopes, ids: exportIds },
     load: loadBatchExport,
   });
 }
 
 const notificationIds = {
-  id: 'Identifier of the notification target.',
-  delivery_id: 'Identifier of the delivery.',
+  id: uuid('Identifier of the notification target.'),
+  delivery_id: uuid('Identifier of the delivery.'),
 };
 
 /** Operations on notification targets. They follow the exports, and so do the scopes. */
 export function notificationOperations(family: Family, load: Hook) {
-  return operationsOf<keyof typeof notificationIds>({
-    tag: 'Notifications',
-    scopes: family.scopes ?? { read: 'batch_export:read', write: 'batch_export:write' },
-    operation: family.operation,
-    params: (ids) => {
-      const properties: TProperties = { ...family.params };
-      for (const id of ids) {
-        properties[id] = Type.String({ format: 'uuid', description: notificationIds[id] });
-      }
-      return Type.Object(properties);
-    },
+  const { operation, scopes = exportScopes } = family;
+  return operationsOf({
+    ...{ tag: 'Notifications', family, operation, scopes, ids: notificationIds },
     load: () => load,
   });
 }
 
 /** Operations on the projects of an organization. */
 export function projectOperations(family: Family) {
-  return operationsOf<never>({
-    tag: 'Projects',
-    scopes: { read: 'batch_export:read', write: 'batch_export:write' },
-    operation: (name) => name,
-    params: () => Type.Object({ ...family.params }),
-  });
+  return operationsOf<never>({ tag: 'Projects', family, scopes: exportScopes, ids: {} });
 }
 
 /** Operations on the parts of a transformation chain; their ids are integers. */
 export function transformationOperations(tag: string, family: Family, id: string, load?: Hook) {
-  const Id = Type.Integer({ description: `Identifier of the ${id}.` });
-  return operationsOf<'id'>({
-    tag,
-    scopes: { read: 'plugin:read', write: 'plugin:write' },
-    operation: (name) => name,
-    params: (ids) => Type.Object({ ...family.params, ...(ids.length > 0 ? { id: Id } : {}) }),
+  return operationsOf({
+    ...{ tag, family, scopes: { read: 'plugin:read', write: 'plugin:write' } as const },
+    ids: { id: Type.Integer({ description: `Identifier of the ${id}.` }) },
     ...(load ? { load: () => load } : {}),
   });
+}
+
+/** An operation that any key may call. */
+export function keyOperation<Parts extends object>(
+  operationId: string,
+  summary: string,
+  parts: Parts,
+) {
+  const documented = { tags: ['The API key'], operationId, summary };
+  const schema = { ...documented, ...describeOperation(operationId), ...parts };
+  return { config: { scope: 'any' as const }, schema };
 }

@@ -11,7 +11,7 @@ interface DigestFacts {
   readonly first_at: Timestamp;
   readonly last_at: Timestamp;
   readonly errors: readonly { readonly code: string; readonly count: number }[];
-  /** Those with the most events. */
+  /** The projects with the most events. */
   readonly projects: readonly { readonly id: number; readonly count: number }[];
   /** The first ones, in their order. */
   readonly events: readonly {

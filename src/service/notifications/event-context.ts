@@ -13,7 +13,7 @@ interface CommonFacts {
   readonly export?: { readonly id: string };
   readonly code?: string | null;
   readonly error?: { readonly code?: string | null };
-  /** Of an event about all that has one cause. */
+  /** The cause of an event about all that has one cause. */
   readonly cause?: { readonly code?: string | null };
   /** Why Sluice paused it: begins with a code. */
   readonly reason?: string | null;

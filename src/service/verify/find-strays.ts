@@ -18,7 +18,6 @@ import {
 } from '../../state/store/intervals/verify-queries.ts';
 import type { FolderOwner } from './places.ts';
 
-/** Where strays are looked for. */
 export interface StrayPlace {
   readonly destination: Destination;
   /** Without a slash at the end; `''`: all keys. */
@@ -218,7 +217,7 @@ class ManifestNames {
   readonly #sql: Sql;
   readonly #destination: Destination;
   readonly #report: (detail: string) => void;
-  /** Of the keys that can be the manifest's of the last key that was looked up. */
+  /** What the manifests name that the last key could belong to, by the key of the manifest. */
   #last = new Map<string, ReadonlySet<string>>();
 
   constructor(sql: Sql, destination: Destination, report: (detail: string) => void) {

@@ -12,14 +12,16 @@ import {
 import { findStrays, type StrayPlace } from './find-strays.ts';
 import { breachesOf, type Finding } from './finding.ts';
 import { Sums, type Verified } from './sums.ts';
-import { isLater, verifyLatest } from './verify-latest.ts';
 import { type ReceiptOptions, verifyReceipt } from './verify-receipt.ts';
 import { verifyTable } from './verify-table.ts';
+import { describeInterval, toTimestamp } from '../../foundation/domain/time.ts';
+import type { Destination } from '../../rows/destinations/destination.ts';
+import { findLatest } from '../../rows/pipeline/latest-manifest.ts';
 
 export interface VerifyOptions extends ReceiptOptions {
   /** The export's table; null: it has none. */
   readonly table: IntervalTable | null;
-  /** Of the object that names the newest manifest; null: the export has none. */
+  /** The key of the object that names the newest manifest; null: the export has none. */
   readonly latestKey: string | null;
   /** Where strays are looked for; the present place is the first. */
   readonly strayPlaces: readonly StrayPlace[];
@@ -175,4 +177,29 @@ async function verifyTables({
       breach('I5', `run ${run}: ${why}`),
     ),
   ];
+}
+
+/** What is wrong with the object that names the newest manifest; `missing` if there is none. */
+async function verifyLatest(
+  destination: Destination,
+  key: string,
+  newest: Receipt,
+  signal: AbortSignal,
+): Promise<string | 'missing' | null> {
+  const latest = await findLatest(destination, key, newest.exportId, signal);
+  if (latest === null) return 'missing';
+  if (latest === 'other') return `${key} is not one of this export`;
+  const end = toTimestamp(newest.interval.end);
+  const { manifest, data_interval_start: start, data_interval_end: named } = latest;
+  if (manifest === newest.manifestKey && named === end) return null;
+  const isNewer = named > end || (named === end && start > toTimestamp(newest.interval.start));
+  const why = isNewer
+    ? 'an interval that this database does not know'
+    : `the newest manifest is ${newest.manifestKey} of ${describeInterval(newest.interval)}`;
+  return `${key} names ${manifest} of the interval that ends at ${named}: ${why}`;
+}
+
+/** The later interval; of two that end together, the one that starts later. */
+function isLater({ interval: a }: Receipt, { interval: b }: Receipt): boolean {
+  return a.end === b.end ? a.start > b.start : a.end > b.end;
 }

@@ -1,5 +1,5 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
-import { type SluiceError, StepFault, toSluiceError } from '../../foundation/domain/errors.ts';
+import { SluiceError, StepFault, toSluiceError } from '../../foundation/domain/errors.ts';
 import { describeInterval } from '../../foundation/domain/time.ts';
 import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
@@ -14,7 +14,7 @@ import type { RunStatements } from '../../state/store/runs/run-statements.ts';
 import { releaseUploads } from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { endCauses } from '../use-cases/healing/end-causes.ts';
-import { causesAt, type RunPlaces, refuseKnownOutage } from '../use-cases/healing/known-outage.ts';
+import { causesAt, refuseKnownOutage, type RunPlaces } from '../use-cases/healing/known-outage.ts';
 import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
 import {
   endDeleted,
@@ -24,7 +24,6 @@ import {
 } from '../use-cases/runs/finish-run.ts';
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import { nameOwnFault } from './own-fault.ts';
-import { checkMemory, type RunMemory } from './check-memory.ts';
 import type { Connectors } from './connectors.ts';
 import { makeJob } from './make-job.ts';
 import { removeReplaced } from './remove-files.ts';
@@ -33,11 +32,12 @@ import { RunLog } from './run-log.ts';
 import { type OpenPorts, openPorts } from './run-ports.ts';
 import type { Ticket } from '../admission/ticket.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
+import { type FileSettings, readFileSettings } from '../../foundation/domain/file-settings.ts';
+import { ownStepsOf } from '../../foundation/domain/recipe.ts';
 
 /** For the removal of replaced files within a run. */
 const removalPatienceMs = 5_000;
 
-/** What an attempt needs, in the worker's process or in one of its own. */
 export interface AttemptOptions extends RunMemory {
   readonly context: Context;
   readonly statements: RunStatements;
@@ -45,7 +45,6 @@ export interface AttemptOptions extends RunMemory {
   readonly onError: (error: unknown, run: ClaimedRun) => void;
 }
 
-/** What a run brings to its claim. */
 export interface Admitted {
   readonly ticket: Ticket;
   /** What was found before the run was claimed; null: it settles within its attempt. */
@@ -300,3 +299,35 @@ function recordOf(run: ClaimedRun, result: ExportedInterval['result']) {
 
 const sum = <T>(items: readonly T[], value: (item: T) => number): number =>
   items.reduce((total, item) => total + value(item), 0);
+
+const mebibyte = 1024 ** 2;
+
+export interface RunMemory {
+  /** What all runs of a worker may have together, without what the worker itself needs. */
+  readonly memoryBytes: number;
+  readonly connectors: {
+    memoryOf(type: string, files: FileSettings, transforms: boolean, ownSteps: number): number;
+  };
+}
+
+/**
+ * Whether the plugins of a run's chain can ever run in a worker with this memory.
+ *
+ * @throws SluiceError `transformation.needs_memory` if not
+ */
+export function checkMemory(
+  { connectors, memoryBytes }: RunMemory,
+  run: Pick<ClaimedRun, 'chain' | 'destination'>,
+): void {
+  const ownSteps = ownStepsOf(run.chain);
+  if (ownSteps === 0) return;
+  const { type, config } = run.destination;
+  const needed = connectors.memoryOf(type, readFileSettings(config), true, ownSteps);
+  if (needed <= memoryBytes) return;
+  const missingMib = Math.ceil((needed - memoryBytes) / mebibyte);
+  const steps = ownSteps === 1 ? '1 step has' : `${ownSteps} steps have`;
+  throw new SluiceError(
+    'transformation.needs_memory',
+    `${steps} a plugin of your own. For this run WORKER_MEMORY_MB is ${missingMib} MiB too small`,
+  );
+}

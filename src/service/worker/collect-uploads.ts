@@ -64,7 +64,6 @@ export async function collectUploads(options: SweepOptions): Promise<void> {
   );
 }
 
-/** A place and whose it is. */
 interface OwnedPlace extends OrphanedPlace {
   readonly owner: UploadOwner;
 }

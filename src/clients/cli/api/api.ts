@@ -4,9 +4,7 @@ import { CliError, exitCodes } from '../deps.ts';
 import { plain } from '../text.ts';
 import { type Answer, explainAnswer, explainSilence } from './explain.ts';
 import type {
-  AdminAnswerOf,
-  AdminPathOf,
-  AdminQueryOf,
+  AdminPrefix,
   AnswerOf,
   Me,
   Method,
@@ -32,31 +30,32 @@ export interface CallOptions<M extends Method, Path extends PathOf<M>> {
 /** The API of one project. Every method throws CliError with what is wrong and what to do. */
 export interface Api {
   readonly url: string;
-  /** As it was asked for: an id or `@current`. */
+  /** The project as it was asked for: an id or `@current`. */
   readonly project: string;
   call<M extends Method, Path extends PathOf<M>>(
     method: M,
     path: Path,
     options?: CallOptions<M, Path>,
   ): Promise<AnswerOf<M, Path>>;
-  /** The same of an answer that is no JSON, such as CSV. */
+  /** Reads an answer that is no JSON, such as CSV. */
   readText<Path extends PathOf<'get'>>(
     path: Path,
     options: CallOptions<'get', Path>,
   ): Promise<string>;
-  /** The same of `/api/admin`, with the key of an operator. */
-  callAdmin<M extends Method, Path extends AdminPathOf<M>>(
+  /** Calls `/api/admin`, with the key of an operator. */
+  callAdmin<M extends Method, Path extends PathOf<M, AdminPrefix>>(
     method: M,
     path: Path,
-    options?: Omit<CallOptions<M, never>, 'query'> & { readonly query?: AdminQueryOf<M, Path> },
-  ): Promise<AdminAnswerOf<M, Path>>;
+    options?: Omit<CallOptions<M, never>, 'query'> & {
+      readonly query?: QueryOf<M, Path, AdminPrefix>;
+    },
+  ): Promise<AnswerOf<M, Path, AdminPrefix>>;
   /** What the key may do, and where. */
   readMe(): Promise<Me>;
   /** The plugins that steps of the project can use. */
   readPlugins(): Promise<readonly Plugin[]>;
   /** What the service's probe says of itself; needs no key. */
   readReadiness(): Promise<Readiness>;
-  /** The OpenAPI document. */
   readDocument(): Promise<unknown>;
   /** Milliseconds since the epoch by the service's clock, as of its last answer; null before it. */
   serviceTime(): number | null;
@@ -84,7 +83,7 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
   const request = async (method: string, path: string, body: unknown, limitMs: number) => {
     const headers: Record<string, string> = { authorization: `Bearer ${key}` };
     if (body !== undefined) headers['content-type'] = 'application/json';
-    // The same for each try: an answer that was lost is given again, and nothing is done twice.
+    // Each try has the same key: an answer that was lost is given again, and nothing is done twice.
     if (method === 'POST') headers['idempotency-key'] = randomUUID();
     for (let tries = 1; ; tries += 1) {
       const answer = await fetchAnswer(`${base}${path}`, {
@@ -162,7 +161,6 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
   };
 }
 
-/** The path with its parameters and its query. */
 function addressOf(
   path: string,
   options: { readonly path?: Readonly<Record<string, string>>; readonly query?: unknown },

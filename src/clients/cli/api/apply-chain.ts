@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type CliDeps, CliError, type Terminal } from '../deps.ts';
-import { paintFor, plain, plural } from '../text.ts';
+import { plain, plural } from '../text.ts';
 import type { Api } from './api.ts';
+import { type ApplyChoice, type Change, countsOf, deletionOf } from './apply-changes.ts';
 import { readChain, type Step } from './chain.ts';
 import { unknownIn } from './export-fields.ts';
 import { expandVariables, type VariableNames, withoutVariablesIn } from './export-spec.ts';
@@ -17,19 +18,7 @@ interface WantedStep {
   readonly place: string;
 }
 
-interface ChainOptions {
-  readonly prune?: boolean;
-  readonly secrets?: boolean;
-}
-
-/** What happens to one step. */
-export interface StepChange {
-  readonly action: 'create' | 'update' | 'delete' | 'unchanged';
-  readonly name: string;
-  readonly id: number | null;
-  readonly fields: readonly string[];
-  readonly body: Json;
-}
+export type StepChange = Change<number>;
 
 const fields = ['name', 'plugin', 'enabled', 'config'];
 
@@ -71,7 +60,7 @@ export async function planChain(
   deps: CliDeps,
   api: Api,
   listed: readonly unknown[],
-  options: ChainOptions,
+  options: ApplyChoice,
 ): Promise<readonly StepChange[]> {
   const wanted = readSteps(listed);
   const [{ results: stored }, plugins] = [await readChain(api), await api.readPlugins()];
@@ -92,18 +81,9 @@ export async function planChain(
   if (problems.length > 0) throw new CliError(problems.join('\n'));
   const names = new Set(wanted.map(({ name }) => name));
   const left = options.prune ? stored.filter(({ name }) => !names.has(name ?? '')) : [];
-  return [...changes, ...left.map(deletionOf)];
+  return [...changes, ...left.map(({ id, name }) => deletionOf(id, name ?? `step ${id}`))];
 }
 
-const deletionOf = ({ id, name }: Step): StepChange => ({
-  action: 'delete',
-  name: name ?? `step ${id}`,
-  id,
-  fields: [],
-  body: {},
-});
-
-/** How the steps of a file are compared with those of a project. */
 interface Comparing {
   readonly terminal: Terminal;
   readonly resendsSecrets: boolean;
@@ -152,20 +132,6 @@ function changeOf(
   };
 }
 
-const marks = { create: '+', update: '~', delete: '-', unchanged: '=' } as const;
-const colours = { create: 'green', update: 'yellow', delete: 'red', unchanged: 'dim' } as const;
-
-export function lineOfStep(
-  { terminal }: CliDeps,
-  { action, name, id, fields: changed }: StepChange,
-): string {
-  const which = id === null ? '' : ` (${id})`;
-  const what = changed.length === 0 ? '' : `: ${changed.join(', ')}`;
-  const line = `${marks[action]} ${action.padEnd(9)}  step ${plain(name)}${which}${what}`;
-  return paintFor(terminal)(line, colours[action]);
-}
-
-/** Does what was planned. */
 export async function sendChain(api: Api, changes: readonly StepChange[]): Promise<void> {
   const path = '/pipeline_transformation_configs';
   for (const { action, id, body } of changes) {
@@ -179,9 +145,7 @@ export async function sendChain(api: Api, changes: readonly StepChange[]): Promi
 /** `1 step created, 2 unchanged`; null without a list of steps. */
 export function summaryOfChain(changes: readonly StepChange[] | null): string | null {
   if (changes === null) return null;
-  const number = (action: StepChange['action']) =>
-    changes.filter((change) => change.action === action).length;
-  return `Transformations: ${plural(number('create'), 'step')} to create, ${number('update')} to update, ${number('delete')} to delete, ${number('unchanged')} unchanged.`;
+  return `Transformations: ${countsOf(changes, (count) => plural(count, 'step'))}`;
 }
 
 /** The chain as a list for a file, with a variable in place of each secret; empty for a key that may not read it. */

@@ -1,27 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type CliDeps, CliError } from '../deps.ts';
-import { paintFor, plain } from '../text.ts';
 import type { Api } from './api.ts';
+import { type ApplyChoice, type Change, countsOf, deletionOf } from './apply-changes.ts';
 import { unknownIn } from './export-fields.ts';
 import { expandVariables, type VariableNames, withoutVariables } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
 import { targetCalls } from './notifications.ts';
 import type { NotificationTarget } from './types.ts';
 
-interface TargetOptions {
-  readonly prune?: boolean;
-  readonly secrets?: boolean;
-}
-
-/** What happens to one target. */
-export interface TargetChange {
-  readonly action: 'create' | 'update' | 'delete' | 'unchanged';
-  /** Its description, by which it is found. */
-  readonly name: string;
-  readonly id: string | null;
-  readonly fields: readonly string[];
-  readonly body: Json;
-}
+export type TargetChange = Change<string>;
 
 const compared = ['format', 'recipients', 'events', 'enabled', 'digests'] as const;
 const known = ['description', 'kind', 'url', ...compared];
@@ -36,7 +23,7 @@ export async function planTargets(
   deps: CliDeps,
   api: Api,
   listed: readonly unknown[],
-  options: TargetOptions,
+  options: ApplyChoice,
 ): Promise<readonly TargetChange[]> {
   const stored = await targetCalls(api, false).list();
   const problems: string[] = [];
@@ -77,10 +64,9 @@ export async function planTargets(
   });
   if (problems.length > 0) throw new CliError(problems.join('\n'));
   const left = options.prune ? stored.filter(({ description }) => !names.has(description)) : [];
-  return [...changes, ...left.map(deletionOf)];
+  return [...changes, ...left.map(({ id, description }) => deletionOf(id, description))];
 }
 
-/** Does what was planned. */
 export async function sendTargets(api: Api, changes: readonly TargetChange[]): Promise<void> {
   const calls = targetCalls(api, false);
   for (const { action, id, body } of changes) {
@@ -113,27 +99,6 @@ const isSame = (wanted: unknown, stored: unknown): boolean =>
     ? isDeepStrictEqual(new Set(wanted.map(String)), new Set(stored.map(String)))
     : wanted === stored;
 
-const deletionOf = ({ id, description }: NotificationTarget): TargetChange => ({
-  action: 'delete',
-  name: description,
-  id,
-  fields: [],
-  body: {},
-});
-
-const marks = { create: '+', update: '~', delete: '-', unchanged: '=' } as const;
-const colours = { create: 'green', update: 'yellow', delete: 'red', unchanged: 'dim' } as const;
-
-export function lineOfTarget(
-  { terminal }: CliDeps,
-  { action, name, id, fields }: TargetChange,
-): string {
-  const which = id === null ? '' : ` (${id})`;
-  const what = fields.length === 0 ? '' : `: ${fields.join(', ')}`;
-  const line = `${marks[action]} ${action.padEnd(9)}  target ${plain(name)}${which}${what}`;
-  return paintFor(terminal)(line, colours[action]);
-}
-
 /**
  * The targets of the project as a file for `sluice apply` has them. It finds a target by its description, so those without one
  * of their own are left out.
@@ -161,7 +126,5 @@ export async function targetsOfFile(
 
 /** `Targets: 1 to create, …`. */
 export function summaryOfTargets(changes: readonly TargetChange[]): string {
-  const number = (action: TargetChange['action']) =>
-    changes.filter((change) => change.action === action).length;
-  return `Notification targets: ${number('create')} to create, ${number('update')} to update, ${number('delete')} to delete, ${number('unchanged')} unchanged.`;
+  return `Notification targets: ${countsOf(changes)}`;
 }

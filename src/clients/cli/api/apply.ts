@@ -1,8 +1,9 @@
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
-import { lineOfStep, planChain, sendChain, summaryOfChain } from './apply-chain.ts';
-import { lineOfTarget, planTargets, sendTargets, summaryOfTargets } from './apply-targets.ts';
+import { planChain, sendChain, summaryOfChain } from './apply-chain.ts';
+import { type Action, type ApplyChoice, changeLine } from './apply-changes.ts';
+import { planTargets, sendTargets, summaryOfTargets } from './apply-targets.ts';
 import { confirm } from './confirm.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
@@ -15,17 +16,14 @@ import { type ApiOptions, openApi } from './open-api.ts';
 import { queryNames, readStoredQueries } from './stored-queries.ts';
 import type { BatchExport } from './types.ts';
 
-export interface ApplyOptions extends ApiOptions {
+export interface ApplyOptions extends ApiOptions, ApplyChoice {
   readonly file: string;
   readonly dryRun?: boolean;
-  readonly prune?: boolean;
-  readonly secrets?: boolean;
   readonly yes?: boolean;
 }
 
-/** What happens to one export. */
 interface Step {
-  readonly action: 'create' | 'update' | 'delete' | 'unchanged';
+  readonly action: Action;
   readonly name: string;
   /** Null before it is created. */
   readonly id: string | null;
@@ -58,8 +56,8 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
   const paint = paintFor(deps.terminal);
   if (!options.json) {
     for (const line of steps.flatMap((one) => stepLines(one, paint))) deps.print(line);
-    for (const change of chain ?? []) deps.print(lineOfStep(deps, change));
-    for (const change of targets ?? []) deps.print(lineOfTarget(deps, change));
+    for (const one of chain ?? []) deps.print(changeLine(paint, one, 'step ', one.fields));
+    for (const one of targets ?? []) deps.print(changeLine(paint, one, 'target ', one.fields));
   }
   const going = deletionsOf({ export: steps, step: chain, 'notification target': targets });
   if (!options.dryRun && going !== null) {
@@ -276,16 +274,13 @@ async function projectOf(api: Api, stored: readonly BatchExport[]): Promise<stri
   return `project ${id}${found ? ` (${plain(found.name)})` : ''}`;
 }
 
-const marks = { create: '+', update: '~', delete: '-', unchanged: '=' } as const;
-const colours = { create: 'green', update: 'yellow', delete: 'red', unchanged: 'dim' } as const;
-
-function stepLines({ action, name, id, differences, body }: Step, paint: Paint): readonly string[] {
-  const head = `${marks[action]} ${action.padEnd(9)}  ${plain(name)}${id === null ? '' : ` (${id})`}`;
+function stepLines(step: Step, paint: Paint): readonly string[] {
+  const { action, differences, body } = step;
   const changes = differences.map(
     ({ field, before, after }) => `    ${field}: ${shown(before)} → ${shown(after)}`,
   );
   const onlySecrets = action === 'update' && changes.length === 0 && body.destination !== undefined;
-  return [paint(head, colours[action]), ...changes, ...(onlySecrets ? ['    secrets'] : [])];
+  return [changeLine(paint, step), ...changes, ...(onlySecrets ? ['    secrets'] : [])];
 }
 
 const longest = 80;

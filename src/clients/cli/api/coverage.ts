@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CliDeps } from '../deps.ts';
-import { type Cell, type Colour, paintFor, plural, shortTime, tableLines } from '../text.ts';
+import { type Colour, count, cut, paintFor, plural, shortTime, tableLines } from '../text.ts';
 import { confirm } from './confirm.ts';
 import { quoted } from './api.ts';
 import { print } from './print.ts';
@@ -44,15 +44,12 @@ export async function listCoverage(
   print(deps, options, found, () => {
     const ranges = found.ranges ?? [];
     if (ranges.length === 0) return ['No interval is complete in this range yet.'];
-    const rows = ranges.map(({ state, start, end, intervals }): (Cell | string)[] => {
-      const colour = colours[state];
-      return [
-        { text: state.replaceAll('_', ' '), ...(colour ? { colour } : {}) },
-        shortTime(start),
-        shortTime(end),
-        { text: intervals.toLocaleString('en'), atEnd: true },
-      ];
-    });
+    const rows = ranges.map(({ state, start, end, intervals }) => [
+      { text: state.replaceAll('_', ' '), colour: colours[state] },
+      shortTime(start),
+      shortTime(end),
+      count(intervals),
+    ]);
     const { blocker, high_water_mark: mark } = found;
     return [
       ...tableLines(['STATE', 'FROM', 'TO', 'INTERVALS'], rows, paintFor(deps.terminal)),
@@ -91,9 +88,6 @@ export interface ChangesOptions extends ApiOptions {
   readonly limit: number;
 }
 
-/** Values in one line of a table; JSON has all of them. */
-const widest = 60;
-
 /** `sluice changes`: who changed what of an export, and when, the newest first. */
 export async function listChanges(
   deps: CliDeps,
@@ -119,7 +113,7 @@ export async function listChanges(
         settingsThatDiffer(field, before, after),
       );
       const texts = changes.map(
-        ({ field, before, after }) => `${field}: ${shorten(before)} → ${shorten(after)}`,
+        ({ field, before, after }) => `${field}: ${shown(before)} → ${shown(after)}`,
       );
       return (texts.length === 0 ? [''] : texts).map((text, at) => [
         ...(at === 0 ? head : ['', '', '']),
@@ -129,6 +123,8 @@ export async function listChanges(
     return tableLines(['TIME', 'BY', 'ACTION', 'CHANGE'], rows, paintFor(deps.terminal));
   });
 }
+
+const shown = (value: unknown) => (value === '' ? '""' : cut(textOf(value), 60));
 
 /** `destination.config.prefix`, instead of two whole destinations that differ in it. */
 function settingsThatDiffer(
@@ -145,9 +141,4 @@ function settingsThatDiffer(
     .flatMap((name) =>
       settingsThatDiffer(`${field}.${name}`, before[name] ?? null, after[name] ?? null),
     );
-}
-
-function shorten(value: unknown): string {
-  const text = value === '' ? '""' : textOf(value);
-  return text.length > widest ? `${text.slice(0, widest - 1)}…` : text;
 }

@@ -1,5 +1,5 @@
 import type { CliDeps } from '../deps.ts';
-import { type Cell, type Colour, paintFor, plural, shortTime, tableLines } from '../text.ts';
+import { type Colour, paintFor, plural, shortTime, tableLines } from '../text.ts';
 import { findExport } from './find-export.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import { print } from './print.ts';
@@ -40,17 +40,14 @@ export async function delivery(deps: CliDeps, name: string, options: Options): P
 function deliveryLines(deps: CliDeps, found: Delivery): readonly string[] {
   const { met, missed, at_risk: atRisk, pending, share_met: share, budget, late } = found;
   const percent = share === null ? '-' : `${(share * 100).toFixed(2)} %`;
-  const rows = late.map((one): (Cell | string)[] => {
-    const colour = colours[one.outcome];
-    return [
-      { text: one.outcome.replaceAll('_', ' '), ...(colour ? { colour } : {}) },
-      shortTime(one.data_interval_start),
-      shortTime(one.due_by),
-      shortTime(one.delivered_at),
-      one.turn ?? '-',
-      one.code ?? '-',
-    ];
-  });
+  const rows = late.map((one) => [
+    { text: one.outcome.replaceAll('_', ' '), colour: colours[one.outcome] },
+    shortTime(one.data_interval_start),
+    shortTime(one.due_by),
+    shortTime(one.delivered_at),
+    one.turn ?? '-',
+    one.code ?? '-',
+  ]);
   const head = ['OUTCOME', 'INTERVAL', 'DUE', 'DELIVERED', 'TURN', 'CODE'];
   return [
     `From ${shortTime(found.from)} to ${shortTime(found.to)}: ${met} met, ${missed} missed, ${atRisk} at risk, ${pending} open.`,

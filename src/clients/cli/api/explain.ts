@@ -1,5 +1,6 @@
 import { CliError, exitCodes } from '../deps.ts';
 import { plain, plural } from '../text.ts';
+import { isRecord } from './json.ts';
 
 /** What the service answered; `json` is undefined if the body is not JSON. */
 export interface Answer {
@@ -22,9 +23,7 @@ interface Problem {
   readonly detail: string;
 }
 
-/** The service refused a request. */
 export class RefusedRequest extends CliError {
-  /** Of HTTP. */
   readonly status: number;
   /** The field that the first problem is about; null: none. */
   readonly attr: string | null;
@@ -130,8 +129,4 @@ function problemsOf(json: unknown): readonly Problem[] {
 function textOf(json: unknown, name: string): string | null {
   const value = isRecord(json) ? json[name] : undefined;
   return typeof value === 'string' ? plain(value) : null;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

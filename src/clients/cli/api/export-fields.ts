@@ -6,11 +6,11 @@ import { at, isRecord, type Json } from './json.ts';
 
 /** Which fields an export has at this service: its OpenAPI document says so, not this build. */
 export interface ExportFields {
-  /** Those that a file may set. */
+  /** Fields that a file may set. */
   readonly names: readonly string[];
   /** Besides these, create takes them. */
   readonly onlyCreate: readonly string[];
-  /** Those that are times. */
+  /** Fields that are times. */
   readonly times: ReadonlySet<string>;
   readonly destinations: ReadonlyMap<string, DestinationFields>;
 }
@@ -20,7 +20,7 @@ interface DestinationFields {
   readonly names: readonly string[];
   readonly secrets: ReadonlySet<string>;
   readonly defaults: Readonly<Json>;
-  /** Those that are stored below a folder of the project: `files` as `7/files`. */
+  /** Properties that are stored below a folder of the project: `files` as `7/files`. */
   readonly belowProject: ReadonlySet<string>;
 }
 
@@ -104,7 +104,7 @@ export function findUnknownFields(
   return problems;
 }
 
-/** Of the letters of a field, one in three may be wrong. */
+/** One in three letters of a field may be wrong. */
 const lettersPerMistake = 3;
 
 export function unknownIn(given: Json, names: readonly string[], prefix: string): string[] {

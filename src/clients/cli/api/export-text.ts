@@ -8,6 +8,7 @@ import {
   shortTime,
   tableLines,
 } from '../text.ts';
+import { textOf } from './json.ts';
 import type { BatchExport, DestinationTest, Health, Run } from './types.ts';
 
 /** Exports and what belongs to them, as text for people. */
@@ -82,8 +83,6 @@ function healingText({ healing }: BatchExport): string | null {
   return `${plural(intervals, 'interval')}, ${probe === null ? 'starting' : `next probe ${shortTime(probe)}`}`;
 }
 
-const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value));
-
 const statusColours: Partial<Record<Run['status'], Colour>> = {
   Completed: 'green',
   Failed: 'red',
@@ -93,18 +92,15 @@ const statusColours: Partial<Record<Run['status'], Colour>> = {
 
 export function runLines(runs: readonly Run[], paint: Paint): readonly string[] {
   if (runs.length === 0) return ['No runs.'];
-  const rows = runs.map((run) => {
-    const colour = statusColours[run.status];
-    return [
-      shortTime(run.data_interval_start),
-      shortTime(run.data_interval_end),
-      { text: statusOf(run), ...(colour ? { colour } : {}) },
-      count(run.records_completed ?? 0),
-      count(run.bytes_exported),
-      run.id,
-      run.latest_error ?? '',
-    ];
-  });
+  const rows = runs.map((run) => [
+    shortTime(run.data_interval_start),
+    shortTime(run.data_interval_end),
+    { text: statusOf(run), colour: statusColours[run.status] },
+    count(run.records_completed ?? 0),
+    count(run.bytes_exported),
+    run.id,
+    run.latest_error ?? '',
+  ]);
   const head = ['INTERVAL FROM', 'TO', 'STATUS', 'ROWS', 'BYTES', 'RUN', 'ERROR'];
   return tableLines(head, rows, paint);
 }

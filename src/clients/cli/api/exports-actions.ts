@@ -1,13 +1,13 @@
 import { exportHealths } from '../../../foundation/domain/batch-export.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
-import { paintFor, plain, plural, shortTime, tableLines } from '../text.ts';
+import { cut, paintFor, plain, plural, shortTime, tableLines } from '../text.ts';
 import { type Api, quoted } from './api.ts';
 import { confirm } from './confirm.ts';
 import { readFields } from './export-fields.ts';
 import { readSpec, type SpecOptions } from './export-spec.ts';
 import { detailLines, exportLines, testLines } from './export-text.ts';
 import { findExport, listExports } from './find-export.ts';
-import type { Json } from './json.ts';
+import { type Json, textOf } from './json.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import type { AnswerOf, BatchExport, Health } from './types.ts';
 import { print } from './print.ts';
@@ -155,7 +155,7 @@ export async function preview(
       ? ['No rows.']
       : tableLines(
           columns.map((column) => plain(column.name)),
-          shown.map((row) => row.map(cellOf)),
+          shown.map((row) => row.map((value) => cut(textOf(value), 60))),
           paintFor(deps.terminal),
         ),
   );
@@ -178,14 +178,6 @@ async function readUnsaved(
   if (isSaved(options)) return { id: found?.id ?? null, body: {} };
   const body = await readSpec(deps.terminal, options, await readFields(api), found?.destination);
   return { id: found?.id ?? null, body };
-}
-
-/** Wider values would make the table hard to read; JSON has all of them. */
-const widestCell = 60;
-
-function cellOf(value: unknown): string {
-  const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return text.length > widestCell ? `${text.slice(0, widestCell - 1)}…` : text;
 }
 
 function show(deps: CliDeps, options: ApiOptions, shown: BatchExport) {

@@ -24,7 +24,7 @@ const pollMs = 1_000;
 /** Entries can become visible after newer ones: their transactions end in another order. */
 const overlapMs = 30_000;
 const pageSize = 1_000;
-/** Of new entries in one poll; a flood is cut. */
+/** Maximum pages of new entries in one poll; a flood is cut. */
 const maxPages = 5;
 
 type LogQuery = QueryOf<'get', '/batch_exports/{batch_export_id}/logs'>;

@@ -154,28 +154,17 @@ const notFound = 'There is no such target. `sluice notifications list` lists the
 
 /** @param ofInstallation with the key of an operator */
 export function targetCalls(api: Api, ofInstallation: boolean) {
+  // Both have the same operations.
+  const call = ofInstallation ? (api.callAdmin as Api['call']) : api.call;
   const all = '/notification_targets';
   const one = '/notification_targets/{id}';
-  const test = '/notification_targets/{id}/test';
-  const rotate = '/notification_targets/{id}/rotate_secret';
-  const query = { limit: 100 };
   const at = (id: string) => ({ path: { id }, notFound });
-  if (ofInstallation) {
-    return {
-      list: async () => (await api.callAdmin('get', all, { query })).results,
-      create: (body: object) => api.callAdmin('post', all, { body }),
-      change: (id: string, body: object) => api.callAdmin('patch', one, { ...at(id), body }),
-      test: (id: string) => api.callAdmin('post', test, at(id)),
-      rotate: (id: string) => api.callAdmin('post', rotate, at(id)),
-      remove: (id: string) => api.callAdmin('delete', one, at(id)),
-    };
-  }
   return {
-    list: async () => (await api.call('get', all, { query })).results,
-    create: (body: object) => api.call('post', all, { body }),
-    change: (id: string, body: object) => api.call('patch', one, { ...at(id), body }),
-    test: (id: string) => api.call('post', test, at(id)),
-    rotate: (id: string) => api.call('post', rotate, at(id)),
-    remove: (id: string) => api.call('delete', one, at(id)),
+    list: async () => (await call('get', all, { query: { limit: 100 } })).results,
+    create: (body: object) => call('post', all, { body }),
+    change: (id: string, body: object) => call('patch', one, { ...at(id), body }),
+    test: (id: string) => call('post', `${one}/test`, at(id)),
+    rotate: (id: string) => call('post', `${one}/rotate_secret`, at(id)),
+    remove: (id: string) => call('delete', one, at(id)),
   };
 }

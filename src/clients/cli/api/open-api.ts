@@ -1,22 +1,26 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { readClientSettings } from '../../../foundation/config/client-settings.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { type Api, connectApi } from './api.ts';
 
-/** Options of every command that calls the API. */
 export interface ApiOptions {
   readonly url?: string;
   readonly project?: string;
   readonly json?: boolean;
 }
 
-/** Adds the options that every command that calls the API has. */
 export function withApi(command: Command): Command {
   return command
     .option('--url <url>', 'address of the API (default: SLUICE_URL)')
     .option('--project <id>', 'the project (default: SLUICE_PROJECT, else @current)')
     .option('--json', 'print JSON');
 }
+
+export const missingRows = () =>
+  new Option(
+    '--missing-rows <what>',
+    'keep or drop delivered rows that the source no longer has (default: keep, the run fails)',
+  ).choices(['keep', 'drop']);
 
 /** @throws CliError if URL or key is missing or malformed */
 export function openApi({ terminal }: CliDeps, options: ApiOptions): Api {

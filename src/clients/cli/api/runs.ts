@@ -1,9 +1,8 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { readWholeNumber } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
-import { withApi } from './open-api.ts';
+import { missingRows, withApi } from './open-api.ts';
 
-/** `sluice runs …` */
 export function registerRuns(program: Command, deps: CliDeps): void {
   const runs = program.command('runs').description('runs of an export, over the API');
   const load = () => import('./runs-actions.ts');
@@ -20,12 +19,7 @@ export function registerRuns(program: Command, deps: CliDeps): void {
 
   add('retry', "run an ended run's interval again, as a new run")
     .argument('<run>', 'id of the run')
-    .addOption(
-      new Option(
-        '--missing-rows <what>',
-        'keep or drop delivered rows that the source no longer has (default: keep, the run fails)',
-      ).choices(['keep', 'drop']),
-    )
+    .addOption(missingRows())
     .option('--yes', 'drop missing rows without asking')
     .action(async (name, run, options) => (await load()).retry(deps, name, run, options));
 

@@ -2,6 +2,7 @@ import { exportHealths } from '../../../foundation/domain/batch-export.ts';
 import { type CliDeps, CliError } from '../deps.ts';
 import {
   type Colour,
+  cut,
   type Paint,
   paintFor,
   plain,
@@ -24,7 +25,6 @@ const namedExports = 8;
 export interface Status {
   readonly url: string;
   readonly service: Readiness;
-  /** Exports in each state. */
   readonly exports: Readonly<Record<Health, number>>;
   readonly runs: { readonly running: number; readonly waiting: number; readonly retrying: number };
   /** All that are not fine, the most urgent first. */
@@ -59,7 +59,7 @@ export async function status(
 /** Causes on the screen. */
 const shownCauses = 20;
 
-/** The same over all customers: what is wrong is shown by its causes. */
+/** Shows all customers: what is wrong is shown by its causes. */
 async function statusOfAll(
   deps: CliDeps,
   options: ApiOptions & { readonly check?: boolean },
@@ -134,7 +134,7 @@ function statusLines({ url, service, exports, runs, attention }: Status, paint: 
         { text: state, colour: healthColours[state] },
         shortName(name),
         shortTime(upTo),
-        shorten(reason),
+        cut(reason, 100),
       ]);
     const more = those.length - shown.length;
     return more > 0 ? [...shown, [`and ${more} more ${state}`]] : shown;
@@ -152,7 +152,3 @@ function statusLines({ url, service, exports, runs, attention }: Status, paint: 
         ]),
   ];
 }
-
-const longestReason = 100;
-const shorten = (text: string) =>
-  text.length > longestReason ? `${text.slice(0, longestReason - 1)}…` : text;

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { readWholeNumber } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
-import { withApi } from './open-api.ts';
+import { missingRows, withApi } from './open-api.ts';
 
 /** `sluice status`, `backfill`, `logs`, `apply` and `export`. */
 export function registerTasks(program: Command, deps: CliDeps): void {
@@ -32,12 +32,7 @@ export function registerTasks(program: Command, deps: CliDeps): void {
         'which intervals: all, those without data (failed), those without data that were asked for (missing), those that never ran (none) (default: all)',
       ).choices(['all', 'failed', 'missing', 'none']),
     )
-    .addOption(
-      new Option(
-        '--missing-rows <what>',
-        'keep or drop delivered rows that the source no longer has (default: keep, the run fails)',
-      ).choices(['keep', 'drop']),
-    )
+    .addOption(missingRows())
     .option('--yes', 'drop missing rows without asking')
     .option('--newest-first', 'begin with the newest interval')
     .option('--concurrency <n>', 'maximum runs at a time', readWholeNumber)

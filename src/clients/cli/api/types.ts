@@ -7,9 +7,9 @@ type ProjectPrefix = '/api/projects/{project_id}';
 
 export type Method = 'get' | 'post' | 'patch' | 'delete';
 
-/** A path of the project's operations, without what is before it: `/batch_exports/{id}`. */
-export type PathOf<M extends Method> = {
-  [Path in keyof paths]: Path extends `${ProjectPrefix}${infer Rest}`
+/** A path of the operations below a prefix, without what is before it: `/batch_exports/{id}`. */
+export type PathOf<M extends Method, Prefix extends string = ProjectPrefix> = {
+  [Path in keyof paths]: Path extends `${Prefix}${infer Rest}`
     ? paths[Path] extends Record<M, unknown>
       ? Rest
       : never
@@ -19,15 +19,16 @@ export type PathOf<M extends Method> = {
 type OperationOf<
   M extends Method,
   Path extends string,
-> = `${ProjectPrefix}${Path}` extends keyof paths
-  ? paths[`${ProjectPrefix}${Path}`] extends Record<M, infer Operation>
+  Prefix extends string,
+> = `${Prefix}${Path}` extends keyof paths
+  ? paths[`${Prefix}${Path}`] extends Record<M, infer Operation>
     ? Operation
     : never
   : never;
 
 /** The JSON of a successful answer; null if it has none. */
-export type AnswerOf<M extends Method, Path extends string> =
-  OperationOf<M, Path> extends { responses: infer Responses }
+export type AnswerOf<M extends Method, Path extends string, Prefix extends string = ProjectPrefix> =
+  OperationOf<M, Path, Prefix> extends { responses: infer Responses }
     ? Responses[keyof Responses & (200 | 201)] extends {
         content: { readonly 'application/json': infer Json };
       }
@@ -35,41 +36,10 @@ export type AnswerOf<M extends Method, Path extends string> =
       : null
     : never;
 
-export type QueryOf<M extends Method, Path extends string> =
-  OperationOf<M, Path> extends { parameters: { query?: infer Query } } ? Query : never;
+export type QueryOf<M extends Method, Path extends string, Prefix extends string = ProjectPrefix> =
+  OperationOf<M, Path, Prefix> extends { parameters: { query?: infer Query } } ? Query : never;
 
-type AdminPrefix = '/api/admin';
-
-/** A path of the operators' operations, without what is before it: `/causes`. */
-export type AdminPathOf<M extends Method> = {
-  [Path in keyof paths]: Path extends `${AdminPrefix}${infer Rest}`
-    ? paths[Path] extends Record<M, unknown>
-      ? Rest
-      : never
-    : never;
-}[keyof paths];
-
-type AdminOperationOf<
-  M extends Method,
-  Path extends string,
-> = `${AdminPrefix}${Path}` extends keyof paths
-  ? paths[`${AdminPrefix}${Path}`] extends Record<M, infer Operation>
-    ? Operation
-    : never
-  : never;
-
-/** The JSON of a successful answer. */
-export type AdminAnswerOf<M extends Method, Path extends string> =
-  AdminOperationOf<M, Path> extends { responses: infer Responses }
-    ? Responses[keyof Responses & (200 | 201)] extends {
-        content: { readonly 'application/json': infer Json };
-      }
-      ? Json
-      : null
-    : never;
-
-export type AdminQueryOf<M extends Method, Path extends string> =
-  AdminOperationOf<M, Path> extends { parameters: { query?: infer Query } } ? Query : never;
+export type AdminPrefix = '/api/admin';
 
 export type NotificationTarget = Schemas['NotificationTarget'];
 export type Cause = Schemas['Cause'];

@@ -3,14 +3,13 @@ import { Choice } from './choice.tsx';
 import { ConfigGroup, fieldsOfGroup, needsToBeSeen } from './config-group.tsx';
 import { destinationForm, typesOf, withType } from './draft.ts';
 import { type Field, isOptional } from './fields.ts';
-import { labels } from './form-words.ts';
+import { fieldProps } from './form-words.ts';
 import { offered } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 
 /** An endpoint is optional only for AWS: for every other store it comes first. */
 const isMore = (field: Field) => isOptional(field) && field.name !== 'endpoint_url';
 
-/** The destination's own fields, from its schema. */
 export function DestinationFields(props: PartProps & { readonly children: ReactNode }) {
   const { description, draft, batchExport, errors, onChange } = props;
   const here = description.installation;
@@ -21,12 +20,10 @@ export function DestinationFields(props: PartProps & { readonly children: ReactN
     <section className="card panel">
       <h2>Where</h2>
       <Choice
-        attr="destination__type"
-        label={labels.destination__type}
+        {...fieldProps('destination__type', errors)}
         value={draft.type}
         choices={types.map((type) => [type, type])}
         disabled={batchExport !== null}
-        error={errors.get('destination__type')}
         onChange={(type) => onChange(withType(description, draft, type))}
         help={`${destinationForm(description, draft.type)?.description ?? ''}${batchExport ? ' It cannot change. For another type, create another export.' : ''}`}
       />
@@ -43,7 +40,6 @@ export function DestinationFields(props: PartProps & { readonly children: ReactN
   );
 }
 
-/** What this installation asks of credentials and endpoints. */
 function Rules({ description, draft, batchExport }: PartProps) {
   const here = description.installation;
   const fields = destinationForm(description, draft.type)?.fields ?? [];

@@ -1,10 +1,9 @@
 import { type FormEvent, useRef, useState } from 'react';
 import type { BatchExport } from '../api-types.ts';
-import { ApiFailure, type ExportInput } from '../client.ts';
+import type { ExportInput } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { ConfirmDialog } from '../parts/dialog.tsx';
 import { localTimes } from '../parts/time-text.tsx';
-import { sortProblems } from '../problems.ts';
 import { hrefOf } from '../route.ts';
 import { useAction } from '../use-action.ts';
 import { type DraftState, useKeptDraft } from '../use-kept-draft.ts';
@@ -14,7 +13,8 @@ import { checkDraft, withIncomplete } from './check-draft.ts';
 import { ConfigGroup, fieldsOfGroup, needsToBeSeen } from './config-group.tsx';
 import { DestinationFields } from './destination-fields.tsx';
 import { bodyOf, type Draft, draftOf, rowsOf } from './draft.ts';
-import { labelsOf, problemsInWords } from './form-words.ts';
+import { problemsOf } from './form-problems.tsx';
+import { inWords, labelsOf } from './form-words.ts';
 import type { ApiDescription } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 import { findIncomplete, ProblemSummary } from './problem-summary.tsx';
@@ -42,7 +42,7 @@ export function ExportForm({ description, batchExport }: Props) {
   const { draft, setDraft, kept, forget } = useKeptDraft(description, batchExport, () =>
     draftOf(description, batchExport, localTimes),
   );
-  /** Of the last attempt to save. */
+  /** The problems of the last attempt to save. */
   const [found, setFound] = useState(none);
   const form = useRef<HTMLFormElement>(null);
   const id = batchExport?.id ?? null;
@@ -86,11 +86,8 @@ export function ExportForm({ description, batchExport }: Props) {
   };
   const failure = actions.find((action) => action.failure)?.failure ?? null;
   const labels = labelsOf(description, draft.type);
-  const problems = problemsInWords(failure?.problems ?? [], labels);
-  const { byField, others } = sortProblems(problems, [...labels.keys()]);
+  const { byField, rest } = problemsOf(failure && inWords(failure, labels), [...labels.keys()]);
   const errors = new Map([...byField, ...found]);
-  const rest =
-    failure && others.length > 0 ? new ApiFailure(failure.status, others, failure.requestId) : null;
 
   const change = (part: Partial<Draft>) => {
     // A test says nothing about other settings.

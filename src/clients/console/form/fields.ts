@@ -11,7 +11,7 @@ export interface PropertySchema {
   readonly title?: string;
   readonly description?: string;
   readonly 'x-default'?: unknown;
-  /** Of a setting of an export: whether it is for `local` intervals only. */
+  /** Whether a setting of an export is for `local` intervals only. */
   readonly 'x-setting'?: 'any' | 'local';
   readonly 'x-input'?: 'time';
   readonly examples?: readonly unknown[];
@@ -24,7 +24,6 @@ export interface PropertySchema {
 
 export type FieldKind = 'text' | 'secret' | 'choice' | 'flag' | 'number' | 'time' | 'list' | 'json';
 
-/** One input of a form. */
 export interface Field {
   readonly name: string;
   readonly label: string;
@@ -44,14 +43,12 @@ export interface Field {
 /** The values of the inputs: a list has one line per item. */
 export type FieldValues = Readonly<Record<string, string | boolean>>;
 
-/** The inputs of a config that a schema describes. */
 export interface ConfigDraft {
   readonly values: FieldValues;
   /** Stored secrets that are to be removed. */
   readonly cleared: ReadonlySet<string>;
 }
 
-/** The fields of an object schema, in its order. */
 export function fieldsOf(schema: PropertySchema): readonly Field[] {
   const required = schema.required ?? [];
   return Object.entries(schema.properties ?? {}).map(([name, property]) =>

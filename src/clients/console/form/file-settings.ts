@@ -8,77 +8,64 @@ import type { Field, FieldValues } from './fields.ts';
 
 export type Group = 'destination' | 'files' | 'values' | 'rows';
 
-const groups: Readonly<Record<string, Group>> = {
-  prefix: 'files',
-  file_name: 'files',
-  file_format: 'files',
-  compression: 'files',
-  max_file_size_mb: 'files',
-  partition_by: 'files',
-  manifest: 'files',
-  checksum_files: 'files',
-  success_file: 'files',
-  latest_manifest: 'files',
-  decimal_columns: 'values',
-  infinity: 'values',
-  json_null: 'values',
-  csv_arrays: 'values',
-  csv_delimiter: 'values',
-  csv_null: 'values',
-  csv_bom: 'values',
-  csv_header: 'values',
-  parquet_encodings: 'values',
-  time_as: 'values',
-  csv_formula_guard: 'values',
-  replace_invalid_unicode: 'values',
-  on_rejected: 'values',
-  include_events: 'rows',
-  exclude_events: 'rows',
+type Condition = (values: FieldValues) => boolean;
+
+const isFormat =
+  (name: string): Condition =>
+  ({ file_format: format }) =>
+    format === name;
+const isCsv = isFormat('CSV');
+const isParquet = isFormat('Parquet');
+const hasManifest: Condition = ({ manifest }) => manifest !== false;
+
+/** The part of the form that a setting is in, and when it has an effect; without a condition: always. */
+const settings: Readonly<Record<string, readonly [Group, Condition?]>> = {
+  prefix: ['files'],
+  file_name: ['files'],
+  file_format: ['files'],
+  compression: ['files'],
+  max_file_size_mb: ['files'],
+  partition_by: ['files', ({ table_format: table }) => !table],
+  manifest: ['files'],
+  checksum_files: ['files', hasManifest],
+  success_file: ['files', hasManifest],
+  latest_manifest: ['files', hasManifest],
+  decimal_columns: ['values', isParquet],
+  infinity: ['values'],
+  json_null: ['values', ({ file_format: format }) => format !== 'JSONLines'],
+  csv_arrays: ['values', isCsv],
+  csv_delimiter: ['values', isCsv],
+  csv_null: ['values', isCsv],
+  csv_bom: ['values', isCsv],
+  csv_header: ['values', isCsv],
+  parquet_encodings: ['values', isParquet],
+  time_as: ['values', isParquet],
+  csv_formula_guard: ['values', isCsv],
+  replace_invalid_unicode: ['values'],
+  on_rejected: ['values'],
+  include_events: ['rows'],
+  exclude_events: ['rows'],
+  kms_key_id: ['destination', ({ encryption }) => encryption === 'aws:kms'],
 };
 
 export function groupOf({ name }: Pick<Field, 'name'>): Group {
-  return groups[name] ?? 'destination';
+  return settings[name]?.[0] ?? 'destination';
 }
 
-const conditions: Readonly<Record<string, (values: FieldValues) => boolean>> = {
-  partition_by: ({ table_format: table }) => !table,
-  decimal_columns: ({ file_format: format }) => format === 'Parquet',
-  json_null: ({ file_format: format }) => format !== 'JSONLines',
-  csv_arrays: ({ file_format: format }) => format === 'CSV',
-  csv_delimiter: ({ file_format: format }) => format === 'CSV',
-  csv_null: ({ file_format: format }) => format === 'CSV',
-  csv_bom: ({ file_format: format }) => format === 'CSV',
-  csv_header: ({ file_format: format }) => format === 'CSV',
-  parquet_encodings: ({ file_format: format }) => format === 'Parquet',
-  time_as: ({ file_format: format }) => format === 'Parquet',
-  csv_formula_guard: ({ file_format: format }) => format === 'CSV',
-  checksum_files: ({ manifest }) => manifest !== false,
-  success_file: ({ manifest }) => manifest !== false,
-  latest_manifest: ({ manifest }) => manifest !== false,
-  kms_key_id: ({ encryption }) => encryption === 'aws:kms',
-};
-
-/** Settings that the API refuses if they do not apply; others are without effect then. */
-const refused = new Set([
-  ...['csv_arrays', 'csv_formula_guard', 'csv_delimiter', 'csv_null', 'csv_bom', 'csv_header'],
-  ...['checksum_files', 'success_file', 'latest_manifest', 'partition_by'],
-  ...['parquet_encodings', 'time_as', 'decimal_columns', 'kms_key_id'],
-]);
-
-/** Whether a setting has an effect with the other values. */
 export function applies({ name }: Pick<Field, 'name'>, values: FieldValues): boolean {
-  return conditions[name]?.(values) ?? true;
+  return settings[name]?.[1]?.(values) ?? true;
 }
 
-/** Whether a setting is sent: of those without an effect, only what must be set back to its default. */
+/**
+ * Whether a setting is sent. One without an effect is set back to its default, or the API refuses it: only `json_null` may
+ * stay.
+ */
 export function isSent(field: Pick<Field, 'name'>, values: FieldValues): boolean {
-  return applies(field, values) || refused.has(field.name);
+  return applies(field, values) || field.name !== 'json_null';
 }
 
-/** The formats' compressions, as this installation has them. */
 type Formats = Capabilities['file_formats'];
 
-/** The choices of a field that are possible with the other values. */
 export function choicesOf(
   field: Pick<Field, 'name' | 'choices'>,
   values: FieldValues,

@@ -1,6 +1,7 @@
-import type { Problem } from '../api-types.ts';
+import { ApiFailure } from '../client.ts';
 import { configAttr, destinationForm } from './draft.ts';
 import type { ApiDescription } from './openapi.ts';
+import type { PartProps } from './part-props.ts';
 
 /** The labels of the form's own fields, by the API's names, in the order of the form. */
 const beforeConfig = {
@@ -20,7 +21,12 @@ const afterConfig = {
 };
 const last = { backfill: 'Backfill from the start' };
 
-export const labels = { ...beforeConfig, ...afterConfig };
+const labels = { ...beforeConfig, ...afterConfig };
+
+/** Name, label and error of a field of the form. */
+export function fieldProps(attr: keyof typeof labels, errors: PartProps['errors']) {
+  return { attr, label: labels[attr], error: errors.get(attr) };
+}
 
 /** The fields of the form for a type of destination: the API's names with their labels, in order. */
 export function labelsOf(description: ApiDescription, type: string): ReadonlyMap<string, string> {
@@ -49,10 +55,10 @@ export function inFormWords(text: string, known: ReadonlyMap<string, string>): s
   return worded === 'This field is required.' ? 'Enter a value.' : worded;
 }
 
-/** The problems in the words of the form. */
-export function problemsInWords(
-  problems: readonly Problem[],
+export function inWords(
+  { status, problems, requestId }: ApiFailure,
   known: ReadonlyMap<string, string>,
-): readonly Problem[] {
-  return problems.map((problem) => ({ ...problem, detail: inFormWords(problem.detail, known) }));
+): ApiFailure {
+  const worded = problems.map((one) => ({ ...one, detail: inFormWords(one.detail, known) }));
+  return new ApiFailure(status, worded, requestId);
 }

@@ -1,3 +1,4 @@
+import { isRecord } from '../json.ts';
 import type { Capabilities } from '../api-types.ts';
 import { type Field, fieldsOf, type PropertySchema } from './fields.ts';
 
@@ -104,13 +105,7 @@ function lookUp(ref: string, document: object): unknown {
   return ref
     .replace(/^#\//, '')
     .split('/')
-    .reduce<unknown>(
-      (part, name) =>
-        typeof part === 'object' && part !== null
-          ? (part as Readonly<Record<string, unknown>>)[name]
-          : undefined,
-      document,
-    );
+    .reduce<unknown>((part, name) => (isRecord(part) ? part[name] : undefined), document);
 }
 
 function destinationOf({ properties, title }: PropertySchema): DestinationForm {

@@ -2,13 +2,12 @@ import { days } from '../times.ts';
 import { Choice } from './choice.tsx';
 import { scheduleFields } from './draft.ts';
 import { FieldInput } from './field-input.tsx';
-import { inFormWords, labels, labelsOf } from './form-words.ts';
+import { fieldProps, inFormWords, labelsOf } from './form-words.ts';
 import { LocalTimeInput } from './local-time-input.tsx';
 import { offered } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 import { TextField } from './text-field.tsx';
 
-/** The interval, its boundaries, and start and end. */
 export function ScheduleFields({ description, draft, batchExport, errors, onChange }: PartProps) {
   const asked = scheduleFields(draft.interval);
   const known = labelsOf(description, draft.type);
@@ -18,44 +17,36 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
       <h2>When</h2>
       <div className="grid">
         <Choice
-          attr="interval"
-          label={labels.interval}
+          {...fieldProps('interval', errors)}
           value={draft.interval}
           choices={offered(description.intervals, allowed, batchExport?.interval ?? '').map(
             (name) => [name, name],
           )}
           help={allowed && allowed.length < description.intervals.length && shorterOnes}
-          error={errors.get('interval')}
           onChange={(interval) => onChange({ interval })}
         />
         {asked.day && (
           <Choice
-            attr="offset_day"
-            label={labels.offset_day}
+            {...fieldProps('offset_day', errors)}
             value={draft.offsetDay || '0'}
             choices={days.map((name, day) => [String(day), name])}
-            error={errors.get('offset_day')}
             onChange={(offsetDay) => onChange({ offsetDay })}
           />
         )}
         {asked.hour && (
           <>
             <Choice
-              attr="offset_hour"
-              label={labels.offset_hour}
+              {...fieldProps('offset_hour', errors)}
               value={draft.offsetHour || '0'}
               choices={Array.from({ length: 24 }, (_, hour) => [
                 String(hour),
                 `${String(hour).padStart(2, '0')}:00`,
               ])}
-              error={errors.get('offset_hour')}
               onChange={(offsetHour) => onChange({ offsetHour })}
             />
             <TextField
-              attr="timezone"
-              label={labels.timezone}
+              {...fieldProps('timezone', errors)}
               value={draft.timezone}
-              error={errors.get('timezone')}
               input={{ list: 'timezones', placeholder: 'Europe/Berlin' }}
               onChange={(timezone) => onChange({ timezone })}
               help="Days and weeks follow this zone, including daylight saving time."
@@ -70,18 +61,14 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
       </div>
       <div className="grid">
         <LocalTimeInput
-          attr="start_at"
-          label={labels.start_at}
+          {...fieldProps('start_at', errors)}
           value={draft.startAt}
-          error={errors.get('start_at')}
           onChange={(startAt) => onChange({ startAt })}
           help="Leave empty to start immediately."
         />
         <LocalTimeInput
-          attr="end_at"
-          label={labels.end_at}
+          {...fieldProps('end_at', errors)}
           value={draft.endAt}
-          error={errors.get('end_at')}
           onChange={(endAt) => onChange({ endAt })}
           help="Leave empty to never end."
         />

@@ -30,7 +30,6 @@ interface TrialProps {
   readonly onTry: () => void;
 }
 
-/** Tries the destination as it is in the form. */
 export function TryDestination(props: TrialProps & { steps: readonly CheckStep[] | null }) {
   return (
     <TryOut
@@ -44,7 +43,6 @@ export function TryDestination(props: TrialProps & { steps: readonly CheckStep[]
   );
 }
 
-/** Shows rows as the form has the export. */
 export function TryRows(props: TrialProps & { rows: RowPreview | null }) {
   return (
     <TryOut

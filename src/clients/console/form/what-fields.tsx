@@ -3,7 +3,7 @@ import { Choice } from './choice.tsx';
 import { CodeField } from './code-field.tsx';
 import { ConfigGroup } from './config-group.tsx';
 import { configAttr } from './draft.ts';
-import { labels } from './form-words.ts';
+import { fieldProps } from './form-words.ts';
 import { offered } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 
@@ -13,35 +13,31 @@ interface Props extends PartProps {
   readonly children: ReactNode;
 }
 
-/** The model, the query and the transformations. */
 export function WhatFields(props: Props) {
   const { description, draft, batchExport, errors, onChange, steps } = props;
   const models = description.installation?.models;
   const names = models?.map(({ name }) => name);
   const hasEvents = models?.find(({ name }) => name === draft.model)?.event_filters ?? true;
-  const queryError = errors.get('dsl_query');
+  const query = fieldProps('dsl_query', errors);
   const filters = ['include_events', 'exclude_events'];
   const opened =
     draft.dslQuery !== '' ||
-    queryError !== undefined ||
+    query.error !== undefined ||
     filters.some((name) => draft.values[name] || errors.has(configAttr(name)));
   return (
     <section className="card panel">
       <h2>Rows</h2>
       <Choice
-        attr="model"
-        label={labels.model}
+        {...fieldProps('model', errors)}
         value={draft.model}
         choices={offered(description.models, names, draft.model).map((model) => [model, model])}
         disabled={batchExport !== null}
         onChange={(model) => onChange({ model })}
-        error={errors.get('model')}
         help={batchExport && 'It cannot change.'}
       />
       {(steps.length > 0 || draft.transformations === 'yes') && (
         <Choice
-          attr="transformations"
-          label={labels.transformations}
+          {...fieldProps('transformations', errors)}
           value={draft.transformations}
           choices={[
             ...(draft.transformations === '' ? [['', 'Choose…'] as const] : []),
@@ -49,7 +45,6 @@ export function WhatFields(props: Props) {
             ['no', 'No: its rows stay as they are'],
           ]}
           onChange={(transformations) => onChange({ transformations })}
-          error={errors.get('transformations')}
           help={
             steps.length === 0
               ? 'The project has no enabled step now.'
@@ -60,16 +55,15 @@ export function WhatFields(props: Props) {
       <details open={opened || undefined}>
         <summary>Choose columns, filter, transform</summary>
         <CodeField
-          attr="dsl_query"
+          {...query}
           label={
             <>
-              {labels.dsl_query}
+              {query.label}
               <small className="muted"> optional</small>
             </>
           }
           value={draft.dslQuery}
           placeholder="select event, properties.plan as plan, timestamp from events where event = 'signed_up'"
-          error={queryError}
           onChange={(dslQuery) => onChange({ dslQuery })}
           help={`One SELECT over the model: columns, properties, filters. Leave empty to export all columns of all rows.${
             batchExport?.filters

@@ -2,7 +2,7 @@ import type { Cause } from '../api-types.ts';
 import { Choice } from '../form/choice.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { plural } from '../numbers.ts';
-import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { Empty, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { TimeText } from '../parts/time-text.tsx';
 import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
@@ -64,8 +64,7 @@ export function CausesPage({ client, mayWrite }: PageProps) {
           onChange={(value) => setQuery({ turn: value, page: null })}
         />
       </search>
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading lines={5} />}
+      <Pending {...{ data, failure, reload }} lines={5} />
       {data?.count === 0 && <Empty title={isFiltered ? 'No cause matches' : 'Nothing is wrong'} />}
       {data && data.results.length > 0 && (
         <ul className="card" aria-label={plural(data.count, 'cause')}>
@@ -154,7 +153,6 @@ interface Props {
   readonly client: OperatorClient;
 }
 
-/** The exports that a cause holds up. */
 function CauseExports({ cause, client }: Props) {
   const { query } = useQuery();
   const offset = offsetOf(query, causeExportsPageSize, 'exports');
@@ -165,8 +163,7 @@ function CauseExports({ cause, client }: Props) {
   });
   return (
     <>
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading lines={3} />}
+      <Pending {...{ data, failure, reload }} lines={3} />
       {data && (
         <ul className="cause-exports" aria-label={plural(data.count, 'export')}>
           {data.results.map((one) => (

@@ -1,11 +1,8 @@
 import { useEffect, useMemo, useState } from 'react';
-import { forgetDrafts } from '../kept-drafts.ts';
-import { Logo } from '../parts/logo.tsx';
 import { ServiceBanner } from '../parts/service-banner.tsx';
 import { TargetList } from '../parts/target-list.tsx';
-import { ClockSwitch } from '../parts/time-text.tsx';
+import { TopBar } from '../parts/top-bar.tsx';
 import { currentHash, hrefOf, type Route, readRoute } from '../route.ts';
-import { signOutOthers } from '../session.ts';
 import { installationEvents } from '../target-events.ts';
 import { useResource } from '../use-resource.ts';
 import { CausesPage } from './causes-page.tsx';
@@ -31,33 +28,21 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
   const mayWrite = me?.scopes.includes('operator:write') ?? false;
   return (
     <>
-      <header className="top">
-        <a className="brand" href={hrefOf({ page: 'exports' }, '')}>
-          <Logo />
-          Sluice
-        </a>
-        <nav className="places" aria-label="Parts of the page">
-          <Place page="exports" isOpen={!isOnNotifications}>
-            All customers
-          </Place>
-          <Place page="notifications" isOpen={isOnNotifications}>
-            Notifications
-          </Place>
-          <a href="/admin/queues">Queues</a>
-        </nav>
-        <ClockSwitch />
-        <button
-          type="button"
-          className="quiet"
-          onClick={() => {
-            signOutOthers();
-            forgetDrafts(sessionStorage);
-            onSignOut();
-          }}
-        >
-          Sign out
-        </button>
-      </header>
+      <TopBar
+        home={hrefOf({ page: 'exports' }, '')}
+        onSignOut={onSignOut}
+        nav={
+          <nav className="places" aria-label="Parts of the page">
+            <Place page="exports" isOpen={!isOnNotifications}>
+              All customers
+            </Place>
+            <Place page="notifications" isOpen={isOnNotifications}>
+              Notifications
+            </Place>
+            <a href="/admin/queues">Queues</a>
+          </nav>
+        }
+      />
       <main id="main" tabIndex={-1}>
         <ServiceBanner />
         {me !== null && !mayWrite && (

@@ -7,7 +7,7 @@ import type {
   OperatorMe,
 } from '../api-types.ts';
 import type { Call } from '../api-call.ts';
-import { ApiFailure, callApi } from '../client.ts';
+import { senderOf } from '../client.ts';
 import { createTargetsClient } from '../targets-client.ts';
 
 export const causesPageSize = 50;
@@ -27,14 +27,8 @@ export type TaskAction = OperatorTask['action'];
  * @param onRefused called if the key is no longer accepted
  */
 export function createOperatorClient(key: string, onRefused: () => void) {
-  const send = async <T>(path: string, options?: Call): Promise<T> => {
-    try {
-      return await callApi<T>(key, `/api/admin${path}`, options);
-    } catch (error) {
-      if (error instanceof ApiFailure && error.status === 401) onRefused();
-      throw error;
-    }
-  };
+  const call = senderOf(key, onRefused);
+  const send = <T>(path: string, options?: Call) => call<T>(`/api/admin${path}`, options);
   const begin = <T>(causeId: string, body: object) =>
     send<T>(`/causes/${causeId}/tasks`, { method: 'POST', body });
   return {

@@ -1,11 +1,11 @@
 import { type FormEvent, useState } from 'react';
-import type { Backfill, BackfillPreview, BatchExport } from '../api-types.ts';
-import type { BackfillRequest } from '../client.ts';
+import type { Backfill, BackfillPreview, BackfillRequest, BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { Choice } from '../form/choice.tsx';
 import { problemsOf } from '../form/form-problems.tsx';
 import { LocalTimeInput } from '../form/local-time-input.tsx';
 import { TextField } from '../form/text-field.tsx';
+import { describeGoing } from '../going-rows.ts';
 import { formatCount, plural } from '../numbers.ts';
 import { GoingRows, mayRemoveRows, RemovalDialog } from '../parts/going-rows.tsx';
 import { Failure } from '../parts/notice.tsx';
@@ -14,7 +14,6 @@ import { readLocalInput } from '../times.ts';
 import { useAction } from '../use-action.ts';
 import { useSay } from '../parts/toasts.tsx';
 
-/** What the form begins with. */
 export interface BackfillStart {
   /** ISO 8601. */
   readonly start: string;
@@ -129,7 +128,7 @@ export function BackfillForm({ batchExport, onStarted, initial }: Props) {
       </form>
       {asking && preview && (
         <RemovalDialog
-          totals={preview.totals}
+          going={describeGoing(preview.totals, 'drop')}
           what={plural(preview.total_runs, 'interval')}
           action={start}
           onClose={() => setAsking(false)}

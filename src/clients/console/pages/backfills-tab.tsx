@@ -3,16 +3,15 @@ import type { Backfill, BatchExport, CursorPage } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { formatBytes, plural } from '../numbers.ts';
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx';
-import { Empty, Failure, Loading } from '../parts/notice.tsx';
-import { Pager } from '../parts/pager.tsx';
+import { Empty, Pending } from '../parts/notice.tsx';
+import { CursorPager } from '../parts/pager.tsx';
 import { IntervalText, TimeText } from '../parts/time-text.tsx';
 import { useAction } from '../use-action.ts';
-import { cursorMover, useQuery } from '../use-query.ts';
+import { useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { BackfillForm } from './backfill-form.tsx';
 import { useSay } from '../parts/toasts.tsx';
 
-/** The backfills of an export, and the form for another. */
 export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
   const { client, may } = useConsole();
   const { id } = batchExport;
@@ -26,8 +25,7 @@ export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
   return (
     <section aria-label="Backfills">
       {may('batch_export:write') && <BackfillForm batchExport={batchExport} onStarted={reload} />}
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading />}
+      <Pending {...{ data, failure, reload }} />
       {data?.results.length === 0 && (
         <Empty title="No backfills yet">
           <p>A backfill exports the intervals of a past range, or exports them again.</p>
@@ -38,12 +36,7 @@ export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
           <BackfillItem key={backfill.id} exportId={id} backfill={backfill} onChanged={reload} />
         ))}
       </ul>
-      {data && (
-        <Pager
-          onNewer={cursorMover(data.previous, setQuery)}
-          onOlder={cursorMover(data.next, setQuery)}
-        />
-      )}
+      {data && <CursorPager page={data} onMove={(cursor) => setQuery({ cursor })} />}
     </section>
   );
 }

@@ -2,8 +2,9 @@ import type { Activity, BatchExport } from '../api-types.ts';
 import { type ChangeLine, changeLines } from '../change-lines.ts';
 import { changesPageSize } from '../client.ts';
 import { useConsole } from '../console-context.ts';
-import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { Empty, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
+import { Heads } from '../parts/scrolled-table.tsx';
 import { TimeText } from '../parts/time-text.tsx';
 import { offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
@@ -21,8 +22,7 @@ export function ChangesTab({ batchExport }: { batchExport: BatchExport }) {
   });
   return (
     <section aria-label="Changes">
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading lines={6} />}
+      <Pending {...{ data, failure, reload }} lines={6} />
       {data?.results.length === 0 && <Empty title="No changes" />}
       <ol className="stack">
         {data?.results.map((activity) => (
@@ -49,13 +49,7 @@ function ChangeItem({ activity }: { activity: Activity }) {
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
         <section className="scroll small" aria-label={`${action}, change ${id}`} tabIndex={0}>
           <table className="changes">
-            <thead>
-              <tr>
-                <th scope="col">Setting</th>
-                <th scope="col">Before</th>
-                <th scope="col">After</th>
-              </tr>
-            </thead>
+            <Heads names={['Setting', 'Before', 'After']} />
             <tbody>
               {lines.map((line) => (
                 <ChangeRow key={line.field} line={line} />

@@ -5,8 +5,9 @@ import { Choice } from '../form/choice.tsx';
 import { useNow } from '../now.ts';
 import { plural } from '../numbers.ts';
 import { Chart } from '../parts/chart.tsx';
-import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { Empty, Pending } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
+import { ScrolledTable } from '../parts/scrolled-table.tsx';
 import { IntervalText } from '../parts/time-text.tsx';
 import { hrefOf } from '../route.ts';
 import { columnsOf, describePoint, measures, summarise } from '../throughput.ts';
@@ -33,8 +34,7 @@ export function ChartsTab({ exportId }: { exportId: string }) {
   const isFull = points?.length === Number(count);
   return (
     <section aria-label="Charts">
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading lines={8} />}
+      <Pending {...{ data, failure, reload }} lines={8} />
       {points?.length === 0 && (
         <Empty title="No interval is exported yet">
           <p>Charts begin with the first completed run.</p>
@@ -121,36 +121,24 @@ function Charts({ exportId, points }: PartProps) {
 
 function ThroughputTable({ exportId, points }: PartProps) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
-    <section className="sample small" aria-label="Rows, size and duration as a table" tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Interval</th>
-            {measures.map(({ name }) => (
-              <th key={name} scope="col">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {points.toReversed().map((point) => (
-            <tr key={`${point.data_interval_start} ${point.data_interval_end}`}>
-              <th scope="row">
-                <a href={hrefOf({ page: 'run', exportId, runId: point.run_id })}>
-                  <IntervalText start={point.data_interval_start} end={point.data_interval_end} />
-                </a>
-              </th>
-              {measures.map(({ name, read, format }) => {
-                const value = read(point);
-                return <td key={name}>{value === null ? '–' : format(value)}</td>;
-              })}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
+    <ScrolledTable
+      label="Rows, size and duration as a table"
+      heads={['Interval', ...measures.map(({ name }) => name)]}
+    >
+      {points.toReversed().map((point) => (
+        <tr key={`${point.data_interval_start} ${point.data_interval_end}`}>
+          <th scope="row">
+            <a href={hrefOf({ page: 'run', exportId, runId: point.run_id })}>
+              <IntervalText start={point.data_interval_start} end={point.data_interval_end} />
+            </a>
+          </th>
+          {measures.map(({ name, read, format }) => {
+            const value = read(point);
+            return <td key={name}>{value === null ? '–' : format(value)}</td>;
+          })}
+        </tr>
+      ))}
+    </ScrolledTable>
   );
 }
 

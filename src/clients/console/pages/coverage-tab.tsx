@@ -16,7 +16,7 @@ import { plural } from '../numbers.ts';
 import { CoverageTable, type Span } from '../parts/coverage-table.tsx';
 import { DeliveryOfMonth } from '../parts/delivery-record.tsx';
 import { ExportAgainButton } from '../parts/export-again.tsx';
-import { Failure, Loading } from '../parts/notice.tsx';
+import { Pending } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { IntervalText } from '../parts/time-text.tsx';
 import { offsetOf, pageAt, useQuery } from '../use-query.ts';
@@ -65,8 +65,7 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
           </div>
         )}
       </div>
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading lines={8} />}
+      <Pending {...{ data, failure, reload }} lines={8} />
       {data && (
         <div className="scroll">
           <CoverageTable
@@ -114,7 +113,7 @@ interface SelectionProps {
   readonly selected: Span;
   /** Null if the grid does not show all of it. */
   readonly counts: string | null;
-  /** Of its intervals, those whose late rows wait for a person. */
+  /** The intervals of it whose late rows wait for a person. */
   readonly waits: Coverage['late_rows_wait'];
   readonly onStarted: () => void;
 }

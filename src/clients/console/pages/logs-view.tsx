@@ -3,7 +3,7 @@ import { type LogEntry, type LogLevel, logLevels, type OffsetPage } from '../api
 import { logPageSize } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { FilterChips } from '../parts/filter-chips.tsx';
-import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { Empty, Failure, Loading, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { TimeText } from '../parts/time-text.tsx';
 import { currentHash, hrefOf, withQuery } from '../route.ts';
@@ -75,8 +75,7 @@ function Listed({ exportId, runId, live, levels, search, offset }: ListedProps) 
   useReloadAtEnd(live, reload);
   return (
     <>
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading lines={6} />}
+      <Pending {...{ data, failure, reload }} lines={6} />
       {data?.results.length === 0 && <Empty title="No log entries" />}
       {data && data.results.length > 0 && (
         <LogLines entries={data.results} exportId={exportId} withRun={runId === null} />
@@ -86,7 +85,6 @@ function Listed({ exportId, runId, live, levels, search, offset }: ListedProps) 
   );
 }
 
-/** The log of a run that is in progress. */
 function Tail({ exportId, runId }: { exportId: string; runId: string }) {
   const { client } = useConsole();
   const { entries, failure } = useLogTail(client, exportId, runId);

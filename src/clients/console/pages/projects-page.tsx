@@ -4,7 +4,7 @@ import { useConsole } from '../console-context.ts';
 import { formatCount, plural } from '../numbers.ts';
 import { HealthLinks } from '../parts/health-links.tsx';
 import { ListTools } from '../parts/list-tools.tsx';
-import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { Empty, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { hrefOf } from '../route.ts';
 import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
@@ -13,7 +13,6 @@ import { useTitle } from '../use-title.ts';
 
 const orderings = { health: 'Most urgent first', name: 'By name', '-id': 'Newest first' } as const;
 
-/** The organization: all its projects, with the health of their exports. */
 export function ProjectsPage() {
   const { client, me } = useConsole();
   const { query } = useQuery();
@@ -71,8 +70,7 @@ function ProjectList({ search, ordering, offset }: ListProps) {
   });
   return (
     <>
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading lines={5} />}
+      <Pending {...{ data, failure, reload }} lines={5} />
       {data?.results.length === 0 && <Empty title="No projects match" />}
       {data && data.results.length > 0 && (
         <ul className="card" aria-label={plural(data.count, 'project')}>

@@ -4,16 +4,17 @@ import { hasEnded } from '../export-health.ts';
 import { formatBytes } from '../numbers.ts';
 import { ExportAgainButton } from '../parts/export-again.tsx';
 import { FilterChips } from '../parts/filter-chips.tsx';
-import { Empty, Failure, Loading } from '../parts/notice.tsx';
-import { Pager } from '../parts/pager.tsx';
+import { Empty, Failure, Pending } from '../parts/notice.tsx';
+import { CursorPager } from '../parts/pager.tsx';
 import { RunDuration, RunRows } from '../parts/run-facts.tsx';
+import { Heads } from '../parts/scrolled-table.tsx';
 import { RunStateText } from '../parts/status.tsx';
 import { IntervalText } from '../parts/time-text.tsx';
 import { readRunError } from '../problems.ts';
 import { hrefOf } from '../route.ts';
 import { attemptsOf, runFilters, statusLabels } from '../run-state.ts';
 import { useAction } from '../use-action.ts';
-import { chosenOf, cursorMover, useQuery } from '../use-query.ts';
+import { chosenOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { useSay } from '../parts/toasts.tsx';
 
@@ -22,7 +23,6 @@ interface Props {
   readonly onChanged: () => void;
 }
 
-/** The runs of an export, newest first. */
 export function RunsTab({ exportId, onChanged }: Props) {
   const { client, may } = useConsole();
   const { query, setQuery } = useQuery();
@@ -46,8 +46,7 @@ export function RunsTab({ exportId, onChanged }: Props) {
         nameOf={(status) => (status === 'Retrying' ? 'Retrying' : statusLabels[status])}
         onChange={(status) => setQuery({ status, cursor: null })}
       />
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading lines={6} />}
+      <Pending {...{ data, failure, reload }} lines={6} />
       {data?.results.length === 0 && (
         <Empty title={statuses.length > 0 ? 'No runs with this status' : 'No runs yet'}>
           {statuses.length === 0 && (
@@ -65,12 +64,7 @@ export function RunsTab({ exportId, onChanged }: Props) {
         </Empty>
       )}
       {data && data.results.length > 0 && <RunTable runs={data.results} onChanged={changed} />}
-      {data && (
-        <Pager
-          onNewer={cursorMover(data.previous, setQuery)}
-          onOlder={cursorMover(data.next, setQuery)}
-        />
-      )}
+      {data && <CursorPager page={data} onMove={(cursor) => setQuery({ cursor })} />}
     </section>
   );
 }
@@ -83,20 +77,11 @@ interface TableProps {
 function RunTable({ runs, onChanged }: TableProps) {
   return (
     <table className="card runs">
-      <thead>
-        <tr>
-          <th scope="col">Interval</th>
-          <th scope="col">Status</th>
-          {['Attempt', 'Rows', 'Size', 'Time'].map((name) => (
-            <th key={name} scope="col" className="number">
-              {name}
-            </th>
-          ))}
-          <th scope="col">
-            <span className="unseen">Actions</span>
-          </th>
-        </tr>
-      </thead>
+      <Heads names={['Interval', 'Status']} numbers={['Attempt', 'Rows', 'Size', 'Time']}>
+        <th scope="col">
+          <span className="unseen">Actions</span>
+        </th>
+      </Heads>
       {runs.map((run) => (
         <RunRow key={run.id} run={run} onChanged={onChanged} />
       ))}
@@ -147,7 +132,6 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
   );
 }
 
-/** A button to cancel a live run, or to export the interval of one that has ended again. */
 export function RunActions({ run, onChanged }: { run: Run; onChanged: () => void }) {
   if (!hasEnded(run)) return <CancelRunButton run={run} onChanged={onChanged} />;
   const { batch_export: exportId } = run;

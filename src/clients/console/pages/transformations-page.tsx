@@ -5,7 +5,7 @@ import { plural } from '../numbers.ts';
 import { AppliedBy } from '../parts/applied-by.tsx';
 import { ChainList } from '../parts/chain-list.tsx';
 import { Lab } from '../parts/lab.tsx';
-import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { Empty, Failure, Pending } from '../parts/notice.tsx';
 import { StepCounts } from '../parts/step-counts.tsx';
 import { hrefOf } from '../route.ts';
 import { countedRuns } from '../step-counts.ts';
@@ -34,8 +34,7 @@ export function TransformationsPage() {
           </a>
         )}
       </div>
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading lines={5} />}
+      <Pending {...{ data, failure, reload }} lines={5} />
       {data?.count === 0 && (
         <Empty title="No transformations yet">
           <p>

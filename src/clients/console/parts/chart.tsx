@@ -11,7 +11,6 @@ interface Props {
   readonly format: (value: number) => string;
   /** What the chart says, for those who do not see it. */
   readonly label: string;
-  /** The point that is marked. */
   readonly selected: number;
   readonly onSelect: (index: number) => void;
 }
@@ -119,7 +118,6 @@ function colourOf(element: HTMLElement, variable: string): string {
   return color;
 }
 
-/** The scheme of the reader: `dark` or `light`. */
 function useColourScheme(): 'dark' | 'light' {
   const query = '(prefers-color-scheme: dark)';
   const [isDark, setDark] = useState(() => matchMedia(query).matches);

@@ -9,11 +9,9 @@ interface Props {
   readonly what: string;
   readonly remove: () => Promise<unknown>;
   readonly onDeleted: () => void;
-  /** What the deletion means. */
   readonly children: ReactNode;
 }
 
-/** Deletes a thing, after confirmation. */
 export function DeleteButton(props: Props) {
   return (
     <DialogButton

@@ -4,6 +4,7 @@ import { plural } from '../numbers.ts';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import { Failure } from './notice.tsx';
+import { ScrolledTable } from './scrolled-table.tsx';
 import { IntervalText, TimeText } from './time-text.tsx';
 
 const window = '30d';
@@ -63,46 +64,36 @@ function Summary({ record }: { readonly record: DeliveryRecord }) {
 
 function Late({ record: { late } }: { readonly record: DeliveryRecord }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
-    <section className="scroll" aria-label="Late intervals" tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Interval</th>
-            <th scope="col">Due</th>
-            <th scope="col">Delivered</th>
-            <th scope="col">Cause</th>
-            <th scope="col">Turn</th>
+    <ScrolledTable
+      className="scroll"
+      label="Late intervals"
+      heads={['Interval', 'Due', 'Delivered', 'Cause', 'Turn']}
+    >
+      {late
+        .slice(-shownLate)
+        .toReversed()
+        .map((one) => (
+          <tr key={one.data_interval_start}>
+            <td>
+              <IntervalText start={one.data_interval_start} end={one.data_interval_end} />
+            </td>
+            <td>
+              <TimeText at={one.due_by} />
+            </td>
+            <td>
+              {one.delivered_at === null ? (
+                <span className="warn-text">
+                  {one.outcome === 'at_risk' ? 'at risk' : 'not yet'}
+                </span>
+              ) : (
+                <TimeText at={one.delivered_at} />
+              )}
+            </td>
+            <td>{one.code ?? 'no attempt failed'}</td>
+            <td>{one.turn === null ? '' : turnNames[one.turn]}</td>
           </tr>
-        </thead>
-        <tbody>
-          {late
-            .slice(-shownLate)
-            .toReversed()
-            .map((one) => (
-              <tr key={one.data_interval_start}>
-                <td>
-                  <IntervalText start={one.data_interval_start} end={one.data_interval_end} />
-                </td>
-                <td>
-                  <TimeText at={one.due_by} />
-                </td>
-                <td>
-                  {one.delivered_at === null ? (
-                    <span className="warn-text">
-                      {one.outcome === 'at_risk' ? 'at risk' : 'not yet'}
-                    </span>
-                  ) : (
-                    <TimeText at={one.delivered_at} />
-                  )}
-                </td>
-                <td>{one.code ?? 'no attempt failed'}</td>
-                <td>{one.turn === null ? '' : turnNames[one.turn]}</td>
-              </tr>
-            ))}
-        </tbody>
-      </table>
-    </section>
+        ))}
+    </ScrolledTable>
   );
 }
 

@@ -1,8 +1,9 @@
 import type { Backfill, BackfillPreview } from '../api-types.ts';
-import { describeGoing, type Totals } from '../going-rows.ts';
+import { describeGoing } from '../going-rows.ts';
 import { formatCount } from '../numbers.ts';
 import type { Action } from '../use-action.ts';
 import { ConfirmDialog } from './dialog.tsx';
+import { Heads } from './scrolled-table.tsx';
 import { IntervalText } from './time-text.tsx';
 
 interface Props {
@@ -31,14 +32,7 @@ export function GoingRows({ preview, missingRows }: Props) {
       {losing.length > 0 && (
         <div className="scroll">
           <table className="small" aria-label="Delivered rows that would go">
-            <thead>
-              <tr>
-                <th scope="col">Interval</th>
-                <th scope="col">Delivered</th>
-                <th scope="col">Now</th>
-                <th scope="col">Would go</th>
-              </tr>
-            </thead>
+            <Heads names={['Interval', 'Delivered', 'Now', 'Would go']} />
             <tbody>
               {losing.slice(0, shown).map((one) => (
                 <tr key={one.start}>
@@ -65,7 +59,8 @@ export function GoingRows({ preview, missingRows }: Props) {
 }
 
 interface DialogProps {
-  readonly totals: Totals;
+  /** What would go, in a sentence. */
+  readonly going: string;
   /** `3 intervals` */
   readonly what: string;
   readonly action: Action<readonly []>;
@@ -73,7 +68,7 @@ interface DialogProps {
 }
 
 /** Asks before delivered rows are removed, with their number. */
-export function RemovalDialog({ totals, what, action, onClose }: DialogProps) {
+export function RemovalDialog({ going, what, action, onClose }: DialogProps) {
   return (
     <ConfirmDialog
       title="Remove delivered rows?"
@@ -82,7 +77,7 @@ export function RemovalDialog({ totals, what, action, onClose }: DialogProps) {
       action={action}
       onClose={onClose}
     >
-      <p>{describeGoing(totals, 'drop')}</p>
+      <p>{going}</p>
       <p>
         The files of {what} are made again from what the source has now. Rows that it no longer has
         are gone from the bucket then, and this cannot be undone.

@@ -1,5 +1,5 @@
 import type { Health, HealthCounts } from '../api-types.ts';
-import { healthNames, healths } from '../export-health.ts';
+import { healths } from '../export-health.ts';
 import { formatCount } from '../numbers.ts';
 
 interface Props {
@@ -23,7 +23,7 @@ export function HealthLinks({ counts, chosen, to }: Props) {
             href={to(health)}
             aria-current={chosen.includes(health) ? 'true' : undefined}
           >
-            {formatCount(counts[health])} {healthNames[health]}
+            {formatCount(counts[health])} {health}
           </a>
         </li>
       ))}

@@ -1,5 +1,6 @@
 import type { TracedStep, Trial } from '../api-types.ts';
 import { formatCount, plural } from '../numbers.ts';
+import { Heads } from './scrolled-table.tsx';
 
 /** Each row of the lab: what every step did to it, and the row before and after. */
 export function LabResult({ trials }: { trials: readonly Trial[] }) {
@@ -70,13 +71,7 @@ function TriedStep({ traced }: { traced: TracedStep }) {
 function Diff({ changes, name }: Pick<TracedStep, 'changes' | 'name'>) {
   return (
     <table className="diff small" aria-label={`Changes by ${name}`}>
-      <thead>
-        <tr>
-          <th scope="col">Column or property</th>
-          <th scope="col">Before</th>
-          <th scope="col">After</th>
-        </tr>
-      </thead>
+      <Heads names={['Column or property', 'Before', 'After']} />
       <tbody>
         {changes.map(({ path, kind, before, after }) => (
           <tr key={path}>

@@ -1,4 +1,3 @@
-/** A gate over water. */
 export function Logo() {
   return (
     <svg className="logo" viewBox="0 0 32 32" aria-hidden="true">

@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
 import type { ApiFailure } from '../client.ts';
+import type { Resource } from '../use-resource.ts';
 
 /** Shown if there is nothing yet, with what to do. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
@@ -58,6 +59,16 @@ export function Failure({ failure, onRetry, stale = false }: FailureProps) {
         </button>
       )}
     </div>
+  );
+}
+
+/** A resource that is not there yet, or could not be loaded again. */
+export function Pending({ data, failure, reload, lines }: Resource<unknown> & { lines?: number }) {
+  return (
+    <>
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading {...(lines !== undefined && { lines })} />}
+    </>
   );
 }
 

@@ -1,4 +1,5 @@
-import type { OffsetPage } from '../api-types.ts';
+import type { CursorPage, OffsetPage } from '../api-types.ts';
+import { cursorOf } from '../client.ts';
 import { formatCount } from '../numbers.ts';
 import { pageAt, useQuery } from '../use-query.ts';
 
@@ -20,6 +21,16 @@ export function Pager({ onNewer, onOlder }: Props) {
       </button>
     </nav>
   );
+}
+
+interface CursorProps {
+  readonly page: CursorPage<unknown>;
+  readonly onMove: (cursor: string | null) => void;
+}
+
+export function CursorPager({ page, onMove }: CursorProps) {
+  const to = (link: string | null) => (link === null ? null : () => onMove(cursorOf(link)));
+  return <Pager onNewer={to(page.previous)} onOlder={to(page.next)} />;
 }
 
 interface OffsetProps {

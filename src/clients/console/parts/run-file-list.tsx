@@ -6,8 +6,9 @@ import { hrefOf } from '../route.ts';
 import { offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { CopyText } from './copy-text.tsx';
-import { Failure, Loading } from './notice.tsx';
+import { Pending } from './notice.tsx';
 import { OffsetPager } from './pager.tsx';
+import { ScrolledTable } from './scrolled-table.tsx';
 
 interface Props {
   readonly exportId: string;
@@ -26,8 +27,7 @@ export function RunFileList({ exportId, runId }: Props) {
   return (
     <section aria-label="Files">
       <h2 className="section">Files</h2>
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading lines={2} />}
+      <Pending {...{ data, failure, reload }} lines={2} />
       {data && <Current files={data} exportId={exportId} runId={runId} />}
       {data && <OffsetPager page={data} pageSize={filesPageSize} offset={offset} name="files" />}
     </section>
@@ -60,44 +60,31 @@ function Current({ files, exportId, runId }: Props & { readonly files: RunFiles 
 
 function FileTable({ results, manifest }: Pick<RunFiles, 'results' | 'manifest'>) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
-    <section className="sample small" aria-label="Objects" tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Object</th>
-            <th scope="col">Rows</th>
-            <th scope="col">Size</th>
-            <th scope="col">SHA-256</th>
-          </tr>
-        </thead>
-        <tbody>
-          {results.map(({ key, uri, rows, bytes, sha256, rejected }) => (
-            <tr key={key}>
-              <th scope="row">
-                <CopyText what="path" text={uri ?? key} />
-                {rejected && <small className="muted"> rejected rows</small>}
-              </th>
-              <td>{formatCount(rows)}</td>
-              <td>{formatBytes(bytes)}</td>
-              <td>
-                <code>{sha256}</code>
-              </td>
-            </tr>
-          ))}
-          {manifest && (
-            <tr>
-              <th scope="row">
-                <CopyText what="path" text={manifest.uri ?? manifest.key} />
-                <small className="muted"> manifest</small>
-              </th>
-              <td />
-              <td />
-              <td />
-            </tr>
-          )}
-        </tbody>
-      </table>
-    </section>
+    <ScrolledTable label="Objects" heads={['Object', 'Rows', 'Size', 'SHA-256']}>
+      {results.map(({ key, uri, rows, bytes, sha256, rejected }) => (
+        <tr key={key}>
+          <th scope="row">
+            <CopyText what="path" text={uri ?? key} />
+            {rejected && <small className="muted"> rejected rows</small>}
+          </th>
+          <td>{formatCount(rows)}</td>
+          <td>{formatBytes(bytes)}</td>
+          <td>
+            <code>{sha256}</code>
+          </td>
+        </tr>
+      ))}
+      {manifest && (
+        <tr>
+          <th scope="row">
+            <CopyText what="path" text={manifest.uri ?? manifest.key} />
+            <small className="muted"> manifest</small>
+          </th>
+          <td />
+          <td />
+          <td />
+        </tr>
+      )}
+    </ScrolledTable>
   );
 }

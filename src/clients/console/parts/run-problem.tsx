@@ -6,8 +6,9 @@ import { useNow } from '../now.ts';
 import { readRunError } from '../problems.ts';
 import { stateOf } from '../run-state.ts';
 import { useAction } from '../use-action.ts';
-import { ConfirmDialog, DialogButton } from './dialog.tsx';
+import { DialogButton } from './dialog.tsx';
 import { ExportAgainButton } from './export-again.tsx';
+import { RemovalDialog } from './going-rows.tsx';
 import { IntervalText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
 
@@ -63,7 +64,6 @@ export function RunProblem({ run, onRetried }: Props) {
 }
 
 interface DropProps extends Props {
-  /** Of the error. */
   readonly text: string;
   readonly onClose: () => void;
 }
@@ -79,18 +79,11 @@ function DropDialog({ run, text, onRetried, onClose }: DropProps) {
     onRetried();
   });
   return (
-    <ConfirmDialog
-      title="Remove delivered rows?"
-      verb="Remove them"
-      danger
+    <RemovalDialog
+      going={describeMissing(text) ?? 'How many rows would go is not known.'}
+      what="the interval"
       action={drop}
       onClose={onClose}
-    >
-      <p>{describeMissing(text) ?? 'How many rows would go is not known.'}</p>
-      <p>
-        The files of the interval are made again from what the source has now. Rows that it no
-        longer has are gone from the bucket then, and this cannot be undone.
-      </p>
-    </ConfirmDialog>
+    />
   );
 }

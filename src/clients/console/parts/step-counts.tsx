@@ -2,6 +2,7 @@ import type { BatchExport, Run, Step, StepCount } from '../api-types.ts';
 import { formatCount } from '../numbers.ts';
 import { hrefOf } from '../route.ts';
 import { rejectedBy } from '../step-counts.ts';
+import { Heads } from './scrolled-table.tsx';
 import { StatusBadge } from './status.tsx';
 import { IntervalText } from './time-text.tsx';
 
@@ -17,21 +18,11 @@ interface Props {
 
 const columns = ['In', 'Out', 'Dropped', 'Rejected', 'Errors', 'Time'];
 
-/** The rows of each step in some runs. */
 export function StepCounts({ counted, steps }: Props) {
   const names = new Map(steps.map(({ id, name }) => [id, name ?? `Step ${id}`]));
   return (
     <table className="card runs counts" aria-label="Rows of each step in the last runs">
-      <thead>
-        <tr>
-          <th scope="col">Run and steps</th>
-          {columns.map((name) => (
-            <th key={name} scope="col" className="number">
-              {name}
-            </th>
-          ))}
-        </tr>
-      </thead>
+      <Heads names={['Run and steps']} numbers={columns} />
       {counted.map(({ run, batchExport }) => (
         <tbody key={run.id}>
           <tr>

@@ -1,16 +1,14 @@
 import { useState } from 'react';
 import type { CursorPage, Delivery, NotificationTarget } from '../api-types.ts';
-import { cursorOf } from '../client.ts';
 import { plural } from '../numbers.ts';
 import { useTargets } from '../targets-context.ts';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
-import { Failure, Loading } from './notice.tsx';
-import { Pager } from './pager.tsx';
+import { Failure, Pending } from './notice.tsx';
+import { CursorPager } from './pager.tsx';
 import { TimeText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
 
-/** What was sent to a target. */
 export function Deliveries({ target }: { target: NotificationTarget }) {
   const { targets } = useTargets();
   const [cursor, setCursor] = useState<string | null>(null);
@@ -19,18 +17,16 @@ export function Deliveries({ target }: { target: NotificationTarget }) {
     load: (signal) => targets.listDeliveries(target.id, cursor, signal),
     pollMs: () => 5_000,
   });
-  const goTo = (link: string | null) => (link === null ? null : () => setCursor(cursorOf(link)));
   return (
     <section aria-label="Deliveries">
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading />}
+      <Pending {...{ data, failure, reload }} />
       {data?.results.length === 0 && <p className="muted">Nothing was sent yet.</p>}
       <ul className="stack">
         {data?.results.map((delivery) => (
           <DeliveryItem key={delivery.id} {...{ target, delivery }} onChanged={reload} />
         ))}
       </ul>
-      {data && <Pager onNewer={goTo(data.previous)} onOlder={goTo(data.next)} />}
+      {data && <CursorPager page={data} onMove={setCursor} />}
     </section>
   );
 }

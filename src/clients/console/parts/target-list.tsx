@@ -6,7 +6,7 @@ import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import { useTitle } from '../use-title.ts';
 import { DialogButton } from './dialog.tsx';
-import { Empty, Failure, Loading } from './notice.tsx';
+import { Empty, Failure, Pending } from './notice.tsx';
 import { SecretDialog } from './secret-dialog.tsx';
 import { TargetActions } from './target-actions.tsx';
 import { Deliveries } from './target-deliveries.tsx';
@@ -43,8 +43,7 @@ export function TargetList({ targets, mayWrite, reach, events, children }: Props
         {data && data.count > 0 && <span className="muted">{plural(data.count, 'target')}</span>}
         {mayWrite && <NewTarget onCreated={reload} />}
       </div>
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {!data && !failure && <Loading />}
+      <Pending {...{ data, failure, reload }} />
       {data?.results.length === 0 && <Empty title="No notification targets yet">{children}</Empty>}
       <ul className="stack">
         {data?.results.map((target) => (

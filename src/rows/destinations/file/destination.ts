@@ -182,7 +182,6 @@ async function* walk(folder: string, at: string, prefix: string): AsyncGenerator
   }
 }
 
-/** Whether a folder can hold keys with the prefix. */
 function overlaps(folder: string, prefix: string): boolean {
   return folder.startsWith(prefix) || prefix.startsWith(folder);
 }

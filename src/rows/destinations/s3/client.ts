@@ -13,7 +13,7 @@ import { openStoreClient, type StoreClient } from './store-client.ts';
 /** A client for one bucket. It retries requests within limits and fails as SluiceError. */
 export interface S3Connection {
   readonly bucket: string;
-  /** The same for exports of a project that use one bucket with the same keys and settings. */
+  /** Exports of a project that use one bucket with the same keys and settings have the same store. */
   readonly store: string;
   readonly changedForMs: number;
   readonly secure: boolean;
@@ -29,11 +29,10 @@ export interface S3Connection {
   doubt(): void;
   /** Headers that ask for encryption at rest, for each request that creates an object. */
   readonly encryption: { ServerSideEncryption?: 'AES256' | 'aws:kms'; SSEKMSKeyId?: string };
-  /** What the config asks of each object, and of the bucket. */
   readonly asks: {
     readonly acl: string | null;
     readonly storageClass: string | null;
-    /** As a query string. */
+    /** The tags as a query string. */
     readonly tags: string | null;
     /** The account that owns the bucket. */
     readonly owner: string | null;
@@ -151,7 +150,7 @@ export function connectS3(
   return connection;
 }
 
-/** As the header has them. */
+/** The tags as the header has them. */
 function tagsOf({ object_tags: tags }: S3Config): string | null {
   if (tags === null || tags.length === 0) return null;
   return queryString(Object.fromEntries(tags.map(splitTag)));

@@ -79,7 +79,6 @@ export class StoreError extends Error {
   readonly systemCode: string | undefined;
   /** What the store's support asks for. */
   readonly requestId: string | undefined;
-  /** What was asked, as S3 names it. */
   readonly operation: string | null;
 
   constructor(facts: Facts, message: string) {
@@ -102,7 +101,6 @@ export function isNotImplemented(error: unknown): boolean {
   return cause?.status === 501 && cause.name !== 'UnreadAnswer';
 }
 
-/** Whether a store refused a request because of its checksum. */
 export function refusesChecksums(error: unknown): boolean {
   if (!(error instanceof SluiceError)) return false;
   return isNotImplemented(error) || /checksum|content-md5/i.test(error.detail ?? '');
@@ -216,7 +214,7 @@ export function isUnreached(error: SluiceError): boolean {
 
 /** Credentials that no message may show. */
 export interface Hidden {
-  /** Of the access key; null: none. Its end is shown. */
+  /** The id of the access key; null: none. Its end is shown. */
   readonly keyId: string | null;
   /** The secret of the key, and those that are issued for a role. */
   readonly secrets: readonly string[];

@@ -7,7 +7,6 @@ import { isCollision, isNotImplemented } from './errors.ts';
 import { readObject } from './objects.ts';
 import { once, type Put, putSmallObject } from './put-object.ts';
 
-/** What a commit needs besides the connection. */
 export interface CommitOptions {
   /** Checks the run's fence; throws if it is lost. */
   readonly confirm: () => Promise<void>;
@@ -15,7 +14,7 @@ export interface CommitOptions {
   readonly probe: () => Promise<StoreTraits>;
   /** MD5 digests of manifests that may be replaced, for credentials that may not read. */
   readonly ours: readonly string[];
-  /** Of the run; undefined: the put may come at any time. */
+  /** The lease of the run; undefined: the put may come at any time. */
   readonly lease: PutLease | undefined;
   readonly signal: AbortSignal;
 }

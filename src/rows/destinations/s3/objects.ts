@@ -14,7 +14,7 @@ import type { StoreAnswer, StoreRequest } from './store-client.ts';
 /** Concurrent deletions. One request per key: not every store supports DeleteObjects. */
 const deletionsInFlight = 8;
 
-/** Of a list of objects, in pages of `keysPerPage`. */
+/** Maximum pages of a list of objects, each of `keysPerPage`. */
 const maxPages = 20_000;
 
 /** @returns null if there is no such object */

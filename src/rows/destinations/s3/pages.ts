@@ -24,7 +24,7 @@ export async function* readPages<Item, Marker>(
   isAfter: (next: Marker, before: Marker) => boolean,
   maxPages: number,
 ): AsyncGenerator<Item> {
-  // Of the texts, which can have many KiB each.
+  // Digests of the markers, which can have many KiB each.
   const seen = new Set<string>();
   let marker: Marker | null = null;
   for (let pages = 1; ; pages += 1) {

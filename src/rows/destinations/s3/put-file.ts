@@ -12,13 +12,11 @@ import { codeOf } from './uploads.ts';
 /** A file that is sent in one request, to a key that is free. */
 export interface WholeFile extends FileOptions {
   readonly body: Uint8Array;
-  /** Of the body. */
   readonly sums: PartSums;
   /** Random, and the same for each try. */
   readonly mark: string;
 }
 
-/** When a file is put, and what is known of its store. */
 export interface FilePut {
   readonly lease: PutLease | undefined;
   /** Probes again how the store treats conditional puts, and sets the connection's traits. */

@@ -9,14 +9,12 @@ import { encode } from './query-string.ts';
 import type { SdkRequest, SendOptions, SentAnswer } from './request-handler.ts';
 import { readShortXml, textsBelow } from './xml.ts';
 
-/** Keys of a store, own or issued for a role. */
 interface AccessKeys {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
   readonly sessionToken?: string;
 }
 
-/** A request for one object, or for an upload of it. */
 export interface StoreRequest {
   readonly method: 'DELETE' | 'GET' | 'HEAD' | 'POST' | 'PUT';
   readonly key: string;
@@ -28,7 +26,6 @@ export interface StoreRequest {
   readonly payloadHash?: string;
 }
 
-/** A successful answer. */
 export interface StoreAnswer {
   readonly headers: Readonly<Record<string, string>>;
   /** A stream if the request was sent with `maxBodyBytes` null. */
@@ -47,9 +44,9 @@ export interface StoreClient {
 
 export interface StoreClientOptions {
   readonly bucket: string;
-  /** Of each request. */
+  /** Headers of each request. */
   readonly headers?: Readonly<Record<string, string | undefined>>;
-  /** Of the SDK's client, which is made when it is needed. */
+  /** Settings of the SDK's client, which is made when it is needed. */
   readonly sdk: S3ClientConfig & {
     readonly region: string;
     readonly endpoint?: string;
@@ -148,10 +145,9 @@ export function textsOf(answer: StoreAnswer): ReadonlyMap<string, string> {
   return found ? textsBelow(found) : new Map();
 }
 
-/** Where the objects of a bucket are. */
 interface Place {
   readonly url: URL;
-  /** Of the bucket, without a slash at its end. */
+  /** The path of the bucket, without a slash at its end. */
   readonly path: string;
   readonly signer: SignatureV4;
 }

@@ -102,7 +102,6 @@ function headersWord(connection: S3Connection): string {
   return createHash('sha256').update(`${kind} ${key}${asked}`).digest('hex').slice(0, 16);
 }
 
-/** Whether an object with this metadata was made by this upload. */
 export function isOwnObject(
   upload: UploadRef,
   metadata: Readonly<Record<string, string>> | undefined,
@@ -182,7 +181,7 @@ export async function abortUpload(
   }
 }
 
-/** Of one list. A store may have smaller pages than we ask for. */
+/** Maximum pages of one list. A store may have smaller pages than we ask for. */
 const maxPages = { parts: 200, uploads: 1_000 } as const;
 
 /** More than a store gives an upload. */
@@ -298,7 +297,6 @@ export function listUploads(
   return readPages('ListMultipartUploads', readPage, isAfter, maxPages.uploads);
 }
 
-/** The ETag within a part's tag. */
 export function partEtag(part: UploadPart): string {
   return part.tag.split(' ')[0] ?? '';
 }
@@ -337,7 +335,6 @@ export function completion(
 
 const xmlns = 'http://s3.amazonaws.com/doc/2006-03-01/';
 
-/** Bucket, key and the store's own id of an upload. */
 function uploadTarget(connection: S3Connection, upload: UploadRef) {
   const target = { Bucket: connection.bucket, Key: upload.key, UploadId: splitId(upload)[1] };
   return { ...target, ...expectedOwner(connection) };

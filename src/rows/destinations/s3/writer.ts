@@ -17,7 +17,6 @@ import { type FilePut, putFile } from './put-file.ts';
 import { allowedParts, toDestinationError } from './errors.ts';
 import { abortUpload, codeOf, partEtag, signsParts, uploadPart } from './uploads.ts';
 
-/** Of a file's parts. */
 export type PartLimits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
 
 /** The bucket of a file, and what records its upload. */
@@ -28,10 +27,8 @@ export interface Writing {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** An upload that a writer fills. */
 export interface BegunUpload {
   readonly upload: UploadRef;
-  /** Whether its parts have a CRC32. */
   readonly checksums: boolean;
   /** Parts that an earlier attempt sent and the store has. */
   readonly known: readonly UploadPart[];
@@ -46,7 +43,6 @@ const growth = 4;
 /** A cancelled run keeps its slot while its uploads are aborted. The sweep aborts the others. */
 export const abortPatienceMs = 5_000;
 
-/** For a file that begins without an upload. */
 export interface WithoutUpload {
   readonly begin: () => Promise<BegunUpload>;
   readonly probe: FilePut['probe'];
@@ -77,11 +73,11 @@ export class S3Writer implements FileWriter {
   /** Buffers to reuse: allocating one costs more than filling it. */
   readonly #spare: Buffer[] = [];
   #buffer: Buffer | null = null;
-  /** Of the part that is being filled; the buffer may still be smaller. */
+  /** The size of the part that is being filled; the buffer may still be smaller. */
   #partBytes = 0;
   #filled = 0;
   #digest: PartDigest | null = null;
-  /** Of a file that is put at once. */
+  /** The checksums of a file that is put at once. */
   #sums: PartSums | null = null;
   readonly #mark = randomUUID();
   #nextNumber = 1;

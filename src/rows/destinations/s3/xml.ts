@@ -4,7 +4,7 @@ import sax from 'sax';
 /** An element of a store's document, by its name without prefix. */
 export interface XmlElement {
   readonly name: string;
-  /** Of an element without children. */
+  /** The text of an element without children. */
   text: string;
   readonly children: XmlElement[];
 }
@@ -36,7 +36,7 @@ export async function readXml(text: string): Promise<XmlElement | null> {
   return reader.end();
 }
 
-/** As `readXml`, at once. For a document of at most `sliceLength` characters; a longer one is null. */
+/** Reads a document at once, as `readXml` does. It has at most `sliceLength` characters; a longer one is null. */
 export function readShortXml(text: string): XmlElement | null {
   const reader = openReader();
   return text.length <= sliceLength && reader.write(text) ? reader.end() : null;
@@ -124,7 +124,6 @@ const unstorable = /[\0\p{Cs}]/u;
 /** Keys may have control characters, which XML has as references only. */
 const mustEscape = /[&<]|[^\P{Cc}\t\n]/gu;
 
-/** For the text of an element. */
 export function escapeXml(text: string): string {
   return text.replace(mustEscape, (c) => escapes[c] ?? `&#${c.charCodeAt(0)};`);
 }

@@ -20,7 +20,7 @@ const NULL = 0x6e756c6c;
 const LINE_FEED = 0x0a;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
-/** Of a row without columns too. */
+/** A row without columns has these bytes too. */
 const ROW_END_BYTES = 3;
 /** Up to this, a text is copied while it is searched for what must be escaped. */
 const SHORT_TEXT = 256;
@@ -251,7 +251,7 @@ function writeFloat(type: 'float4' | 'float8'): FieldWriter {
   };
 }
 
-/** As to_json does: a number, or a string of what is not finite. */
+/** Writes as to_json does: a number, or a string of what is not finite. */
 function writeNumericField(out: ByteWriter, { bytes }: ValueBytes, from: number): void {
   out.ensure(numericTextBytes(bytes, from));
   out.length = writeNumeric(out.bytes, out.length, bytes, from);

@@ -22,7 +22,7 @@ const blockShift = Math.clz32(maxBytes / blockBytes - 1);
 /** A filter with more bits set is not made smaller: with these, it lets 3 of 100 other values pass. */
 const maxFill = 0.64;
 
-/** Of all filters; made when the first one gets values. */
+/** All filters share it; it is made when the first one gets values. */
 let shared: BitSetter | undefined;
 
 /** Made of the PLAIN values of pages. It does not depend on their order, nor on how often one comes. */
@@ -43,7 +43,6 @@ export class BloomFilter {
     return Math.min(maxBytes, Math.max(blockBytes, this.#count * 2));
   }
 
-  /** Adds the values from `from` on. */
   add({ bytes, length: end }: ByteWriter, from: number): void {
     shared ??= openBitSetter(maxBytes, salts, blockShift);
     // More than a page: one value is longer. No reader looks for such a key.

@@ -38,7 +38,7 @@ export class ByteArrayColumn implements ColumnWriter {
   readonly #type: ColumnType | 'plain';
   readonly #page: OpenPage;
   readonly #isText: boolean;
-  /** Of the open page's values that are not in the dictionary, and of the chunk's earlier pages. */
+  /** Bounds of the open page's values that are not in the dictionary, and of the chunk's earlier pages. */
   readonly #pageBounds: TextBounds;
   readonly #bounds: TextBounds;
   readonly #hasByteBounds: boolean;
@@ -48,7 +48,7 @@ export class ByteArrayColumn implements ColumnWriter {
   #dictionary: Dictionary | undefined;
   /** The dictionary of this chunk's first pages, after it was given up. */
   #kept: Dictionary | undefined;
-  /** Of an earlier chunk. A new one for each chunk would be garbage of MiB that V8 frees late. */
+  /** The dictionary of an earlier chunk. A new one for each chunk would be garbage of MiB that V8 frees late. */
   #spare: Dictionary | undefined;
   #needsDictionary = false;
   /** The open page's values as indices, while there is a dictionary. */

@@ -44,7 +44,7 @@ export function copyValue(
   for (; index < length; index++) target[at + index] = source[from + index] as number;
 }
 
-/** As many as pages may be in flight, so that a steady run of pages needs no new memory. */
+/** So many pages may be in flight: a steady run of pages needs no new memory. */
 const sparesOfOneSize = 4;
 
 /** Sinks of finished pages, by capacity, to reuse for any column. */

@@ -116,7 +116,7 @@ function cutBytes(bytes: Buffer, side: 'lower' | 'upper'): Uint8Array | null {
 }
 
 function cutText(bytes: Buffer, side: 'lower' | 'upper'): Uint8Array | null {
-  // Of a database without an encoding: readers would take other characters for the bytes.
+  // A database without an encoding has such bytes: readers would take other characters for them.
   if (!isUtf8(bytes)) return null;
   const characters = Array.from(bytes.toString());
   if (characters.length <= boundLength) return bytes;

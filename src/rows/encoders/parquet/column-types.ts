@@ -23,7 +23,7 @@ export interface ParquetType {
   readonly logical?: Uint8Array;
   /** Iceberg's name of the type. */
   readonly tableType: string;
-  /** Of a DECIMAL, for readers that know no logical types. */
+  /** Digits of a DECIMAL, for readers that know no logical types. */
   readonly decimal?: { readonly precision: number; readonly scale: number };
 }
 

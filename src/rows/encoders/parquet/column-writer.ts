@@ -6,7 +6,6 @@ import type { SparePool } from './byte-arrays.ts';
 import type { PageLimits, RawPage } from './page.ts';
 import type { Recoder, SizeOf } from './recoders.ts';
 
-/** A row block with a view of its bytes, made once per block. */
 export interface ViewedBlock {
   readonly block: RowBlock;
   readonly view: DataView;
@@ -16,14 +15,13 @@ export function viewBlock(block: RowBlock): ViewedBlock {
   return { block, view: viewOf(block.bytes) };
 }
 
-/** The summary of a column chunk after its last page was cut. */
 export interface ChunkSummary {
   readonly dictionary: RawPage | undefined;
   /** Undefined for lists, whose nulls readers count differently. */
   readonly nullCount: number | undefined;
   /** Undefined if the type has no useful order, or a value is outside of it (NaN). */
   readonly bounds: Bounds | undefined;
-  /** Of the bounds of pages; undefined if they have none. */
+  /** The order of the bounds of pages; undefined if they have none. */
   readonly order: Order | undefined;
   /** Its Bloom filter as it is in the file; absent: none. */
   readonly filter?: Uint8Array | undefined;
@@ -31,13 +29,12 @@ export interface ChunkSummary {
   readonly isAscending: boolean;
 }
 
-/** What the columns of a file are written with. */
 export interface ColumnParts {
   readonly limits: PageLimits;
   readonly spares: SparePool;
   /** Undefined: all values stay PLAIN. */
   readonly recoder: Recoder | undefined;
-  /** Of a column whose chunks have one. */
+  /** The filter of a column whose chunks have one. */
   readonly filter: BloomFilter | undefined;
 }
 

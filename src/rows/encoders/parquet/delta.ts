@@ -11,7 +11,7 @@ const miniblockValues = blockValues / miniblocks;
 const word = 0x1_0000_0000;
 const wordBits = 32;
 
-/** Of a block: the differences, less the smallest. */
+/** The differences of a block, less the smallest. */
 const deltas = new Float64Array(blockValues);
 
 /**
@@ -77,7 +77,7 @@ function widthOf(value: number): number {
   return high === 0 ? 32 - Math.clz32(value) : 64 - Math.clz32(high);
 }
 
-/** Of 32 bits or fewer. 32 values fill whole words of four bytes. */
+/** Packs values of 32 bits or fewer. 32 values fill whole words of four bytes. */
 function packNarrow(out: ByteWriter, from: number, width: number): void {
   const { view } = out;
   let at = out.length;
@@ -97,7 +97,7 @@ function packNarrow(out: ByteWriter, from: number, width: number): void {
   out.length = at;
 }
 
-/** Of more bits: the lower 32 of each value, then the others. */
+/** Packs values of more bits: the lower 32 of each value, then the others. */
 function packWide(out: ByteWriter, from: number, width: number): void {
   const { view } = out;
   const highWidth = width - wordBits;

@@ -50,11 +50,10 @@ export class Dictionary {
   clear(): void {
     this.sink.length = 0;
     this.size = 0;
-    // As small as a new one's: when a search is too long must not depend on earlier values.
+    // It is as small as a new one's: when a search is too long must not depend on earlier values.
     this.#slots = this.#room.subarray(0, firstSlots).fill(-1);
   }
 
-  /** Appends entry `index` to `target` as a PLAIN value. */
   copyEntry(index: number, target: ByteWriter): void {
     const start = this.#starts[index] as number;
     const length = this.sink.view.getUint32(start, true);

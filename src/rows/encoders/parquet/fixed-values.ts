@@ -23,7 +23,7 @@ export interface FixedValues {
   /** The bounds of the values since the last call; undefined if there are none. */
   takeBounds(): Bounds | undefined;
   readonly order: Order;
-  /** Of timestamps: whether none of the same values is before the one that was put before it. */
+  /** Whether no value is before the one that was put before it. Only timestamps say so. */
   readonly isAscending?: boolean;
 }
 
@@ -231,18 +231,28 @@ function boolValues(): FixedValues {
   };
 }
 
-/** Values that come as JSON text. */
 export function jsonValues(number: JsonNumber): FixedValues {
-  const { type, read, write, exactScale } = number;
-  if (exactScale !== undefined) return decimalValues(number, exactScale);
+  return number.exactScale === undefined
+    ? readValues(number, number.read, number.type.width ?? 8)
+    : decimalValues(number, number.exactScale);
+}
+
+export function orderOf({ type: { physical } }: JsonNumber): Order {
   const { int32, int64 } = physicalType;
-  const order =
-    type.physical === int32 ? orders.int32 : type.physical === int64 ? orders.int64 : orders.fixed;
+  return physical === int32 ? orders.int32 : physical === int64 ? orders.int64 : orders.fixed;
+}
+
+/** Values that a function reads one by one. */
+export function readValues(
+  number: JsonNumber,
+  read: JsonNumber['read'],
+  width: number,
+): FixedValues {
   let min: number | bigint | undefined;
   let max: number | bigint | undefined;
   return {
-    width: type.width ?? 8,
-    order,
+    width,
+    order: orderOf(number),
     put({ sink }, { block }, first, count) {
       const { bytes, offsets, lengths } = block;
       const step = block.columns.length;
@@ -252,7 +262,7 @@ export function jsonValues(number: JsonNumber): FixedValues {
         if (length < 0) continue;
         const from = offsets[field] as number;
         const value = read(bytes, from, from + length);
-        write(sink, value);
+        number.write(sink, value);
         if (min === undefined || value < min) min = value;
         if (max === undefined || value > max) max = value;
       }

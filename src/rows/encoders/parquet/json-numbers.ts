@@ -11,9 +11,9 @@ export interface JsonNumber {
   read(bytes: Buffer, from: number, end: number): number | bigint;
   /** Appends a PLAIN value. */
   write(out: ByteWriter, value: number | bigint): void;
-  /** Of a DECIMAL whose values `readScaled` gives; absent: another type, or more digits than are exact. */
+  /** Scale of a DECIMAL whose values `readScaled` gives; absent: another type, or more digits than are exact. */
   readonly exactScale?: number;
-  /** Of a DECIMAL: its digits before the point. */
+  /** Digits of a DECIMAL before the point. */
   readonly wholeDigits?: number;
 }
 
@@ -66,7 +66,7 @@ export function decimalNumber(precision: number, scale: number): JsonNumber {
     check(bytes, from, end) {
       const pointAt = end - scale - 1;
       const fits = pointAt > from && pointAt - from <= wholeDigits;
-      // As most are: all digits after the point, and a sign only if it is no longer.
+      // Most are like this: all digits after the point, and a sign only if it is no longer.
       if (fits && areDigits(bytes, from, pointAt, end)) return undefined;
       let at = bytes[from] === minus ? from + 1 : from;
       while (bytes[at] === zero && at < end) at++;
@@ -116,7 +116,7 @@ export function readScaled(bytes: Buffer, from: number, end: number, scale: numb
   let at = isNegative ? from + 1 : from;
   const pointAt = end - scale - 1;
   if (scale > 0 && pointAt >= at && end - at <= smallDigits + 1 && bytes[pointAt] === point) {
-    // As most are: few digits, and as many after the point as the type has.
+    // Most are like this: few digits, and as many after the point as the type has.
     let small = 0;
     for (; at < pointAt; at++) small = (Math.imul(small, 10) + (bytes[at] as number) - zero) | 0;
     for (at++; at < end; at++) small = (Math.imul(small, 10) + (bytes[at] as number) - zero) | 0;

@@ -83,7 +83,7 @@ function yearOf(year: Part, era: Part): number {
   return era === undefined ? Number(year) : 1 - Number(year);
 }
 
-/** Of the Gregorian calendar, which PostgreSQL uses for all years. Counts years from March on. */
+/** Counts days of the Gregorian calendar, which PostgreSQL uses for all years. Counts years from March on. */
 function daysSince1970(year: number, month: number, day: number): number {
   const shifted = month > 2 ? year : year - 1;
   const ofYear = Math.floor((153 * ((month + 9) % 12) + 2) / 5) + day - 1;

@@ -42,7 +42,7 @@ export interface ColumnChunk {
   readonly compressedBytes: number;
   readonly nullCount: number | undefined;
   readonly bounds: Bounds | undefined;
-  /** Of its data pages. */
+  /** Encodings of its data pages. */
   readonly encodings: readonly number[];
   readonly index: PageIndex | undefined;
   /** Where its Bloom filter is in the file; undefined if it has none. */
@@ -86,7 +86,7 @@ export function dataPageHeader(values: number, pageEncoding: number, sizes: Page
 }
 
 /**
- * The same of version 2.
+ * The header of a data page of version 2.
  *
  * @param isCompressed whether the values are; the levels never are
  */

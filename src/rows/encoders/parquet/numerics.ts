@@ -1,7 +1,7 @@
 import { numericTextBytes, writeNumeric } from '../../../foundation/domain/numeric-text.ts';
-import { exact, orders } from './bounds.ts';
+import { exact } from './bounds.ts';
 import { physicalType } from './column-types.ts';
-import { type FixedValues, plainOf } from './fixed-values.ts';
+import { type FixedValues, orderOf, plainOf, readValues } from './fixed-values.ts';
 import type { JsonNumber } from './json-numbers.ts';
 
 /**
@@ -88,44 +88,31 @@ export function checkNumeric({
 
 /** Values of a DECIMAL that `checkNumeric` accepts. */
 export function numericValues(number: JsonNumber): FixedValues {
-  const { type, read, write, exactScale } = number;
-  const { int32, int64 } = physicalType;
-  const { physical, width = 8 } = type;
-  const order =
-    physical === int32 ? orders.int32 : physical === int64 ? orders.int64 : orders.fixed;
+  const { type, read, exactScale } = number;
   const byText = (bytes: Buffer, from: number) => {
     const { text, end } = textOf(bytes, from);
     return read(text, 0, end);
   };
-  const isShort = physical === int32;
-  const scale = exactScale !== undefined && exactScale <= maxScale ? exactScale : null;
-  let min: number | bigint | undefined;
-  let max: number | bigint | undefined;
+  const isShort = type.physical === physicalType.int32;
+  const width = isShort ? 4 : (type.width ?? 8);
+  if (exactScale === undefined || exactScale > maxScale) return readValues(number, byText, width);
+  let min = Number.POSITIVE_INFINITY;
+  let max = Number.NEGATIVE_INFINITY;
   return {
-    width: isShort ? 4 : width,
-    order,
+    width,
+    order: orderOf(number),
     put({ sink }, { block, view }, first, count) {
       const { bytes, offsets, lengths } = block;
       const step = block.columns.length;
       const end = first + count * step;
-      if (scale === null) {
-        for (let field = first; field < end; field += step) {
-          if ((lengths[field] as number) < 0) continue;
-          const value = byText(bytes, offsets[field] as number);
-          write(sink, value);
-          if (min === undefined || value < min) min = value;
-          if (max === undefined || value > max) max = value;
-        }
-        return;
-      }
       const target = sink.view;
       let at = sink.length;
-      let low = min === undefined ? Number.POSITIVE_INFINITY : (min as number);
-      let high = max === undefined ? Number.NEGATIVE_INFINITY : (max as number);
+      let low = min;
+      let high = max;
       for (let field = first; field < end; field += step) {
         if ((lengths[field] as number) < 0) continue;
         const from = offsets[field] as number;
-        let value = readScaledNumeric(view, from, scale);
+        let value = readScaledNumeric(view, from, exactScale);
         if (Number.isNaN(value)) value = byText(bytes, from) as number;
         target.setInt32(at, value, true);
         at += 4;
@@ -137,17 +124,13 @@ export function numericValues(number: JsonNumber): FixedValues {
         if (value > high) high = value;
       }
       sink.length = at;
-      if (low > high) return;
       min = low;
       max = high;
     },
     takeBounds() {
-      const bounds =
-        min === undefined || max === undefined
-          ? undefined
-          : exact(plainOf(number, min), plainOf(number, max));
-      min = undefined;
-      max = undefined;
+      const bounds = min <= max ? exact(plainOf(number, min), plainOf(number, max)) : undefined;
+      min = Number.POSITIVE_INFINITY;
+      max = Number.NEGATIVE_INFINITY;
       return bounds;
     },
   };

@@ -9,10 +9,10 @@ const maxPageBytes = slabBytes / 2;
  * and are too many to wait for it, so the next group has the memory of the one before, once that was taken.
  */
 export class PageArena {
-  /** Of the group that is filled; the last one has room. */
+  /** Memory of the group that is filled; the last buffer has room. */
   #filled: Buffer[] = [];
   #used = 0;
-  /** Of groups that were handed out and may still be read. */
+  /** Memory of groups that were handed out and may still be read. */
   #given: Buffer[] = [];
   #spare: Buffer[] = [];
 

@@ -17,7 +17,7 @@ export const encoding = {
 export interface PageLimits {
   readonly bytes: number;
   readonly rows: number;
-  /** Of data pages; absent: 1. */
+  /** Version of data pages; absent: 1. */
   readonly version?: 1 | 2;
 }
 
@@ -29,7 +29,6 @@ export interface PageLevels {
   readonly nulls: number;
 }
 
-/** A page before compression. */
 export interface RawPage {
   /** Rows of a data page, entries of a dictionary page. */
   readonly values: number;
@@ -70,12 +69,10 @@ export class OpenPage {
     this.sink = spares.take(this.#head + 1024, this.#head);
   }
 
-  /** Bytes of values so far. */
   get valueBytes(): number {
     return this.sink.length - this.#head;
   }
 
-  /** Where the values begin in `sink`. */
   get valuesStart(): number {
     return this.#head;
   }
@@ -125,7 +122,6 @@ export class OpenPage {
     return isDone;
   }
 
-  /** Closes the page and starts the next one. */
   cut(pageEncoding: number, bounds?: Bounds): RawPage {
     const { sink } = this;
     const isFirstVersion = this.limits.version !== 2;

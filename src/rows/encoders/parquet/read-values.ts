@@ -48,7 +48,7 @@ export function textOfJsonColumn(
   return `[${items.join(',')}]`;
 }
 
-/** As PostgreSQL's to_json writes an element of an array. */
+/** Prints as PostgreSQL's to_json prints an element of an array. */
 function jsonOf(item: unknown, element: SchemaElement, isNumber: boolean): string {
   if (item === null || item === undefined) return 'null';
   const text = textOfValue(item, element);

@@ -57,7 +57,7 @@ function checkFields(
   }
 }
 
-/** The same of dates and timestamps, nearly all of which are seen to be in order by their first four bytes. */
+/** Checks dates and timestamps, nearly all of which are seen to be in order by their first four bytes. */
 function checkTimes(
   { bytes, columns, offsets, lengths, rowCount }: RowBlock,
   view: DataView,
@@ -78,7 +78,7 @@ function checkTimes(
   }
 }
 
-/** The same block without these rows; the bytes are shared. */
+/** The block without these rows; the bytes are shared. */
 export function withoutRows(block: RowBlock, rejected: readonly RejectedRow[]): RowBlock {
   const width = block.columns.length;
   const rowCount = block.rowCount - rejected.length;

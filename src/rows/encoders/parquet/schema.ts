@@ -6,10 +6,9 @@ import { type ParquetType, parquetTypes } from './column-types.ts';
 import { elementFormOf, type JsonForm, jsonNumberOf } from './json-forms.ts';
 import { decimalNumber, type JsonNumber } from './json-numbers.ts';
 
-/** A column of rows as a column of a Parquet file. */
 export interface ParquetColumn {
   readonly name: string;
-  /** Of the values; of the elements of a list. */
+  /** The type of the values; for a list that of its elements. */
   readonly type: ParquetType;
   readonly isList: boolean;
   /** How a field becomes values. */
@@ -19,7 +18,7 @@ export interface ParquetColumn {
 }
 
 export type ColumnForm =
-  /** As in the block, by the column's type. */
+  /** The field is as in the block, by the column's type. */
   | { readonly kind: 'field'; readonly type: Exclude<Column['type'], 'numeric'> }
   /** The content of a JSON string as text, other JSON as it is. */
   | { readonly kind: 'plain' }

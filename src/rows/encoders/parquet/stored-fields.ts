@@ -32,7 +32,6 @@ export function storedColumn(
   return { column: { name, type, sourceType }, put: writers[type] };
 }
 
-/** The types that values of a file can have. */
 type StoredType = Exclude<ColumnType, 'jsonb' | 'as_json' | 'numeric'>;
 
 function typeOf(element: SchemaElement, sourceType: string, isJson: boolean): StoredType {
@@ -87,7 +86,7 @@ const writers: Readonly<Record<StoredType, StoredColumn['put']>> = {
   timestamptz: (out, value) => putInt64(out, (value as bigint) - epochMicros),
 };
 
-/** As PostgreSQL's to_json would have given it: a number, a string, or an array. */
+/** Writes what PostgreSQL's to_json would have given: a number, a string, or an array. */
 function putJson(out: ByteWriter, value: unknown, leaf: ReadLeaf, sourceType: string): void {
   const text = textOfJsonColumn(value, leaf, sourceType);
   const isText = !leaf.isList && leaf.element.converted_type === 'TIME_MICROS';

@@ -100,7 +100,7 @@ function placeOf(day: number): number {
 /** Writes `YYYY-MM-DD`, and bytes behind it. */
 function writeDay(target: DataView, at: number, place: number): number {
   const text = place * TEXT_BYTES;
-  // As numbers of eight bytes: a digit in the first byte is never that of a NaN.
+  // They are copied as numbers of eight bytes: a digit in the first byte is never that of a NaN.
   target.setFloat64(at, keptView.getFloat64(text));
   target.setFloat64(at + 8, keptView.getFloat64(text + 8));
   return at + (keptLengths[place] as number);

@@ -30,7 +30,7 @@ export class LimitedTextFile implements FileEncoder {
   #hasRows = false;
   /** Bytes that the codec has returned. */
   #returned = 0;
-  /** Of them, those before the last flush: the same at every run. */
+  /** Bytes that were returned before the last flush: the same at every run. */
   #known = 0;
   /** Bytes given to the codec since then. */
   #since = 0;

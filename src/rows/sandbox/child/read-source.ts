@@ -49,7 +49,7 @@ export function readSource(
 
 type Parsed = { readonly program: Acorn.Program; readonly text: string };
 
-/** As a module, as a script, and at last as TypeScript. */
+/** Tries the text as a module, as a script, and at last as TypeScript. */
 function parseAny(source: string, { acorn, sucrase }: Parsers): Parsed | SourceProblem {
   const asModule = attempt(() =>
     acorn.parse(source, { ...language, sourceType: 'module', locations: true }),

@@ -1,6 +1,6 @@
 const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
-/** As `btoa` of browsers. */
+/** Does what `btoa` of browsers does. */
 export function btoa(given: unknown): string {
   const text = `${given}`;
   let out = '';
@@ -18,7 +18,7 @@ export function btoa(given: unknown): string {
   return out;
 }
 
-/** As `atob` of browsers. */
+/** Does what `atob` of browsers does. */
 export function atob(given: unknown): string {
   const text = `${given}`.replace(/[\t\n\f\r ]/g, '').replace(/={1,2}$/, '');
   let out = '';

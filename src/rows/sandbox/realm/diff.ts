@@ -112,7 +112,7 @@ function isWritten(value: unknown): boolean {
   return value !== undefined && typeof value !== 'function' && typeof value !== 'symbol';
 }
 
-/** Of plain data; faster than to parse it again. */
+/** Copies plain data; that is faster than to parse it again. */
 export function copy<Value>(value: Value): Value {
   if (isArray(value)) {
     const list = value.slice();

@@ -92,7 +92,7 @@ function hiddenObjects(): unknown[] {
   const asyncGenerator = (async function* (): AsyncGenerator<unknown> {})();
   const segments = new Intl.Segmenter().segment('a');
   const list: unknown[] = [];
-  // Of a newer Node than the oldest we support.
+  // A newer Node than the oldest that we support has these methods.
   const values = list.values() as unknown as { map?: (change: () => null) => unknown };
   const iterators = globalThis as unknown as { Iterator?: { from(value: unknown): unknown } };
   return [

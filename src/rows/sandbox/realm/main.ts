@@ -24,7 +24,7 @@ const nativePromise = Promise;
 interface Plugin {
   readonly instantiate: Instantiate;
   readonly isModule: boolean;
-  /** Of texts: a copy of it shares nothing. */
+  /** It has only texts, so a copy of it shares nothing. */
   readonly config: Readonly<Record<string, string>>;
 }
 
@@ -93,7 +93,6 @@ export function start(parseUrl: ParseUrl) {
   };
 
   return freeze({
-    /** The names of the globals, for the wrapper of the plugin. */
     globalNames: () => Object.keys(globals).join(' '),
     globals: () => globals,
 
@@ -130,7 +129,7 @@ export function start(parseUrl: ParseUrl) {
     row(key: string, text: string): void {
       isPending = true;
       reseed(key, nowMs);
-      // As it was given: the plugin gets a copy.
+      // The plugin gets a copy, so this is the row as it was given.
       const before = parse(text);
       runHook(
         'processEvent',
@@ -173,7 +172,7 @@ export function start(parseUrl: ParseUrl) {
   }
 }
 
-/** As a constructor: an object that gets its prototype in a literal takes several times as long. */
+/** A constructor makes it: an object that gets its prototype in a literal takes several times as long. */
 function NewMeta(this: Record<string, unknown>, config: object) {
   this.config = config;
   this.global = {};

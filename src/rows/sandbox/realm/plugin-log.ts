@@ -1,11 +1,10 @@
-/** A line that a plugin wrote, and at which level. */
 export interface LogLine {
   level: 'debug' | 'info' | 'warn' | 'error';
   text: string;
 }
 
 const maxLines = 200;
-/** Of a line. */
+/** Maximum characters of a line. */
 export const maxChars = 1_000;
 const levels = { debug: 'debug', log: 'info', info: 'info', warn: 'warn', error: 'error' } as const;
 

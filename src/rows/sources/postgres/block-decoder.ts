@@ -44,7 +44,7 @@ export class BlockDecoder {
   }
 
   /**
-   * The same rows as one block or several; each may be read until the next one is asked for.
+   * Passes on the rows as one block or several; each may be read until the next one is asked for.
    *
    * @param hold waits for the memory of a row with more text than fits a block
    * @throws CopyFormatError, RowTooLargeError
@@ -71,7 +71,7 @@ export class BlockDecoder {
     this.#startAnew();
   }
 
-  /** Of a column at a time: in these loops each value takes some 30 ns. */
+  /** Decodes a column at a time: in these loops each value takes some 30 ns. */
   #decodeNumerics({ bytes, offsets, lengths, rowCount }: SourceBlock, place: number): void {
     const width = this.#decoders.length;
     const view = viewOf(bytes);

@@ -1,13 +1,10 @@
 import { viewOf } from '../../../foundation/domain/byte-writer.ts';
 
-/** The memory of a block of rows. */
 export interface BlockMemory {
   bytes: Buffer;
-  /** Of `bytes`. */
   view: DataView;
   offsets: Int32Array;
   lengths: Int32Array;
-  /** The same for hidden fields. */
   hiddenOffsets: Int32Array;
   hiddenLengths: Int32Array;
 }

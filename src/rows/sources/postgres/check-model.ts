@@ -239,7 +239,6 @@ function judgePlan(model: Model, root: PlanNode, tell: Tell): readonly string[] 
   return steps;
 }
 
-/** A node of EXPLAIN's JSON. */
 interface PlanNode {
   readonly 'Node Type': string;
   readonly 'Relation Name'?: string;
@@ -250,7 +249,7 @@ interface PlanNode {
 
 /** What a plan does that costs more than reading the interval's rows. */
 interface PlanReading {
-  /** Such as `Index Scan using orders_by_time`, without repeats. */
+  /** Lines such as `Index Scan using orders_by_time`, without repeats. */
   readonly steps: readonly string[];
   /** Relations that are read completely. */
   readonly wholeRelations: readonly string[];

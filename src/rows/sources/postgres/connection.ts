@@ -148,7 +148,6 @@ export function destroyConnection(client: pg.Client, cancelMs = usualCancelMs): 
   }
 }
 
-/** How the client of pg encrypts its connection. */
 interface TlsChoice {
   readonly ssl: boolean | ConnectionOptionsOfTls;
   readonly sslNegotiation: string;
@@ -162,7 +161,7 @@ function encrypt(
   request: Buffer,
 ): void {
   const choice = ssl === true ? {} : ssl;
-  // As pg does: an address has no name.
+  // pg does the same: an address has no name.
   const name = isIP(host) === 0 ? { servername: host } : {};
   // The key of a client's certificate is not enumerable there.
   const key = 'key' in choice ? { key: choice.key } : {};
@@ -250,7 +249,7 @@ export async function runBatch(
   });
 }
 
-/** Of a statement that is answered before the statements behind it. */
+/** A statement that is answered before the statements behind it. */
 interface EarlyAnswer {
   readonly index: number;
   /** If the server has not answered by then, the connection is lost. */

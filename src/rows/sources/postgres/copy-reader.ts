@@ -34,7 +34,6 @@ interface Ready {
  */
 export class CopyReader implements Submittable {
   readonly #copies: readonly Copy[];
-  /** Of the copy that arrives. */
   #builder: RowBlockBuilder;
   /** Number of copies that have arrived with as many rows as the server has sent. */
   #ended = 0;

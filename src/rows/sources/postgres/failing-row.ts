@@ -7,7 +7,7 @@ import { serverErrorOf, toSourceError, wordsOf } from './errors.ts';
 /** Maximum time of the search, which reads the interval's rows once more. */
 const longestSearchMs = 20_000;
 
-/** The same options for the search: who waits for the error has waited for the failed statement too. */
+/** The options for the search: who waits for the error has waited for the failed statement too. */
 export function searchOptions<Options extends { readonly statementTimeoutMs: number }>(
   options: Options,
 ): Options {

@@ -5,13 +5,12 @@ import type { SharedServer } from './shared-server.ts';
 
 /** How long a snapshot may keep what others wait for. */
 export interface HoldLimits {
-  /** Of a session that waits for a table that the snapshot has locked. */
+  /** How long a session may wait for a table that the snapshot has locked. */
   readonly lockWaitMs: number;
-  /** Of the snapshot: its server removes no row that is newer. */
+  /** Maximum age of the snapshot: its server removes no row that is newer. */
   readonly snapshotMs: number;
 }
 
-/** The sessions of one snapshot. */
 export interface HeldSessions {
   readonly pids: () => readonly number[];
   /** Called once, with why the snapshot must end. */

@@ -31,10 +31,9 @@ export const numericDecoder: JsonDecoder = {
   write: writeNumeric,
 };
 
-/** Of fields that stay as they are; each is still checked. */
+/** Leaves a field as it is, but checks it. */
 export const keptNumeric: JsonDecoder = { ...numericDecoder };
 
-/** A type of short text. */
 function shortDecoder(
   isWhole: (bytes: Buffer, from: number, length: number) => boolean,
   maxBytes: number,

@@ -82,7 +82,6 @@ function tail(bytes: Uint8Array, at: number, count: number): number {
   return value;
 }
 
-/** The position of a key field in the rows of a block. */
 export interface KeyFields {
   readonly offsets: Int32Array;
   readonly lengths: Int32Array;
@@ -137,7 +136,7 @@ export class KeyDigest {
         sum4 += (state[3] as number) >>> 0;
         continue;
       }
-      // As `hashInto` from zeros: the last two words have no input, so they stay equal.
+      // This is `hashInto` from zeros: the last two words have no input, so they stay equal.
       let h1 = Math.imul(rotate(Math.imul(word(bytes, from), c1), 15), c2) ^ length;
       let h2 = length;
       if (length === 8) h2 ^= Math.imul(rotate(Math.imul(word(bytes, from + 4), c2), 16), c3);
@@ -180,7 +179,6 @@ export class KeyDigest {
     this.#carry([sum1, sum2, sum3, sum4]);
   }
 
-  /** Adds all keys of another digest. */
   merge(other: KeyDigest): void {
     this.#carry([...other.#sums]);
     this.#count += other.#count;

@@ -7,7 +7,7 @@ interface PoolerAnswer {
   readonly detail: string;
 }
 
-/** Of the server behind the pooler, in words that it passes on. */
+/** Words of the server behind the pooler, which the pooler passes on. */
 const refusedByServer =
   /(server login failed|cached error).*(password|authentication|SCRAM|pg_hba|role|user|does not exist|not permitted)/i;
 

@@ -29,7 +29,6 @@ import { openSnapshot } from './snapshot.ts';
 import { tryRow } from './try-row.ts';
 
 export interface PostgresSourceOptions {
-  /** As `Source.place`. */
   readonly place?: string;
   readonly connectionString: string;
   /** The settings that the two addresses are from, for errors. */
@@ -237,7 +236,6 @@ async function withReason<T>(signal: AbortSignal, work: Promise<T>): Promise<T> 
   }
 }
 
-/** A server, and the setting that names it. */
 interface Address {
   readonly connectionString: string;
   readonly addressName: string | undefined;

@@ -4,7 +4,6 @@ import type { Model, ModelColumn } from '../../../foundation/domain/model.ts';
 import { typeOidOf } from './catalog.ts';
 import type { DescribedColumn } from './column-types.ts';
 
-/** A column whose type in the database is not that of the model. */
 export interface TypeChange {
   readonly column: string;
   /** In the model. */
@@ -17,7 +16,7 @@ export interface TypeChange {
 export interface WiderType {
   readonly typeOid: number;
   readonly sourceType: string;
-  /** As SQL prints it. */
+  /** The type as SQL prints it. */
   readonly sql: string;
 }
 
@@ -58,7 +57,7 @@ const aliases: Readonly<Record<string, string>> = {
   bpchar: 'character',
 };
 
-/** As the server prints it, without a modifier. */
+/** The type as the server prints it, without a modifier. */
 function withoutModifier(type: string): string {
   const name = type
     .replace(/\([^)]*\)/, '')

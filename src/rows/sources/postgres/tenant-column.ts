@@ -51,7 +51,7 @@ export function refuseTenantColumn(name: string, described: DescribedColumn | un
   if (planned === null && finding) throw new SluiceError('source.model_invalid', finding.detail);
 }
 
-/** The same for its collation, which the server does not describe; null if it keeps different keys apart. */
+/** Finds the collation of the tenant column, which the server does not describe; null if it keeps different keys apart. */
 export async function findLooseTenant(
   client: pg.Client,
   relation: ReadRelation,

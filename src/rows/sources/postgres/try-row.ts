@@ -10,7 +10,7 @@ import { type PlanSelect, readRelationOf } from './plan.ts';
 
 interface FoundRow {
   readonly tenantKey: string;
-  /** Of its interval column, in milliseconds. */
+  /** The time in its interval column, in milliseconds. */
   readonly at: number;
 }
 

@@ -18,7 +18,7 @@ const maxBlockBytes = 1 << 22;
 /** Sluice writes blocks of 256 KiB, so a file of 64 MiB has 256. */
 const maxBlocks = 2_000;
 
-/** Of the head of a file; Sluice writes eight. */
+/** Maximum entries in the head of a file; Sluice writes eight. */
 const maxNotes = 100;
 
 /** What one reading makes that needs no memory of its own. A table with a file per hour stays below it for months. */
@@ -137,7 +137,7 @@ function skipMap(from: Reader, pair: AvroRecord): void {
   }
 }
 
-/** Of the last of the ten bytes that a number of 64 bits can have. */
+/** The weight of the last of the ten bytes that a number of 64 bits can have. */
 const maxWeight = 0x80 ** 9;
 
 /** Reads bytes in order. Each method throws RangeError beyond the end. */

@@ -5,16 +5,13 @@ import { currentSnapshot } from './metadata.ts';
 import type { TableObjects, TablePlace } from './table-objects.ts';
 import { readNewest } from './versions.ts';
 
-/** A data file that a table names. */
 type NamedFile = Pick<LiveFile, 'path' | 'rows' | 'bytes'>;
 
-/** A table, read whole. */
 export interface ReadTable {
-  /** Of the current snapshot, by path. */
+  /** The files of the current snapshot, by path. */
   readonly current: ReadonlyMap<string, NamedFile>;
-  /** Of earlier snapshots alone. */
+  /** The files of earlier snapshots alone. */
   readonly earlier: ReadonlyMap<string, NamedFile>;
-  /** What cannot be read. */
   readonly faults: readonly string[];
 }
 

@@ -4,7 +4,20 @@ import { remember } from '../remember.ts';
 import { RowError } from '../row-error.ts';
 import { columnField, eventColumnField } from '../settings.ts';
 import { defineTransform, field, type Row } from '../transform.ts';
-import { caseStyles, isCaseStyle } from './case-styles.ts';
+
+const capital = (word: string) => word.charAt(0).toUpperCase() + word.slice(1);
+
+/** The styles, each from a name in any style: `signed up`, `signedUp`, `SIGNED_UP`. */
+const caseStyles = {
+  snake_case: (name: string) => wordsOf(name).join('_'),
+  'kebab-case': (name: string) => wordsOf(name).join('-'),
+  camelCase: (name: string) => {
+    const [first = '', ...rest] = wordsOf(name);
+    return first + rest.map(capital).join('');
+  },
+  PascalCase: (name: string) => wordsOf(name).map(capital).join(''),
+  'Title Case': (name: string) => wordsOf(name).map(capital).join(' '),
+} as const;
 
 export const changeCase = defineTransform({
   id: 17,
@@ -52,4 +65,17 @@ function renameAll(holder: JsonObject, change: (name: string) => string): JsonOb
   const members = new Map(renamed);
   if (members.size < renamed.length) throw new RowError('Two properties would have the same name.');
   return new JsonObject(members);
+}
+
+function isCaseStyle(text: string): text is keyof typeof caseStyles {
+  return Object.hasOwn(caseStyles, text);
+}
+
+/** Words are parted by what is no letter or digit, and where a capital begins one: `parseURLPath`. */
+function wordsOf(name: string): string[] {
+  return name
+    .replace(/(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/gu, ' ')
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}\p{M}]+/u)
+    .filter((word) => word !== '');
 }

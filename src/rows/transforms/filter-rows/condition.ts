@@ -99,7 +99,6 @@ function compileOperand(
   };
 }
 
-/** Whether a value of a row compares so to the value of a condition. */
 type Operator = (value: Json, wanted: Json) => boolean;
 
 const text =

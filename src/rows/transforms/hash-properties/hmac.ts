@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 
-/** Of SHA-256. */
+/** SHA-256 works on blocks of this size. */
 const blockBytes = 64;
 const digestBytes = 32;
 const longBytes = 4_096;
@@ -26,7 +26,7 @@ export function hmacOf(key: string): (text: string) => string {
     const message = isShort
       ? inner.subarray(0, blockBytes + inner.write(text, blockBytes))
       : Buffer.concat([inner.subarray(0, blockBytes), Buffer.from(text)]);
-    // As latin1: a text is made sooner than a Buffer.
+    // latin1 gives a text, which is made sooner than a Buffer.
     outer.write(hash('sha256', message, 'latin1' as 'binary'), blockBytes, 'latin1');
     return hash('sha256', outer, 'hex');
   };

@@ -1,3 +1,4 @@
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { type Static, Type } from 'typebox';
 import { exportHealths } from '../../../foundation/domain/batch-export.ts';
 import { turns } from '../../../foundation/domain/causes.ts';
@@ -8,11 +9,7 @@ import {
   listOperatorExports,
   type OperatorCause,
 } from '../../../state/store/healing/operator-causes.ts';
-import {
-  findTask,
-  listTasks,
-  type OperatorTask,
-} from '../../../state/store/healing/operator-tasks.ts';
+import { findTask, listTasks } from '../../../state/store/healing/operator-tasks.ts';
 import { describeCause, endTask, findCause, startTask } from '../../use-cases/operators/tasks.ts';
 import { type Api, callerOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
@@ -181,23 +178,10 @@ export function causeRoutes(api: Api): void {
       const page = pageOf(request.query);
       const asked = { search: text || null, turn, causeId, healths: health };
       const found = await listOperatorExports(request.context.db, asked, page);
-      return offsetEnvelope(request, page, found, (one) => ({
-        id: one.id,
-        name: one.name,
-        project_id: one.teamId,
-        project_name: one.projectName,
-        organization_id: one.organizationId,
-        organization_name: one.organizationName,
-        health: one.health,
-        cause_id: one.causeId,
-        code: one.code,
-        turn: one.turn,
-        since: one.since,
-        missing_intervals: one.missingIntervals,
-        paused: one.paused,
-        latest_error: one.latestError,
-        next_probe_at: one.nextProbeAt,
-        high_water_mark: one.completeUpTo,
+      return offsetEnvelope(request, page, found, ({ completeUpTo, teamId, ...one }) => ({
+        ...inSnakeCase(one),
+        project_id: teamId,
+        high_water_mark: completeUpTo,
       }));
     },
   );
@@ -217,7 +201,7 @@ export function causeRoutes(api: Api): void {
       if (isDry) return previewOf(cause, action);
       const task = await startTask(request.context, cause, action, callerOf(request).id);
       reply.code(201);
-      return taskView(task);
+      return inSnakeCase(task);
     },
   );
 
@@ -229,7 +213,7 @@ export function causeRoutes(api: Api): void {
     }),
     async (request) => {
       const page = pageOf(request.query);
-      return offsetEnvelope(request, page, await listTasks(request.context.db, page), taskView);
+      return offsetEnvelope(request, page, await listTasks(request.context.db, page), inSnakeCase);
     },
   );
   api.get(
@@ -241,7 +225,7 @@ export function causeRoutes(api: Api): void {
     async ({ context, params }) => {
       const found = await findTask(context.db, params.task_id);
       if (!found) throw notFound();
-      return taskView(found);
+      return inSnakeCase(found);
     },
   );
   api.post(
@@ -257,7 +241,7 @@ export function causeRoutes(api: Api): void {
       await endTask(context, params.task_id);
       const found = await findTask(context.db, params.task_id);
       if (!found) throw notFound();
-      return taskView(found);
+      return inSnakeCase(found);
     },
   );
 }
@@ -265,22 +249,10 @@ export function causeRoutes(api: Api): void {
 function causeView(cause: OperatorCause): Static<typeof Cause> {
   const { means, remedy } = describeCause(cause);
   return {
-    id: cause.id,
-    turn: cause.turn,
-    code: cause.code,
+    ...inSnakeCase(cause),
     means,
     remedy,
-    place: cause.place,
-    organization_id: cause.organizationId,
-    organization_name: cause.organizationName,
-    organizations: cause.organizations,
-    exports: cause.exports,
-    paused_exports: cause.pausedExports,
-    missing_intervals: cause.missingIntervals,
-    since: cause.since,
-    latest_error: cause.latestError,
     next: nextOf(cause),
-    next_probe_at: cause.nextProbeAt,
   };
 }
 
@@ -315,20 +287,3 @@ function previewOf(
     paused_exports: action === 'retry' ? cause.pausedExports : 0,
   };
 }
-
-const taskView = (task: OperatorTask): Static<typeof Task> => ({
-  id: task.id,
-  action: task.action,
-  cause: task.cause,
-  code: task.code,
-  status: task.status,
-  requested_by: task.requestedBy,
-  created_at: task.createdAt,
-  finished_at: task.finishedAt,
-  exports: task.exports,
-  done_exports: task.doneExports,
-  skipped_exports: task.skippedExports,
-  runs: task.runs,
-  completed_runs: task.completedRuns,
-  failed_runs: task.failedRuns,
-});

@@ -1,19 +1,14 @@
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { type TSchema, Type } from 'typebox';
 import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import type { Scope } from '../../../foundation/security/scopes.ts';
-import {
-  type ApiKey as StoredKey,
-  findApiKey,
-  listApiKeys,
-} from '../../../state/store/tenants/api-keys.ts';
+import { findApiKey, listApiKeys } from '../../../state/store/tenants/api-keys.ts';
 import {
   findOrganization,
   findProject,
   listProjects,
-  type Organization as StoredOrganization,
   listOrganizationPage,
-  type Project as StoredProject,
 } from '../../../state/store/tenants/tenants.ts';
 import { createOrganization } from '../../use-cases/tenants/create-organization.ts';
 import { createProject } from '../../use-cases/tenants/create-project.ts';
@@ -66,7 +61,6 @@ const write = <P extends object>(name: string, summary: string, parts: P) =>
   operation('operator:write', name, summary, parts);
 const all = <T extends TSchema>(item: T) => Type.Object({ results: Type.Array(item) });
 
-/** Organizations and projects, for operators. */
 export function tenantRoutes(api: Api): void {
   const organizations = '/organizations';
   const one = `${organizations}/:organization_id`;
@@ -86,7 +80,7 @@ export function tenantRoutes(api: Api): void {
       const page = pageOf(request.query);
       const { search } = request.query;
       const found = await listOrganizationPage(request.context.db, search || null, page);
-      return offsetEnvelope(request, page, found, organizationView);
+      return offsetEnvelope(request, page, found, inSnakeCase);
     },
   );
 
@@ -100,7 +94,7 @@ export function tenantRoutes(api: Api): void {
       const { db } = request.context;
       const created = await createOrganization(db, request.body.name, callerOf(request).id);
       reply.code(201);
-      return organizationView(created);
+      return inSnakeCase(created);
     },
   );
 
@@ -118,7 +112,7 @@ export function tenantRoutes(api: Api): void {
       await disableTenant(request.context, tenant, disabled, callerOf(request).id);
       const changed = await findOrganization(request.context.db, organizationId);
       if (!changed) throw notFound();
-      return organizationView(changed);
+      return inSnakeCase(changed);
     },
   );
 
@@ -130,7 +124,7 @@ export function tenantRoutes(api: Api): void {
     }),
     async (request) => {
       const id = await organizationOf(request, request.params.organization_id);
-      return { results: (await listProjects(request.context.db, id)).map(projectView) };
+      return { results: (await listProjects(request.context.db, id)).map(inSnakeCase) };
     },
   );
 
@@ -147,7 +141,7 @@ export function tenantRoutes(api: Api): void {
       const input = { organizationId, name, tenantKey };
       const created = await createProject(request.context.db, input, callerOf(request).id);
       reply.code(201);
-      return projectView(created);
+      return inSnakeCase(created);
     },
   );
 
@@ -173,12 +167,11 @@ export function tenantRoutes(api: Api): void {
       }
       const changed = await findProject(db, teamId);
       if (!changed) throw notFound();
-      return projectView(changed);
+      return inSnakeCase(changed);
     },
   );
 }
 
-/** Keys of organizations and of operators. */
 export function keyRoutes(api: Api): void {
   const ofOrganization = '/organizations/:organization_id/keys';
   const issued = { config: { scope: 'operator:write', shownOnce: 'key' } } as const;
@@ -191,7 +184,7 @@ export function keyRoutes(api: Api): void {
     }),
     async (request) => {
       const id = await organizationOf(request, request.params.organization_id);
-      return { results: (await listApiKeys(request.context.db, id)).map(keyView) };
+      return { results: (await listApiKeys(request.context.db, id)).map(inSnakeCase) };
     },
   );
   api.post(
@@ -220,7 +213,7 @@ export function keyRoutes(api: Api): void {
     read('listOperatorKeys', 'List the keys of operators, oldest first', {
       response: { 200: all(Ref(ApiKey)), ...errors() },
     }),
-    async ({ context }) => ({ results: (await listApiKeys(context.db, null)).map(keyView) }),
+    async ({ context }) => ({ results: (await listApiKeys(context.db, null)).map(inSnakeCase) }),
   );
   api.post(
     '/keys',
@@ -256,7 +249,7 @@ export function keyRoutes(api: Api): void {
     }),
     async (request) => {
       const { db } = request.context;
-      return keyView(await revokeKey(db, request.params.key_id, callerOf(request).id));
+      return inSnakeCase(await revokeKey(db, request.params.key_id, callerOf(request).id));
     },
   );
   api.post(
@@ -296,34 +289,4 @@ function readExpiry(text: string | null | undefined) {
   throw new Refusal({ code: 'invalid_input', detail, attr: 'expires_at' });
 }
 
-const organizationView = ({ id, name, createdAt, disabledAt }: StoredOrganization) => ({
-  id,
-  name,
-  created_at: createdAt,
-  disabled_at: disabledAt,
-});
-
-const projectView = (project: StoredProject) => ({
-  id: project.id,
-  organization_id: project.organizationId,
-  name: project.name,
-  tenant_key: project.tenantKey,
-  external_id: project.externalId,
-  freshness_minutes: project.freshnessMinutes,
-  created_at: project.createdAt,
-  disabled_at: project.disabledAt,
-});
-
-const keyView = (key: StoredKey) => ({
-  id: key.id,
-  organization_id: key.organizationId,
-  project_ids: key.projectIds === null ? null : [...key.projectIds],
-  name: key.name,
-  scopes: [...key.scopes],
-  created_at: key.createdAt,
-  expires_at: key.expiresAt,
-  revoked_at: key.revokedAt,
-  last_used_at: key.lastUsedAt,
-});
-
-const issuedView = ({ apiKey, key }: IssuedKey) => ({ ...keyView(apiKey), key });
+const issuedView = ({ apiKey, key }: IssuedKey) => ({ ...inSnakeCase(apiKey), key });

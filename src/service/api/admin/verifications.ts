@@ -1,3 +1,4 @@
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { Type } from 'typebox';
 import { verifyResults } from '../../../foundation/domain/verification.ts';
 import { listVerifications } from '../../../state/store/intervals/verifications.ts';
@@ -35,7 +36,6 @@ export const Verification = named(
   }),
 );
 
-/** What VERIFY_SCHEDULE has found. */
 export function verificationRoutes(api: Api): void {
   api.get(
     '/verifications',
@@ -55,19 +55,9 @@ export function verificationRoutes(api: Api): void {
     async (request) => {
       const page = pageOf(request.query);
       const found = await listVerifications(request.context.db, request.query.result ?? null, page);
-      return offsetEnvelope(request, page, found, (one) => ({
-        export_id: one.exportId,
-        name: one.name,
-        project_id: one.teamId,
-        organization_id: one.organizationId,
-        organization_name: one.organizationName,
-        verified_at: one.verifiedAt,
-        result: one.result,
-        intervals: one.intervals,
-        rows: one.rows,
-        breaches: one.breaches,
-        detail: one.detail,
-        failed_since: one.failedSince,
+      return offsetEnvelope(request, page, found, ({ teamId, ...one }) => ({
+        ...inSnakeCase(one),
+        project_id: teamId,
       }));
     },
   );

@@ -1,13 +1,17 @@
 import { Type } from 'typebox';
-import { notFound } from '../../../foundation/domain/problem.ts';
-import { toTimestamp } from '../../../foundation/domain/time.ts';
+import { notFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
+import { ceilInstant, type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import {
   averageRows,
   type BackfillWithProgress,
   findBackfill,
   listBackfills,
 } from '../../../state/store/exports/backfills.ts';
-import { previewBackfill, startBackfill } from '../../use-cases/backfills/start-backfill.ts';
+import {
+  type BackfillRequest,
+  previewBackfill,
+  startBackfill,
+} from '../../use-cases/backfills/start-backfill.ts';
 import { cancelBackfill } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
 import { refuseOtherRows } from '../batch-exports/same-rows.ts';
@@ -22,9 +26,9 @@ import type { Deps } from '../options.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { isUuid } from '../validation/validator.ts';
-import { backfillRequest } from './input.ts';
 import { Backfill, BackfillBody, BackfillPreview, CancelBackfillBody } from './schema.ts';
 import { backfillPreviewView, backfillView } from './view.ts';
+import { parseTime } from '../../../foundation/domain/parse-time.ts';
 
 const ordering = '-created_at';
 
@@ -119,4 +123,34 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
       return backfillView(await backfillOf(request));
     },
   );
+}
+
+/**
+ * Turns a validated body into the request of the use case.
+ *
+ * @throws Refusal (400) for a bound without an offset: a guess could export the wrong hours
+ */
+function backfillRequest(body: BackfillBody): BackfillRequest {
+  const problems: Problem[] = [];
+  const read = (attr: 'start_at' | 'end_at'): Instant | null => {
+    const text = body[attr];
+    if (text === undefined || text === null) return null;
+    const parsed = parseTime(text);
+    if (!parsed?.hasOffset) {
+      const detail = 'Must have an offset from UTC, such as 2024-03-01T00:00:00Z.';
+      problems.push({ code: 'invalid_input', detail, attr });
+    }
+    return parsed && ceilInstant(parsed.timestamp);
+  };
+  const startAt = read('start_at');
+  const endAt = read('end_at');
+  if (problems.length > 0) throw new Refusal(...problems);
+  return {
+    startAt,
+    endAt,
+    order: body.order ?? 'oldest_first',
+    reprocess: body.reprocess ?? 'all',
+    dropsMissing: body.missing_rows === 'drop',
+    concurrency: body.concurrency ?? null,
+  };
 }

@@ -1,3 +1,4 @@
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import {
   type DataInterval,
   floorInstant,
@@ -10,28 +11,26 @@ import type { BackfillPreview as Preview } from '../../use-cases/backfills/start
 import type { Backfill, BackfillPreview } from './schema.ts';
 
 export function backfillView(backfill: BackfillWithProgress): Backfill {
+  const {
+    exportId,
+    range,
+    dropsMissing,
+    rows,
+    bytes,
+    plannedTo: _,
+    elapsedMs: __,
+    ...shown
+  } = backfill;
   return {
-    id: backfill.id,
-    batch_export: backfill.exportId,
-    team_id: backfill.teamId,
-    status: backfill.status,
-    start_at: toTimestamp(backfill.range.start),
-    end_at: toTimestamp(backfill.range.end),
-    order: backfill.order,
-    reprocess: backfill.reprocess,
-    missing_rows: backfill.dropsMissing ? 'drop' : 'keep',
-    concurrency: backfill.concurrency,
-    total_runs: backfill.totalRuns,
-    finished_runs: backfill.finishedRuns,
-    failed_runs: backfill.failedRuns,
-    records_completed: backfill.rows,
-    bytes_exported: backfill.bytes,
+    ...inSnakeCase(shown),
+    batch_export: exportId,
+    start_at: toTimestamp(range.start),
+    end_at: toTimestamp(range.end),
+    missing_rows: dropsMissing ? 'drop' : 'keep',
+    records_completed: rows,
+    bytes_exported: bytes,
     progress: progressOf(backfill),
     eta: etaOf(backfill),
-    created_at: backfill.createdAt,
-    finished_at: backfill.finishedAt,
-    stopped_reason: backfill.stoppedReason,
-    last_updated_at: backfill.lastUpdatedAt,
   };
 }
 

@@ -7,7 +7,7 @@ import { Nullable } from '../schemas/shapes.ts';
 
 type Fields = ExportSettingFields;
 
-/** As requests give them. The page asks for what has `x-setting`. */
+/** The settings as requests give them. The page asks for what has `x-setting`. */
 export const settingSchemas = schemasOf((setting) => {
   const { type, minimum, maximum, title, default: preset, isLocal } = setting;
   const more = {
@@ -29,7 +29,7 @@ export const settingSchemas = schemasOf((setting) => {
   );
 }) as { [Field in keyof Fields]: TOptional<TUnsafe<Fields[Field]>> };
 
-/** As answers show them. */
+/** The settings as answers show them. */
 export const shownSettings = schemasOf(({ type, description, default: preset }) =>
   mayBeNull(
     preset,

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { allowedIntervals } from '../../use-cases/exports/schedule.ts';
 import type { Api } from '../api.ts';
-import { describeOperation } from '../descriptions.ts';
+import { keyOperation } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { errors } from '../schemas/error.ts';
 import { named, Ref } from '../schemas/shapes.ts';
@@ -62,16 +62,9 @@ export function capabilityRoutes(api: Api, deps: Deps): void {
   const { destinations, destinationContext, formats, models, privateEndpoints } = deps;
   api.get(
     '',
-    {
-      config: { scope: 'any' },
-      schema: {
-        tags: ['The API key'],
-        operationId: 'retrieveCapabilities',
-        summary: 'Retrieve what exports can use in this installation',
-        ...describeOperation('retrieveCapabilities'),
-        response: { 200: Ref(Capabilities), ...errors() },
-      },
-    },
+    keyOperation('retrieveCapabilities', 'Retrieve what exports can use in this installation', {
+      response: { 200: Ref(Capabilities), ...errors() },
+    }),
     async (request) => {
       const { policy } = request.context;
       return {

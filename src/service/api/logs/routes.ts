@@ -1,17 +1,14 @@
-import { notFound } from '../../../foundation/domain/problem.ts';
 import { listLogEntries } from '../../../state/store/exports/log-entries.ts';
-import { findRun } from '../../../state/store/runs/runs.ts';
 import { type Api, actorOf, batchExportOf, type Reply, type Request } from '../api.ts';
 import { offsetEnvelope, pageOf, timeBound } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
+import { loadRun } from '../runs/load.ts';
 import { errors } from '../schemas/error.ts';
 import { untilClosed } from '../until-closed.ts';
-import { isUuid } from '../validation/validator.ts';
 import { BatchExportLog, LogListQuery, logView } from './schema.ts';
 
-/** The logs of an export and of its runs, newest first. */
 export function logRoutes(api: Api, family: Family, { searches }: Deps): void {
   const { read } = exportOperations(family);
 
@@ -57,10 +54,7 @@ export function logRoutes(api: Api, family: Family, { searches }: Deps): void {
     }),
     async (request, reply) => {
       const { run_id: runId } = request.params as { run_id: string };
-      const run = isUuid(runId)
-        ? await findRun(request.context.db, batchExportOf(request).id, runId)
-        : null;
-      if (!run) throw notFound();
+      const run = await loadRun(request, runId);
       return list(request, reply, request.query, run.id);
     },
   );

@@ -1,13 +1,12 @@
 import { Type } from 'typebox';
-import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
+import { Refusal } from '../../../foundation/domain/problem.ts';
 import { findLogTail, type TailPosition } from '../../../state/store/exports/log-tail.ts';
-import { findRun } from '../../../state/store/runs/runs.ts';
 import { type Api, batchExportOf } from '../api.ts';
 import { clampLimit } from '../lists/paging.ts';
 import { exportOperations, type Family } from '../operations.ts';
+import { loadRun } from '../runs/load.ts';
 import { errors } from '../schemas/error.ts';
 import { named, Ref } from '../schemas/shapes.ts';
-import { isUuid } from '../validation/validator.ts';
 import { BatchExportLog, logView } from './schema.ts';
 
 export const LogTail = named(
@@ -57,8 +56,7 @@ export function logTailRoutes(api: Api, family: Family): void {
       const { run_id: runId } = request.params as { run_id: string };
       const exportId = batchExportOf(request).id;
       // Before its log: what the end of the run writes is in the answer that says it.
-      const run = isUuid(runId) ? await findRun(db, exportId, runId) : null;
-      if (!run) throw notFound();
+      const run = await loadRun(request, runId);
       const tail = await findLogTail(db, { exportId, runId: run.id }, position, clampLimit(limit));
       if (!tail) throw invalidCursor();
       return {

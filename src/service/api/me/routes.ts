@@ -2,8 +2,8 @@ import { Type } from 'typebox';
 import { allows, scopes } from '../../../foundation/security/scopes.ts';
 import { findOrganization, listProjects } from '../../../state/store/tenants/tenants.ts';
 import { type Api, callerOf } from '../api.ts';
-import { describeOperation } from '../descriptions.ts';
 import { tenantOf } from '../hooks/authentication.ts';
+import { keyOperation } from '../operations.ts';
 import { errors } from '../schemas/error.ts';
 import { named, Ref } from '../schemas/shapes.ts';
 
@@ -59,16 +59,13 @@ export const Me = named(
 export function meRoutes(api: Api): void {
   api.get(
     '',
-    {
-      config: { scope: 'any' },
-      schema: {
-        tags: ['The API key'],
-        operationId: 'retrieveMe',
-        summary: 'Retrieve what the API key of the request may do, and its projects',
-        ...describeOperation('retrieveMe'),
+    keyOperation(
+      'retrieveMe',
+      'Retrieve what the API key of the request may do, and its projects',
+      {
         response: { 200: Ref(Me), ...errors() },
       },
-    },
+    ),
     async (request) => {
       const { name, organizationId, projectIds, scopes: granted } = tenantOf(callerOf(request));
       const { db } = request.context;

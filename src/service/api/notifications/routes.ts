@@ -1,5 +1,10 @@
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { Type } from 'typebox';
-import { deliveryStatuses } from '../../../foundation/domain/notification.ts';
+import {
+  deliveryStatuses,
+  notificationTypes,
+  type TargetKind,
+} from '../../../foundation/domain/notification.ts';
 import { notFound } from '../../../foundation/domain/problem.ts';
 import {
   type Delivery,
@@ -14,9 +19,10 @@ import {
   createTarget,
   removeTarget,
   rotateSecret,
+  type TargetChange,
 } from '../../use-cases/notifications/change-targets.ts';
 import { redeliver, testTarget } from '../../use-cases/notifications/deliver.ts';
-import { type Api, actorOf, type Request, reachOf, targetOf } from '../api.ts';
+import { actorOf, type Api, reachOf, type Request, targetOf } from '../api.ts';
 import { teamFor } from '../batch-exports/load.ts';
 import { cursorEnvelope, positionOf } from '../lists/cursors.ts';
 import { clampLimit, offsetEnvelope, pageOf } from '../lists/paging.ts';
@@ -27,7 +33,6 @@ import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { untilClosed } from '../until-closed.ts';
 import { isUuid } from '../validation/validator.ts';
-import { changeInput, createInput } from './input.ts';
 import {
   CreatedNotificationTarget,
   CreateTarget,
@@ -36,7 +41,8 @@ import {
   NotificationTest,
   PatchTarget,
 } from './schema.ts';
-import { deliveryView, targetView, targetWithSecretView, testView } from './view.ts';
+import { deliveryView, targetView, targetWithSecretView } from './view.ts';
+import type { TargetInput } from '../../use-cases/notifications/rules.ts';
 
 /** A hook: the target that the path names, or 404. Runs before the body is read. */
 async function loadNotificationTarget(request: Request): Promise<void> {
@@ -151,7 +157,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
       const target = targetOf(request);
       const { organizationId } = reachOf(request);
       const work = () => testTarget(request.context, sender, target);
-      return testView(await tests.use(organizationId, untilClosed(reply), work));
+      return inSnakeCase(await tests.use(organizationId, untilClosed(reply), work));
     },
   );
 
@@ -191,3 +197,31 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     },
   );
 }
+
+/** Turns a validated body into the input of the use case; drops unknown fields. */
+function createInput(body: CreateTarget): TargetInput & { readonly kind: TargetKind } {
+  return {
+    kind: body.kind ?? 'webhook',
+    description: body.description ?? '',
+    url: body.url ?? null,
+    format: body.format ?? 'json',
+    recipients: unique(body.recipients ?? []),
+    events: unique(body.events ?? notificationTypes),
+    enabled: body.enabled ?? true,
+    digests: body.digests ?? true,
+  };
+}
+
+function changeInput(body: PatchTarget): TargetChange {
+  return {
+    description: body.description,
+    url: body.url,
+    format: body.format,
+    recipients: body.recipients && unique(body.recipients),
+    events: body.events && unique(body.events),
+    enabled: body.enabled,
+    digests: body.digests,
+  };
+}
+
+const unique = <T>(values: readonly T[]): readonly T[] => [...new Set(values)];

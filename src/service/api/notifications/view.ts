@@ -1,7 +1,5 @@
-import type {
-  NotificationOutcome,
-  NotificationSender,
-} from '../../../foundation/domain/notification.ts';
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
+import type { NotificationSender } from '../../../foundation/domain/notification.ts';
 import type { Delivery } from '../../../state/store/notifications/notification-deliveries.ts';
 import type { NotificationTarget } from '../../../state/store/notifications/notification-targets.ts';
 import type { TargetWithSecret } from '../../use-cases/notifications/change-targets.ts';
@@ -43,24 +41,14 @@ export function targetWithSecretView(
   return { ...targetView(target, sender), secret };
 }
 
-export function deliveryView(delivery: Delivery): NotificationDelivery {
+export function deliveryView({
+  exportId,
+  attemptLog,
+  ...delivery
+}: Delivery): NotificationDelivery {
   return {
-    id: delivery.id,
-    event_id: delivery.eventId,
-    event_type: delivery.eventType,
-    batch_export_id: delivery.exportId,
-    happened_at: delivery.happenedAt,
-    status: delivery.status,
-    digest_id: delivery.digestId,
-    attempts: delivery.attempts,
-    next_attempt_at: delivery.nextAttemptAt,
-    delayed_by: delivery.delayedBy,
-    attempt_log: delivery.attemptLog.map((attempt) => ({ ...attempt })),
-    created_at: delivery.createdAt,
-    finished_at: delivery.finishedAt,
+    ...inSnakeCase(delivery),
+    batch_export_id: exportId,
+    attempt_log: [...attemptLog],
   };
-}
-
-export function testView({ delivered, answer, latencyMs }: NotificationOutcome) {
-  return { delivered, answer, latency_ms: latencyMs };
 }

@@ -1,13 +1,35 @@
+import { Type } from 'typebox';
 import { notFound } from '../../../foundation/domain/problem.ts';
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import {
   findOffboarding,
   listOffboardings,
   listRemainingFiles,
+  type Offboarding,
 } from '../../../state/store/tenants/offboardings.ts';
 import { offboardTenant } from '../../use-cases/tenants/offboard.ts';
 import { type Api, callerOf } from '../api.ts';
-import { CreateOffboarding, NoQuery, OffboardingParams } from './schema.ts';
-import { offboardingView, remainingView } from './view.ts';
+
+const CreateOffboarding = Type.Object(
+  {
+    organization_id: Type.String({ format: 'uuid', description: 'The organization.' }),
+    project_id: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 2_147_483_647,
+        description: 'Only this project of the organization; absent: the whole organization.',
+      }),
+    ),
+    confirm_name: Type.String({
+      description: 'The name of what is deleted: of the project if one is named.',
+    }),
+  },
+  { additionalProperties: false },
+);
+
+const OffboardingParams = Type.Object({ id: Type.String({ format: 'uuid' }) });
+
+const NoQuery = Type.Object({}, { additionalProperties: false });
 
 const maxListed = 1_000;
 
@@ -43,7 +65,16 @@ export function offboardingRoutes(api: Api): void {
       const found = await findOffboarding(context.db, params.id);
       if (!found) throw notFound();
       const remaining = await listRemainingFiles(context.db, found.id, maxListed);
-      return { ...offboardingView(found), remaining_files: remaining.map(remainingView) };
+      return { ...offboardingView(found), remaining_files: remaining.map(inSnakeCase) };
     },
   );
+}
+
+function offboardingView({ teamId, lastError, deletedRows, ...offboarding }: Offboarding) {
+  return {
+    ...inSnakeCase(offboarding),
+    project_id: teamId,
+    waits_for: offboarding.completedAt === null ? lastError : null,
+    deleted_rows: deletedRows,
+  };
 }

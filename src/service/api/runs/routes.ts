@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { notFound } from '../../../foundation/domain/problem.ts';
-import { type FoundRun, findRun, listRuns, type Run } from '../../../state/store/runs/runs.ts';
+import { listRuns, type Run } from '../../../state/store/runs/runs.ts';
 import { cancelRun, retryRun } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
 import { cursorEnvelope, positionOf } from '../lists/cursors.ts';
@@ -10,22 +9,15 @@ import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
-import { isUuid } from '../validation/validator.ts';
 import { RunFilePage, runFilesPage } from './files.ts';
+import { loadRun } from './load.ts';
 import { BatchExportRun, RetryBody, RunListQuery } from './schema.ts';
 import { runView } from './view.ts';
 
 /** The runs of an export: list, retrieve, list files, cancel, retry. */
 export function runRoutes(api: Api, family: Family, { destinations }: Deps): void {
   const { read, write } = exportOperations(family);
-  const runOf = async (request: Request): Promise<FoundRun> => {
-    const { id } = request.params as { id: string };
-    const run = isUuid(id)
-      ? await findRun(request.context.db, batchExportOf(request).id, id)
-      : null;
-    if (!run) throw notFound();
-    return run;
-  };
+  const runOf = (request: Request) => loadRun(request, (request.params as { id: string }).id);
 
   api.get(
     '',
@@ -101,8 +93,7 @@ export function runRoutes(api: Api, family: Family, { destinations }: Deps): voi
     async (request, reply) => {
       const run = await runOf(request);
       const retryId = await retryRun(request.context, run, request.body.missing_rows ?? null);
-      const retry = await findRun(request.context.db, run.exportId, retryId);
-      if (!retry) throw notFound();
+      const retry = await loadRun(request, retryId);
       reply.code(201);
       return runView(retry, request.context.policy.retry);
     },

@@ -13,12 +13,11 @@ export function named<T extends TSchema>(name: string, schema: T): Named<T> {
   return { ...schema, $id: name };
 }
 
-/** A reference to a named schema. */
 export function Ref<T extends TSchema>(schema: Named<T>) {
   return Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#` });
 }
 
-/** Of a request that makes the files of intervals again. */
+/** A field of requests that make the files of intervals again. */
 export const MissingRows = Type.Enum(['keep', 'drop'], {
   description:
     '`keep`: if delivered rows are missing from the new files of an interval, its run ends as Failed with `source.rows_missing`, and its files stay as they are. `drop`: the new files replace them, and these rows are removed. Default: `keep`.',

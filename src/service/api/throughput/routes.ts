@@ -1,3 +1,4 @@
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { Type } from 'typebox';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import { ceilInstant } from '../../../foundation/domain/time.ts';
@@ -100,15 +101,10 @@ export function throughputRoutes(api: Api, family: Family): void {
         limit,
       );
       return {
-        results: found.map((interval) => ({
-          data_interval_start: interval.startsAt,
-          data_interval_end: interval.endsAt,
-          rows: interval.rows,
-          bytes: interval.bytes,
-          run_id: interval.runId,
-          waited_seconds: interval.waitedSeconds,
-          duration_seconds: interval.durationSeconds,
-          delivery_delay_seconds: interval.deliveryDelaySeconds,
+        results: found.map(({ startsAt, endsAt, ...interval }) => ({
+          data_interval_start: startsAt,
+          data_interval_end: endsAt,
+          ...inSnakeCase(interval),
         })),
       };
     },

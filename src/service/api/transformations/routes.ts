@@ -3,10 +3,12 @@ import {
   findChainExports,
   listTransformationConfigs,
 } from '../../../state/store/transformations/transformation-configs.ts';
-import { changeTransformationConfig } from '../../use-cases/transformations/change-config.ts';
+import {
+  changeTransformationConfig,
+  removeTransformationConfig,
+} from '../../use-cases/transformations/change-config.ts';
 import { createTransformationConfig } from '../../use-cases/transformations/create-config.ts';
 import { rearrangeTransformationConfigs } from '../../use-cases/transformations/rearrange-configs.ts';
-import { removeTransformationConfig } from '../../use-cases/transformations/remove-config.ts';
 import { startTransformationJob } from '../../use-cases/transformations/start-job.ts';
 import { type Api, actorOf, type Request } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
@@ -35,7 +37,6 @@ const { read, write } = transformationOperations(
   loadTransformationConfig,
 );
 
-/** The transformation chain of a project. */
 export function transformationConfigRoutes(api: Api): void {
   const answer = { 200: Ref(TransformationConfig) };
 

@@ -66,7 +66,6 @@ export function changesBetween(before: Described | null, after: Described): Chan
   return changes;
 }
 
-/** Who did what to an export. */
 export function exportActivity(
   actor: Actor,
   action: string,

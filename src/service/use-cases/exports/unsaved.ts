@@ -88,7 +88,6 @@ function askForSecretsAgain(
     }));
 }
 
-/** What of an export decides its rows. */
 interface Rows {
   readonly model: string;
   readonly dslQuery: string | null;

@@ -46,7 +46,6 @@ export interface UpdateExportInput {
   readonly settings?: Parameters<typeof changeSettings>[1] | undefined;
 }
 
-/** Every problem of a change, and what was found on the way. */
 export function examineChange(
   context: Pick<Context, 'policy' | 'secrets'>,
   rules: ExportRules,

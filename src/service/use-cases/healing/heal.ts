@@ -73,7 +73,6 @@ function probeCauses({ db }: Context): Promise<number> {
   });
 }
 
-/** Announces causes that hold something up. */
 async function announceCauses({ db }: Context): Promise<void> {
   await db.transaction(async (tx) => {
     const ids = await lockUnannounced(tx, causesPerCall);

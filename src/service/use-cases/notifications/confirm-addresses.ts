@@ -18,7 +18,7 @@ const identity = 'email-confirmation';
 
 const normalize = (address: string): string => address.toLowerCase();
 
-/** Those that may get notifications: confirmed, or of a domain that the operator trusts. */
+/** The recipients that may get notifications: confirmed, or of a domain that the operator trusts. */
 export async function confirmedRecipients(
   sql: Sql,
   sender: NotificationSender,

@@ -31,7 +31,7 @@ import type { WorkGuard } from '../work-guard.ts';
 export interface DescribedPlace {
   /** The store and the bucket or folder. */
   readonly place: string;
-  /** Such as `s3://bucket/prefix`. */
+  /** An address such as `s3://bucket/prefix`. */
   readonly address: string;
 }
 

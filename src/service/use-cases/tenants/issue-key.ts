@@ -18,7 +18,6 @@ export interface IssueKeyInput {
   readonly expiresAt: Timestamp | null;
 }
 
-/** A key as it is shown once. */
 export interface IssuedKey {
   readonly apiKey: ApiKey;
   /** The key itself; it is not stored. */
@@ -59,7 +58,6 @@ export async function issueKey(
   return db.transaction((tx) => storeNewKey(tx, input, 'created', keyId));
 }
 
-/** Mints and stores a key within a transaction. */
 export async function storeNewKey(
   tx: Sql,
   input: IssueKeyInput,
@@ -80,7 +78,6 @@ export async function storeNewKey(
   return { apiKey, key };
 }
 
-/** Checks the name of an organization, a project or a key. */
 export function checkName(name: string): Problem[] {
   if (name.trim() === '') {
     return [{ code: 'blank', detail: 'The name may not be blank.', attr: 'name' }];

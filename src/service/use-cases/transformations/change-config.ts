@@ -12,6 +12,7 @@ import type { Change } from '../../../state/store/exports/activity.ts';
 import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
 import { releaseTransformed } from '../../../state/store/healing/healing.ts';
 import {
+  deleteTransformationConfig,
   findTransformationConfig,
   type TransformationConfig,
   type TransformationSettings,
@@ -150,4 +151,16 @@ function changesBetween(before: TransformationConfig, after: TransformationConfi
   return fields
     .filter((field) => !isDeepStrictEqual(before[field], after[field]))
     .map((field) => ({ field, before: before[field], after: after[field] }));
+}
+
+export async function removeTransformationConfig(
+  context: Context,
+  actor: Actor,
+  teamId: number,
+  id: number,
+): Promise<void> {
+  return context.db.transaction(async (tx) => {
+    if (!(await deleteTransformationConfig(tx, teamId, id))) throw notFound();
+    await recordStepActivity(tx, actor, { teamId, id }, 'deleted', []);
+  });
 }

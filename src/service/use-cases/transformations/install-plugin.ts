@@ -21,7 +21,7 @@ import { stepFields } from '../../../rows/transforms/transform.ts';
 import type { Actor, Context } from '../context.ts';
 import { findPlugins, withStepFields } from './plugins.ts';
 
-/** As it is published: null is an entry of the form that is no setting. */
+/** A plugin as it is published: null is an entry of the form that is no setting. */
 type PublishedPlugin = Omit<PluginSettings, 'configSchema'> & {
   readonly configSchema: readonly (PluginField | null)[];
 };

@@ -13,7 +13,7 @@ export interface UnfinishedCommit {
 const atPresentPlace = `leftover_files l join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version`;
 
 /**
- * Those at the present place of an export, oldest interval first. Without those that have a live run, which ends such a
+ * Unfinished commits at the present place of an export, oldest interval first. Those with a live run are left out: it ends such a
  * state itself.
  *
  * @param since only intervals that start then or later; null: all

@@ -159,7 +159,7 @@ export async function releaseUploads(sql: Sql, { runId, fence }: Lease): Promise
   );
 }
 
-/** Those of `listUploads` that may be aborted. */
+/** Uploads of `listUploads` that may be aborted. */
 export async function listAbortableUploads(
   sql: Sql,
   { runId, destinationVersion }: UploadPlace,

@@ -94,7 +94,6 @@ export async function noteHandedBack(sql: Sql, lease: Lease, exportId: string): 
   );
 }
 
-/** What a verification has found of an export. */
 export interface VerificationFound {
   readonly exportId: string;
   readonly result: VerifyResult;
@@ -118,7 +117,6 @@ export async function storeVerification(
   );
 }
 
-/** The newest verification of an export. */
 export interface Verification extends VerificationFound {
   readonly name: string;
   readonly teamId: number;
@@ -128,7 +126,7 @@ export interface Verification extends VerificationFound {
   readonly failedSince: Timestamp | null;
 }
 
-/** Those that failed first, then the newest first. @param results null: all */
+/** Verifications: those that failed first, then the newest first. @param results null: all */
 export async function listVerifications(
   sql: Sql,
   results: readonly VerifyResult[] | null,

@@ -2,7 +2,6 @@ import type { DestinationConfig } from '../../../foundation/domain/file-settings
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 
-/** What an offboarding deletes. */
 export interface OffboardedTenant {
   readonly organizationId: string;
   /** Null: the whole organization. */
@@ -159,7 +158,6 @@ export async function moveOffboarding(
   return rows.length === 1;
 }
 
-/** What a batch has deleted. */
 export interface DeletedBatch {
   readonly table: string;
   readonly rows: number;
@@ -246,7 +244,7 @@ export async function measurePlaces(sql: Sql, exportId: string): Promise<ExportP
 
 /** A place as the record keeps it. */
 export interface KeptPlace extends Omit<ExportPlace, 'config'> {
-  /** Such as `s3://bucket/prefix`; null if the destination keeps no files. */
+  /** An address such as `s3://bucket/prefix`; null if the destination keeps no files. */
   readonly address: string | null;
   readonly place: string | null;
 }

@@ -41,7 +41,7 @@ export async function findOrganization(
   return row ?? null;
 }
 
-/** Those that are not being deleted. */
+/** Organizations that are not being deleted. */
 export async function listOrganizations(sql: Sql): Promise<Organization[]> {
   return sql.query<Organization>(
     `select ${organizationColumns} from organizations where closed_at is null and ${isTenant} order by created_at, id`,
@@ -128,7 +128,7 @@ export async function findProject(
   return row ?? null;
 }
 
-/** Those that are not being deleted, oldest first. */
+/** Projects that are not being deleted, oldest first. */
 export async function listProjects(sql: Sql, organizationId: string): Promise<Project[]> {
   return sql.query<Project>(
     `select ${projectColumns} from projects where organization_id = $1 and closed_at is null order by id`,
@@ -159,7 +159,6 @@ export function reachValue(reach: Reach): string | number {
   return reach.teamId ?? reach.organizationId;
 }
 
-/** An organization or one of its projects. */
 export interface TenantId {
   readonly organizationId: string;
   /** Null: the whole organization. */

@@ -1,0 +1,48 @@
+import { type Paint, plain } from '../text.ts';
+import type { Json } from './json.ts';
+
+export interface ApplyChoice {
+  readonly prune?: boolean;
+  readonly secrets?: boolean;
+}
+
+export type Action = 'create' | 'update' | 'delete' | 'unchanged';
+
+/** What makes a step or a target of the project that of a file. */
+export interface Change<Id> {
+  readonly action: Action;
+  /** By which it is found: the name of a step, the description of a target. */
+  readonly name: string;
+  readonly id: Id | null;
+  readonly fields: readonly string[];
+  readonly body: Json;
+}
+
+export const deletionOf = <Id>(id: Id, name: string): Change<Id> => {
+  return { action: 'delete', name, id, fields: [], body: {} };
+};
+
+const marks = { create: '+', update: '~', delete: '-', unchanged: '=' } as const;
+const colours = { create: 'green', update: 'yellow', delete: 'red', unchanged: 'dim' } as const;
+
+/** `~ update     step Mask (7): enabled` */
+export function changeLine(
+  paint: Paint,
+  { action, name, id }: Pick<Change<string | number>, 'action' | 'name' | 'id'>,
+  what = '',
+  fields: readonly string[] = [],
+): string {
+  const which = id === null ? '' : ` (${id})`;
+  const changed = fields.length === 0 ? '' : `: ${fields.join(', ')}`;
+  const line = `${marks[action]} ${action.padEnd(9)}  ${what}${plain(name)}${which}${changed}`;
+  return paint(line, colours[action]);
+}
+
+/** `1 to create, 0 to update, …`. @param created what stands for the number of new ones */
+export function countsOf(
+  changes: readonly { readonly action: Action }[],
+  created: (count: number) => string = String,
+): string {
+  const number = (action: Action) => changes.filter((change) => change.action === action).length;
+  return `${created(number('create'))} to create, ${number('update')} to update, ${number('delete')} to delete, ${number('unchanged')} unchanged.`;
+}

@@ -1,0 +1,36 @@
+import type { ReactNode } from 'react';
+import { forgetDrafts } from '../kept-drafts.ts';
+import { signOutOthers } from '../session.ts';
+import { Logo } from './logo.tsx';
+import { ClockSwitch } from './time-text.tsx';
+
+interface Props {
+  /** The address behind the name. */
+  readonly home: string;
+  readonly nav: ReactNode;
+  /** What is before the button to sign out. */
+  readonly children?: ReactNode;
+  readonly onSignOut: () => void;
+}
+
+export function TopBar({ home, nav, children, onSignOut }: Props) {
+  const signOut = () => {
+    signOutOthers();
+    forgetDrafts(sessionStorage);
+    onSignOut();
+  };
+  return (
+    <header className="top">
+      <a className="brand" href={home}>
+        <Logo />
+        Sluice
+      </a>
+      {nav}
+      <ClockSwitch />
+      {children}
+      <button type="button" className="quiet" onClick={signOut}>
+        Sign out
+      </button>
+    </header>
+  );
+}
