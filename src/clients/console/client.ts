@@ -94,6 +94,7 @@ export function senderOf(key: string, onRefused: () => void) {
   };
 }
 
+/** The cursor in a link to another page. */
 export function cursorOf(link: string | null): string | null {
   return link === null ? null : new URL(link).searchParams.get('cursor');
 }
@@ -242,6 +243,7 @@ export function createClient(key: string, project: string, onRefused: () => void
         query: { level, search, limit: logPageSize, offset },
         signal,
       }),
+    /** What is new in the log of a run. */
     tailLogs: (id: string, runId: string, cursor: string | null, signal: AbortSignal) =>
       call<LogTail>(`/${id}/runs/${runId}/logs/tail`, {
         query: { cursor, limit: logPageSize },

@@ -1,11 +1,13 @@
 import { Socket } from 'node:net';
 import nodemailer from 'nodemailer';
 
+/** The operator's mail server. */
 export interface MailServer {
   /** `smtp://user:password@host:port` or `smtps://…`. */
   readonly url: string;
   /** An HTTP proxy to it; null: none. */
   readonly proxy: string | null;
+  /** The sender's address. */
   readonly from: string;
 }
 

@@ -22,6 +22,7 @@ export interface ApplyOptions extends ApiOptions, ApplyChoice {
   readonly yes?: boolean;
 }
 
+/** What happens to one export. */
 interface Step {
   readonly action: Action;
   readonly name: string;

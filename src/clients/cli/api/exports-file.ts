@@ -12,6 +12,7 @@ export interface WantedExport {
   readonly missingSecrets: readonly string[];
 }
 
+/** What a file says. */
 export interface WantedState {
   readonly exports: readonly WantedExport[];
   /** The list of its steps, unread; null: the file does not speak of the chain. */

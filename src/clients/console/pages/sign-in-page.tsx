@@ -15,6 +15,7 @@ interface Props {
   readonly onSignedIn: (session: Session) => void;
 }
 
+/** Asks for a key, and for a project if the key has several. */
 export function SignInPage({ notice, onSignedIn }: Props) {
   const [key, setKey] = useState('');
   const [project, setProject] = useState('');

@@ -16,6 +16,7 @@ interface Props {
   readonly onChanged: () => void;
 }
 
+/** Pauses or unpauses an export, after confirmation. */
 export function PauseButton({ batchExport, onChanged }: Props) {
   const { may } = useConsole();
   const { paused, name } = batchExport;
@@ -147,6 +148,7 @@ function LeftOut({
   );
 }
 
+/** Deletes an export, after confirmation. */
 export function DeleteExportButton({ batchExport: { id, name }, onChanged }: Props) {
   const { client, may } = useConsole();
   if (!may('batch_export:write')) return null;

@@ -27,6 +27,7 @@ const formats = [
   ['pagerduty', 'PagerDuty'],
 ] as const;
 
+/** Creates or edits a notification target. */
 export function TargetDialog({ target, save, onClose }: Props) {
   const { events: all, reach } = useTargets();
   const [isForAll, setForAll] = useState(false);

@@ -148,6 +148,7 @@ export function destroyConnection(client: pg.Client, cancelMs = usualCancelMs): 
   }
 }
 
+/** How the client of pg encrypts its connection. */
 interface TlsChoice {
   readonly ssl: boolean | ConnectionOptionsOfTls;
   readonly sslNegotiation: string;

@@ -46,6 +46,7 @@ export interface UpdateExportInput {
   readonly settings?: Parameters<typeof changeSettings>[1] | undefined;
 }
 
+/** Every problem of a change, and what was found on the way. */
 export function examineChange(
   context: Pick<Context, 'policy' | 'secrets'>,
   rules: ExportRules,

@@ -38,6 +38,7 @@ export function placeOf(
     : { scope, place: places[scope] };
 }
 
+/** What is known about the places of a run, its export among them. */
 export function causesAt(
   run: Pick<ClaimedRun, 'exportId' | 'causes'>,
   places: RunPlaces,

@@ -8,6 +8,7 @@ const reconnectMs = 1_000;
 /** For a connection and its login. */
 const usualConnectMs = 10_000;
 
+/** The mark of the only service of a database. */
 export interface SoleService {
   /** Publishes the address of this service for later starts. */
   publish(address: string): Promise<void>;
