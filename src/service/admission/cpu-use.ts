@@ -103,8 +103,8 @@ export class CpuUse {
   }
 }
 
-/** Minimum time between two readings: one takes a tenth of the time of a small run. */
-const readEveryMs = 5;
+/** Minimum time between two readings: each takes a tenth of the time of a small run. */
+const readEveryMs = 20;
 let read = { cpuMs: 0, at: Number.NEGATIVE_INFINITY };
 
 /** Processor time that this process has used, in all its threads, in ms; up to `readEveryMs` ago. */

@@ -18,6 +18,9 @@ export interface HeldSessions {
   readonly onExcess: (error: SluiceError) => void;
 }
 
+/** Without a reason of ours each abort makes one, with a stack. */
+const over = new Error('the snapshot has ended');
+
 /**
  * Watches a snapshot while it is open. ALTER TABLE waits for the lock of a reader, and every later statement of the
  * application waits behind it. So the snapshot ends if somebody has waited for too long, however slow its destination is.
@@ -47,7 +50,7 @@ export function watchHeldLocks(
   let timer = setTimeout(look, pauseMs).unref();
   return () => {
     clearTimeout(timer);
-    stopped.abort();
+    stopped.abort(over);
   };
 }
 
