@@ -28,6 +28,7 @@ import type { ReadRows, WithoutRows } from '../rows/pipeline/read-back.ts';
 import type { Connectors } from '../service/worker/connectors.ts';
 import type { SourceOf } from './models.ts';
 
+/** The encoders and destinations of an installation. */
 export interface Registry {
   readonly encoders: readonly EncoderDefinition[];
   /** Including the file settings that all have. */
@@ -56,6 +57,7 @@ export function destinationOf({ destinations }: Registry, type: string): Destina
   throw new SluiceError('destination.invalid_config', `unknown destination type ${type}`);
 }
 
+/** The proxies of an installation. */
 export function proxiesOf(
   config: Pick<Config, 'HTTP_PROXY' | 'HTTPS_PROXY' | 'NO_PROXY'>,
 ): ProxySettings {
@@ -63,6 +65,7 @@ export function proxiesOf(
   return { http, https, exceptions };
 }
 
+/** What this installation gives to destinations. */
 export function destinationContextOf(config: Config): DestinationContext {
   return {
     ...createOutboundAgents(
@@ -93,6 +96,7 @@ const threadEntry = import.meta.url.endsWith('.ts')
   ? null
   : fileURLToPath(new URL('../rows/chain-thread/thread.js', import.meta.url));
 
+/** Joins sources, encoders and destinations for the worker. */
 export function joinConnectors(
   sourceOf: SourceOf,
   context: DestinationContext,
@@ -162,6 +166,7 @@ export function withoutRowsBy(known: Registry): WithoutRows {
       : encoderOf(known, made.format).without(path, isDropped, made.compression, made);
 }
 
+/** How `verify` reads files back. */
 export function readRowsBy(known: Registry): ReadRows {
   return (path, made, columns) =>
     made === 'rejected'

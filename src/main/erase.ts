@@ -33,6 +33,7 @@ import { joinSources, loadModels } from './models.ts';
 export type { SearchedInterval };
 
 export interface OpenSearch extends Pick<SearchedExport, 'destination'> {
+  /** What identifies a row of its model. */
   readonly keyColumns: readonly string[];
   /** Whether the export has left places at which it had files. */
   readonly hasMoved: boolean;

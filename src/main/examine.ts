@@ -318,7 +318,9 @@ async function findOpenSteps(config: Config, db: Sql): Promise<readonly OpenStep
     [
       config.PUBLIC_URL === null || !config.PUBLIC_URL.startsWith('https://'),
       'TLS proxy',
-      'PUBLIC_URL is not an https:// address: keys would cross the network in plain text, and notifications have no links.',
+      config.PUBLIC_URL === null
+        ? 'PUBLIC_URL is not set: notifications have no links, and keys may cross the network in plain text. Set it to the https:// address of the proxy.'
+        : 'PUBLIC_URL is not an https:// address: keys cross the network in plain text. Set it to the address of a proxy with TLS.',
     ],
     [state.operatorKeys === 0, "The operator's key", 'No valid operator key exists. Create one.'],
     [

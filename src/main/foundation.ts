@@ -199,6 +199,7 @@ export interface Databases {
   readonly embedded: boolean;
   /** The role in `sourceUrl`, if this process keeps it up to date. */
   readonly sourceRole: Pick<SourceRole, 'name' | 'password'> | null;
+  /** Stops what was started here. */
   stop(): Promise<void>;
 }
 

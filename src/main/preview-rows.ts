@@ -18,6 +18,7 @@ import { joinSources, type SourceOf } from './models.ts';
 
 /** Rows for people to look at: like a run reads them, with short limits. */
 export interface Previews {
+  /** Sources with the limits of previews. */
   readonly sourceOf: SourceOf;
   readonly previewRows: PreviewRows;
   readonly compareRows: CompareRows;
@@ -27,6 +28,7 @@ export interface Previews {
 /** Connections of all previews of a process to all sources: as many as there are previews at a time. */
 const maxConnections = 8;
 
+/** Sources with short limits. */
 function previewSources(
   config: Config,
   models: readonly SourcedModel[],

@@ -13,6 +13,7 @@ import { type Foundation, openFoundation } from './foundation.ts';
 import { StartError } from './wait-for-database.ts';
 import { serveWorkerHealth } from './worker-health.ts';
 
+/** A part of a process that can be closed. */
 export interface Part {
   close(): Promise<void>;
 }
@@ -94,6 +95,7 @@ export async function runProcess(
   }
 }
 
+/** Answers the probes while the process starts. */
 async function answerProbes(host: string, port: number | null) {
   let reason: string | null = 'starting';
   // If the port is taken, the part that serves at it reports that.

@@ -38,6 +38,7 @@ const lookUpMs = 60_000;
 
 type Choice = Omit<VerifyAll, 'sql' | 'open' | 'placeOf'>;
 
+/** Verifies all exports, or some, with the connectors of this installation. */
 export const verifyInstallation = (
   config: Config,
   db: Database,
@@ -46,6 +47,7 @@ export const verifyInstallation = (
 ): Promise<VerifyReport> =>
   withConnectors(config, db, sourceUrl, (joined) => verifyExports({ ...choice, ...joined }));
 
+/** The connectors of an installation, for a verification. */
 export interface JoinedForVerify extends Pick<VerifyAll, 'sql' | 'open' | 'placeOf'> {
   readonly connectors: Connectors;
 }

@@ -5,6 +5,7 @@ import { isDatabaseUnavailable } from '../state/store/database/unavailable.ts';
 import { readNow } from '../state/store/intervals/ticks.ts';
 import type { Foundation } from './foundation.ts';
 
+/** How often each source is checked. */
 const everyMs = 30_000;
 /** A check that takes longer has failed. */
 const patienceMs = 10_000;

@@ -124,6 +124,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   };
 }
 
+/** What executes runs. */
 function openExecutor(
   foundation: Foundation,
   admission: Admission,
@@ -228,6 +229,7 @@ async function startReporting(
   return () => clearInterval(reporting);
 }
 
+/** Adds the time that the worker has worked for each project. */
 async function storeWork({ db }: Foundation, { workClock }: Admission): Promise<void> {
   const spent = workClock.take();
   await addWorkerSeconds(db, spent).catch((error: unknown) => {

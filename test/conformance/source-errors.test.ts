@@ -24,9 +24,15 @@ describe.each(sourceServers)('%s', (_, start) => {
   beforeAll(async () => {
     server = await start();
     shop = await openSourceCase(server);
+    await shop.run(
+      `create role "${shop.reader}_Lender"; grant usage on schema shop to "${shop.reader}_Lender"`,
+    );
   });
 
   afterAll(async () => {
+    await shop?.run(
+      `drop owned by "${shop.reader}_Lender" cascade; drop role "${shop.reader}_Lender"`,
+    );
     await shop?.close();
     await server?.stop();
   });
@@ -268,6 +274,20 @@ describe.each(sourceServers)('%s', (_, start) => {
         relation('of_one'),
         /permission denied for table one, in PL\/pgSQL function shop\.no\(\) line 1 at SQL statement$/,
       ],
+      ...(
+        [
+          ['plpgsql', '$$ begin return (select v from shop.hidden limit 1); end $$'],
+          ['sql', `'select v from shop.hidden limit 1'`],
+        ] as const
+      ).map(([language, body]): [string, string, Partial<Model>, RegExp] => [
+        `a right of the owner of a function in ${language}`,
+        `drop table if exists shop.hidden; create table shop.hidden (like shop.base);
+         create function shop.no() returns text language ${language} security definer as ${body}; alter function shop.no() owner to "{reader}_Lender";
+         create function shop.asks() returns text language plpgsql as $$ begin return shop.no(); end $$;
+         create view shop.of_one as select id, team, at, shop.asks() as v from shop.one; grant select on shop.of_one to {reader}`,
+        relation('of_one'),
+        /permission denied for table hidden, in .*no.*\. GRANT SELECT ON shop\.hidden TO "reader_\w+_Lender"/,
+      ]),
       [
         'a value that is too large',
         `create view shop.of_one as select id, team, at, repeat('x', 1100000000) as v from shop.one; grant select on shop.of_one to {reader}`,
@@ -294,7 +314,7 @@ describe.each(sourceServers)('%s', (_, start) => {
           .replaceAll('{reader}', shop.reader)
           .replaceAll('{port}', port)
           .replaceAll('{database}', pathname.slice(1));
-        await shop.run(`drop extension if exists postgres_fdw cascade; drop table if exists shop.one cascade; drop function if exists shop.no();
+        await shop.run(`drop extension if exists postgres_fdw cascade; drop table if exists shop.one cascade; drop function if exists shop.no(); drop function if exists shop.asks();
         create table shop.one (like shop.base including all); insert into shop.one select * from shop.base;
         grant select on shop.one to ${shop.reader}; ${filled}`);
         const model = { ...relation('one'), ...changes };

@@ -94,6 +94,35 @@ describe.skipIf(!hasBrowser)('the page of notifications, over the whole service'
     expect(site.faults).toEqual([]);
   });
 
+  test('makes a target of all projects of the organization, and says which one it is', async () => {
+    await button('New target').click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('URL').fill(`http://127.0.0.1:${site.s3.port}/all`);
+    await dialog.getByLabel('Description').fill('Head office');
+    expect(await dialog.getByLabel('Hears of').inputValue()).toBe('project');
+    await dialog
+      .getByLabel('Hears of')
+      .selectOption({ label: 'The exports of all projects of Acme' });
+    await expectToBeAccessible(page);
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click();
+    const made = page.getByRole('listitem', { name: 'Head office' });
+    await made.getByText('all projects of Acme').waitFor();
+    expect(await page.getByText('all projects of Acme').count()).toBe(1);
+    const ofAll = '/api/organizations/@current/notification_targets';
+    const found = (await client.get(ofAll)).body.results.find(
+      ({ description }) => description === 'Head office',
+    );
+    expect(found).toMatchObject({ team_id: null });
+    await button('Send a test to Head office').click();
+    await page.getByText(/The test failed: HTTP 4\d\d\./).waitFor();
+    await expectToBeAccessible(page);
+    await button('Delete Head office').click();
+    await dialog.getByRole('button', { name: 'Delete the target' }).click();
+    await expect.poll(() => page.getByRole('heading', { name: 'Head office' }).count()).toBe(0);
+    expect(site.faults).toEqual([]);
+  });
+
   test('offers a key that only reads neither test nor repetition', async () => {
     await button('Sign out').click();
     await signInTo(page, await site.issueKey('batch_export:read'));

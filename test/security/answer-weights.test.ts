@@ -129,6 +129,7 @@ test('every operation that reads a resource has a row here, or an answer of a bo
 /** Each row of theirs has a size without texts of a tenant beyond names, and they have at most 1,000 rows. */
 const bounded = [
   'retrieveMe',
+  'retrieveOperatorMe',
   'retrieveCapabilities',
   'countBatchExports',
   'previewSchedule',
@@ -172,6 +173,8 @@ const writes: Readonly<Record<string, (() => object) | null>> = {
       // A sample has at most 1 MiB of rows: test/security/previews.
       ...[
         'previewNewRows',
+        // Its answer is about as long as the query of the request.
+        'retrieveNewQuery',
         'previewChangedRows',
         'backfillBatchExport',
         'cancelBackfill',

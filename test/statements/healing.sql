@@ -189,6 +189,23 @@ insert into healing_intervals as h (export_id, data_interval_start, data_interva
       where o.export_id = $1 and o.data_interval_start = $2 and o.data_interval_end = $3 and e.heal_for_hours > 0
      on conflict (export_id, data_interval_start, data_interval_end) do update set cause_id = excluded.cause_id;
 
+-- healing/healing.ts healFailed
+-- takes $1 uuid, $2 double precision, $3 text[]
+insert into healing_intervals (export_id, data_interval_start, data_interval_end, since)
+     select o.export_id, o.data_interval_start, o.data_interval_end, o.noted_at
+       from holes o cross join lateral (select r.status, r.purpose, r.error_code from runs r
+                     where r.export_id = o.export_id and r.data_interval_start = o.data_interval_start
+      and r.data_interval_end = o.data_interval_end order by r.generation desc limit 1) newest
+      where o.export_id = $1 and o.noted_at + $2 * interval '1 hour' > clock_timestamp() and newest.purpose = 'whole'
+        and newest.status in ('Failed', 'FailedRetryable') and newest.error_code <> all ($3::text[])
+     on conflict do nothing;
+
+-- healing/healing.ts countHealing
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+-- gives count integer
+select count(*)::int as count from healing_intervals h join batch_exports e on e.id = h.export_id
+      where h.export_id = $1 and h.data_interval_start >= $2 and h.data_interval_start < $3 and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp();
+
 -- healing/healing.ts holdBack
 -- takes $1 uuid, $2 uuid
 update healing_intervals set cause_id = (select c.id from causes c where c.id = $2), tries = tries + 1,
@@ -309,7 +326,8 @@ with held as materialized (
               when h.n > 0 then 'intervals.missing'
               when e.late_since is not null then 'export.late'
               when e.paused then 'export.paused' end as code,
-         concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) as destination
+         case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
+              then concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) end as destination
     from batch_exports e
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
@@ -324,7 +342,8 @@ with held as materialized (
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
 ), named as (
-  select t.*, case when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
+  -- Most exports have no code: their ids would be half of the cost.
+  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
            else md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t
@@ -370,7 +389,8 @@ with held as materialized (
               when h.n > 0 then 'intervals.missing'
               when e.late_since is not null then 'export.late'
               when e.paused then 'export.paused' end as code,
-         concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) as destination
+         case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
+              then concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) end as destination
     from batch_exports e
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
@@ -385,7 +405,8 @@ with held as materialized (
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
 ), named as (
-  select t.*, case when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
+  -- Most exports have no code: their ids would be half of the cost.
+  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
            else md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t
@@ -433,7 +454,8 @@ with held as materialized (
               when h.n > 0 then 'intervals.missing'
               when e.late_since is not null then 'export.late'
               when e.paused then 'export.paused' end as code,
-         concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) as destination
+         case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
+              then concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) end as destination
     from batch_exports e
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
@@ -448,7 +470,8 @@ with held as materialized (
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
 ), named as (
-  select t.*, case when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
+  -- Most exports have no code: their ids would be half of the cost.
+  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
            else md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t
@@ -502,7 +525,8 @@ with held as materialized (
               when h.n > 0 then 'intervals.missing'
               when e.late_since is not null then 'export.late'
               when e.paused then 'export.paused' end as code,
-         concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) as destination
+         case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
+              then concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) end as destination
     from batch_exports e
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
@@ -517,7 +541,8 @@ with held as materialized (
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
 ), named as (
-  select t.*, case when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
+  -- Most exports have no code: their ids would be half of the cost.
+  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
            else md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t

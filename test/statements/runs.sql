@@ -52,7 +52,7 @@ with asked as materialized (
 
 -- runs/claims.ts claimSql, claimFree
 -- takes $1 uuid[], $2 text[], $3 double precision, $4 double precision
--- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, probes uuid, causes jsonb, cursor jsonb, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, uploads jsonb, mayBeOvertaken boolean, begunManifests text[]
+-- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, probes uuid, askedAt text, causes jsonb, cursor jsonb, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, uploads jsonb, mayBeOvertaken boolean, begunManifests text[]
 with asked as materialized (
   select * from unnest($1::uuid[], $2::text[]) as a (id, holder) limit (select 2147483647)), locked as materialized (
   select asked.holder, run.*, entry.* from asked, lateral (
@@ -80,11 +80,13 @@ with asked as materialized (
     from locked
    where runs.id = locked.id and locked.is_fresh and (status = 'Starting'
     or status = 'Running' and (lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder))
-  and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else locked.available_at <= now() end
+  and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else (locked.available_at <= clock_timestamp() or locked.available_at > clock_timestamp() + interval '65 minutes') end
   returning runs.*), taken as (delete from outbox o using claimed where o.run_id = claimed.id) select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
-       c.heals, c.probes, coalesce((select jsonb_agg(jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
-  'beganAt', api_time(k.began_at), 'nextProbeAt', api_time(k.next_probe_at))) from (
+       c.heals, c.probes, case when c.purpose <> 'whole' or c.heals then null
+  when c.backfill_id is not null then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id)
+  when c.generation > 0 then api_time(c.created_at) end as "askedAt", coalesce((select jsonb_agg(jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
+  'beganAt', api_time(k.began_at), 'failedAt', api_time(k.failed_at), 'nextProbeAt', api_time(k.next_probe_at))) from (
     select * from causes where organization_id = p.organization_id and scope = 'export' and place = c.export_id::text
     union all
     (select * from causes where organization_id = p.organization_id and scope = 'destination' order by failed_at desc limit 200)
@@ -122,7 +124,7 @@ select from outbox where run_id = $1 for update;
 
 -- runs/claims.ts claimLocked, removeDue
 -- takes $1 uuid
-delete from outbox where run_id = $1 and available_at <= now();
+delete from outbox where run_id = $1 and (available_at <= clock_timestamp() or available_at > clock_timestamp() + interval '65 minutes');
 
 -- runs/claims.ts lockRuns, lockRunsSql
 -- takes $1 uuid[]
@@ -280,8 +282,10 @@ with lost as (
      on conflict do nothing returning run_id;
 
 -- runs/outbox.ts markReady
-update outbox set ready = true where run_id = any (array(
-       select run_id from outbox where not ready and available_at <= now() order by available_at limit 10000));
+update outbox set ready = true, available_at = least(available_at, now()) where run_id = any (array(
+       (select run_id from outbox where not ready and available_at <= now() order by available_at limit 10000)
+       union all
+       (select run_id from outbox where not ready and available_at > now() + interval '65 minutes' limit 10000)));
 
 -- runs/outbox.ts dispatchState, readDispatchState
 -- takes $1 integer, $2 boolean
@@ -403,7 +407,7 @@ select count(*)::int as n from outbox where available_at <= now();
 -- gives isFirst boolean
 update outbox set available_at = now() + $3 * interval '1 ms', ready = false, dispatched_at = null, times_enqueued = 0,
             parked_by = $2, parked_since = coalesce(parked_since, now()), settlement = $4, settled_at = null
-      where run_id = $1 and (available_at <= now() or parked_by = $2 and not ready)
+      where run_id = $1 and ((available_at <= clock_timestamp() or available_at > clock_timestamp() + interval '65 minutes') or parked_by = $2 and not ready)
       returning parked_since = now() as "isFirst";
 
 -- runs/parked-runs.ts keepParked

@@ -75,7 +75,7 @@ async function createFrom(name: string, template: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await withClient(inject('postgres').adminUrl, async (client) => {
-        await client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`);
+        await client.query(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY FILE_COPY`);
       });
     } catch (error) {
       if ((error as { code?: string }).code !== objectInUse || attempt === attempts) throw error;

@@ -4,6 +4,7 @@ import { type CliDeps, CliError, exitCodes } from './deps.ts';
 const shells = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof shells)[number];
 
+/** `sluice completion <shell>` */
 export function registerCompletion(program: Command, deps: CliDeps): void {
   program
     .command('completion')

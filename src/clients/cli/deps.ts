@@ -1,6 +1,7 @@
 import type { Environment } from '../../foundation/config/client-settings.ts';
 import type { Database } from '../../state/store/database/database.ts';
 
+/** What a command sees of the world. */
 export interface Terminal {
   /** Writes to standard output, as it is. */
   out(text: string): void;
@@ -19,6 +20,7 @@ export interface Terminal {
   readonly signal: AbortSignal;
 }
 
+/** What the commands need from the process. */
 export interface CliDeps {
   readonly terminal: Terminal;
   /** DATABASE_URL without its pooler, else the running embedded database; throws CliError if there is neither. */
@@ -32,6 +34,7 @@ export interface CliDeps {
 /** Exit codes; docs/cli.md lists them. */
 export const exitCodes = { done: 0, failed: 1, misused: 2, unreachable: 3, refused: 4 } as const;
 
+/** A failure with a message for the user. */
 export class CliError extends Error {
   override readonly name: string = 'CliError';
   readonly exitCode: number;

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { printRecord, printRecords } from './answer.ts';
 import type { CliDeps } from './deps.ts';
 
+/** `sluice eras …` */
 export function register(program: Command, deps: CliDeps): void {
   const eras = program
     .command('eras')

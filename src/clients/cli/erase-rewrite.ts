@@ -7,6 +7,7 @@ import type { IntervalRun, RunUnderWay } from '../../state/store/intervals/inter
 import { type CliDeps, CliError } from './deps.ts';
 import { plain, plural } from './text.ts';
 
+/** What a search found. */
 export interface Found {
   /** Intervals whose current files have the value. */
   readonly found: readonly SearchedInterval[];
@@ -21,6 +22,7 @@ export interface Rewrite extends Pick<OpenSearch, 'destination' | 'secrets'> {
   readonly db: Database;
   readonly exportId: string;
   readonly erased: ErasedValue;
+  /** How many such rows the source has for an interval now; a text says why that is not known. */
   countInSource(interval: DataInterval): Promise<number | string>;
   /** Says nothing of progress. */
   readonly isQuiet: boolean;

@@ -16,6 +16,7 @@ interface CreateOptions {
   readonly json?: boolean;
 }
 
+/** `sluice keys …` */
 export function register(program: Command, deps: CliDeps): void {
   const keys = program.command('keys').description('API keys of an organization, and of operators');
 

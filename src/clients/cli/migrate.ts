@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { CliDeps } from './deps.ts';
 
+/** `sluice migrate` */
 export function register(program: Command, deps: CliDeps): void {
   program
     .command('migrate')

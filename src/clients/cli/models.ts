@@ -4,6 +4,7 @@ import { printRecords } from './answer.ts';
 import { readProjectId } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
 
+/** `sluice models`: what can be exported. */
 export function register(program: Command, deps: CliDeps): void {
   const models = program.command('models').description('models that can be exported (MODELS_FILE)');
 

@@ -54,6 +54,7 @@ export interface Cell {
 
 export const count = (value: number): Cell => ({ text: value.toLocaleString('en'), atEnd: true });
 
+/** Lines of a table whose columns are aligned. */
 export function tableLines(
   head: readonly string[],
   rows: readonly (readonly (Cell | string)[])[],

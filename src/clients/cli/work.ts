@@ -4,6 +4,7 @@ import type { CliDeps } from './deps.ts';
 
 const maxListed = 1_000;
 
+/** `sluice work …` */
 export function register(program: Command, deps: CliDeps): void {
   const work = program
     .command('work')

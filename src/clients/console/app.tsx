@@ -126,7 +126,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
       <main id="main" tabIndex={-1}>
         <ServiceBanner />
         <Failure failure={me.failure} onRetry={me.reload} />
-        <Page key={project} route={route} />
+        <Page key={project} route={route} project={project} />
       </main>
     </ConsoleContext>
   );
@@ -194,7 +194,7 @@ function skipToMain() {
   document.getElementById('main')?.focus();
 }
 
-function Page({ route }: { route: Route }) {
+function Page({ route, project }: { readonly route: Route; readonly project: string }) {
   switch (route.page) {
     case 'exports':
       return <ExportsPage />;
@@ -209,7 +209,7 @@ function Page({ route }: { route: Route }) {
     case 'transformations':
       return <TransformationsPage />;
     case 'notifications':
-      return <NotificationsPage />;
+      return <NotificationsPage project={project} />;
     case 'new-step':
       return <NewStepPage />;
     case 'step':

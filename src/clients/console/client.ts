@@ -94,6 +94,7 @@ export function senderOf(key: string, onRefused: () => void) {
   };
 }
 
+/** The cursor in a link to another page. */
 export function cursorOf(link: string | null): string | null {
   return link === null ? null : new URL(link).searchParams.get('cursor');
 }
@@ -160,6 +161,9 @@ export function createClient(key: string, project: string, onRefused: () => void
     send<T>(`${base}/pipeline_transformation_configs${path}`, options);
   const callTargets = <T>(path: string, options?: Call) =>
     send<T>(`${base}/notification_targets${path}`, options);
+  const targetsOfAll = createTargetsClient(<T>(path: string, options?: Call) =>
+    send<T>(`/api/organizations/@current/notification_targets${path}`, options),
+  );
   const post = <T>(path: string, body: unknown = {}) => call<T>(path, { method: 'POST', body });
   return {
     describe: (signal: AbortSignal) => callApi<object>(key, '/api/openapi.json', { signal }),
@@ -239,6 +243,7 @@ export function createClient(key: string, project: string, onRefused: () => void
         query: { level, search, limit: logPageSize, offset },
         signal,
       }),
+    /** What is new in the log of a run. */
     tailLogs: (id: string, runId: string, cursor: string | null, signal: AbortSignal) =>
       call<LogTail>(`/${id}/runs/${runId}/logs/tail`, {
         query: { cursor, limit: logPageSize },
@@ -278,6 +283,16 @@ export function createClient(key: string, project: string, onRefused: () => void
       }),
     getMe: (signal: AbortSignal) => send<Me>('/api/me', { signal }),
     targets: createTargetsClient(callTargets),
+    /** Those of the project and those of all projects, for a key that has access to the organization. It has at most 20. */
+    organizationTargets: {
+      ...targetsOfAll,
+      list: async (signal: AbortSignal) => {
+        const page = await targetsOfAll.list(signal);
+        const isHere = (team: number | null) => team === null || String(team) === project;
+        const results = page.results.filter(({ team_id: team }) => isHere(team));
+        return { ...page, count: results.length, results };
+      },
+    },
     listPlugins: (signal: AbortSignal) =>
       send<OffsetPage<Plugin>>(`${base}/plugins`, {
         query: { limit: 1_000 },

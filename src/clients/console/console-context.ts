@@ -14,11 +14,13 @@ export interface ConsoleContext {
   readonly me: Me | null;
   /** The scopes of the key; null until the API has said so. */
   readonly granted: readonly Scope[] | null;
+  /** Whether the key is known to have the scope. */
   readonly may: (scope: Scope) => boolean;
 }
 
 export const ConsoleContext = createContext<ConsoleContext | null>(null);
 
+/** Only below a signed-in app. */
 export function useConsole(): ConsoleContext {
   const context = useContext(ConsoleContext);
   if (!context) throw new Error('useConsole is used outside a signed-in app');

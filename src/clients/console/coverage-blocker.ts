@@ -3,7 +3,7 @@ import { plural } from './numbers.ts';
 
 type Range = NonNullable<Coverage['blocker']>;
 
-const reasons: Readonly<Record<Range['state'], string>> = {
+const reasons: Readonly<Record<Exclude<Range['state'], 'failed'>, string>> = {
   done: 'exported',
   accepted: 'accepted as it is',
   running: 'being exported',
@@ -12,16 +12,32 @@ const reasons: Readonly<Record<Range['state'], string>> = {
   unsettled: 'exported, but rows may still arrive: Sluice checks again automatically',
   healing:
     'not exported yet: Sluice tries again automatically and exports it once the cause is over',
-  failed: 'not exported: the run failed. Fix the cause, then export again',
   cancelled: 'not exported: the run was cancelled',
   missing: 'not exported: the run was deleted before it completed',
   paused: 'not exported: the export was paused',
   never_asked: 'not exported: neither the schedule nor a backfill asked for it',
 };
 
-/** `3 intervals: not exported: …`, one sentence. */
-export function describeBlocker({ state, intervals }: Range): string {
+/**
+ * How many intervals, why they hold the mark, and what happens next.
+ *
+ * @param waits whether a person has paused the export: nothing heals before it is unpaused
+ */
+export function describeBlocker(blocker: Range, waits: boolean): string {
+  const { state, intervals } = blocker;
+  if (state === 'failed') return describeFailed(blocker, waits);
   return `${plural(intervals, 'interval')} ${reasons[state]}.`;
+}
+
+function describeFailed({ intervals, healing }: Range, waits: boolean): string {
+  const failed = `${plural(intervals, 'interval')} not exported: the run failed.`;
+  const alone = intervals - healing;
+  if (healing === 0) {
+    return `${failed} Sluice does not try again by itself. Fix the cause, then export again.`;
+  }
+  const them = alone > 0 ? `${healing} of them` : intervals === 1 ? 'it' : 'them';
+  const next = `Once the cause is fixed${waits ? ' and the export is unpaused' : ''}, Sluice exports ${them} by itself.`;
+  return alone > 0 ? `${failed} ${next} Then export the others again.` : `${failed} ${next}`;
 }
 
 /** Time for the decision and the start of what has just become due. */

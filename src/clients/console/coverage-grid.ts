@@ -41,6 +41,7 @@ export interface GridRow {
   readonly cells: readonly Cell[];
 }
 
+/** How an export's grid is cut. */
 export interface GridShape {
   readonly cellMs: number;
   readonly columns: readonly string[];

@@ -9,6 +9,7 @@ export function draftItem(organization: string, project: string, exportId: strin
   return [prefix, organization, project, exportId ?? 'new'].join('/');
 }
 
+/** Deletes the drafts of all forms from a `Storage`. */
 export function forgetDrafts(storage: { removeItem(item: string): void }): void {
   for (const item of Object.keys(storage)) if (item.startsWith(prefix)) storage.removeItem(item);
 }

@@ -1,6 +1,7 @@
 import type { Problem } from './api-types.ts';
 import { isRecord } from './json.ts';
 
+/** The problems of an error answer, and its request id. */
 export interface ErrorAnswer {
   readonly problems: readonly Problem[];
   readonly requestId: string | null;
@@ -32,6 +33,7 @@ function explainStatus(status: number): string {
   return `The service answered with status ${status}.`;
 }
 
+/** Sorts problems: those of the fields by name, and all others. */
 export function sortProblems(
   problems: readonly Problem[],
   fields: readonly string[],

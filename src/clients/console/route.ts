@@ -32,6 +32,7 @@ export function projectOf(hash: string): string | null {
   return projectPrefix.exec(hash)?.[1] ?? null;
 }
 
+/** An address without its query. */
 export function pathIn(hash: string): string {
   return hash.split('?', 1)[0] ?? '';
 }
@@ -44,6 +45,7 @@ export function queryIn(hash: string): URLSearchParams {
 /** Changes of a query; null or an empty text removes a parameter. */
 export type QueryChanges = Readonly<Record<string, string | readonly string[] | null>>;
 
+/** The same address with another query. */
 export function withQuery(hash: string, changes: QueryChanges): string {
   const query = queryIn(hash);
   for (const [name, value] of Object.entries(changes)) {

@@ -22,5 +22,7 @@ export const eventTexts: Readonly<Record<TargetEvent, string>> = {
   'installation.no_workers_over': 'a worker reports again',
 };
 
+/** The events that a target of the installation can ask for. */
 export const installationEvents = Object.keys(eventTexts) as TargetEvent[];
+/** The events that a target of a project can ask for. */
 export const projectEvents = installationEvents.filter((name) => !name.startsWith('installation.'));

@@ -2,10 +2,19 @@ import { createContext, useContext } from 'react';
 import type { TargetEvent } from './api-types.ts';
 import type { createTargetsClient } from './targets-client.ts';
 
+/** Whose exports the targets of a list hear of. */
+export interface TargetReach {
+  readonly projectId: number;
+  readonly organization: string;
+}
+
 /** What the list of notification targets needs: of a project, or of the installation. */
 export interface TargetsContext {
   readonly targets: ReturnType<typeof createTargetsClient>;
   readonly mayWrite: boolean;
+  /** Null: these targets hear of the same exports. Otherwise a new one hears of the project, or of all projects. */
+  readonly reach: TargetReach | null;
+  /** The events that these targets can ask for. */
   readonly events: readonly TargetEvent[];
   /** Shows a new secret until the reader closes it. */
   readonly showSecret: (name: string, secret: string) => void;

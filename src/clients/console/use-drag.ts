@@ -10,6 +10,7 @@ interface DragOfList<L extends HTMLElement> {
   readonly list: RefObject<L | null>;
   /** Null while nothing is dragged. */
   readonly drag: Drag | null;
+  /** Handlers of the handle of the item at a position. */
   readonly handlersOf: (position: number) => {
     readonly onPointerDown: (event: PointerEvent) => void;
     readonly onPointerMove: (event: PointerEvent) => void;

@@ -44,6 +44,7 @@ export function offsetOf(query: URLSearchParams, pageSize: number, name = 'page'
   return Number.isSafeInteger(page) && page > 0 ? (page - 1) * pageSize : 0;
 }
 
+/** The value of the parameter for an offset; null for the first page. */
 export function pageAt(offset: number, pageSize: number): string | null {
   return offset <= 0 ? null : String(Math.floor(offset / pageSize) + 1);
 }

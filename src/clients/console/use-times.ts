@@ -38,6 +38,7 @@ export function setClock(clock: Clock): void {
   change(clock);
 }
 
+/** The zone of the export whose page is open. */
 export function setExportZone(zone: string): void {
   if (zone === exportZone) return;
   exportZone = zone;

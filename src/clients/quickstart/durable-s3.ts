@@ -62,6 +62,7 @@ export async function openDurableS3(folder: string): Promise<DurableS3> {
     return payload;
   });
 
+  /** Writes the server's object to the file of its key. */
   async function saveObject({ bucket, key, parts }: Omit<SavedHead, 'headers'>): Promise<void> {
     const name = nameOf(bucket, key);
     const path = join(folder, name);
@@ -161,6 +162,7 @@ function bytesOf({ body, headers }: { body: unknown; headers: NodeJS.Dict<string
   return said === undefined ? (Buffer.isBuffer(body) ? body.length : 0) : Number(said);
 }
 
+/** The sizes of the parts that a completion names, in its order. */
 function partsOf(body: string, sizes: ReadonlyMap<number, number> | undefined) {
   if (sizes === undefined) return null;
   const numbers = [...body.matchAll(/<PartNumber>(\d+)<\/PartNumber>/g)];

@@ -5,10 +5,12 @@ import { findLocalS3, placeLocalS3, type QuickstartS3, startLocalS3 } from './lo
 /** The part of the data folder that records the quickstart's S3. */
 const folderOf = (config: Config): string => join(config.SLUICE_DATA_DIR, 's3');
 
+/** Records the address of the quickstart's S3. */
 export async function placeQuickstartS3(config: Config): Promise<void> {
   return placeLocalS3(folderOf(config));
 }
 
+/** Opens the quickstart's S3 at its recorded address. */
 export async function openQuickstartS3(config: Config): Promise<QuickstartS3> {
   return startLocalS3(folderOf(config));
 }

@@ -1,5 +1,6 @@
 import { ModelsFile } from './models-schema.ts';
 
+/** A fault as the schema library reports it. */
 export interface SchemaFault {
   readonly keyword: string;
   readonly instancePath: string;
@@ -12,6 +13,7 @@ export interface SchemaFault {
 
 interface Described {
   readonly path: readonly (string | number)[];
+  /** What is wrong and how to fix it. */
   readonly problem: string;
 }
 

@@ -42,6 +42,7 @@ const unsupported: Readonly<Record<string, string>> = {
   query_timeout: 'Remove it',
 };
 
+/** Whether a text is meant as the address of a PostgreSQL server. */
 export const isPostgresAddress = (text: string): boolean => schemes.test(text);
 
 /**

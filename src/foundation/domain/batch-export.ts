@@ -60,6 +60,7 @@ export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine']
  */
 export type ExportHealth = (typeof exportHealths)[number];
 
+/** What the reason of a health needs besides the export. */
 export interface HealthFacts {
   readonly health: ExportHealth;
   /** The error of the newest run that ended without success; null unless the export is failing. */

@@ -37,7 +37,7 @@ const ofPlaces: Partial<Record<ErrorCode, CauseKind>> = {
 };
 
 /** A person must decide: Sluice tries none of these again by itself. */
-const decidedByPeople: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+export const decidedByPeople: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'destination.files_differ',
   'run.cancelled',
   'run.crashed',

@@ -31,14 +31,17 @@ export const coverageStates = [
 
 export type CoverageState = (typeof coverageStates)[number];
 
+/** Consecutive intervals of one state. */
 export interface CoverageRange extends DataInterval {
   readonly state: CoverageState;
 }
 
+/** An interval whose late rows wait for a person. */
 export interface LateRowsWait extends DataInterval {
   readonly why: string;
 }
 
+/** What heals in an export. */
 export interface Healing {
   /** Counted up to `maxMissingCounted`. */
   readonly intervals: number;

@@ -8,6 +8,7 @@ const PAIRS = Uint16Array.from(
   (_, value) => ZERO + Math.floor(value / 10) + ((ZERO + (value % 10)) << 8),
 );
 
+/** A number below 100 in two digits. */
 export function writePair(target: DataView, at: number, value: number): void {
   target.setUint16(at, PAIRS[value] as number, true);
 }
@@ -35,6 +36,7 @@ export function writeWhole(target: DataView, at: number, value: number): number 
   return end;
 }
 
+/** How many digits a whole number below 2^31 has. */
 export function digitsOf(value: number): number {
   if (value < 100_000) {
     if (value < 100) return value < 10 ? 1 : 2;

@@ -8,6 +8,7 @@ interface Setting {
   readonly default: number | string | null;
   /** Its name on the page. */
   readonly title: string;
+  /** What it does, for the API and the page. */
   readonly description: string;
   /** Whether it is for days and weeks only, which follow a time zone. */
   readonly isLocal?: true;
@@ -66,7 +67,7 @@ export const exportSettings = {
     default: 168,
     title: 'Hours to try again by itself',
     description:
-      'Hours for which Sluice tries again by itself to export an interval whose run ended without success. 0: it does not. Default 168.',
+      'Hours for which Sluice tries again by itself to export an interval whose run ended without success. 0: it does not. A larger number counts for intervals that failed before, too. Default 168.',
   },
 } as const satisfies Readonly<Record<string, Setting>>;
 
@@ -75,12 +76,15 @@ type Value<S extends Setting> =
   | (S['type'] extends 'integer' ? number : string)
   | (S['default'] extends null ? null : never);
 
+/** Their values, by their names in code. */
 export type ExportSettings = { readonly [Name in keyof Settings]: Value<Settings[Name]> };
 
+/** Their values, by their names in the API. */
 export type ExportSettingFields = {
   readonly [S in Settings[keyof Settings] as S['field']]: Value<S>;
 };
 
+/** Each with its name in code. */
 export const settingList = (Object.entries(exportSettings) as [keyof Settings, Setting][]).map(
   ([name, setting]) => ({ name, ...setting }),
 );
@@ -98,10 +102,12 @@ export function changeSettings(
   });
 }
 
+/** The settings that a request names. */
 export function settingsOfFields(fields: Changes<ExportSettingFields>): Changes<ExportSettings> {
   return pick(({ field }) => fields[field as keyof ExportSettingFields]);
 }
 
+/** The settings alone, in one order. */
 export const settingsOf = (settings: ExportSettings): ExportSettings =>
   pick(({ name }) => settings[name]);
 

@@ -65,6 +65,7 @@ async function countValues(bytes: Buffer, bounds: JsonBounds): Promise<void> {
 /** Longer names that begin alike count as one; a document has room for few of them. */
 const maxNameBytes = 256;
 
+/** The position of the quote that ends a text. */
 function endOfText(bytes: Buffer, start: number): number {
   for (let end = bytes.indexOf(quote, start); end >= 0; end = bytes.indexOf(quote, end + 1)) {
     let backslashes = 0;

@@ -36,6 +36,7 @@ export const deliveryStatuses = [
 ] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];
 
+/** How a target is reached. */
 export const targetKinds = ['webhook', 'email'] as const;
 export type TargetKind = (typeof targetKinds)[number];
 
@@ -84,14 +85,17 @@ export interface NotificationOutcome {
 
 /** Sends notifications out of this installation. The composition root provides it. */
 export interface NotificationSender {
+  /** Whether this installation can send e-mail. */
   readonly canEmail: boolean;
   /** Maximum e-mails of one organization per hour; each recipient of each attempt counts. */
   readonly emailsPerHour: number;
+  /** Whether this installation can ask an address for its confirmation. */
   readonly canConfirm: boolean;
   /** Whether the operator trusts the domain of an address: it needs no confirmation. */
   trusts(address: string): boolean;
   /** Asks an address for its confirmation, limited in time. @returns whether the mail server took it; never throws */
   askToConfirm(address: string, token: string): Promise<boolean>;
+  /** Whether the operator allows http:// to this host. */
   allowsPlainHttp(url: URL): boolean;
   /** One attempt, limited in time. Never throws. */
   send(order: NotificationOrder): Promise<NotificationOutcome>;
@@ -129,4 +133,5 @@ export function retryDelayMs(attempts: number, random: number): number | null {
 /** Maximum targets of an organization, those of its projects included. */
 export const maxTargets = 20;
 
+/** Maximum recipients of an e-mail target. */
 export const maxRecipients = 10;

@@ -25,6 +25,7 @@ const uint16 = (bytes: Buffer, at: number): number =>
 
 const signOf = (bytes: Buffer, from: number): number => uint16(bytes, from + 4);
 
+/** The bytes of its JSON text. */
 export function numericTextBytes(bytes: Buffer, from: number): number {
   const sign = signOf(bytes, from);
   if (sign > negative) return words.get(sign)?.length ?? 0;

@@ -63,6 +63,7 @@ export function manifestKey({ stem }: Pick<KeyNames, 'stem'>): string {
   return `${stem}${manifestEnd}`;
 }
 
+/** What the keys of a manifest's interval start with. */
 export function stemOf(manifestKey: string): string {
   return manifestKey.slice(0, -manifestEnd.length);
 }
@@ -72,6 +73,7 @@ export function rejectedKey(key: string): string {
   return `${key}_rejected.jsonl`;
 }
 
+/** The key of the object with the SHA-256 of the file at `key`. */
 export function checksumKey(key: string): string {
   return `${key}.sha256`;
 }

@@ -5,6 +5,7 @@ const iso =
 
 export interface ParsedTime {
   readonly timestamp: Timestamp;
+  /** Whether the text contains its offset from UTC. */
   readonly hasOffset: boolean;
 }
 

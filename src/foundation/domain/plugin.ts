@@ -12,6 +12,7 @@ export interface PluginField {
   readonly secret: boolean;
   readonly default: string | null;
   readonly hint: string | null;
+  /** The allowed values of a `choice`. */
   readonly choices: readonly string[];
 }
 
@@ -52,6 +53,7 @@ export function checkPluginConfig(
   return [...schema.flatMap((field) => checkField(field, config[field.key])), ...unknown];
 }
 
+/** The config with defaults for absent settings. */
 export function withDefaults(schema: readonly PluginField[], config: PluginConfig): PluginConfig {
   const defaults = schema.flatMap(({ key, default: value }) =>
     value === null ? [] : [[key, value]],

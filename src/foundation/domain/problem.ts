@@ -25,6 +25,7 @@ export const problemCodes = [
 
 export type ProblemCode = (typeof problemCodes)[number];
 
+/** What is wrong with a request or with one of its fields. */
 export interface Problem {
   readonly code: ProblemCode;
   readonly detail: string;

@@ -30,6 +30,7 @@ export type ColumnType =
   | 'numeric';
 
 export interface Column {
+  /** The name in the exported file. */
   readonly name: string;
   readonly type: ColumnType;
   /** PostgreSQL's name of the type, for schemas and previews (`numeric(10,2)`, `text[]`). */

@@ -44,6 +44,7 @@ export function fencesManifests({ ifNoneMatch, ifMatch }: StoreTraits): boolean 
 /** How long the result of a probe is used: the store may be upgraded. */
 export const traitsValidDays = 7;
 
+/** What a probe finds. */
 type Trait = Exclude<keyof StoreTraits, 'parts'>;
 
 /** What is weaker without each trait. */

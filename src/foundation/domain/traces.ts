@@ -8,14 +8,18 @@ export interface SpanFacts {
   readonly parent?: string | null;
 }
 
+/** A span that has begun. */
 export interface OpenSpan {
+  /** Its W3C traceparent. */
   readonly traceparent: string;
   set(attributes: SpanAttributes): void;
   /** @param error the code of what failed; null: nothing */
   end(error: string | null): void;
 }
 
+/** Where spans go. */
 export interface Traces {
+  /** A span that the caller ends. */
   begin(name: string, facts: SpanFacts): OpenSpan;
   /** Does the work in a span, which fails if the work throws. */
   during<T>(name: string, facts: SpanFacts, work: (span: OpenSpan) => Promise<T>): Promise<T>;
@@ -25,6 +29,7 @@ export interface Traces {
   current(): string | null;
 }
 
+/** Does the work in a span, if traces are on. */
 export function inSpan<T>(
   traces: Traces | undefined,
   name: string,

@@ -2,6 +2,7 @@ import { promises as dns, type LookupAddress } from 'node:dns';
 import { readFileSync, statSync } from 'node:fs';
 import { isIP } from 'node:net';
 
+/** Resolves the names of endpoints that tenants name. */
 export interface NameLookup {
   /**
    * @param tenant on whose behalf: each has few lookups at a time
@@ -38,6 +39,7 @@ const failureTtlMs = 5_000;
 /** If one family has answered, the other one is not waited for longer. */
 const otherFamilyMs = 300;
 
+/** The outcome of a lookup. */
 type Answer = { readonly addresses: readonly LookupAddress[] } | { readonly error: Error };
 
 interface Kept {

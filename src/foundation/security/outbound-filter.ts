@@ -74,6 +74,7 @@ export function createOutboundAgents(
 const endpointSet = (endpoints: readonly string[]): ReadonlySet<string> =>
   new Set(endpoints.map((endpoint) => endpoint.trim().toLowerCase()));
 
+/** Whether the operator names the host of a URL in `allowedPrivateEndpoints`. */
 export function allowsEndpoint(allowedPrivateEndpoints: readonly string[], url: URL): boolean {
   const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
   const host = url.hostname.replace(/^\[|\]$/g, '');

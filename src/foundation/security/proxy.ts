@@ -15,8 +15,8 @@ export interface ProxySettings {
 
 export const noProxy: ProxySettings = { http: null, https: null, exceptions: [] };
 
-/** For the connection to the proxy, and its answer. */
-const tunnelTimeoutMs = 15_000;
+/** For the connection to the proxy and its answer together: a proxy that answers byte by byte is never silent. */
+const usualTunnelMs = 15_000;
 
 /** The proxy for an endpoint; null: it is reached directly. */
 export function proxyFor(
@@ -42,9 +42,15 @@ export function proxyFor(
 /**
  * A connection to an endpoint by way of a proxy (CONNECT). The proxy resolves the name.
  *
+ * @param limitMs until the tunnel is open, in all
  * @throws SluiceError `destination.proxy_refused` if the proxy answers with a refusal; errors of the connection
  */
-export function openTunnel(proxy: string, host: string, port: number): Promise<Socket> {
+export function openTunnel(
+  proxy: string,
+  host: string,
+  port: number,
+  limitMs = usualTunnelMs,
+): Promise<Socket> {
   const { protocol, hostname, port: at, username, password } = new URL(proxy);
   const secure = protocol === 'https:';
   const target = `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
@@ -57,24 +63,24 @@ export function openTunnel(proxy: string, host: string, port: number): Promise<S
       method: 'CONNECT',
       path: target,
       agent: false,
-      timeout: tunnelTimeoutMs,
       headers: { host: target, ...(username === '' ? {} : { 'proxy-authorization': basic }) },
     });
+    const overdue = setTimeout(() => {
+      outgoing.destroy(Object.assign(new Error('No answer of the proxy'), { code: 'ETIMEDOUT' }));
+    }, limitMs);
+    outgoing.once('close', () => clearTimeout(overdue));
     const refuse = (status: number | undefined) => {
       outgoing.destroy();
       reject(new SluiceError('destination.proxy_refused', `HTTP ${status} to CONNECT`));
     };
     outgoing.once('connect', ({ statusCode }, socket: Socket, head: Buffer) => {
+      clearTimeout(overdue);
       // Nothing may come before the first byte is sent.
       if (statusCode !== 200 || head.length > 0) return refuse(statusCode);
-      socket.setTimeout(0);
       resolve(socket);
     });
     // A proxy that does not know CONNECT answers as a server does.
     outgoing.once('response', ({ statusCode }) => refuse(statusCode));
-    outgoing.once('timeout', () => {
-      outgoing.destroy(Object.assign(new Error('No answer of the proxy'), { code: 'ETIMEDOUT' }));
-    });
     outgoing.once('error', reject);
     outgoing.end();
   });

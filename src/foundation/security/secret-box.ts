@@ -1,6 +1,7 @@
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 import { SluiceError } from '../domain/errors.ts';
 
+/** Encrypts the secrets of destinations at rest. */
 export interface SecretBox {
   /** @param identity the row of the secret; the box can be opened only for that row */
   seal(secret: Readonly<Record<string, unknown>>, identity: string): Buffer;
@@ -10,6 +11,7 @@ export interface SecretBox {
   fingerprint(text: string): string;
   /** Ids of the keys, the encrypting one first. */
   readonly keyIds: readonly string[];
+  /** Id of the key that encrypted a box. */
   keyIdOf(box: Buffer): string;
 }
 

@@ -183,6 +183,7 @@ export class ThreadTransformer implements BlockTransformer {
   }
 }
 
+/** The sums of what became of the rows of all blocks in one step. */
 class Tally implements StepTally {
   readonly counters = { in: 0, out: 0, dropped: 0, errored: 0 };
   timeMs = 0;

@@ -10,6 +10,7 @@ import type {
   DestinationOwner,
 } from './destination.ts';
 
+/** A destination's own settings: its properties with their defaults. */
 export type Settings<Own extends TProperties> = Required<Static<TObject<Own>>>;
 
 interface OwnDefinition<Own extends TProperties>

@@ -68,6 +68,7 @@ export interface FileFacts {
   readonly modifiedAt?: Instant | null;
 }
 
+/** An object whose bytes are read. */
 export interface OpenObject {
   readonly body: AsyncIterable<Uint8Array>;
   readonly etag: string | null;
@@ -154,6 +155,7 @@ export const unrecorded: UploadJournal = {
   ended: async () => {},
 };
 
+/** A destination that supports everything. */
 export const allTraits: StoreTraits = {
   ifNoneMatch: true,
   ifMatch: 'quoted',
@@ -164,6 +166,7 @@ export const allTraits: StoreTraits = {
   parts: usualParts,
 };
 
+/** One step of the destination's own test. */
 export interface CheckStep {
   readonly step: string;
   readonly passed: boolean;

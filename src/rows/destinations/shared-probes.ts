@@ -59,6 +59,7 @@ export class SharedProbes {
     }
   }
 
+  /** The store behaved differently. */
   forget(store: string): void {
     this.#kept.delete(store);
   }

@@ -59,6 +59,7 @@ export interface FormatOptions extends Partial<FormatSettings> {
   readonly schema?: readonly { readonly name: string }[] | undefined;
 }
 
+/** A column that is read back, with the type of the exported rows. */
 export type ReadColumn = Pick<Column, 'name' | 'type'> & Partial<Pick<Column, 'sourceType'>>;
 
 /** The values of one row, in the order of the requested columns. */
@@ -117,6 +118,7 @@ export interface EncoderDefinition {
 /** Says of each row whether it goes; asked in file order, with the number of the row from 0. */
 export type IsDropped = (row: number) => boolean;
 
+/** A file that is made again without some of its rows. */
 export interface RemainingFile {
   /** The memory of a chunk may be used again once the next one is asked for. */
   readonly bytes: AsyncIterable<Uint8Array>;

@@ -127,6 +127,7 @@ async function isThere(
   return !file.etag || found.etag === file.etag;
 }
 
+/** Files of an attempt that are not readable yet. */
 export interface CompletableFiles {
   /** What the format knows of the columns of each file, by key. */
   readonly columnMetrics: ReadonlyMap<string, readonly ColumnMetrics[]>;
@@ -136,11 +137,15 @@ export interface CompletableFiles {
   ): Promise<ReadonlyMap<string, string | null>>;
 }
 
+/** What a commit is made of. */
 export interface Commit extends Delivery {
+  /** Those that the attempt has made. */
   readonly files: CompletableFiles;
   /** What the interval consists of afterwards: a supplement also names files of earlier commits. */
   readonly intent: CommitIntent;
+  /** The columns of the rows. */
   readonly columns: readonly Column[];
+  /** The manifest that is replaced. */
   readonly found: FoundManifest;
 }
 

@@ -19,6 +19,7 @@ import { type MadeBy, madeBy } from './read-back.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import { leaveUploads } from './write-rows.ts';
 
+/** What an erasure makes of the files of one kind. */
 interface Remaining {
   readonly files: readonly CommittedFile[];
   readonly erased: number;

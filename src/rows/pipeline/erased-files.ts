@@ -7,12 +7,14 @@ import { HashedFile } from './hashed-file.ts';
 import type { CommittedFile, IntervalJob } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
 
+/** A file that is made again. */
 export interface FileAgain {
   readonly before: CommittedFile;
   /** Its place among `of` files of its kind. */
   readonly index: number;
   readonly of: number;
   readonly isRejected: boolean;
+  /** How many rows remain. */
   readonly rows: number;
 }
 

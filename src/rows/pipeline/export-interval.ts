@@ -37,6 +37,7 @@ import { findTableState, isInTable } from './table.ts';
 import { allKeyIndicesOf, countSteps } from './transform-blocks.ts';
 import { endUploads, type WrittenRows, writeRows } from './write-rows.ts';
 
+/** The result of an interval, and what its commit replaced. */
 export interface ExportedInterval {
   readonly result: IntervalResult;
   readonly replaced: readonly LeftoverFile[];
@@ -125,6 +126,7 @@ async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
   });
 }
 
+/** Makes an interval from all rows that the source has. */
 async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> {
   const { job, source, destination, ports, found, signal, steps, folder } = attempt;
   const { settled, pending, position, server } = attempt.settlement;
@@ -221,6 +223,7 @@ function recipeOf(
   };
 }
 
+/** A commit that the store refused. */
 type Refused = Pick<Commit, 'destination' | 'job' | 'intent' | 'ports' | 'signal'>;
 
 /**

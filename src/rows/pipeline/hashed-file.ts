@@ -6,6 +6,7 @@ import type { ManifestFile } from './manifest.ts';
 /** Maximum bytes hashed, copied and sent in one turn of the event loop: a row group has 16 MiB. */
 const turnBytes = 1 << 20;
 
+/** A file that is counted and hashed while it is written. */
 export class HashedFile {
   readonly key: string;
   readonly #generation: number;

@@ -6,10 +6,12 @@ import type { IntervalJob, RunPorts } from './interval-job.ts';
 import type { FoundManifest } from './manifest.ts';
 import type { SpoolFolder } from './spool-folder.ts';
 
+/** What is at the destination before the attempt. */
 export interface FoundCommit extends FoundManifest {
   readonly table: TableState | null;
 }
 
+/** What an attempt asks of the source. */
 export type IntervalSource = Pick<Source, 'settle' | 'describe' | 'open'>;
 
 /** What each step that writes at the destination needs. */
@@ -20,11 +22,13 @@ export interface Delivery {
   readonly signal: AbortSignal;
 }
 
+/** An attempt at an interval, once it is known what is at the destination. */
 export interface IntervalAttempt extends Delivery {
   readonly source: IntervalSource;
   readonly found: FoundCommit;
 }
 
+/** An attempt whose interval has settled. */
 export interface SettledAttempt extends IntervalAttempt {
   readonly settlement: Settlement;
   /** The opened steps of the job's chain. */

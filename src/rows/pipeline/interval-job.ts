@@ -16,6 +16,7 @@ import type { Manifest, ManifestFile } from './manifest.ts';
 import type { PartitionLimits } from './partitioned-rows.ts';
 import type { ReadRows, WithoutRows } from './read-back.ts';
 
+/** How rows become bytes. */
 export interface Encoding {
   readonly format: string;
   readonly compression: string | null;
@@ -55,8 +56,10 @@ export interface IntervalJob {
   readonly request: SourceRequest;
   /** The transformation chain that the run pinned; null if it has no step. */
   readonly chain: PinnedChain | null;
+  /** What the keys of the interval's objects are made of. */
   readonly names: KeyNames;
   readonly encoding: Encoding;
+  /** Reads delivered files. */
   readonly readRows: ReadRows;
   /** Makes delivered files again without some of their rows. */
   readonly withoutRows: WithoutRows;
@@ -69,6 +72,7 @@ export interface IntervalJob {
   /** Absent: the usual ones. */
   readonly partitionLimits?: PartitionLimits;
   readonly writesManifest: boolean;
+  /** Whether each file gets an object with its SHA-256. */
   readonly checksumFiles: boolean;
   /** Whether an empty object says that the interval is complete. */
   readonly successFile: boolean;
@@ -76,9 +80,11 @@ export interface IntervalJob {
   readonly latestKey: string | null;
   /** The table that the files belong to; null or missing: none. */
   readonly table?: IntervalTable | null;
+  /** What rejected rows do to the run. */
   readonly onRejected: OnRejected;
   /** The generation of this attempt's lineage; no other lineage ever has it. */
   readonly generation: number;
+  /** The era of our database that the commit belongs to. */
   readonly era: string;
   /** The interval's current receipt at this destination; null before the first commit. */
   readonly current: CurrentReceipt | null;
@@ -105,6 +111,7 @@ export interface IntervalJob {
   readonly begunManifests: readonly string[];
 }
 
+/** The Iceberg table of an export. */
 export interface IntervalTable {
   /** `a/b`: the table's files are below it. */
   readonly folder: string;
@@ -114,8 +121,10 @@ export interface IntervalTable {
   uri(key: string): string;
 }
 
+/** A transformation chain as a run uses it. */
 export interface PinnedChain {
   readonly steps: readonly StepDefinition[];
+  /** The steps as the recipe stores them. */
   readonly recipe: readonly RecipeStep[];
 }
 
@@ -130,6 +139,7 @@ export interface CurrentReceipt {
   readonly rejectedFiles: readonly CommittedFile[];
   /** Objects beside them that the manifest does not list; missing: none. */
   readonly sideFiles?: readonly CommittedFile[];
+  /** How the files were made. */
   readonly recipe: Recipe;
   /** The digest of the keys in the files, with those of rejected rows; null if it is not known. */
   readonly deliveredDigest: string | null;
@@ -146,6 +156,7 @@ export interface ReceiptProof {
   readonly pending: readonly string[];
 }
 
+/** A file that a commit made readable. */
 export interface CommittedFile extends ManifestFile {
   /** Null if the store returned none, or if it was not kept. */
   readonly etag?: string | null;
@@ -173,6 +184,7 @@ export interface Progress {
 /** What a manifest, or the metadata of a file, says about its commit. */
 export type SeenCommit = Pick<Manifest, 'run_id' | 'generation' | 'era' | 'moved_to'>;
 
+/** What the pipeline reports and asks during a run. */
 export interface RunPorts {
   readonly journal: UploadJournal;
   progressed(progress: Progress): Promise<void>;
@@ -225,12 +237,15 @@ export interface CommitIntent {
   readonly era: string;
   /** Rows of the interval in the snapshot. */
   readonly totalRows: number;
+  /** Rows in the files. */
   readonly rows: number;
   readonly rejectedRows: number;
+  /** Rows that the chain dropped. */
   readonly droppedRows: number;
   /** What became of the rows in each step; missing without a chain. */
   readonly steps?: readonly StepCount[];
   readonly bytes: number;
+  /** All files of the interval. */
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
   /** Objects beside them that the manifest does not list; missing: none. */

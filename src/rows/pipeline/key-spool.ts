@@ -37,6 +37,7 @@ export class KeySpool {
     this.#name = name;
   }
 
+  /** How many keys were added. */
   get count(): number {
     return this.#count;
   }
@@ -137,6 +138,7 @@ export class KeySpool {
 export interface SpooledRow {
   /** From 0, in the order in which they were added. */
   readonly row: number;
+  /** The digest of its key, as `digestOf` makes it. */
   readonly digest: string;
 }
 

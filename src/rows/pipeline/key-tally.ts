@@ -28,6 +28,7 @@ export class KeyTally implements KeySink {
   readonly #counts = new Float64Array(bucketCount);
   readonly #sums = new Int32Array(bucketCount * lanes);
 
+  /** The buckets whose keys differ. */
   differing(): readonly number[] {
     const found: number[] = [];
     for (let bucket = 0; bucket < bucketCount; bucket += 1) {

@@ -4,10 +4,12 @@ import type { ReadColumn, ReadRow } from '../encoders/encoder.ts';
 /** PostgreSQL's texts have no NUL, so no key value equals this or the separator. */
 const nullKey = '\0null';
 
+/** The text of one row's keys. */
 export function joinKeys(keys: readonly (string | null)[]): string {
   return keys.map((key) => key ?? nullKey).join('\0');
 }
 
+/** The key of one row of a file, from the values of its key columns. */
 export function keyOfRow(row: ReadRow, columns: readonly ReadColumn[]): string {
   return joinKeys(
     columns.map((column, at) => {
@@ -55,6 +57,7 @@ export function canonicalKey({ type, sourceType = '' }: ReadColumn, text: string
   }
 }
 
+/** Without the zeros that end a fraction. */
 function withoutZeros(text: string): string {
   if (!text.includes('.')) return text;
   let end = text.length;

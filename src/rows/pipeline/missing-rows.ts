@@ -76,15 +76,18 @@ function recipeFor(
   return { ...settings, format, compression, schema, dslQuery, includeEvents, excludeEvents };
 }
 
+/** How many keys an error names. */
 const maxNamed = 5;
 
 export interface MissingCheck {
   readonly job: IntervalJob;
   readonly intent: CommitIntent;
   readonly delivered: DeliveredFiles;
+  /** The columns of the rows that were made. */
   readonly columns: readonly Column[];
   /** The indices of the keys among them; null if the rows do not show all keys. */
   readonly keyIndices: readonly number[] | null;
+  /** The keys of the rows that were made. */
   readonly made: KeySpool;
   readonly reading: ReadingBack;
   readonly ports: RunPorts;
@@ -144,6 +147,7 @@ async function findMissing(check: MissingCheck): Promise<Missing> {
 
 const unknown = (why: string): Missing => ({ missing: null, why });
 
+/** The keys of some rows, by their numbers. */
 async function nameRows(
   reading: ReadingBack,
   files: Delivered,

@@ -38,12 +38,14 @@ export const usualPartitionLimits: PartitionLimits = {
   partitions: maxPartitions,
 };
 
+/** The rows of one partition. */
 export interface Partition {
   /** `event=signup/day=2026-11-25` */
   readonly folder: string;
   readonly blocks: AsyncIterable<RowBlock>;
 }
 
+/** What decides how rows are divided. */
 export interface Partitioning {
   /** Entries of `partition_by`; empty: the rows are not divided. */
   readonly partitionBy: readonly string[];

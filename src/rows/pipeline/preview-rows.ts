@@ -56,6 +56,7 @@ export async function previewRows(
   );
 }
 
+/** Which rows are shown, and how. */
 interface Preview extends Pick<Encoding, 'openJsonLines' | 'toJson' | 'settings'> {
   readonly request: Omit<SourceRequest, 'interval'>;
   readonly limit: number;
@@ -102,6 +103,7 @@ interface ReadEnd {
 
 /** Rows as they are before a chain, for one to try it on. */
 export interface RawSample {
+  /** The columns of the model. */
   readonly columns: readonly Column[];
   readonly keyColumns: readonly string[];
   readonly fixedColumns: readonly string[];

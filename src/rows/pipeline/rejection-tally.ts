@@ -8,6 +8,7 @@ const maxReasons = 20;
 /** Characters of a key in a message. */
 const maxKey = 200;
 
+/** Rows of a run that were rejected for one reason. */
 export interface Rejections {
   /** `column valid_to: infinity has no Parquet date` */
   readonly reason: string;
@@ -38,6 +39,7 @@ export class RejectionTally {
     });
   }
 
+  /** Rows of a block that the format cannot represent. */
   addRows(block: RowBlock, rejected: readonly RejectedRow[]): void {
     for (const { row, column, reason } of rejected) {
       const named = `column ${block.columns[column]?.name}: ${reason}`;
@@ -45,6 +47,7 @@ export class RejectionTally {
     }
   }
 
+  /** Rows that a step rejected. */
   addSteps(rejected: readonly StepRejection[]): void {
     for (const { step, reason, key } of rejected) {
       this.#add(`step ${step}: ${reason}`, false, () => showKey(Object.entries(key)));

@@ -27,6 +27,7 @@ interface OpenBuffer {
   filled: number;
 }
 
+/** Rows of one group that are not read yet. */
 interface Group {
   /** Pairs of position and length in the file. */
   readonly onDisk: number[];
@@ -107,6 +108,7 @@ export class RowSpool {
     return Buffer.allocUnsafeSlow(bytes);
   }
 
+  /** Writes all rows to the disk. */
   async #drain(): Promise<void> {
     const file = await this.#openFile();
     let pieces: Buffer[] = [];
@@ -169,6 +171,7 @@ export class RowSpool {
     yield* heldBy({ full, open: last });
   }
 
+  /** Forgets all rows. */
   async clear(): Promise<void> {
     this.#groups.clear();
     this.#heldBytes = 0;
@@ -217,6 +220,7 @@ class BlockCut {
     return at;
   }
 
+  /** The bytes of rows that were added. */
   addPiece(piece: Buffer): void {
     if (piece.length > 0) this.#pieces.push(piece);
   }

@@ -28,6 +28,7 @@ function entryOf(key: string, generation: number, body: Buffer): ManifestFile {
 
 type Commit = Pick<CommitIntent, 'files' | 'rejectedFiles' | 'manifestKey' | 'generation'>;
 
+/** The side files of what a commit makes current. */
 export function sideFilesOf(
   { checksumFiles, successFile }: Pick<IntervalJob, 'checksumFiles' | 'successFile'>,
   { files, rejectedFiles, manifestKey, generation }: Commit,

@@ -38,6 +38,7 @@ export function openTransformer(
   return inTurn(steps, openRowTransformer(steps, snapshot, toJson, signal));
 }
 
+/** A chain without a thread of its own. */
 export function inTurn(steps: readonly Step[], transformer: RowTransformer): BlockTransformer {
   const waits = steps.some(({ kind }) => kind === 'batch');
   return waits ? withBlocksInFlight(transformer) : inThisThread(transformer);

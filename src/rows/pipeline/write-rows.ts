@@ -16,6 +16,7 @@ import { describeRejections } from './rejection-tally.ts';
 import { checkColumns } from './table.ts';
 import { describeSteps, keyIndicesOf, openTransformer } from './transform-blocks.ts';
 
+/** What an attempt writes. */
 export interface Writing {
   readonly job: IntervalJob;
   readonly snapshot: SourceSnapshot;

@@ -6,6 +6,7 @@ import { printExpression, queryDialect, quoteNameIfNeeded } from './print.ts';
 import { normalizedText, type ParsedQuery, parseQuery } from './parse-query.ts';
 import { conjunction } from './translate.ts';
 
+/** The JSON column of each type of filter. */
 const columns: Readonly<Record<string, string>> = {
   event: 'properties',
   person: 'person_properties',

@@ -27,6 +27,7 @@ export interface SentColumn extends Pick<Column, 'name' | 'type'> {
   readonly castTo?: string;
 }
 
+/** The rows that a statement reads. */
 export interface Selection {
   readonly model: Model;
   /** Null: all columns of the model and every row. */
@@ -40,8 +41,10 @@ export interface Selection {
   readonly excludeEvents: readonly string[] | null;
 }
 
+/** What rows are sorted by. */
 type RowOrder = 'interval' | 'interval and keys';
 
+/** The qualified name of a model's relation, quoted. */
 export function relationOf({ relation }: Pick<Model, 'relation'>): string {
   return `${quoteName(relation.schema)}.${quoteName(relation.name)}`;
 }

@@ -3,6 +3,7 @@ import type { Expression } from './expression.ts';
 import { namesIn, onlyFields, type TaggedNode } from './nodes.ts';
 import { RefusedPart } from './problem.ts';
 
+/** What names can mean in one query. */
 export interface Scope {
   readonly model: Model;
   /** What may precede a column: the alias in FROM, else the model's name. */

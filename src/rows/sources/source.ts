@@ -2,6 +2,7 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { DataInterval, Moment } from '../../foundation/domain/time.ts';
 
+/** What a run asks of a source. */
 export interface SourceRequest {
   readonly model: string;
   readonly tenantKey: string;
@@ -85,6 +86,7 @@ export interface SourceSnapshot {
   readonly typeChanges: readonly string[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
   readonly keyIndices: readonly number[];
+  /** Whether these are all keys of the model. */
   readonly showsKeys: boolean;
   /**
    * Rows of the interval in this snapshot. Null if they are `manyRows` or more, until `countRows` has counted them.
@@ -124,6 +126,7 @@ export type Unsettled = 'clock' | 'transactions' | 'unseen' | 'replay' | 'standb
  */
 export const nothingWritten = 'nothing written so far';
 
+/** Whether all rows of an interval are visible. */
 export interface Settlement {
   readonly settled: boolean;
   /** What may still add rows, by names that `recheck` knows; empty if it settled. */
@@ -162,6 +165,7 @@ export interface SecondLook {
   readonly mayHaveLateRows: boolean;
 }
 
+/** The state of a source's server, for operators. */
 export interface SourceState {
   /**
    * What is wrong. With an error the source's runs fail; with a warning intervals stay unsettled longer.

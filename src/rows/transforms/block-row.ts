@@ -27,6 +27,7 @@ interface Bounds {
 /** The first byte of jsonb is the version of its form. */
 const jsonbVersionBytes = 1;
 
+/** How the rows of blocks with these columns are read. */
 export class BlockColumns {
   readonly names: readonly string[];
   readonly #indices: ReadonlyMap<string, number>;

@@ -30,6 +30,7 @@ const maxParts = 20;
 /** Gives a property another value; undefined removes it. The same value changes nothing. */
 export type Change = (value: Json) => Json | undefined;
 
+/** The properties that the settings of a step name. */
 export interface Properties {
   readonly names: readonly string[];
   /** Every value that a name reaches, in the order of the names. */
@@ -38,6 +39,7 @@ export interface Properties {
   update(row: Row, change: Change): Row;
 }
 
+/** The properties that the settings `properties` and `column` name. */
 export function chooseProperties(config: PluginConfig): Properties {
   return propertiesOf(requireNames(config, 'properties'), config.column ?? 'properties');
 }

@@ -9,6 +9,7 @@ import type { RowError } from './row-error.ts';
 import { readNumber } from './settings.ts';
 import { type Apply, InvalidSetting, type Row, stepFields, type Transform } from './transform.ts';
 
+/** What every step has, whatever its plugin. */
 export interface StepFacts {
   readonly id: number;
   /** The name of its config or plugin, for logs and errors. */

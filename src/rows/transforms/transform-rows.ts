@@ -171,6 +171,7 @@ function fieldOf({ name, column, path }: RowOutput, columns: readonly Column[]):
   return { source, name: column, path, column: text, write };
 }
 
+/** A row from its line of JSON Lines. */
 export function readRow(line: string): Row {
   const { members } = new JsonObject(trustJson(line));
   return makeRow([...members].map(([name, value]) => [name, textOf(value)]));

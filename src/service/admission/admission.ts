@@ -23,6 +23,7 @@ import { Ticket } from './ticket.ts';
 import { freeBuffers, growForSmallRuns, growYoungGeneration } from './tune-garbage-collection.ts';
 import { WorkClock } from './work-clock.ts';
 
+/** What a worker has for runs. */
 export interface AdmissionOptions {
   /** The memory of all runs together. */
   readonly memoryBytes: number;
@@ -43,6 +44,7 @@ export interface AdmissionOptions {
   readonly pressure?: Pick<CpuPressure, 'isPressed' | 'rest' | 'close'>;
 }
 
+/** A run that asks to begin. */
 export interface ComingRun {
   readonly organizationId: string;
   readonly teamId: number;
@@ -59,6 +61,7 @@ export interface ComingRun {
   readonly isAlone: boolean;
 }
 
+/** What a worker has for runs that are enqueued. */
 export interface Room {
   readonly slots: number;
   /** Small runs that large ones can't keep out. */
@@ -100,7 +103,7 @@ export class Admission {
     );
     this.#turns = new ReadingTurns({
       isCrowding: (id) => this.crowd.isCrowding(id),
-      mustRest: (id) => this.#cpuUse.isAboveMean(id, this.crowd.companyOf(id)),
+      mustRest: (id) => this.#cpuUse.isTooMuch(id, this.crowd.companyOf(id)),
       restShare: () => pressure.rest,
       cpuMs: processCpuMs,
     });

@@ -1,5 +1,9 @@
 /** What was used so long ago counts half. */
 const halfLifeMs = 30_000;
+/** How many times as much as the others an organization may use. */
+const usualTimes = 2;
+/** Nor does one that uses less than one in so many parts of everything. */
+const leastPart = 8;
 /** How often what is nearly nothing is forgotten. */
 const forgetEveryMs = 1_000;
 
@@ -48,18 +52,23 @@ export class CpuUse {
   }
 
   /**
-   * Whether the organization used more than the mean, both of processors and of time. One whose runs wait
-   * for a slow store used time only.
+   * Whether the organization used at least an eighth of everything, and more than twice as much as the others on
+   * average, both of processors and of time. One whose runs wait for a slow store used time only.
    *
-   * @param others the other organizations that count for the mean
+   * Of many organizations with equal work half are above the mean at any moment. None of them keeps others waiting.
+   *
+   * @param others the other organizations that count
    */
-  isAboveMean(organizationId: string, others: readonly string[]): boolean {
+  isTooMuch(organizationId: string, others: readonly string[]): boolean {
+    if (others.length === 0) return false;
     this.#count();
     const own = this.#usedBy(organizationId);
-    const all = [own, ...others.map((id) => this.#usedBy(id))];
-    return (['cpuMs', 'runMs'] as const).every(
-      (what) => own[what] * all.length > all.reduce((sum, used) => sum + used[what], 0),
-    );
+    const used = others.map((id) => this.#usedBy(id));
+    return (['cpuMs', 'runMs'] as const).every((what) => {
+      const ofOthers = used.reduce((sum, of) => sum + of[what], 0);
+      const isMost = own[what] * others.length > usualTimes * ofOthers;
+      return isMost && own[what] * leastPart >= own[what] + ofOthers;
+    });
   }
 
   #add(organizationId: string, change: 1 | -1): void {
@@ -94,8 +103,8 @@ export class CpuUse {
   }
 }
 
-/** Minimum time between two readings: one takes a tenth of the time of a small run. */
-const readEveryMs = 5;
+/** Minimum time between two readings: each takes a tenth of the time of a small run. */
+const readEveryMs = 20;
 let read = { cpuMs: 0, at: Number.NEGATIVE_INFINITY };
 
 /** Processor time that this process has used, in all its threads, in ms; up to `readEveryMs` ago. */

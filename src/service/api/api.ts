@@ -14,6 +14,7 @@ import type { NotificationTarget } from '../../state/store/notifications/notific
 import { installationId, type Reach } from '../../state/store/tenants/tenants.ts';
 import type { Actor, Context } from '../use-cases/context.ts';
 
+/** The server, with request types from the schemas. */
 export type Api = FastifyInstance<
   RawServerDefault,
   IncomingMessage,
@@ -54,6 +55,7 @@ export function callerOf(request: FastifyRequest): PresentedKey {
   return present(request.caller, 'caller');
 }
 
+/** Who acts by this request. */
 export function actorOf(request: FastifyRequest): Actor {
   const { id, organizationId } = callerOf(request);
   return { keyId: id, organizationId: organizationId ?? installationId };

@@ -5,6 +5,7 @@ import { findKnownHashes } from '../../state/store/tenants/api-keys.ts';
 import type { Context } from '../use-cases/context.ts';
 import { causeRoutes } from './admin/causes.ts';
 import { verificationRoutes } from './admin/verifications.ts';
+import { operatorMeRoutes } from './admin/me.ts';
 import { keyRoutes, tenantRoutes } from './admin/tenants.ts';
 import type { Api, Reply, Request } from './api.ts';
 import { backfillRoutes } from './backfills/routes.ts';
@@ -127,6 +128,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   });
   api.register(
     async (scope: Api) => {
+      operatorMeRoutes(scope);
       tenantRoutes(scope);
       keyRoutes(scope);
       causeRoutes(scope);

@@ -35,6 +35,8 @@ const descriptions: Readonly<Record<string, string>> = {
     'Like the test of a saved export, but for the body of a new export. It uses only `destination` and `model`. For `decimal_columns` and `partition_by`, it also uses the query and the transformations. Nothing is saved.',
   previewNewRows:
     'Like the preview of a saved export, but for the body of a new export. It uses only the model, the query, the transformations, the event filters, `decimal_columns` and `partition_by`. Nothing is saved.',
+  retrieveNewQuery:
+    'Returns `dsl_query` with the conditions of `filters` in its WHERE, as create would store it. Compare it with a stored export to find out if a change is one. Nothing is read from the source, and nothing is saved.',
   previewChangedRows:
     'Like the preview, but with an unsaved change. Omitted fields keep their values.',
   previewRows:
@@ -110,6 +112,8 @@ const descriptions: Readonly<Record<string, string>> = {
   listOperatorKeys:
     "Returns the keys that belong to no organization. A customer's key never opens these paths.",
   revokeKey: 'From the next request on, the key is refused. It cannot be undone.',
+  retrieveOperatorMe:
+    'A key of a customer is refused. `GET /api/me` says the same of a key of a customer.',
   listTasks: 'Returns each task with how many of its exports and runs are done.',
   retrieveTask: 'Poll every few seconds until `status` is no longer `Running`.',
   updatePlugin:

@@ -20,6 +20,7 @@ import type { ConnectionLimits } from './connections.ts';
 import type { HeldLimits } from './hooks/held-bytes.ts';
 import type { PreviewSlots, TimeShare } from './insights/preview-slots.ts';
 
+/** What decides which rows an export has. */
 export interface ExportedRows
   extends Pick<BatchExport, 'teamId' | 'model' | 'dslQuery' | 'transformations'> {
   readonly destination: Pick<BatchExport['destination'], 'config'>;
@@ -71,6 +72,7 @@ export type DescribeQuery = (
   signal: AbortSignal,
 ) => Promise<DescribedRows>;
 
+/** An Iceberg table at the place that an export is to have. */
 export interface FoundTablePlace {
   /** A version of it. */
   readonly key: string;
@@ -112,6 +114,7 @@ export interface ApiOptions {
   }[];
   /** Whether some private addresses are allowed as endpoints. */
   readonly privateEndpoints: boolean;
+  /** Every model that can be exported. */
   readonly models: readonly Model[];
   readonly checkQuery: ExportRules['checkQuery'];
   readonly applyFilters: ExportRules['applyFilters'];

@@ -4,7 +4,7 @@ import type { Notification } from '../../foundation/domain/notification.ts';
 import { oneLine } from '../../foundation/domain/one-line.ts';
 import type { Timestamp } from '../../foundation/domain/time.ts';
 import { isGroup, stepOfGroup } from './group-text.ts';
-import { exportLink } from './page-links.ts';
+import { exportLink, pageAt } from './page-links.ts';
 
 /** What each event of an export has, as the database wrote it. */
 interface CommonFacts {
@@ -44,9 +44,10 @@ export function contextOf(
   const known: CommonFacts = facts;
   const code = codeOf(known);
   const spec = code !== null && isErrorCode(code) ? errorCatalogue[code] : null;
+  const own = ofOperators[type] ?? null;
   const common = {
     fault: spec?.fault ?? null,
-    turn: code === null ? null : turnOfCode(code),
+    turn: code !== null ? turnOfCode(code) : own === null ? null : 'ours',
   };
   if (type === 'digest' || type === 'test') return common;
   if (isGroup(type)) {
@@ -56,12 +57,27 @@ export function contextOf(
   const about = known.export;
   return {
     ...common,
-    remedy: spec?.remedy ?? null,
-    link:
-      about && publicUrl !== null && projectId !== null
-        ? exportLink(publicUrl, projectId, about.id)
-        : null,
+    remedy: spec?.remedy ?? own,
+    link: linkOf(publicUrl, projectId, about?.id),
   };
+}
+
+/** What an operator does about an event that no error explains. */
+const ofOperators: Partial<Record<Notification['type'], string>> = {
+  'export.late': 'Look whether workers run, and whether they have enough capacity.',
+  'verify.failed':
+    'Run sluice verify --export with the id of the export: it prints what is wrong and the remedy.',
+  'installation.no_workers': 'Start a worker.',
+};
+
+function linkOf(
+  publicUrl: string | null,
+  projectId: number | null,
+  exportId: string | undefined,
+): string | null {
+  if (publicUrl === null) return null;
+  if (exportId === undefined) return pageAt(publicUrl);
+  return projectId === null ? null : exportLink(publicUrl, projectId, exportId);
 }
 
 /** Describes the context in words. */

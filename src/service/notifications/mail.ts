@@ -1,10 +1,13 @@
+import { Socket } from 'node:net';
 import nodemailer from 'nodemailer';
 
+/** The operator's mail server. */
 export interface MailServer {
   /** `smtp://user:password@host:port` or `smtps://…`. */
   readonly url: string;
   /** An HTTP proxy to it; null: none. */
   readonly proxy: string | null;
+  /** The sender's address. */
   readonly from: string;
 }
 
@@ -27,7 +30,9 @@ export function openMailer(
   const transport = connectTo(server, timeoutMs);
   const domain = server.from.replace(/^.*@|>?\s*$/g, '');
   return async ({ to, subject, text, eventId }) => {
+    const patience = new AbortController();
     const sending = transport.sendMail({
+      signal: patience.signal,
       from: server.from,
       to: [...to],
       subject,
@@ -35,24 +40,39 @@ export function openMailer(
       messageId: `<${eventId}@${domain}>`,
       headers: { 'auto-submitted': 'auto-generated' },
     });
-    const info = await inTime(sending, timeoutMs);
+    const info = await inTime(sending, timeoutMs, () => patience.abort());
     return { refused: info.rejected.length };
   };
 }
 
 /** Connects, encrypts and logs in as for a mail, and sends none. It throws an error of the server or of the connection. */
 export async function checkMailServer(server: MailServer, timeoutMs: number): Promise<void> {
-  const transport = connectTo(server, timeoutMs);
-  try {
-    await inTime(transport.verify(), timeoutMs);
-  } finally {
-    transport.close();
+  const socket = new Socket();
+  const opened = [socket];
+  const transport = connectTo(server, timeoutMs, server.proxy === null ? { socket } : {});
+  const { getSocket: openTunnel } = transport;
+  if (openTunnel) {
+    transport.getSocket = (options, callback) =>
+      openTunnel(options, (error, found) => {
+        const { connection } = found || {};
+        if (connection) opened.push(connection);
+        callback(error, found);
+      });
   }
+  const close = () => {
+    for (const each of opened) each.destroy();
+  };
+  await inTime(transport.verify(), timeoutMs, close);
 }
 
-function connectTo(server: MailServer, timeoutMs: number) {
+function connectTo(
+  server: MailServer,
+  timeoutMs: number,
+  given: { readonly socket?: Socket } = {},
+) {
   return nodemailer.createTransport({
     url: server.url,
+    ...given,
     ...(server.proxy === null ? {} : { proxy: server.proxy }),
     connectionTimeout: timeoutMs,
     greetingTimeout: timeoutMs,
@@ -64,12 +84,23 @@ function connectTo(server: MailServer, timeoutMs: number) {
   });
 }
 
-/** A server that answers byte by byte meets none of the limits of a connection. */
-async function inTime<Result>(work: Promise<Result>, timeoutMs: number): Promise<Result> {
+/**
+ * A server that answers byte by byte meets none of the limits of a connection.
+ *
+ * @param close ends the connection
+ */
+async function inTime<Result>(
+  work: Promise<Result>,
+  timeoutMs: number,
+  close: () => void,
+): Promise<Result> {
   let overdue: NodeJS.Timeout | undefined;
   const tooLong = new Promise<never>((_, reject) => {
     const error = Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' });
-    overdue = setTimeout(() => reject(error), timeoutMs);
+    overdue = setTimeout(() => {
+      reject(error);
+      close();
+    }, timeoutMs);
   });
   return Promise.race([work, tooLong]).finally(() => clearTimeout(overdue));
 }

@@ -1,5 +1,5 @@
 /** @param publicUrl address of the page, as the operator set it */
-const pageAt = (publicUrl: string): string => `${publicUrl.replace(/\/+$/, '')}/console/`;
+export const pageAt = (publicUrl: string): string => `${publicUrl.replace(/\/+$/, '')}/console/`;
 
 export function exportLink(publicUrl: string, projectId: number, exportId: string): string {
   return `${pageAt(publicUrl)}#/${projectId}/exports/${exportId}/runs`;

@@ -157,7 +157,7 @@ function words(
       return [
         `Export ${name} was paused automatically`,
         [
-          `It exports nothing until it is unpaused. Fix the cause, then unpause it.`,
+          'Its schedule waits. Fix the cause: the first interval that heals ends the pause. If none heals, unpause the export.',
           oneLine(facts.reason ?? '', maxDetail),
         ],
       ];
@@ -191,7 +191,9 @@ function words(
     case 'export.incomplete':
       return [
         `Export ${name} has intervals without data`,
-        ['Its newest runs work, and the schedule does not run these intervals again. Retry them.'],
+        [
+          'Its newest runs work, and the schedule does not run these intervals again. What heals runs by itself. Retry the others.',
+        ],
       ];
     case 'export.complete':
       return [`Export ${name} is complete again`, []];

@@ -20,6 +20,7 @@ export interface Actor {
   readonly keyId: string | null;
 }
 
+/** What every use case works with. */
 export interface Context {
   readonly db: Transactor;
   readonly policy: Policy;

@@ -31,6 +31,7 @@ export interface Rows {
 
 export const noRows: Rows = { count: 0, keys: [] };
 
+/** How the rows of an interval's files differ from those of the source. */
 export interface RowAnswers {
   /** In the source and in no file. */
   readonly missing: Rows;

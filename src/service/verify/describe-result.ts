@@ -24,7 +24,11 @@ export function describeResult(found: VerifiedExportReport, result: VerifyResult
   }
   if (failure !== null) return [failure, ...lines];
   const [first] = findings;
-  const facts = [sizeOf(found), ...sourceFacts(found), ...leftOutOf(found)].join('; ');
+  const isEmpty = found.intervals + found.elsewhere === 0;
+  const size = isEmpty
+    ? 'no interval has been exported, so there is nothing to prove'
+    : sizeOf(found);
+  const facts = [size, ...sourceFacts(found), ...leftOutOf(found)].join('; ');
   if (first) {
     const count = counted(breaches, 'breach', 'breaches');
     return [`${count}. ${first.remedy ?? remedies[first.invariant]}`, ...lines];
@@ -39,7 +43,7 @@ function describeMissing({ missing, intervals, elsewhere }: Verified): string {
   const have = lacking === 1 ? 'has' : 'have';
   const retried =
     retrying === 0 ? '' : `, ${retrying} of them ${retrying === 1 ? 'is' : 'are'} retried`;
-  return `${lacking} of ${counted(requested, 'requested interval')} ${have} no data${retried}. Its log says why. Fix the cause, then retry the runs.`;
+  return `${lacking} of ${counted(requested, 'requested interval')} ${have} no data${retried}. Its log says why. What heals runs by itself; retry the others.`;
 }
 
 /** Rows that the source has lost, moved or gained since. No promise is broken by them. */

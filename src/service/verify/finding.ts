@@ -21,6 +21,7 @@ export const remedies: Readonly<Record<Invariant, string>> = {
   I5: 'Report this with the id of the run; the files are not affected.',
 };
 
+/** An invariant that is broken. */
 export interface Finding {
   readonly invariant: Invariant;
   readonly exportId: string;
@@ -33,6 +34,7 @@ export interface Finding {
 /** A bucket may name anything: longer texts are cut. */
 const maxDetail = 1_000;
 
+/** Makes the findings of one export. */
 export const breachesOf =
   (exportId: string) =>
   (invariant: Invariant, detail: string, remedy?: string): Finding => ({

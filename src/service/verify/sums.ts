@@ -5,6 +5,7 @@ import { counted } from './finding.ts';
 import { noSums, type RowSums } from './verified-interval.ts';
 import type { VerifiedReceipt } from './verify-receipt.ts';
 
+/** What was found of an export, or of all. */
 export interface Verified extends RowSums {
   readonly intervals: number;
   readonly files: number;

@@ -13,6 +13,7 @@ import { type PlaceOf, Places } from './places.ts';
 import { nothingVerified, type Verified } from './sums.ts';
 import { type VerifyOptions, verifyExport } from './verify-export.ts';
 
+/** What was found of one export. */
 export interface VerifiedExportReport extends Verified {
   readonly id: string;
   readonly name: string;
@@ -49,7 +50,9 @@ export interface VerifyAll {
     signal: AbortSignal,
   ) => Promise<OpenedExport>;
   readonly placeOf: PlaceOf;
+  /** Called if an export could not be read to its end. */
   readonly onFailure?: (batchExport: VerifiedExport, error: unknown) => Promise<void>;
+  /** Called with each result as soon as it is known. */
   readonly onResult?: (result: VerifiedExportReport) => void;
   /** Called after each interval: the share of all that is done, from 0 to 1. */
   readonly onProgress?: (share: number) => void;

@@ -38,6 +38,7 @@ import { ownStepsOf } from '../../foundation/domain/recipe.ts';
 /** For the removal of replaced files within a run. */
 const removalPatienceMs = 5_000;
 
+/** What an attempt needs, in the worker's process or in one of its own. */
 export interface AttemptOptions extends RunMemory {
   readonly context: Context;
   readonly statements: RunStatements;
@@ -45,6 +46,7 @@ export interface AttemptOptions extends RunMemory {
   readonly onError: (error: unknown, run: ClaimedRun) => void;
 }
 
+/** What a run brings to its claim. */
 export interface Admitted {
   readonly ticket: Ticket;
   /** What was found before the run was claimed; null: it settles within its attempt. */

@@ -64,6 +64,7 @@ export async function collectUploads(options: SweepOptions): Promise<void> {
   );
 }
 
+/** A place and whose it is. */
 interface OwnedPlace extends OrphanedPlace {
   readonly owner: UploadOwner;
 }

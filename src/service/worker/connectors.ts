@@ -18,6 +18,7 @@ export interface ExportDestination extends DestinationOwner {
   readonly destination: StoredDestination;
 }
 
+/** The connectors, joined by the composition root. */
 export interface Connectors {
   /**
    * Decrypts the secrets and opens the destination.
@@ -40,7 +41,9 @@ export interface Connectors {
   encodingOf(
     files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,
   ): Encoding;
+  /** Reads delivered files. */
   readonly readRows: ReadRows;
+  /** Makes delivered files again without some of their rows. */
   readonly withoutRows: WithoutRows;
   /** Whether files that a run makes at such a destination can be read again. */
   keepsFiles(type: string): boolean;

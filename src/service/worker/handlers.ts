@@ -46,6 +46,7 @@ export interface HandlerOptions {
   readonly verify: () => Promise<void>;
 }
 
+/** What a worker reports, to its log and its metrics. */
 export interface WorkerReports {
   attemptEnded(report: AttemptReport, seconds: number): void;
   /** A small run threw: its job has ended before. */
@@ -57,6 +58,7 @@ export interface WorkerReports {
   offboardingFailed(error: unknown): void;
 }
 
+/** What a worker does for each job. */
 export function createHandlers(options: HandlerOptions): JobHandlers {
   const { producer, executor, admission, reports } = options;
   const { context, guard } = executor;

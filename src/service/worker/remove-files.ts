@@ -16,6 +16,7 @@ import { readNow } from '../../state/store/intervals/ticks.ts';
 import { forgetUpload, listAbortableUploads } from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 
+/** The current commit of an interval, from our tables. */
 interface Current extends IntervalPlace {
   /** The export's table, which may need files of before; null or absent: it has none. */
   readonly table?: IntervalTable | null;
@@ -26,6 +27,7 @@ interface Current extends IntervalPlace {
   readonly manifestKey: string | null;
 }
 
+/** What became of the files. */
 interface Removed {
   /** `failed` if nothing could be removed; `some` if files are left because of an error. */
   readonly end: 'all' | 'some' | 'failed';

@@ -9,6 +9,7 @@ import {
 } from '../../state/store/files/store-traits.ts';
 import type { RunLog } from './run-log.ts';
 
+/** What a probe needs of the attempt that makes it. */
 interface ProbingAttempt {
   readonly journal: UploadJournal;
   readonly log: Pick<RunLog, 'add'>;

@@ -12,6 +12,7 @@ export const queueNames = {
 
 export type QueueName = (typeof queueNames)[keyof typeof queueNames];
 
+/** One kind of job. */
 export interface Job<Data> {
   readonly queue: QueueName;
   /**
@@ -83,6 +84,7 @@ export type JobHandlers = {
   readonly [Name in JobName]: (data: JobData[Name]) => Promise<void>;
 };
 
+/** Every job, by name. */
 export const jobs: { readonly [Name in JobName]: Job<JobData[Name]> } = catalogue;
 
 export function isJobName(name: string): name is JobName {

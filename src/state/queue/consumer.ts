@@ -12,6 +12,7 @@ import { type QueueConnection, within } from './connection.ts';
 export interface ConsumerOptions {
   /** Runs executed at a time. */
   readonly runConcurrency: number;
+  /** Whether jobs of small runs are taken. */
   readonly takesSmallRuns: boolean;
   readonly onError: (error: Error) => void;
   readonly onJobFailed: (name: string, error: Error) => void;

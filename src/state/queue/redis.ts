@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Job, Worker } from 'bullmq';
-import { Cluster, Redis } from 'ioredis';
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { oneLine } from '../../foundation/domain/one-line.ts';
 import type { RedisAddress } from '../../foundation/domain/redis-address.ts';
 import { type QueueName, queueNames } from './catalogue.ts';
@@ -13,8 +13,38 @@ const pauseMs = (times: number): number => Math.min(times * 100, 1_000);
 /** A node that freezes closes no connection. So the cluster's nodes are asked this often which of them serve. */
 const slotsRefreshInterval = 5_000;
 
-/** Opens a connection that reconnects by itself, also after a failover. */
-export function openRedis(address: RedisAddress, use: RedisUse): Redis | Cluster {
+/** Until a server is ready, in all. One that still loads its data is asked again after this time. */
+const usualHandshakeMs = 30_000;
+
+/**
+ * The library limits the wait for the connection alone. What accepts it and then answers nothing, or byte by byte, such as a
+ * balancer before a server that froze, would hold it for good.
+ */
+function limitHandshake(redis: Redis, handshakeMs: number): Redis {
+  let overdue: NodeJS.Timeout | undefined;
+  const done = () => clearTimeout(overdue);
+  redis.on('connecting', () => {
+    done();
+    overdue = setTimeout(() => redis.disconnect(true), handshakeMs).unref();
+  });
+  redis.on('ready', done).on('close', done);
+  const duplicate = redis.duplicate.bind(redis);
+  // BullMQ makes connections of its own in this way.
+  return Object.assign(redis, {
+    duplicate: (changes?: RedisOptions) => limitHandshake(duplicate(changes) as Redis, handshakeMs),
+  });
+}
+
+/**
+ * Opens a connection that reconnects by itself, also after a failover.
+ *
+ * @param handshakeMs until a server is ready; a cluster limits the wait for its nodes itself
+ */
+export function openRedis(
+  address: RedisAddress,
+  use: RedisUse,
+  handshakeMs = usualHandshakeMs,
+): Redis | Cluster {
   const enableOfflineQueue = use === 'worker';
   const common = {
     connectTimeout,
@@ -38,9 +68,10 @@ export function openRedis(address: RedisAddress, use: RedisUse): Redis | Cluster
     // A master that has become a replica.
     reconnectOnError: (error: Error) => (error.message.startsWith('READONLY') ? 2 : false),
   };
-  if (address.kind === 'server') return new Redis(address.url, options);
+  if (address.kind === 'server')
+    return limitHandshake(new Redis(address.url, options), handshakeMs);
   const { login, sentinelLogin } = address;
-  return new Redis({
+  const bySentinels = new Redis({
     ...options,
     ...login,
     sentinels: [...address.hosts],
@@ -49,10 +80,12 @@ export function openRedis(address: RedisAddress, use: RedisUse): Redis | Cluster
     ...(sentinelLogin.username ? { sentinelUsername: sentinelLogin.username } : {}),
     ...(sentinelLogin.password ? { sentinelPassword: sentinelLogin.password } : {}),
     sentinelRetryStrategy: pauseMs,
+    sentinelCommandTimeout: connectTimeout,
     // A master that freezes closes no connection.
     failoverDetector: true,
     ...(address.tls ? { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
   });
+  return limitHandshake(bySentinels, handshakeMs);
 }
 
 /**

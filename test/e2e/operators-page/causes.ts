@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
+import { createApiClient } from '../../support/api-client.ts';
 import { expectToBeAccessible, signInTo } from '../../support/page-checks.ts';
 import type { PageUnderTest } from '../../support/page-under-test.ts';
 
@@ -101,6 +102,33 @@ export function testCauses(open: () => PageUnderTest): void {
     await page.getByText('No notification targets yet').waitFor();
     await page.getByRole('link', { name: 'All customers' }).click();
     await page.getByText('S3 dead-bucket').first().waitFor();
+    expect(site.faults).toEqual([]);
+  });
+
+  test('shows a key that only reads why it gets no buttons, and none that the API would refuse', async () => {
+    const client = createApiClient(site.address, await site.issueOperatorKey('operator:write'));
+    const { results } = (await client.get('/api/admin/causes?turn=customer')).body;
+    const [cause] = results;
+    const started = await client.post(`/api/admin/causes/${cause?.id}/tasks`, { action: 'pause' });
+    expect(started.status, started.text).toBe(201);
+    const targets = '/api/admin/notification_targets';
+    const url = `http://127.0.0.1:${site.s3.port}/hooks`;
+    const target = await client.post(targets, { url, description: 'Of the operators' });
+    await button(/^Sign out$/).click();
+    await signInTo(page, await site.issueOperatorKey('operator:read'));
+    await page.getByText('sign in with a key that has the scope operator:write').waitFor();
+    await page.getByRole('listitem').filter({ hasText: 'S3 dead-bucket' }).first().waitFor();
+    const tasks = page.getByRole('list', { name: /tasks?$/ });
+    await tasks.getByText('Running').waitFor();
+    expect(await button(/^(Probe now|Retry all|Pause all)/).count()).toBe(0);
+    expect(await tasks.getByRole('button').count()).toBe(0);
+    await expectToBeAccessible(page);
+    await page.getByRole('link', { name: 'Notifications' }).click();
+    await page.getByRole('heading', { name: 'Of the operators' }).waitFor();
+    await page.getByText('sign in with a key that has the scope operator:write').waitFor();
+    expect(await button(/target$|Of the operators$/).count()).toBe(0);
+    await client.delete(`${targets}/${target.body.id}`);
+    await client.post(`/api/admin/tasks/${started.body.id}/cancel`, {});
     expect(site.faults).toEqual([]);
   });
 }

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
-import { createApiClient } from '../../support/api-client.ts';
+import { type ApiClient, createApiClient } from '../../support/api-client.ts';
 import { expectToBeAccessible, signInTo } from '../../support/page-checks.ts';
 import { failNextTick, insertHealing, insertRetrying } from '../../support/page-rows.ts';
 import type { PageUnderTest } from '../../support/page-under-test.ts';
@@ -11,17 +11,26 @@ export function testHealing(open: () => PageUnderTest): void {
   let site: PageUnderTest;
   let page: Page;
   let id: string;
+  let client: ApiClient;
   const button = (name: string) => page.getByRole('button', { name, exact: true });
   const show = async (tab: string) => {
     await page.goto(`${site.address}/console/#/1/exports/${id}/${tab}`);
     await page.reload();
   };
 
+  /** Of the runs of the intervals that heal. */
+  const setStatus = (status: string) =>
+    site.query(
+      `update runs set status = $2 where export_id = $1 and status in ('Failed', 'FailedRetryable')`,
+      [id, status],
+    );
+
   beforeAll(async () => {
     site = open();
     ({ page } = site);
     const key = await site.issueKey('batch_export:write');
-    const made = await createApiClient(site.address, key).post('/api/projects/1/batch_exports', {
+    client = createApiClient(site.address, key);
+    const made = await client.post('/api/projects/1/batch_exports', {
       name: 'Heals',
       interval: 'hour',
       destination: { type: 'NoOp', config: {} },
@@ -40,6 +49,30 @@ export function testHealing(open: () => PageUnderTest): void {
       .getByText(/healing 2 intervals, next probe .* \(the owner of the destination can end this\)/)
       .waitFor();
     await expectToBeAccessible(page);
+  });
+
+  test('says of failed runs that heal what happens next by itself, also while a person pauses the export', async () => {
+    await setStatus('Failed');
+    await show('runs');
+    const blocker = page.getByRole('region', { name: 'What holds the export back' });
+    await blocker
+      .getByText(
+        /^2 intervals not exported: the run failed\. Once the cause is fixed, Sluice exports them by itself\. It looks next at .*\.$/,
+      )
+      .waitFor();
+    await expectToBeAccessible(page);
+    await client.post(`/api/projects/1/batch_exports/${id}/pause`, {});
+    await page.reload();
+    await blocker.getByText('fixed and the export is unpaused, Sluice exports them').waitFor();
+    await button('Unpause Heals').click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel(/^Export 2 intervals without data/).uncheck();
+    await dialog
+      .getByText(/^Sluice exports 2 intervals by itself once the cause is over/)
+      .waitFor();
+    await dialog.getByRole('button', { name: 'Unpause' }).click();
+    await page.getByText('Heals is unpaused.').waitFor();
+    await setStatus('FailedRetryable');
   });
 
   test('shows the intervals that heal, and the record of deadlines, which is saved as CSV', async () => {

@@ -69,6 +69,50 @@ test('healing is on for a week, can be set from 0 to 720 hours, and is shown wit
   }
 });
 
+test('a larger number of hours heals what failed within them before, and nothing that a person must decide', async () => {
+  const made = await create({ interval: 'hour', heal_for_hours: 0 });
+  await api.db.query(
+    `insert into runs (export_id, team_id, data_interval_start, data_interval_end, status, error_code, generation, finished_at)
+     select e.id, e.team_id, date_trunc('hour', now()) - f.hours * interval '1 hour', date_trunc('hour', now()) - (f.hours - 1) * interval '1 hour',
+            f.status, f.code, f.generation, now()
+       from batch_exports e, (values (2, 'FailedRetryable', 'destination.unavailable', 0), (3, 'Failed', 'destination.access_denied', 0),
+         (4, 'Failed', 'source.rows_missing', 0), (5, 'Failed', 'destination.access_denied', 0), (5, 'Cancelled', 'run.cancelled', 1),
+         (9, 'FailedRetryable', 'destination.unavailable', 0)) f (hours, status, code, generation) where e.id = $1`,
+    [made.id],
+  );
+  await api.db.query(
+    `update holes set noted_at = data_interval_end + interval '10 minutes' where export_id = $1`,
+    [made.id],
+  );
+  const heals = async (heal_for_hours: number) => {
+    const { status, body, text } = await api.client.patch(made.path, { heal_for_hours });
+    expect(status, text).toBe(200);
+    return (body.healing as { intervals: number } | null)?.intervals ?? 0;
+  };
+  expect(await heals(6)).toBe(2);
+  expect(await heals(6)).toBe(2);
+  expect(await heals(24)).toBe(3);
+});
+
+test('an interval whose run failed and that heals is failed, and the blocker counts what heals', async () => {
+  const made = await create({ interval: 'hour' });
+  await breakInterval(made.id);
+  await api.db.query(
+    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+     select export_id, $2, 'Failed', data_interval_start, data_interval_end, now() from healing_intervals where export_id = $1`,
+    [made.id, api.tenant.projectIds[0]],
+  );
+  const blocker = async () => (await api.client.get(`${made.path}/coverage`)).body.blocker;
+  expect(await blocker()).toMatchObject({ state: 'failed', intervals: 1, healing: 1 });
+  // It would have ended by now.
+  await api.client.patch(made.path, { heal_for_hours: 1 });
+  await api.db.query(
+    `update healing_intervals set since = now() - interval '2 hours' where export_id = $1`,
+    [made.id],
+  );
+  expect(await blocker()).toMatchObject({ state: 'failed', healing: 0 });
+});
+
 const query = 'SELECT uuid FROM events';
 
 test.each<[string, object, readonly CauseScope[]]>([

@@ -46,3 +46,18 @@ test('a request without a key, or with an unknown one, is refused', async () => 
   ];
   expect(answers.map(({ status }) => status)).toEqual([401, 401]);
 });
+
+test.each([
+  [['operator:read'], ['operator:read']],
+  [['operator:write'], ['operator:read', 'operator:write']],
+  [['*'], ['operator:read', 'operator:write']],
+])("an operator's key with %j grants %j, and a customer's is refused", async (scopes, granted) => {
+  const { key, apiKey } = await createKey(api.db, { organizationId: null, scopes });
+  const answer = await api.client.withKey(key).get('/api/admin/me');
+  expect(answer).toMatchObject({
+    status: 200,
+    body: { key_name: apiKey.name, scopes: granted },
+  });
+  expect((await api.client.withKey(key).get('/api/me')).status).toBe(403);
+  expect((await api.client.get('/api/admin/me')).status).toBe(403);
+});

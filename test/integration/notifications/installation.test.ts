@@ -151,6 +151,10 @@ test('if no worker is alive, the API process logs it, and sends the event and wh
     expect(JSON.parse(receiver.received[before]?.body ?? '')).toMatchObject({
       type: 'installation.no_workers',
       organization_id: installationId,
+      data: {
+        ...{ turn: 'ours', remedy: 'Start a worker.', since: expect.any(String) },
+        link: 'https://sluice.example.com/console/',
+      },
     });
     const dead = lines.filter(({ msg }) => msg.startsWith('No worker has reported'));
     // One line of each process, not one of each look.

@@ -1,29 +1,25 @@
 import { beforeEach, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { takeProbe } from '../../../src/state/store/healing/causes.ts';
 import { sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
-import { endCauses } from '../../../src/service/use-cases/healing/end-causes.ts';
 import { heal } from '../../../src/service/use-cases/healing/heal.ts';
 import {
-  causesAt,
   KnownOutage,
-  type RunPlaces,
   refuseKnownOutage,
 } from '../../../src/service/use-cases/healing/known-outage.ts';
 import {
   claim,
-  complete,
   createExportOfThePast,
   decide,
   expireLease,
   hourMs,
   listRuns,
 } from '../../support/run-side.ts';
+import { attemptsOf, placeOf } from '../../support/attempts-at-places.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide({ retry: { maxAttempts: 2, baseMs: 1, capMs: 1 }, secondOpinionMs: 0 });
@@ -36,58 +32,7 @@ beforeEach(async () => {
   );
 });
 
-/** A place that fails with `error`, or works. Counts what is asked of it. */
-interface Place {
-  name: string;
-  error: SluiceError | null;
-  requests: number;
-}
-const placeOf = (error: SluiceError | null): Place => ({
-  name: `place ${++count}`,
-  error,
-  requests: 0,
-});
-let count = 0;
-
-/** One attempt as a worker makes it. */
-async function attempt(runId: string, place: Place, source = 'events'): Promise<void> {
-  await side.db.query(
-    `update outbox set available_at = now() - interval '1 s', ready = true where run_id = $1`,
-    [runId],
-  );
-  const run = await claim(side, runId);
-  const places: RunPlaces = { destination: place.name, source };
-  try {
-    refuseKnownOutage(run, places);
-    place.requests += 1;
-    if (place.error) throw place.error;
-  } catch (error) {
-    if (!(error instanceof SluiceError)) throw error;
-    await recordFault(side.context, run, error, 0, { places, sourceWorked: false });
-    return;
-  }
-  await complete(side.context, run);
-  await endAll(run, places);
-}
-
-const endAll = (run: ClaimedRun, places: RunPlaces) =>
-  endCauses(
-    side.db,
-    causesAt(run, places).map(({ id }) => id),
-  );
-
-/** Lets all live runs of the exports make attempts until none is left. */
-async function work(exportIds: readonly string[], place: Place): Promise<void> {
-  for (;;) {
-    const runs = await side.db.query<{ id: string }>(
-      `select r.id from runs r join outbox o on o.run_id = r.id where r.export_id = any ($1::uuid[])
-        order by (o.backfill_id is not null), r.data_interval_start`,
-      [exportIds],
-    );
-    if (runs.length === 0) return;
-    for (const { id } of runs) await attempt(id, place);
-  }
-}
+const { attempt, work } = attemptsOf(side);
 
 const probesAreDue = () => side.db.query(`update causes set next_probe_at = now()`);
 const waitsAreOver = () => side.db.query(`update healing_intervals set not_before = now()`);
@@ -374,9 +319,10 @@ it('is held up by no other place than its own: a known outage names the next pro
     code: 'source.unavailable',
     isOpen: true,
     beganAt: '2024-03-01T00:00:00.000000Z',
+    failedAt: '2024-03-01T00:00:30.000000Z',
     nextProbeAt: '2024-03-01T00:01:00.000000Z',
   } as const;
-  const run = { exportId: 'e', causes: [cause], probes: null };
+  const run = { exportId: 'e', causes: [cause], probes: null, askedAt: null };
   const at = (source: string) => () => refuseKnownOutage(run, { destination: 'events', source });
   expect(at('orders')).not.toThrow();
   expect(at('events')).toThrow(KnownOutage);

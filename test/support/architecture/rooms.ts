@@ -142,7 +142,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   // Its targets are reached through the filter of `security`.
   notifications: {
     from: ['domain', 'security/outbound-filter.ts'],
-    packages: ['nodemailer', 'node:crypto', 'node:http', 'node:https'],
+    packages: ['nodemailer', 'node:crypto', 'node:http', 'node:https', 'node:net'],
   },
   security: { from: ['domain'], packages: ['request-filtering-agent', 'node:*'] },
   verify: {

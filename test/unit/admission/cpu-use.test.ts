@@ -14,7 +14,7 @@ function start() {
   return { clock, use, work };
 }
 
-test('who used more of the processors than the others is above the mean', () => {
+test('who used much more of the processors than the others used too much', () => {
   const { use, work } = start();
   const endA = use.begin('a');
   work(300);
@@ -24,7 +24,7 @@ test('who used more of the processors than the others is above the mean', () => 
   endB();
   expect(
     ['a', 'b', 'c'].map((id) =>
-      use.isAboveMean(
+      use.isTooMuch(
         id,
         ['a', 'b', 'c'].filter((other) => other !== id),
       ),
@@ -34,14 +34,13 @@ test('who used more of the processors than the others is above the mean', () => 
 
 test('runs that execute at the same time share what was used, and those in progress count', () => {
   const { use, work } = start();
-  use.begin('a');
-  use.begin('a');
-  use.begin('b');
-  work(300);
-  expect(use.isAboveMean('a', ['b'])).toBe(true);
-  expect(use.isAboveMean('b', ['a'])).toBe(false);
-  // Of three others two did nothing: a third of it is more than the mean.
-  expect(use.isAboveMean('b', ['a', 'c', 'd'])).toBe(true);
+  for (const id of ['a', 'a', 'a', 'b']) use.begin(id);
+  work(400);
+  expect(use.isTooMuch('a', ['b'])).toBe(true);
+  expect(use.isTooMuch('b', ['a'])).toBe(false);
+  // Two of the others did nothing, but it used less than twice the mean of the others.
+  expect(use.isTooMuch('b', ['a', 'c', 'd'])).toBe(false);
+  expect(use.isTooMuch('a', ['b', 'c', 'd'])).toBe(true);
 });
 
 test('neither a slow store nor work in a source makes others the ones that use the most', () => {
@@ -53,24 +52,24 @@ test('neither a slow store nor work in a source makes others the ones that use t
   const end = use.begin('working');
   work(1_000);
   end();
-  expect(use.isAboveMean('working', ['waiting'])).toBe(false);
+  expect(use.isTooMuch('working', ['waiting'])).toBe(false);
   const { use: other, clock: time, work: workThere } = start();
   const endWork = other.begin('working');
   workThere(1_000);
   endWork();
   other.begin('waiting');
   time.now += 10_000;
-  expect(other.isAboveMean('waiting', ['working'])).toBe(false);
+  expect(other.isTooMuch('waiting', ['working'])).toBe(false);
 });
 
-test('an organization that is alone, or did nothing, is not above the mean', () => {
+test('an organization that is alone, or did nothing, did not use too much', () => {
   const { use, work } = start();
   work(1_000);
-  expect(use.isAboveMean('a', ['b'])).toBe(false);
+  expect(use.isTooMuch('a', ['b'])).toBe(false);
   const end = use.begin('a');
   work(1_000);
   end();
-  expect(use.isAboveMean('a', [])).toBe(false);
+  expect(use.isTooMuch('a', [])).toBe(false);
 });
 
 test('what was used long ago counts little', () => {
@@ -82,11 +81,11 @@ test('what was used long ago counts little', () => {
   const endB = use.begin('b');
   work(100);
   endB();
-  expect(use.isAboveMean('a', ['b'])).toBe(false);
-  expect(use.isAboveMean('b', ['a'])).toBe(true);
+  expect(use.isTooMuch('a', ['b'])).toBe(false);
+  expect(use.isTooMuch('b', ['a'])).toBe(true);
 });
 
-test('after an hour in which the process was frozen in a run, others are not held to be above the mean', () => {
+test('after an hour in which the process was frozen in a run, others are not held to use too much', () => {
   const { clock, use, work } = start();
   const endFrozen = use.begin('frozen');
   work(10);
@@ -95,11 +94,28 @@ test('after an hour in which the process was frozen in a run, others are not hel
   const end = use.begin('other');
   work(100);
   end();
-  expect(use.isAboveMean('other', ['frozen'])).toBe(false);
+  expect(use.isTooMuch('other', ['frozen'])).toBe(false);
   // An hour later that is forgotten too.
   clock.now += 3_600_000;
   const endLater = use.begin('other');
   work(100);
   endLater();
-  expect(use.isAboveMean('other', ['frozen'])).toBe(true);
+  expect(use.isTooMuch('other', ['frozen'])).toBe(true);
+});
+
+test('of many organizations with about the same work none used too much', () => {
+  const { use, work } = start();
+  const all = Array.from({ length: 50 }, (_, n) => `organization ${n}`);
+  // In the first seconds some have had three times as much as others by chance.
+  for (const [n, id] of all.entries()) {
+    const end = use.begin(id);
+    work(100 + 100 * (n % 3));
+    end();
+  }
+  const others = (id: string) => all.filter((other) => other !== id);
+  expect(all.filter((id) => use.isTooMuch(id, others(id)))).toEqual([]);
+  const end = use.begin('organization 7');
+  work(3_000);
+  end();
+  expect(all.filter((id) => use.isTooMuch(id, others(id)))).toEqual(['organization 7']);
 });

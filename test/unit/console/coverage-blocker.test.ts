@@ -11,6 +11,7 @@ const range = {
   end: '2024-03-12T14:00:00Z',
   state: 'failed',
   intervals: 2,
+  healing: 0,
 } as const;
 
 test.each([
@@ -32,9 +33,35 @@ test('an interval that has just ended is not called one that no one asked for', 
   expect(needsOperator(fresh, now)).toBe(false);
 });
 
-test('it says how many intervals, and why', () => {
-  expect(describeBlocker(range)).toBe(
-    '2 intervals not exported: the run failed. Fix the cause, then export again.',
+test.each([
+  [2, 0, false, 'Sluice does not try again by itself. Fix the cause, then export again.'],
+  [2, 2, false, 'Once the cause is fixed, Sluice exports them by itself.'],
+  [1, 1, false, 'Once the cause is fixed, Sluice exports it by itself.'],
+  [
+    2,
+    2,
+    true,
+    'Once the cause is fixed and the export is unpaused, Sluice exports them by itself.',
+  ],
+  [
+    3,
+    2,
+    false,
+    'Once the cause is fixed, Sluice exports 2 of them by itself. Then export the others again.',
+  ],
+])(
+  'of %i failed intervals %i heal (paused by a person: %s): it says what happens next',
+  (intervals, healing, waits, next) => {
+    const count = intervals === 1 ? '1 interval' : `${intervals} intervals`;
+    expect(describeBlocker({ ...range, intervals, healing }, waits)).toBe(
+      `${count} not exported: the run failed. ${next}`,
+    );
+  },
+);
+
+test('it says why other intervals hold the mark', () => {
+  expect(describeBlocker({ ...range, state: 'paused' }, false)).toBe(
+    '2 intervals not exported: the export was paused.',
   );
 });
 

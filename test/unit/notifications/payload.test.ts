@@ -66,6 +66,34 @@ test('a JSON body of all that has one cause, and of a pause, says whose turn it 
   });
 });
 
+test.each([
+  ['export.late', 'Look whether workers run'],
+  ['verify.failed', 'Run sluice verify --export'],
+  ['installation.no_workers', 'Start a worker'],
+] as const)(
+  '%s is the turn of the operator, if no error explains it, and says what to do',
+  (type, remedy) => {
+    const { export: about } = failing.facts;
+    const event: Notification = {
+      ...failing,
+      type,
+      facts: type === 'installation.no_workers' ? {} : { export: about },
+    };
+    expect(JSON.parse(jsonBody(event, 'https://sluice.example.com/')).data).toMatchObject({
+      turn: 'ours',
+      remedy: expect.stringContaining(remedy),
+      link: expect.stringMatching(/^https:\/\/sluice\.example\.com\/console\//),
+    });
+  },
+);
+
+test('a pause, and intervals without data, do not say that a person must do what heals by itself', () => {
+  const textOf = (type: 'export.paused' | 'export.incomplete') =>
+    emailText({ ...failing, type }, null).text;
+  expect(textOf('export.paused')).toContain('the first interval that heals ends the pause');
+  expect(textOf('export.incomplete')).toContain('What heals runs by itself.');
+});
+
 test('a text for Slack cannot mention a channel', () => {
   const { text } = JSON.parse(slackBody(failing, null)) as { text: string };
   expect(text).toContain('&lt;!channel&gt;');

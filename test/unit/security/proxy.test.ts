@@ -2,14 +2,19 @@ import { once } from 'node:events';
 import { createServer, request, type Server } from 'node:http';
 import { createServer as createHttpsServer, request as httpsRequest } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import {
   createOutboundAgents,
   type Lookup,
 } from '../../../src/foundation/security/outbound-filter.ts';
-import { type ProxySettings, proxyFor } from '../../../src/foundation/security/proxy.ts';
+import {
+  openTunnel,
+  type ProxySettings,
+  proxyFor,
+} from '../../../src/foundation/security/proxy.ts';
 import { startConnectProxy } from '../../support/connect-proxy.ts';
+import { startDrippingServer } from '../../support/dripping-server.ts';
 import { tlsFiles } from '../../support/tls-certificates.ts';
 
 const portOf = (server: Server): number => (server.address() as AddressInfo).port;
@@ -118,6 +123,34 @@ describe('a request by way of a proxy', () => {
     await get('http://store.example/', ['.example']).catch(() => {});
     await get('http://allowed.example/').catch(() => {});
     expect(proxy.asked).toEqual([]);
+  });
+});
+
+describe('the time until a tunnel is open', () => {
+  const limitMs = 500;
+
+  it.each([
+    ['http', 'the headers of the answer', Buffer.from('HTTP/1.1 200 OK\r\nslow: ')],
+    // A record of TLS that is 16 KiB long.
+    ['https', 'the handshake', Buffer.from([22, 3, 3, 64, 0])],
+  ])('ends for an %s proxy that drips %s', async (protocol, _, beginning) => {
+    const dripping = await startDrippingServer((socket, __, drip) => {
+      socket.write(beginning);
+      drip();
+    });
+    onTestFinished(dripping.stop);
+    const open = (address: string) => openTunnel(address, 'store.example', 80, limitMs);
+    const inTime = await open(`http://127.0.0.1:${proxy.port}`);
+    await expect(open(`${protocol}://127.0.0.1:${dripping.port}`)).rejects.toMatchObject({
+      code: 'ETIMEDOUT',
+    });
+    await Promise.all(dripping.closed);
+
+    // Its time began first, and has passed too.
+    inTime.write('GET /a HTTP/1.1\r\nhost: store.example\r\nconnection: close\r\n\r\n');
+    let answered = '';
+    for await (const chunk of inTime.setEncoding('utf8')) answered += chunk;
+    expect(answered).toContain('plain /a');
   });
 });
 

@@ -52,7 +52,9 @@ function serverOf(looks: readonly Look[], now?: () => number) {
   const client = {
     connection: { stream: socket },
     once() {},
-    query: async () => ({ rows: [left.length > 1 ? left.shift() : left[0]] }),
+    query: async () => ({
+      rows: [{ ...(left.length > 1 ? left.shift() : left[0]), earlier: [] }],
+    }),
     end: async () => {},
   };
   const source = new SharedServer({

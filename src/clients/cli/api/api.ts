@@ -56,6 +56,7 @@ export interface Api {
   readPlugins(): Promise<readonly Plugin[]>;
   /** What the service's probe says of itself; needs no key. */
   readReadiness(): Promise<Readiness>;
+  /** The OpenAPI document. */
   readDocument(): Promise<unknown>;
   /** Milliseconds since the epoch by the service's clock, as of its last answer; null before it. */
   serviceTime(): number | null;
@@ -161,6 +162,7 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
   };
 }
 
+/** The path with its parameters and its query. */
 function addressOf(
   path: string,
   options: { readonly path?: Readonly<Record<string, string>>; readonly query?: unknown },

@@ -13,6 +13,7 @@ import { readExportsFile, type WantedExport } from './exports-file.ts';
 import { listExports } from './find-export.ts';
 import { isRecord, type Json, textOf } from './json.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
+import { queryNames, readStoredQueries } from './stored-queries.ts';
 import type { BatchExport } from './types.ts';
 
 export interface ApplyOptions extends ApiOptions, ApplyChoice {
@@ -21,6 +22,7 @@ export interface ApplyOptions extends ApiOptions, ApplyChoice {
   readonly yes?: boolean;
 }
 
+/** What happens to one export. */
 interface Step {
   readonly action: Action;
   readonly name: string;
@@ -48,7 +50,8 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
     notifications,
   } = await readExportsFile(deps.terminal, options.file, fields);
   const stored = await listExports(api);
-  const steps = planSteps(wanted, stored, fields, options);
+  const queries = await readStoredQueries(api, wanted, stored);
+  const steps = planSteps(wanted, stored, { fields, queries }, options);
   const chain = transformations && (await planChain(deps, api, transformations, options));
   const targets = notifications && (await planTargets(deps, api, notifications, options));
   const paint = paintFor(deps.terminal);
@@ -97,11 +100,17 @@ function deletionsOf(
   return counted.length === 0 ? null : counted.join(', ');
 }
 
+/** What the service says of the fields of exports, and of the queries of the file. */
+interface Known {
+  readonly fields: ExportFields;
+  readonly queries: Awaited<ReturnType<typeof readStoredQueries>>;
+}
+
 /** @throws CliError if a name is not unique, a secret is not set, or pruning would leave nothing */
 function planSteps(
   wanted: readonly WantedExport[],
   stored: readonly BatchExport[],
-  fields: ExportFields,
+  known: Known,
   options: ApplyOptions,
 ): readonly Step[] {
   if (options.prune && wanted.length === 0) {
@@ -121,7 +130,7 @@ function planSteps(
       );
     }
     const step = first
-      ? updateStep(spec, first, fields, options)
+      ? updateStep(spec, first, known, options)
       : { action: 'create' as const, name, id: null, differences: [], body: spec };
     const sends = isRecord(step.body.destination);
     if (sends) problems.push(...missingSecrets.map((problem) => `${plain(name)}: ${problem}`));
@@ -142,11 +151,11 @@ function planSteps(
 function updateStep(
   spec: Json,
   stored: BatchExport,
-  fields: ExportFields,
+  { fields, queries }: Known,
   { secrets = false }: ApplyOptions,
 ): Omit<Step, 'missingSecrets'> {
   const { id, name } = stored;
-  const differences = differencesOf(spec, stored, fields);
+  const differences = differencesOf(spec, stored, fields, queries.get(name));
   const resent = secrets && isRecord(spec.destination) ? { destination: spec.destination } : {};
   const body = { ...changesOf(spec, differences), ...resent };
   const action = Object.keys(body).length === 0 ? 'unchanged' : 'update';
@@ -213,7 +222,9 @@ async function performOne(
   }
   const wanted = { name: step.name, spec: step.body, missingSecrets: step.missingSecrets };
   const update = { ...options, prune: false };
-  const [taken] = planSteps([wanted], await listExports(api), fields, update);
+  const stored = await listExports(api);
+  const queries = await readStoredQueries(api, [wanted], stored);
+  const [taken] = planSteps([wanted], stored, { fields, queries }, update);
   if (!taken || taken.id === null) {
     throw new CliError('Another client created and deleted it meanwhile. Apply the file again.');
   }
@@ -239,7 +250,10 @@ function reportLeft(
   after: BatchExport,
   fields: ExportFields,
 ) {
+  const hasFilters = (after.filters ?? []).length > 0;
   for (const { field, before } of differencesOf(body, after, fields)) {
+    // It has the conditions of the filters too.
+    if (hasFilters && queryNames.has(field)) continue;
     const stored = plain(textOf(before));
     terminal.err(`${plain(name)}: ${field} is stored as ${stored}. Write this in the file.\n`);
   }

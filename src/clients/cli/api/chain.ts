@@ -12,6 +12,7 @@ const path = '/pipeline_transformation_configs';
 type Chain = AnswerOf<'get', '/pipeline_transformation_configs'>;
 export type Step = Chain['results'][number];
 
+/** The whole chain of the project, in its order. */
 export function readChain(api: Api): Promise<Chain> {
   return api.call('get', path, { query: { limit: 1_000 } });
 }

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import type { ExportFields } from './export-fields.ts';
 import { isRecord, type Json } from './json.ts';
+import { queryNames } from './stored-queries.ts';
 import type { BatchExport } from './types.ts';
 
 /** A field that a file says differently than the service. */
@@ -15,11 +16,14 @@ export interface Difference {
 /**
  * The fields of `spec` that differ from what the service has. A field that `spec` leaves out is no
  * difference, and neither is a secret: the service shows none.
+ *
+ * @param query the query of `spec` as the service stores it; undefined: as it is
  */
 export function differencesOf(
   spec: Json,
   stored: BatchExport,
   fields: ExportFields,
+  query?: string | null,
 ): readonly Difference[] {
   const current = stored as unknown as Json;
   return Object.entries(spec).flatMap(([name, value]): readonly Difference[] => {
@@ -27,7 +31,9 @@ export function differencesOf(
       return destinationDifferences(value, stored, fields);
     }
     // The API takes PostHog's name of the query, and answers with its own.
-    const [before, after] = [current[name === 'hogql_query' ? 'dsl_query' : name], value];
+    const isQuery = queryNames.has(name);
+    const before = current[isQuery ? 'dsl_query' : name];
+    const after = isQuery && query !== undefined ? query : value;
     const same = fields.times.has(name) ? isSameTime(before, after) : isSame(before, after);
     return same ? [] : [{ field: name, before: before ?? null, after }];
   });

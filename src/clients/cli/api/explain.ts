@@ -23,7 +23,9 @@ interface Problem {
   readonly detail: string;
 }
 
+/** The service refused a request. */
 export class RefusedRequest extends CliError {
+  /** Of HTTP. */
   readonly status: number;
   /** The field that the first problem is about; null: none. */
   readonly attr: string | null;

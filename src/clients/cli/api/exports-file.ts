@@ -12,6 +12,7 @@ export interface WantedExport {
   readonly missingSecrets: readonly string[];
 }
 
+/** What a file says. */
 export interface WantedState {
   readonly exports: readonly WantedExport[];
   /** The list of its steps, unread; null: the file does not speak of the chain. */
@@ -61,6 +62,12 @@ export async function readExportsFile(
     const known = findUnknownFields(entry, { ...fields, onlyCreate: [] }, { isNew: false });
     problems.push(...known.map((problem) => about + problem));
     problems.push(...findPlainSecrets(entry, fields).map((problem) => about + problem));
+    const { dsl_query: query, hogql_query: sameQuery } = entry;
+    if (query !== undefined && sameQuery !== undefined && query !== sameQuery) {
+      problems.push(
+        `${about}hogql_query is another name of dsl_query, and the two differ. Write one of them.`,
+      );
+    }
     const missingSecrets: string[] = [];
     const spec = expandVariables(entry, terminal.env, (path, variable) => {
       const problem = `${path}: the environment variable ${variable} is not set.`;

@@ -3,6 +3,7 @@ import { readWholeNumber } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
 import { withApi } from './open-api.ts';
 
+/** `sluice exports …` */
 export function registerExports(program: Command, deps: CliDeps): void {
   const exports = program
     .command('exports')

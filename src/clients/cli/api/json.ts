@@ -1,3 +1,4 @@
+/** An object of JSON. */
 export type Json = Readonly<Record<string, unknown>>;
 
 export function isRecord(value: unknown): value is Json {
@@ -15,5 +16,6 @@ export function at(value: unknown, ...path: readonly string[]): unknown {
   return found;
 }
 
+/** The text of a value that is text, else its JSON. */
 export const textOf = (value: unknown): string =>
   typeof value === 'string' ? value : (JSON.stringify(value) ?? 'null');

@@ -3,12 +3,14 @@ import { readClientSettings } from '../../../foundation/config/client-settings.t
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { type Api, connectApi } from './api.ts';
 
+/** Options of every command that calls the API. */
 export interface ApiOptions {
   readonly url?: string;
   readonly project?: string;
   readonly json?: boolean;
 }
 
+/** Adds the options that every command that calls the API has. */
 export function withApi(command: Command): Command {
   return command
     .option('--url <url>', 'address of the API (default: SLUICE_URL)')

@@ -3,6 +3,7 @@ import { readWholeNumber } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
 import { missingRows, withApi } from './open-api.ts';
 
+/** `sluice runs …` */
 export function registerRuns(program: Command, deps: CliDeps): void {
   const runs = program.command('runs').description('runs of an export, over the API');
   const load = () => import('./runs-actions.ts');

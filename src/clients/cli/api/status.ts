@@ -25,6 +25,7 @@ const namedExports = 8;
 export interface Status {
   readonly url: string;
   readonly service: Readiness;
+  /** Exports in each state. */
   readonly exports: Readonly<Record<Health, number>>;
   readonly runs: { readonly running: number; readonly waiting: number; readonly retrying: number };
   /** All that are not fine, the most urgent first. */

@@ -8,6 +8,7 @@ interface Props<T extends string> extends LabelProps {
   readonly disabled?: boolean;
 }
 
+/** A choice of one from a few. */
 export function Choice<T extends string>(props: Props<T>) {
   const { value, choices, onChange, disabled } = props;
   return (

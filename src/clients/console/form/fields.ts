@@ -24,6 +24,7 @@ export interface PropertySchema {
 
 export type FieldKind = 'text' | 'secret' | 'choice' | 'flag' | 'number' | 'time' | 'list' | 'json';
 
+/** One input of a form. */
 export interface Field {
   readonly name: string;
   readonly label: string;
@@ -43,12 +44,14 @@ export interface Field {
 /** The values of the inputs: a list has one line per item. */
 export type FieldValues = Readonly<Record<string, string | boolean>>;
 
+/** The inputs of a config that a schema describes. */
 export interface ConfigDraft {
   readonly values: FieldValues;
   /** Stored secrets that are to be removed. */
   readonly cleared: ReadonlySet<string>;
 }
 
+/** The fields of an object schema, in its order. */
 export function fieldsOf(schema: PropertySchema): readonly Field[] {
   const required = schema.required ?? [];
   return Object.entries(schema.properties ?? {}).map(([name, property]) =>

@@ -8,6 +8,7 @@ export interface FormProblems {
   readonly rest: ApiFailure | null;
 }
 
+/** Sorts the problems of a request to the fields of its form, by the API's names. */
 export function problemsOf(failure: ApiFailure | null, attrs: readonly string[]): FormProblems {
   const { byField, others } = sortProblems(failure?.problems ?? [], attrs);
   const rest =
@@ -26,6 +27,7 @@ export function useFocusOnProblem<T extends HTMLElement>(
   return form;
 }
 
+/** Asks to correct the fields that have an error. */
 export function FieldsToCorrect({ count }: { count: number }) {
   if (count === 0) return null;
   return (

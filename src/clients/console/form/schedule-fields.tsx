@@ -8,6 +8,7 @@ import { offered } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 import { TextField } from './text-field.tsx';
 
+/** The interval, its boundaries, and start and end. */
 export function ScheduleFields({ description, draft, batchExport, errors, onChange }: PartProps) {
   const asked = scheduleFields(draft.interval);
   const known = labelsOf(description, draft.type);

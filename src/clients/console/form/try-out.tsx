@@ -30,6 +30,7 @@ interface TrialProps {
   readonly onTry: () => void;
 }
 
+/** Tries the destination as it is in the form. */
 export function TryDestination(props: TrialProps & { steps: readonly CheckStep[] | null }) {
   return (
     <TryOut
@@ -43,6 +44,7 @@ export function TryDestination(props: TrialProps & { steps: readonly CheckStep[]
   );
 }
 
+/** Shows rows as the form has the export. */
 export function TryRows(props: TrialProps & { rows: RowPreview | null }) {
   return (
     <TryOut

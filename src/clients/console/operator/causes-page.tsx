@@ -22,7 +22,14 @@ const turns = [
 
 const turnsOfCauses = ['ours', 'source', 'customer'] as const satisfies readonly Cause['turn'][];
 
-export function CausesPage({ client }: { readonly client: OperatorClient }) {
+interface PageProps {
+  readonly client: OperatorClient;
+  /** Whether the key may do something about a cause. */
+  readonly mayWrite: boolean;
+}
+
+/** Over all customers: the rows are causes, not exports. */
+export function CausesPage({ client, mayWrite }: PageProps) {
   const { query, setQuery } = useQuery();
   const [text, setText] = useSearchText();
   const search = query.get('search') ?? '';
@@ -62,19 +69,18 @@ export function CausesPage({ client }: { readonly client: OperatorClient }) {
       {data && data.results.length > 0 && (
         <ul className="card" aria-label={plural(data.count, 'cause')}>
           {data.results.map((cause) => (
-            <CauseRow key={cause.id} cause={cause} client={client} onDone={reload} />
+            <CauseRow key={cause.id} {...{ cause, client, mayWrite }} onDone={reload} />
           ))}
         </ul>
       )}
       {data && <OffsetPager page={data} pageSize={causesPageSize} offset={offset} />}
-      <TaskList client={client} />
+      <TaskList client={client} mayWrite={mayWrite} />
     </>
   );
 }
 
-interface RowProps {
+interface RowProps extends PageProps {
   readonly cause: Cause;
-  readonly client: OperatorClient;
   readonly onDone: () => void;
 }
 
@@ -84,7 +90,7 @@ const turnNames: Readonly<Record<Cause['turn'], string>> = {
   customer: 'the customer',
 };
 
-function CauseRow({ cause, client, onDone }: RowProps) {
+function CauseRow({ cause, client, mayWrite, onDone }: RowProps) {
   const { query, setQuery } = useQuery();
   const isOpen = query.get('cause') === cause.id;
   const who = cause.organization_name ?? plural(cause.organizations, 'customer');
@@ -135,7 +141,7 @@ function CauseRow({ cause, client, onDone }: RowProps) {
         >
           Exports
         </button>
-        <CauseActions cause={cause} client={client} onDone={onDone} />
+        {mayWrite && <CauseActions cause={cause} client={client} onDone={onDone} />}
       </div>
       {isOpen && <CauseExports cause={cause} client={client} />}
     </li>

@@ -4,6 +4,7 @@ import { TargetList } from '../parts/target-list.tsx';
 import { TopBar } from '../parts/top-bar.tsx';
 import { currentHash, hrefOf, type Route, readRoute } from '../route.ts';
 import { installationEvents } from '../target-events.ts';
+import { useResource } from '../use-resource.ts';
 import { CausesPage } from './causes-page.tsx';
 import { createOperatorClient } from './operator-client.ts';
 
@@ -19,6 +20,12 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
     [operatorKey, onSignOut],
   );
   const isOnNotifications = usePage() === 'notifications';
+  const { data: me } = useResource({
+    key: 'me',
+    load: (signal) => client.getMe(signal),
+    pollMs: (data) => (data ? null : 10_000),
+  });
+  const mayWrite = me?.scopes.includes('operator:write') ?? false;
   return (
     <>
       <TopBar
@@ -38,13 +45,20 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
       />
       <main id="main" tabIndex={-1}>
         <ServiceBanner />
+        {me !== null && !mayWrite && (
+          <p className="row alert is-paused" role="status">
+            This key only reads. To probe, retry or pause exports, or to change notification
+            targets, sign in with a key that has the scope operator:write.
+          </p>
+        )}
         {isOnNotifications ? (
-          // The API refuses what a key that only reads may not do, beside the button.
-          <TargetList targets={client.targets} mayWrite events={installationEvents}>
+          <TargetList
+            {...{ targets: client.targets, mayWrite, reach: null, events: installationEvents }}
+          >
             <p>A target here hears of the exports of all customers, and of dead workers.</p>
           </TargetList>
         ) : (
-          <CausesPage client={client} />
+          <CausesPage client={client} mayWrite={mayWrite} />
         )}
       </main>
     </>

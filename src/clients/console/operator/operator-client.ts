@@ -4,6 +4,7 @@ import type {
   OperatorTask,
   OperatorTaskPreview,
   OffsetPage,
+  OperatorMe,
 } from '../api-types.ts';
 import type { Call } from '../api-call.ts';
 import { senderOf } from '../client.ts';
@@ -31,6 +32,7 @@ export function createOperatorClient(key: string, onRefused: () => void) {
   const begin = <T>(causeId: string, body: object) =>
     send<T>(`/causes/${causeId}/tasks`, { method: 'POST', body });
   return {
+    getMe: (signal: AbortSignal) => send<OperatorMe>('/me', { signal }),
     listCauses: ({ search, turn, offset }: CauseFilter, signal: AbortSignal) =>
       send<OffsetPage<Cause>>('/causes', {
         query: { search, turn, limit: causesPageSize, offset },

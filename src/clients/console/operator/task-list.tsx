@@ -6,7 +6,14 @@ import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import type { OperatorClient } from './operator-client.ts';
 
-export function TaskList({ client }: { readonly client: OperatorClient }) {
+interface ListProps {
+  readonly client: OperatorClient;
+  /** Whether the key may cancel a task. */
+  readonly mayWrite: boolean;
+}
+
+/** What operators have started, with its progress. */
+export function TaskList({ client, mayWrite }: ListProps) {
   const { data, failure, reload } = useResource({
     key: 'tasks',
     load: (signal) => client.listTasks(signal),
@@ -19,7 +26,7 @@ export function TaskList({ client }: { readonly client: OperatorClient }) {
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
       <ul className="card" aria-label={plural(data?.results.length ?? 0, 'task')}>
         {data?.results.map((task) => (
-          <TaskRow key={task.id} task={task} client={client} onDone={reload} />
+          <TaskRow key={task.id} {...{ task, client, mayWrite }} onDone={reload} />
         ))}
       </ul>
     </section>
@@ -32,13 +39,12 @@ const verbs: Readonly<Record<OperatorTask['action'], string>> = {
   pause: 'Pause all',
 };
 
-interface Props {
+interface Props extends ListProps {
   readonly task: OperatorTask;
-  readonly client: OperatorClient;
   readonly onDone: () => void;
 }
 
-function TaskRow({ task, client, onDone }: Props) {
+function TaskRow({ task, client, mayWrite, onDone }: Props) {
   const cancel = useAction(async () => {
     await client.cancelTask(task.id);
     onDone();
@@ -59,7 +65,7 @@ function TaskRow({ task, client, onDone }: Props) {
         {task.runs - task.completed_runs - task.failed_runs} open
       </p>
       <Failure failure={cancel.failure} />
-      {task.status === 'Running' && (
+      {mayWrite && task.status === 'Running' && (
         <button type="button" disabled={cancel.busy} onClick={() => void cancel.run()}>
           Cancel
         </button>

@@ -6,6 +6,7 @@ import { hrefOf } from '../route.ts';
 import { useTitle } from '../use-title.ts';
 import { useResource } from '../use-resource.ts';
 
+/** The form of a new export. */
 export function NewExportPage() {
   const description = useDescription();
   useTitle('New export');

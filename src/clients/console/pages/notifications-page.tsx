@@ -1,14 +1,23 @@
+import { useMemo } from 'react';
 import { useConsole } from '../console-context.ts';
+import { Loading } from '../parts/notice.tsx';
 import { TargetList } from '../parts/target-list.tsx';
 import { projectEvents } from '../target-events.ts';
 
 /** Who is notified of the project's changes, and what was sent to them. */
-export function NotificationsPage() {
-  const { client, may } = useConsole();
+export function NotificationsPage({ project }: { readonly project: string }) {
+  const { client, may, me } = useConsole();
+  const reach = useMemo(
+    () =>
+      me?.all_projects ? { projectId: Number(project), organization: me.organization.name } : null,
+    [me, project],
+  );
+  if (me === null) return <Loading />;
   return (
     <TargetList
-      targets={client.targets}
+      targets={reach ? client.organizationTargets : client.targets}
       mayWrite={may('batch_export:write')}
+      reach={reach}
       events={projectEvents}
     >
       <p>

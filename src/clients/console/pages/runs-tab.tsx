@@ -23,6 +23,7 @@ interface Props {
   readonly onChanged: () => void;
 }
 
+/** The runs of an export, newest first. */
 export function RunsTab({ exportId, onChanged }: Props) {
   const { client, may } = useConsole();
   const { query, setQuery } = useQuery();
@@ -132,6 +133,7 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
   );
 }
 
+/** A button to cancel a live run, or to export the interval of one that has ended again. */
 export function RunActions({ run, onChanged }: { run: Run; onChanged: () => void }) {
   if (!hasEnded(run)) return <CancelRunButton run={run} onChanged={onChanged} />;
   const { batch_export: exportId } = run;

@@ -15,6 +15,7 @@ interface Props {
   readonly onSignedIn: (session: Session) => void;
 }
 
+/** Asks for a key, and for a project if the key has several. */
 export function SignInPage({ notice, onSignedIn }: Props) {
   const [key, setKey] = useState('');
   const [project, setProject] = useState('');
@@ -26,8 +27,7 @@ export function SignInPage({ notice, onSignedIn }: Props) {
     const me = await callApi<Me>(trimmed, '/api/me').catch(async (error: unknown) => {
       // The key of an operator belongs to no organization.
       if (!(error instanceof ApiFailure) || error.status !== 403) throw error;
-      const query = { limit: 1 };
-      await callApi(trimmed, '/api/admin/causes', { query }).catch(() => {
+      await callApi(trimmed, '/api/admin/me').catch(() => {
         throw error;
       });
       return null;

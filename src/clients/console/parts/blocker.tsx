@@ -9,7 +9,7 @@ import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
 import { ExportAgainButton } from './export-again.tsx';
-import { IntervalText } from './time-text.tsx';
+import { IntervalText, TimeText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
 
 interface Props {
@@ -23,7 +23,13 @@ type Range = NonNullable<Coverage['blocker']>;
 export function Blocker({ batchExport, onChanged }: Props) {
   const { client, may } = useConsole();
   const now = useNow();
-  const { id, high_water_mark: mark, latest_runs: runs } = batchExport;
+  const {
+    id,
+    high_water_mark: mark,
+    latest_runs: runs,
+    paused,
+    paused_reason: reason,
+  } = batchExport;
   const { data, reload } = useResource({
     // What moves the mark or fills a hole shows in the export first.
     key: [id, mark, runs[0]?.id, runs[0]?.status].join(),
@@ -33,11 +39,13 @@ export function Blocker({ batchExport, onChanged }: Props) {
   const blocker = data?.blocker ?? null;
   if (blocker === null || !needsOperator(blocker, now)) return null;
   // The page says already that it is paused.
-  if (batchExport.paused && ['paused', 'never_asked'].includes(blocker.state)) return null;
+  if (paused && ['paused', 'never_asked'].includes(blocker.state)) return null;
   const changed = () => {
     reload();
     onChanged();
   };
+  const isHealing = blocker.state === 'failed' && blocker.healing > 0;
+  const nextProbe = isHealing ? (data?.healing?.next_probe_at ?? null) : null;
   const parts = { exportId: id, blocker, onChanged: changed };
   return (
     <section className="row alert is-Failed" aria-label="What holds the export back">
@@ -46,7 +54,15 @@ export function Blocker({ batchExport, onChanged }: Props) {
           <strong>Complete only up to here:</strong>{' '}
           <IntervalText start={blocker.start} end={blocker.end} />
         </p>
-        <p>{describeBlocker(blocker)}</p>
+        <p>
+          {describeBlocker(blocker, paused && reason === null)}
+          {nextProbe !== null && (
+            <>
+              {' '}
+              It looks next at <TimeText at={nextProbe} />.
+            </>
+          )}
+        </p>
       </div>
       {may('batch_export:write') && (
         <div className="row last">

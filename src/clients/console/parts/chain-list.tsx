@@ -79,6 +79,7 @@ function dragClass(drag: ReturnType<typeof useDrag>['drag'], position: number): 
   return drag.to < drag.from ? 'drop-above' : 'drop-below';
 }
 
+/** Its number, name, plugin, state, error and rate. */
 function StepFacts({ step }: { step: Step }) {
   const { id, name, description, plugin, enabled, error, details } = step;
   const { name: pluginName } = details.plugin_info;

@@ -11,6 +11,7 @@ interface Props {
   readonly format: (value: number) => string;
   /** What the chart says, for those who do not see it. */
   readonly label: string;
+  /** The point that is marked. */
   readonly selected: number;
   readonly onSelect: (index: number) => void;
 }
@@ -118,6 +119,7 @@ function colourOf(element: HTMLElement, variable: string): string {
   return color;
 }
 
+/** The scheme of the reader: `dark` or `light`. */
 function useColourScheme(): 'dark' | 'light' {
   const query = '(prefers-color-scheme: dark)';
   const [isDark, setDark] = useState(() => matchMedia(query).matches);

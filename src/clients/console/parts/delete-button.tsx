@@ -9,9 +9,11 @@ interface Props {
   readonly what: string;
   readonly remove: () => Promise<unknown>;
   readonly onDeleted: () => void;
+  /** What the deletion means. */
   readonly children: ReactNode;
 }
 
+/** Deletes a thing, after confirmation. */
 export function DeleteButton(props: Props) {
   return (
     <DialogButton

@@ -13,6 +13,7 @@ interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   readonly dialog: (onClose: () => void) => ReactNode;
 }
 
+/** A button that opens a dialog. */
 export function DialogButton({ dialog, ...button }: ButtonProps) {
   const [open, setOpen] = useState(false);
   return (
@@ -26,7 +27,9 @@ export function DialogButton({ dialog, ...button }: ButtonProps) {
 interface Props {
   readonly title: string;
   readonly children: ReactNode;
+  /** The text of the button. */
   readonly verb: string;
+  /** The text of the button that closes the dialog. */
   readonly dismiss?: string;
   readonly danger?: boolean;
   readonly action: Action<readonly []>;

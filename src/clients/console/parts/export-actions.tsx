@@ -16,6 +16,7 @@ interface Props {
   readonly onChanged: () => void;
 }
 
+/** Pauses or unpauses an export, after confirmation. */
 export function PauseButton({ batchExport, onChanged }: Props) {
   const { may } = useConsole();
   const { paused, name } = batchExport;
@@ -72,13 +73,22 @@ function UnpauseDialog({ batchExport, onChanged, onClose }: DialogProps) {
     <ConfirmDialog title={`Unpause ${name}?`} verb="Unpause" action={unpause} onClose={onClose}>
       <Failure failure={failure} onRetry={reload} />
       {!data && !failure && <Loading lines={2} />}
-      {data && <LeftOut preview={data} chosen={chosen} onChange={change} />}
+      {data && (
+        <LeftOut
+          preview={data}
+          healing={batchExport.healing?.intervals ?? 0}
+          chosen={chosen}
+          onChange={change}
+        />
+      )}
     </ConfirmDialog>
   );
 }
 
 interface LeftOutProps {
   readonly preview: UnpausePreview;
+  /** Of the intervals without data, those that Sluice exports by itself once their cause is over. */
+  readonly healing: number;
   readonly chosen: UnpauseRequest;
   readonly onChange: (part: Partial<UnpauseRequest>) => void;
 }
@@ -86,6 +96,7 @@ interface LeftOutProps {
 /** What stays without data unless it is exported now, in numbers. */
 function LeftOut({
   preview: { missed_intervals: missed, missing },
+  healing,
   chosen,
   onChange,
 }: LeftOutProps) {
@@ -102,7 +113,8 @@ function LeftOut({
       </span>
     </label>
   );
-  const left = (chosen.backfill ? 0 : missed) + (chosen.retry_missing ? 0 : missing.count);
+  const heals = chosen.retry_missing ? 0 : Math.min(healing, missing.count);
+  const left = (chosen.backfill ? 0 : missed) + (chosen.retry_missing ? 0 : missing.count - heals);
   return (
     <>
       {missed > 0 &&
@@ -122,14 +134,21 @@ function LeftOut({
       <p role="status">
         {missed + missing.count === 0
           ? 'No interval was missed, and no requested interval is without data.'
-          : left > 0
-            ? `${plural(left, 'interval')} will stay without data until you export them.`
-            : 'All of them are exported again now, oldest first.'}
+          : [
+              ...(left > 0
+                ? [`${plural(left, 'interval')} will stay without data until you export them.`]
+                : []),
+              ...(heals > 0
+                ? [`Sluice exports ${plural(heals, 'interval')} by itself once the cause is over.`]
+                : []),
+              ...(left + heals === 0 ? ['All of them are exported again now, oldest first.'] : []),
+            ].join(' ')}
       </p>
     </>
   );
 }
 
+/** Deletes an export, after confirmation. */
 export function DeleteExportButton({ batchExport: { id, name }, onChanged }: Props) {
   const { client, may } = useConsole();
   if (!may('batch_export:write')) return null;

@@ -1,3 +1,4 @@
+/** A gate over water. */
 export function Logo() {
   return (
     <svg className="logo" viewBox="0 0 32 32" aria-hidden="true">

@@ -64,6 +64,7 @@ export function RunProblem({ run, onRetried }: Props) {
 }
 
 interface DropProps extends Props {
+  /** Of the error. */
   readonly text: string;
   readonly onClose: () => void;
 }

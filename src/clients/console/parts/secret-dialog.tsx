@@ -2,6 +2,7 @@ import { useEffect, useId, useRef } from 'react';
 import { CopyText } from './copy-text.tsx';
 
 interface Props {
+  /** Whose secret it is. */
   readonly name: string;
   readonly secret: string;
   readonly onClose: () => void;

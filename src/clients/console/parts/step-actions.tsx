@@ -36,6 +36,7 @@ export function EnableButton({ step: { id, name, enabled }, onChanged }: Props) 
   );
 }
 
+/** Deletes a step, after confirmation. */
 export function DeleteStepButton({ step: { id, name }, onChanged }: Props) {
   const { client } = useConsole();
   const remove = () => client.deleteStep(id);

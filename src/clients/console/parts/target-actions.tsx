@@ -13,6 +13,7 @@ interface Props {
   readonly onChanged: () => void;
 }
 
+/** What can be changed of a target. */
 export function TargetActions({ target, name, onChanged }: Props) {
   const { targets } = useTargets();
   const say = useSay();

@@ -27,8 +27,10 @@ const formats = [
   ['pagerduty', 'PagerDuty'],
 ] as const;
 
+/** Creates or edits a notification target. */
 export function TargetDialog({ target, save, onClose }: Props) {
-  const { events: all } = useTargets();
+  const { events: all, reach } = useTargets();
+  const [isForAll, setForAll] = useState(false);
   const [kind, setKind] = useState<NotificationTarget['kind']>(target?.kind ?? 'webhook');
   const [description, setDescription] = useState(target?.description ?? '');
   const [url, setUrl] = useState('');
@@ -41,7 +43,8 @@ export function TargetDialog({ target, save, onClose }: Props) {
       kind === 'email'
         ? { recipients: recipients.split(/[\s,]+/).filter((each) => each !== '') }
         : { ...(url === '' ? {} : { url }), format };
-    const body = { ...(target ? {} : { kind }), description, events, digests, ...address };
+    const made = { kind, ...(reach && { team_id: isForAll ? null : reach.projectId }) };
+    const body = { ...(target ? {} : made), description, events, digests, ...address };
     await save(body as TargetBody);
     onClose();
   });
@@ -59,6 +62,19 @@ export function TargetDialog({ target, save, onClose }: Props) {
     >
       {!target && (
         <Choice attr="kind" label="Kind" value={kind} choices={kinds} onChange={setKind} />
+      )}
+      {!target && reach && (
+        <Choice
+          attr="team_id"
+          label="Hears of"
+          value={isForAll ? 'all' : 'project'}
+          choices={[
+            ['project', 'The exports of this project'],
+            ['all', `The exports of all projects of ${reach.organization}`],
+          ]}
+          onChange={(value) => setForAll(value === 'all')}
+          error={errorOf('team_id')}
+        />
       )}
       <TextField
         attr="description"

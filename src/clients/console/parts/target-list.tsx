@@ -14,21 +14,21 @@ import { TargetDialog } from './target-form.tsx';
 import { TimeText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
 
-interface Props extends Pick<TargetsContext, 'targets' | 'mayWrite'> {
+interface Props extends Pick<TargetsContext, 'targets' | 'mayWrite' | 'reach'> {
   readonly events: readonly TargetEvent[];
   /** What these targets hear of, if there is none yet. */
   readonly children: ReactNode;
 }
 
 /** The page of notification targets: those of a project, or those of the installation. */
-export function TargetList({ targets, mayWrite, events, children }: Props) {
+export function TargetList({ targets, mayWrite, reach, events, children }: Props) {
   const [shown, showSecret] = useState<{ name: string; secret: string } | null>(null);
   const context = useMemo<TargetsContext>(
     () => ({
-      ...{ targets, mayWrite, events },
+      ...{ targets, mayWrite, reach, events },
       showSecret: (name, secret) => showSecret({ name, secret }),
     }),
-    [targets, mayWrite, events],
+    [targets, mayWrite, reach, events],
   );
   const { data, failure, reload } = useResource({
     key: 'targets',
@@ -90,7 +90,7 @@ interface TargetProps {
 }
 
 function TargetItem({ target, onChanged }: TargetProps) {
-  const { targets, mayWrite } = useTargets();
+  const { targets, mayWrite, reach } = useTargets();
   const say = useSay();
   const [tests, setTests] = useState(0);
   const [isOpen, setOpen] = useState(false);
@@ -125,6 +125,12 @@ function TargetItem({ target, onChanged }: TargetProps) {
         {target.kind === 'email' ? 'E-mail' : `Webhook, ${target.format}`} · {address} ·{' '}
         {target.events.join(', ')}
         {!target.digests && ' · no digests'}
+        {reach !== null && target.team_id === null && (
+          <>
+            {' '}
+            · all projects of <bdi>{reach.organization}</bdi>
+          </>
+        )}
       </p>
       {target.unconfirmed_recipients.length > 0 && (
         <p className="bad-text">

@@ -39,6 +39,7 @@ export function IntervalText({ start, end }: { start: string | null; end: string
   );
 }
 
+/** Switches the clock of the whole page. */
 export function ClockSwitch() {
   const clock = useClock();
   return (

@@ -6,6 +6,7 @@ type Say = (message: string, cancel?: () => Promise<void>) => void;
 
 const SayContext = createContext<Say | null>(null);
 
+/** Only below `Toasts`. */
 export function useSay(): Say {
   const say = useContext(SayContext);
   if (!say) throw new Error('useSay is used outside Toasts');

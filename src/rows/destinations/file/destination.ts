@@ -182,6 +182,7 @@ async function* walk(folder: string, at: string, prefix: string): AsyncGenerator
   }
 }
 
+/** Whether a folder can hold keys with the prefix. */
 function overlaps(folder: string, prefix: string): boolean {
   return folder.startsWith(prefix) || prefix.startsWith(folder);
 }

@@ -26,6 +26,7 @@ export function systemCode(error: unknown): string | null {
   return typeof code === 'string' ? code : null;
 }
 
+/** Runs a file operation so that it fails as SluiceError. */
 export async function withOurErrors<T>(operation: () => Promise<T>): Promise<T> {
   try {
     return await operation();

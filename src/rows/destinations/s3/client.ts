@@ -29,6 +29,7 @@ export interface S3Connection {
   doubt(): void;
   /** Headers that ask for encryption at rest, for each request that creates an object. */
   readonly encryption: { ServerSideEncryption?: 'AES256' | 'aws:kms'; SSEKMSKeyId?: string };
+  /** What the config asks of each object, and of the bucket. */
   readonly asks: {
     readonly acl: string | null;
     readonly storageClass: string | null;

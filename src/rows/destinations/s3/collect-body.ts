@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 
+/** The errors of a body that cannot be collected. */
 export interface BodyErrors {
   readonly tooLong: () => Error;
   /** @param bytes that came before `cause` */

@@ -79,6 +79,7 @@ export class StoreError extends Error {
   readonly systemCode: string | undefined;
   /** What the store's support asks for. */
   readonly requestId: string | undefined;
+  /** What was asked, as S3 names it. */
   readonly operation: string | null;
 
   constructor(facts: Facts, message: string) {
@@ -101,6 +102,7 @@ export function isNotImplemented(error: unknown): boolean {
   return cause?.status === 501 && cause.name !== 'UnreadAnswer';
 }
 
+/** Whether a store refused a request because of its checksum. */
 export function refusesChecksums(error: unknown): boolean {
   if (!(error instanceof SluiceError)) return false;
   return isNotImplemented(error) || /checksum|content-md5/i.test(error.detail ?? '');

@@ -7,6 +7,7 @@ import { isCollision, isNotImplemented } from './errors.ts';
 import { readObject } from './objects.ts';
 import { once, type Put, putSmallObject } from './put-object.ts';
 
+/** What a commit needs besides the connection. */
 export interface CommitOptions {
   /** Checks the run's fence; throws if it is lost. */
   readonly confirm: () => Promise<void>;

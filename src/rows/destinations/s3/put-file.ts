@@ -17,6 +17,7 @@ export interface WholeFile extends FileOptions {
   readonly mark: string;
 }
 
+/** When a file is put, and what is known of its store. */
 export interface FilePut {
   readonly lease: PutLease | undefined;
   /** Probes again how the store treats conditional puts, and sets the connection's traits. */

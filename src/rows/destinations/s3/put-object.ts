@@ -7,10 +7,12 @@ import { conditionHeaders, type PutCondition } from './conditions.ts';
 import { isNotImplemented, refusesChecksums } from './errors.ts';
 import type { StoreRequest } from './store-client.ts';
 
+/** What the store named. */
 export type Put = { readonly etag: ManifestTag };
 
 export const once: RetryPolicy = { maxAttempts: 1, baseMs: 0, capMs: 0 };
 
+/** When an object may be put. */
 export interface PutTime {
   /** The lease of the run; absent: the put may come at any time. */
   readonly lease?: PutLease | undefined;
@@ -79,6 +81,7 @@ export async function putObject(
   });
 }
 
+/** The form that `Content-MD5` has. */
 export function encodeHex(digest: string): string {
   return Buffer.from(digest, 'hex').toString('base64');
 }

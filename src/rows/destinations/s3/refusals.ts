@@ -3,18 +3,25 @@ import type { ErrorCode } from '../../../foundation/domain/errors.ts';
 /** Statuses that send a client elsewhere, whether or not the answer says where. */
 export const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
+/** What is known of a refused request. */
 export interface StoreRefusal {
   /** The operation as S3 names it; null if it is not known. */
   readonly operation: string | null;
+  /** The store's code. */
   readonly name: string;
+  /** The store's words. */
   readonly message: string;
   readonly status: number | undefined;
+  /** The region that the store names. */
   readonly region: string | undefined;
+  /** The address that the store names. */
   readonly location: string | undefined;
 }
 
+/** What a refusal means for the owner of the export. */
 export interface Verdict {
   readonly code: ErrorCode;
+  /** The field of the config to change, if it is known. */
   readonly field?: string;
   /** A sentence about what to do, which follows the words of the store. */
   readonly advice?: string;

@@ -15,6 +15,7 @@ import { AnsweredError, readErrorAnswer } from './error-answer.ts';
 import { queryString } from './query-string.ts';
 import { StalledError, type StallLimits, watchForStall } from './stall-watch.ts';
 
+/** The parts of the SDK's request that are used here. */
 export interface SdkRequest {
   readonly protocol: string;
   readonly hostname: string;
@@ -71,6 +72,7 @@ function streamOf(body: Buffer | IncomingMessage): Readable {
   return Readable.from(body.length === 0 ? [] : [body], { objectMode: false });
 }
 
+/** An answer as the store sent it. */
 export interface SentAnswer {
   readonly statusCode: number;
   readonly reason: string;
@@ -79,6 +81,7 @@ export interface SentAnswer {
   readonly body: Buffer | IncomingMessage;
 }
 
+/** The options of a command that the handler uses. */
 export interface SendOptions {
   readonly abortSignal?: AbortSignal;
   /**

@@ -9,12 +9,14 @@ import { encode } from './query-string.ts';
 import type { SdkRequest, SendOptions, SentAnswer } from './request-handler.ts';
 import { readShortXml, textsBelow } from './xml.ts';
 
+/** Keys of a store, own or issued for a role. */
 interface AccessKeys {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
   readonly sessionToken?: string;
 }
 
+/** A request for one object, or for an upload of it. */
 export interface StoreRequest {
   readonly method: 'DELETE' | 'GET' | 'HEAD' | 'POST' | 'PUT';
   readonly key: string;
@@ -26,6 +28,7 @@ export interface StoreRequest {
   readonly payloadHash?: string;
 }
 
+/** A successful answer. */
 export interface StoreAnswer {
   readonly headers: Readonly<Record<string, string>>;
   /** A stream if the request was sent with `maxBodyBytes` null. */
@@ -145,6 +148,7 @@ export function textsOf(answer: StoreAnswer): ReadonlyMap<string, string> {
   return found ? textsBelow(found) : new Map();
 }
 
+/** Where the objects of a bucket are. */
 interface Place {
   readonly url: URL;
   /** The path of the bucket, without a slash at its end. */

@@ -102,6 +102,7 @@ function headersWord(connection: S3Connection): string {
   return createHash('sha256').update(`${kind} ${key}${asked}`).digest('hex').slice(0, 16);
 }
 
+/** Whether an object with this metadata was made by this upload. */
 export function isOwnObject(
   upload: UploadRef,
   metadata: Readonly<Record<string, string>> | undefined,
@@ -297,6 +298,7 @@ export function listUploads(
   return readPages('ListMultipartUploads', readPage, isAfter, maxPages.uploads);
 }
 
+/** The ETag within a part's tag. */
 export function partEtag(part: UploadPart): string {
   return part.tag.split(' ')[0] ?? '';
 }
@@ -335,6 +337,7 @@ export function completion(
 
 const xmlns = 'http://s3.amazonaws.com/doc/2006-03-01/';
 
+/** Bucket, key and the store's own id of an upload. */
 function uploadTarget(connection: S3Connection, upload: UploadRef) {
   const target = { Bucket: connection.bucket, Key: upload.key, UploadId: splitId(upload)[1] };
   return { ...target, ...expectedOwner(connection) };

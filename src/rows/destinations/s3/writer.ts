@@ -27,8 +27,10 @@ export interface Writing {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** An upload that a writer fills. */
 export interface BegunUpload {
   readonly upload: UploadRef;
+  /** Whether its parts have a CRC32. */
   readonly checksums: boolean;
   /** Parts that an earlier attempt sent and the store has. */
   readonly known: readonly UploadPart[];
@@ -43,6 +45,7 @@ const growth = 4;
 /** A cancelled run keeps its slot while its uploads are aborted. The sweep aborts the others. */
 export const abortPatienceMs = 5_000;
 
+/** For a file that begins without an upload. */
 export interface WithoutUpload {
   readonly begin: () => Promise<BegunUpload>;
   readonly probe: FilePut['probe'];

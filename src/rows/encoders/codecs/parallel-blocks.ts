@@ -32,6 +32,7 @@ export class ParallelBlocks {
     return ready;
   }
 
+  /** All blocks that are pending. */
   async drain(): Promise<Uint8Array[]> {
     const ready: Uint8Array[] = [];
     while (this.#pending.length > 0) ready.push(await this.#takeFirst());

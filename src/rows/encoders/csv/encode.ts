@@ -22,6 +22,7 @@ const LINE_FEED = 0x0a;
 
 const PIECE_BYTES = 1 << 15;
 
+/** How the cells of a file are separated, quoted and guarded. */
 interface CellStyle extends Quoting {
   /** Whether texts that a spreadsheet takes for formulas get an apostrophe in front. */
   readonly guarded: boolean;

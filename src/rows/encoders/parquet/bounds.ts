@@ -23,6 +23,7 @@ function numericOrder(read: (view: DataView) => number | bigint): Order {
   };
 }
 
+/** How the bounds of each kind of values compare. */
 export const orders = {
   bool: numericOrder((view) => view.getUint8(0)),
   int32: numericOrder((view) => view.getInt32(0, true)),
@@ -37,6 +38,7 @@ export const orders = {
   bytes: Buffer.compare as Order,
 } as const;
 
+/** The bounds of a chunk, from those of its pages. */
 export class ChunkBounds {
   readonly order: Order;
   #bounds: Bounds | undefined;

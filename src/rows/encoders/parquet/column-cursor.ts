@@ -29,6 +29,7 @@ export const valueParsers = {
   stringFromBytes: (bytes?: Uint8Array) => bytes && Buffer.from(bytes).toString('utf8'),
 };
 
+/** Where the pages of a column are in the file. */
 export function rangeOfChunk(chunk: ColumnMetaData): {
   readonly start: number;
   readonly end: number;

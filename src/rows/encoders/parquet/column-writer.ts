@@ -6,6 +6,7 @@ import type { SparePool } from './byte-arrays.ts';
 import type { PageLimits, RawPage } from './page.ts';
 import type { Recoder, SizeOf } from './recoders.ts';
 
+/** A row block with a view of its bytes, made once per block. */
 export interface ViewedBlock {
   readonly block: RowBlock;
   readonly view: DataView;
@@ -15,6 +16,7 @@ export function viewBlock(block: RowBlock): ViewedBlock {
   return { block, view: viewOf(block.bytes) };
 }
 
+/** The summary of a column chunk after its last page was cut. */
 export interface ChunkSummary {
   readonly dictionary: RawPage | undefined;
   /** Undefined for lists, whose nulls readers count differently. */
@@ -29,6 +31,7 @@ export interface ChunkSummary {
   readonly isAscending: boolean;
 }
 
+/** What the columns of a file are written with. */
 export interface ColumnParts {
   readonly limits: PageLimits;
   readonly spares: SparePool;

@@ -54,6 +54,7 @@ export class Dictionary {
     this.#slots = this.#room.subarray(0, firstSlots).fill(-1);
   }
 
+  /** Appends entry `index` to `target` as a PLAIN value. */
   copyEntry(index: number, target: ByteWriter): void {
     const start = this.#starts[index] as number;
     const length = this.sink.view.getUint32(start, true);

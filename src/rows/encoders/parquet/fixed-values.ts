@@ -231,6 +231,7 @@ function boolValues(): FixedValues {
   };
 }
 
+/** Values that come as JSON text. */
 export function jsonValues(number: JsonNumber): FixedValues {
   return number.exactScale === undefined
     ? readValues(number, number.read, number.type.width ?? 8)

@@ -14,6 +14,7 @@ const hashBits = 13;
 /** The last position of four bytes with a hash, plus one. Shared, since compression is synchronous. */
 const table = new Int32Array(1 << hashBits);
 
+/** Maximum bytes that `length` bytes compress to. */
 export function maxLz4Bytes(length: number): number {
   return length + Math.ceil(length / 255) + 16;
 }

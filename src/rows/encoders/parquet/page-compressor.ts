@@ -20,11 +20,13 @@ export interface CompressedPage
   readonly body: Uint8Array;
 }
 
+/** A page on its way through a codec. */
 export interface PendingPage {
   readonly rawBytes: number;
   readonly done: Promise<CompressedPage>;
 }
 
+/** Compresses pages, a few at a time. */
 export class PageCompressor {
   readonly #codec: Promise<Codec>;
   readonly #inFlight: Promise<unknown>[] = [];

@@ -29,6 +29,7 @@ export interface PageLevels {
   readonly nulls: number;
 }
 
+/** A page before compression. */
 export interface RawPage {
   /** Rows of a data page, entries of a dictionary page. */
   readonly values: number;
@@ -69,10 +70,12 @@ export class OpenPage {
     this.sink = spares.take(this.#head + 1024, this.#head);
   }
 
+  /** Bytes of values so far. */
   get valueBytes(): number {
     return this.sink.length - this.#head;
   }
 
+  /** Where the values begin in `sink`. */
   get valuesStart(): number {
     return this.#head;
   }
@@ -122,6 +125,7 @@ export class OpenPage {
     return isDone;
   }
 
+  /** Closes the page and starts the next one. */
   cut(pageEncoding: number, bounds?: Bounds): RawPage {
     const { sink } = this;
     const isFirstVersion = this.limits.version !== 2;

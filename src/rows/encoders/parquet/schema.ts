@@ -6,6 +6,7 @@ import { type ParquetType, parquetTypes } from './column-types.ts';
 import { elementFormOf, type JsonForm, jsonNumberOf } from './json-forms.ts';
 import { decimalNumber, type JsonNumber } from './json-numbers.ts';
 
+/** A column of rows as a column of a Parquet file. */
 export interface ParquetColumn {
   readonly name: string;
   /** The type of the values; for a list that of its elements. */

@@ -32,6 +32,7 @@ export function storedColumn(
   return { column: { name, type, sourceType }, put: writers[type] };
 }
 
+/** The types that values of a file can have. */
 type StoredType = Exclude<ColumnType, 'jsonb' | 'as_json' | 'numeric'>;
 
 function typeOf(element: SchemaElement, sourceType: string, isJson: boolean): StoredType {

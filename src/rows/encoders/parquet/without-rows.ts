@@ -101,6 +101,7 @@ async function* remainingBlocks(
   if (block.rows > 0) yield block.take();
 }
 
+/** Rows that are put together again. */
 class OpenBlock {
   readonly #columns: readonly StoredColumn[];
   #out = new ByteWriter(blockBytes);
@@ -146,6 +147,7 @@ function columnsOf(metadata: FileMetaData): readonly StoredColumn[] {
   );
 }
 
+/** PostgreSQL's types, as the file names them. */
 function typesOf({ key_value_metadata: notes }: FileMetaData) {
   const note = notes?.find(({ key }) => key === 'sluice.postgres_types')?.value;
   return note === undefined

@@ -5,6 +5,7 @@ import { readInt64, writeInteger, writeUuid, writeWord } from './format-integers
 import { writeDate, writeTimestamp } from './format-times.ts';
 import type { ViewedRows } from './row-formatter.ts';
 
+/** The bytes that a value is in. */
 export type ValueBytes = Pick<ViewedRows, 'bytes' | 'view'>;
 
 /** Writes one value that is not null: `bytes[from, end)` is the field. It ensures its own room. */

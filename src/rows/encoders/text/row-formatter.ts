@@ -1,6 +1,7 @@
 import { type ByteWriter, viewOf } from '../../../foundation/domain/byte-writer.ts';
 import type { RowBlock } from '../../../foundation/domain/row-block.ts';
 
+/** A row block with a view of its bytes. */
 export interface ViewedRows extends RowBlock {
   readonly view: DataView;
 }
@@ -11,6 +12,7 @@ export function viewRows(block: RowBlock): ViewedRows {
 
 /** Formats rows into text; keeps no bytes of a block. */
 export interface RowFormatter {
+  /** Writes what precedes the first row. */
   writeHeader(out: ByteWriter): void;
   /**
    * Writes the row `first` and those after it, to the one before `end` or the one with which `out` has `fullBytes`.

@@ -97,6 +97,7 @@ export class TextFile implements FileEncoder {
 /** A chunk goes to the codec at the end of the record at which it reaches this size. */
 const chunkBytes = 1 << 20;
 
+/** How the text of a format is cut into records. */
 interface RecordRules {
   /** Whether a line break between double quotes belongs to the record. */
   readonly isQuoted: boolean;

@@ -14,6 +14,7 @@ import { type Parsers, type ReadSource, readSource } from './read-source.ts';
 import type { SourceProblem } from './source-problem.ts';
 import { stripProcess } from './strip-process.ts';
 
+/** The first message. */
 export interface Prepare {
   readonly source: string;
   readonly realm: string;
@@ -23,6 +24,7 @@ export interface Prepare {
   readonly maxAnswerChars: number;
 }
 
+/** The answer to the first message. */
 export interface Prepared {
   readonly problems: readonly SourceProblem[];
 }

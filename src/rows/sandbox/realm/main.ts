@@ -93,6 +93,7 @@ export function start(parseUrl: ParseUrl) {
   };
 
   return freeze({
+    /** The names of the globals, for the wrapper of the plugin. */
     globalNames: () => Object.keys(globals).join(' '),
     globals: () => globals,
 

@@ -1,3 +1,4 @@
+/** A line that a plugin wrote, and at which level. */
 export interface LogLine {
   level: 'debug' | 'info' | 'warn' | 'error';
   text: string;

@@ -239,6 +239,7 @@ function judgePlan(model: Model, root: PlanNode, tell: Tell): readonly string[] 
   return steps;
 }
 
+/** A node of EXPLAIN's JSON. */
 interface PlanNode {
   readonly 'Node Type': string;
   readonly 'Relation Name'?: string;

@@ -38,6 +38,7 @@ const rawTypes: ReadonlyMap<number, ColumnType> = new Map<number, ColumnType>([
   [3802, 'jsonb'],
 ]);
 
+/** How a column of this type is sent. */
 export function columnTypeOf(typeOid: number): ColumnType {
   return rawTypes.get(typeOid) ?? 'as_json';
 }

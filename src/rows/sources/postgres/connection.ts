@@ -104,8 +104,10 @@ export function keepsAlive(client: pg.Client, does: boolean): void {
 /**
  * Closes the connection. A server in the middle of a scan or a sort would not notice before it has a row to send, so it gets a
  * cancel request, if it can be reached. A pooler knows a client only as long as it is connected, so the request comes first.
+ *
+ * @param cancelMs until the request is taken, in all: what answers byte by byte is never silent
  */
-export function destroyConnection(client: pg.Client): void {
+export function destroyConnection(client: pg.Client, cancelMs = usualCancelMs): void {
   const { stream } = connectionOf(client);
   if (stream.destroyed || cancels.has(client)) return;
   const { processID, secretKey } = client as unknown as BackendKey;
@@ -121,13 +123,14 @@ export function destroyConnection(client: pg.Client): void {
   const socket = client.host.startsWith('/')
     ? createConnection(`${client.host}/.s.PGSQL.${client.port}`)
     : createConnection(client.port, client.host);
-  socket.setTimeout(CANCEL_TIMEOUT_MS, () => socket.destroy());
+  const overdue = setTimeout(() => socket.destroy(), cancelMs);
   socket.on('error', () => {});
   const cut = () => void stream.destroy();
   const timer = setTimeout(cut, CUT_AFTER_MS);
   const taken = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   cancels.set(client, taken);
   void taken.then(() => {
+    clearTimeout(overdue);
     clearTimeout(timer);
     cut();
   });
@@ -145,6 +148,7 @@ export function destroyConnection(client: pg.Client): void {
   }
 }
 
+/** How the client of pg encrypts its connection. */
 interface TlsChoice {
   readonly ssl: boolean | ConnectionOptionsOfTls;
   readonly sslNegotiation: string;
@@ -187,7 +191,7 @@ interface BackendKey {
 
 /** The code of the protocol's CancelRequest, which uses its own connection without login. */
 const CANCEL_REQUEST = 80_877_102;
-const CANCEL_TIMEOUT_MS = 5_000;
+const usualCancelMs = 5_000;
 /** A server that takes no cancel request by then may be gone. */
 const CUT_AFTER_MS = 1_000;
 

@@ -47,20 +47,18 @@ export async function nameDeniedRight(
   relation: ReadRelation,
   signal: AbortSignal,
 ): Promise<SluiceError> {
-  // A setting may have changed it. After a failure the transaction answers nothing more.
-  const [{ role = client.user ?? 'the role' } = {}] = await query<{ role: string }>(
-    client,
-    'SELECT current_user AS role',
-    signal,
-  );
+  const { message = '', where = '' } = serverErrorOf(error) ?? {};
+  // First: after a failure the transaction answers nothing more.
+  const acting = await findActing(client, where, signal);
   const found = await findDeniedRights(client, relation, signal).catch(() => []);
   const [first] = found;
   const words = error.detail ?? '';
   if (first === undefined) {
-    const message = serverErrorOf(error)?.message ?? '';
-    const grant = (await isReadable(client, message, signal).catch(() => false))
+    if (acting === null) return new SluiceError(error.code, words, error);
+    const { role, quoted } = acting;
+    const grant = (await isReadable(client, message, role, signal).catch(() => false))
       ? null
-      : grantFor(message, role, await findNamed(client, message, signal).catch(() => []));
+      : grantFor(message, quoted, await findNamed(client, message, role, signal).catch(() => []));
     const detail = grant === null ? words : `${words}. ${grant}`;
     return new SluiceError(error.code, detail, error);
   }
@@ -69,17 +67,64 @@ export async function nameDeniedRight(
   return new SluiceError(error.code, detail, error);
 }
 
+/** A role with whose rights a statement is executed. */
+interface ActingRole {
+  readonly role: string;
+  /** As SQL names it. */
+  readonly quoted: string;
+}
+
+/** A call in a context: PL/pgSQL gives the types of a function, other languages its name alone. */
+const callWithTypes = /^PL\/\S+ (?:\S+ )??((?:\S+\.)?"?([^\s".(]+)"?\([^()]*\))(?= |$)/;
+const callByName = /^(?:SQL|PL)\S* (?:\S+ )?["»„“]([\w$]+)["»«“”]/;
+
+/** SQL of the calls `$1` (types) and `$2` (names), the innermost first: the innermost with a function that is SECURITY DEFINER. */
+const lendingSql = `SELECT count(DISTINCT CASE WHEN p.prosecdef THEN p.proowner ELSE 0 END) = 1 AS "isSure", min(o.rolname) AS role,
+       min(quote_ident(o.rolname)) AS quoted
+  FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS c (signature, name, at)
+  JOIN pg_proc AS p ON p.proname = c.name AND (c.signature IS NULL OR p.oid::regprocedure::text = c.signature)
+  JOIN pg_roles AS o ON o.oid = p.proowner
+ GROUP BY c.at HAVING bool_or(p.prosecdef) ORDER BY c.at LIMIT 1`;
+
+/**
+ * The role whose rights the server has checked: the owner of the innermost function that is SECURITY DEFINER, else the role of the
+ * session.
+ *
+ * @param context that the server gave with the error
+ * @returns null if that is not sure: functions of one name differ in it
+ */
+async function findActing(
+  client: pg.Client,
+  context: string,
+  signal: AbortSignal,
+): Promise<ActingRole | null> {
+  const calls = context.split('\n').flatMap((line) => {
+    const [, signature = null, name = callByName.exec(line)?.[1]] = callWithTypes.exec(line) ?? [];
+    return name === undefined ? [] : [{ signature, name }];
+  });
+  type Lending = ActingRole & { readonly isSure: boolean };
+  const [lending] = await query<Lending>(client, lendingSql, signal, [
+    calls.map(({ signature }) => signature),
+    calls.map(({ name }) => name),
+  ]);
+  if (lending) return lending.isSure ? lending : null;
+  // A setting may have changed it.
+  const own = 'SELECT current_user AS role, quote_ident(current_user) AS quoted';
+  return (await query<ActingRole & pg.QueryResultRow>(client, own, signal))[0] ?? null;
+}
+
 /** Whether the role may read all tables of that name: then a function wants another right, such as to write or to lock. */
 async function isReadable(
   client: pg.Client,
   message: string,
+  role: string,
   signal: AbortSignal,
 ): Promise<boolean> {
   const [, name] = /permission denied for table "?([^\s"]+)"?$/.exec(message) ?? [];
   if (name === undefined) return false;
-  const sql = `SELECT bool_and(has_table_privilege(c.oid, 'SELECT')) AS "isReadable" FROM pg_class AS c
+  const sql = `SELECT bool_and(has_table_privilege($2, c.oid, 'SELECT')) AS "isReadable" FROM pg_class AS c
                 WHERE c.relkind IN ('r', 'p') AND c.relname = $1`;
-  const rows = await query<{ isReadable: boolean | null }>(client, sql, signal, [name]);
+  const rows = await query<{ isReadable: boolean | null }>(client, sql, signal, [name, role]);
   return rows[0]?.isReadable === true;
 }
 
@@ -108,27 +153,28 @@ const rights: Readonly<Record<string, string>> = {
   database: 'CONNECT ON DATABASE',
 };
 
-/** SQL of the names, with their schemas, of what has the name `$1` and what the role may not use. */
+/** SQL of the names, with their schemas, of what has the name `$1` and what the role `$2` may not use. */
 const namedSqls: Readonly<Record<string, string>> = {
   function: `SELECT format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)) AS name
     FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
-   WHERE p.proname = $1 AND NOT has_function_privilege(p.oid, 'EXECUTE') LIMIT 2`,
+   WHERE p.proname = $1 AND NOT has_function_privilege($2, p.oid, 'EXECUTE') LIMIT 2`,
   sequence: `SELECT format('%I.%I', n.nspname, c.relname) AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-   WHERE c.relname = $1 AND c.relkind = 'S' AND NOT has_sequence_privilege(c.oid, 'SELECT') LIMIT 2`,
+   WHERE c.relname = $1 AND c.relkind = 'S' AND NOT has_sequence_privilege($2, c.oid, 'SELECT') LIMIT 2`,
   table: `SELECT format('%I.%I', n.nspname, c.relname) AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-   WHERE c.relname = $1 AND c.relkind IN ('r', 'p', 'f', 'v', 'm') AND NOT has_table_privilege(c.oid, 'SELECT') LIMIT 2`,
+   WHERE c.relname = $1 AND c.relkind IN ('r', 'p', 'f', 'v', 'm') AND NOT has_table_privilege($2, c.oid, 'SELECT') LIMIT 2`,
 };
 
 /** A message has no schema. If several things have its name, none of them is what it is about for sure. */
 async function findNamed(
   client: pg.Client,
   message: string,
+  role: string,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const { kind = '', name = '' } = readDenied(message) ?? {};
   const sql = namedSqls[/table|view/.test(kind) ? 'table' : kind];
   if (sql === undefined) return [];
-  const rows = await query<{ name: string }>(client, sql, signal, [name]);
+  const rows = await query<{ name: string }>(client, sql, signal, [name, role]);
   return rows.map((row) => row.name);
 }
 

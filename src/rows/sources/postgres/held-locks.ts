@@ -11,11 +11,15 @@ export interface HoldLimits {
   readonly snapshotMs: number;
 }
 
+/** The sessions of one snapshot. */
 export interface HeldSessions {
   readonly pids: () => readonly number[];
   /** Called once, with why the snapshot must end. */
   readonly onExcess: (error: SluiceError) => void;
 }
+
+/** Without a reason of ours each abort makes one, with a stack. */
+const over = new Error('the snapshot has ended');
 
 /**
  * Watches a snapshot while it is open. ALTER TABLE waits for the lock of a reader, and every later statement of the
@@ -46,7 +50,7 @@ export function watchHeldLocks(
   let timer = setTimeout(look, pauseMs).unref();
   return () => {
     clearTimeout(timer);
-    stopped.abort();
+    stopped.abort(over);
   };
 }
 

@@ -4,6 +4,7 @@ import { query } from './connection.ts';
 import { oidOf } from './replaced-tables.ts';
 import { tenantSetting } from './source-role.ts';
 
+/** Whose rows are read. */
 export interface ReadRelation {
   readonly schema: string;
   readonly table: string;

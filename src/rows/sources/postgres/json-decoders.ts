@@ -34,6 +34,7 @@ export const numericDecoder: JsonDecoder = {
 /** Leaves a field as it is, but checks it. */
 export const keptNumeric: JsonDecoder = { ...numericDecoder };
 
+/** A type of short text. */
 function shortDecoder(
   isWhole: (bytes: Buffer, from: number, length: number) => boolean,
   maxBytes: number,

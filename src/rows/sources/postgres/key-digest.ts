@@ -82,6 +82,7 @@ function tail(bytes: Uint8Array, at: number, count: number): number {
   return value;
 }
 
+/** The position of a key field in the rows of a block. */
 export interface KeyFields {
   readonly offsets: Int32Array;
   readonly lengths: Int32Array;
@@ -179,6 +180,7 @@ export class KeyDigest {
     this.#carry([sum1, sum2, sum3, sum4]);
   }
 
+  /** Adds all keys of another digest. */
   merge(other: KeyDigest): void {
     this.#carry([...other.#sums]);
     this.#count += other.#count;

@@ -63,12 +63,14 @@ export async function haveRowsChanged(
   });
 }
 
+/** What is read, and how it is planned. */
 interface PlannedRequest {
   readonly options: SnapshotOptions;
   readonly plan: PlanSelect;
   readonly request: SourceRequest;
 }
 
+/** Plans a request in a snapshot of its own. */
 async function withPlan<T>(
   { options, plan, request }: PlannedRequest,
   settled: SettledAt,

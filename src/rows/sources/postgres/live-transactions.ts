@@ -59,6 +59,7 @@ export interface Look {
   readonly isStandby: boolean;
   /** When the server was started: virtual ids are unique from then on. */
   readonly serverStart: string;
+  /** Higher than the ids of all transactions that had completed, or were prepared, before the look. */
   readonly nextId: string;
   readonly sessions: readonly Session[];
   readonly locks: readonly { readonly id: string; readonly pid: number; readonly own: boolean }[];
@@ -144,12 +145,15 @@ const PREPARED = `
  * - Sessions before virtual ids. The transaction id that is put to a virtual id is then that of the same
  *   transaction or of an earlier one, never of a later one.
  * - Prepared transactions last: a transaction becomes prepared before its virtual id ends.
+ * - Their ids (`earlier`) also first, with the clock: none of these is what a virtual id becomes that is read later. A snapshot
+ *   ends with the newest transaction that has completed, so at a quiet server it does not know them.
  */
 export const lookSql = `
-  SELECT clock."nowMs", clock."nextId", clock."isStandby", clock."serverStart",
+  SELECT clock."nowMs", clock."nextId", clock.earlier, clock."isStandby", clock."serverStart",
          sessions.list AS sessions, locks.list AS locks, locks."storePids", prepared.list AS prepared
     FROM (SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs",
                  pg_snapshot_xmax(pg_current_snapshot())::text AS "nextId",
+                 (SELECT coalesce(json_agg(transaction::text), '[]') FROM pg_prepared_xact()) AS earlier,
                  pg_is_in_recovery() AS "isStandby",
                  NOT EXISTS (SELECT FROM pg_event_trigger WHERE evtenabled <> 'D') AS "isQuiet",
                  extract(epoch FROM pg_postmaster_start_time())::text AS "serverStart",
@@ -163,11 +167,18 @@ export const lookSql = `
 /** Shortly after an interval's end, some transactions may not be visible yet. */
 export const longAgoMs = 60_000;
 
+/** More ids than may have been assigned since the clock was read. */
+const soonGiven = 0x4000_0000n;
+
 /** Reads what is alive at a server. Throws SluiceError. */
 export async function readLook(client: pg.Client, signal: AbortSignal): Promise<Look> {
-  const [look] = await queryServer<Look & pg.QueryResultRow>(client, lookSql, signal);
-  if (!look) throw new SluiceError('source.unavailable', 'the server gave no look');
-  return look;
+  type Row = Look & { readonly earlier: readonly string[] };
+  const [row] = await queryServer<Row & pg.QueryResultRow>(client, lookSql, signal);
+  if (!row) throw new SluiceError('source.unavailable', 'the server gave no look');
+  const { earlier, ...look } = row;
+  const ids = earlier.map((id) => fullId(id, BigInt(look.nextId) + soonGiven) + 1n);
+  const nextId = ids.reduce((newest, id) => (id > newest ? id : newest), BigInt(look.nextId));
+  return { ...look, nextId: String(nextId) };
 }
 
 /**
@@ -185,8 +196,7 @@ export async function readLook(client: pg.Client, signal: AbortSignal): Promise<
  */
 export function liveAt(look: Look, end: Instant, readers: ReadonlySet<number> = new Set()): Live {
   const nextId = BigInt(look.nextId);
-  // Ids may have been assigned since the clock was read.
-  const full = (id: string) => fullId(id, nextId + 0x4000_0000n);
+  const full = (id: string) => fullId(id, nextId + soonGiven);
   const store = new Set(look.nowMs < end ? [] : look.storePids);
   const isLongAgo = look.nowMs - end >= longAgoMs;
   const sessions = new Map(look.sessions.map((session) => [session.pid, session]));

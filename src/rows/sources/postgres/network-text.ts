@@ -10,6 +10,7 @@ const ipv4 = 2;
 /** Maximum bytes of the text with its quotes: IPv6 that ends as IPv4, with a mask. */
 export const networkTextBytes = 52;
 
+/** The JSON text. */
 export function networkText(bytes: Buffer, from: number): string {
   const isIpv4 = bytes[from] === ipv4;
   const bits = bytes[from + 1] as number;

@@ -3,7 +3,7 @@
  * later look-back waits for these transactions and for no others:
  *
  * - `3/45:1234`: virtual id 3/45, whose transaction id is 1234
- * - `3/45>1230`: virtual id 3/45, which had no transaction id when 1230 was the next to be given out
+ * - `3/45>1230`: virtual id 3/45, which had no transaction id when the ids of all others that had completed or were prepared were below 1230
  * - `prepared:1234`: a prepared transaction
  * - `session:17:1700000000000000`: process 17, started then, has a transaction from before the end
  * - `session:17:1700000000000000>1230`: it is at work on a message from before the end; 1230 was the next

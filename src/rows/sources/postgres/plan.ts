@@ -105,6 +105,7 @@ export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql
 /** Plans a request. Throws SluiceError `query.*` or `source.*`. */
 export type PlanSelect = (request: SourceRequest) => RequestPlan;
 
+/** Plans over these models. */
 export function planModels(models: readonly Model[]): PlanSelect {
   const readQuery = queryReader();
   return (request) => {

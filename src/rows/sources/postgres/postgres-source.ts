@@ -236,6 +236,7 @@ async function withReason<T>(signal: AbortSignal, work: Promise<T>): Promise<T> 
   }
 }
 
+/** A server, and the setting that names it. */
 interface Address {
   readonly connectionString: string;
   readonly addressName: string | undefined;

@@ -29,8 +29,10 @@ export interface SliceOptions {
   readonly manyTies?: Set<string>;
 }
 
+/** What a slice is read with. */
 export interface SliceReading {
   readonly options: SliceOptions;
+  /** The name of the model. */
   readonly model: string;
   readonly select: SelectPlan;
   /** Gets the keys of all rows. */
@@ -87,6 +89,7 @@ async function* copyRows(
   }
 }
 
+/** A slice that is read with others. */
 export interface JointSlice {
   readonly reading: SliceReading;
   readonly slice: Slice;
@@ -155,6 +158,7 @@ interface OneCopy extends Pick<CopiedRows, 'skipped'> {
   readonly of: number;
 }
 
+/** The decoded rows of a copy. */
 async function* blocksOf(
   client: pg.Client,
   { options, select, keys }: SliceReading,
@@ -181,6 +185,7 @@ async function* blocksOf(
   }
 }
 
+/** The positions of the keys in a block of the plan's rows. */
 function keyFields({ columns, keys }: SelectPlan, block: SourceBlock): KeyFields[] {
   const { offsets, lengths, hiddenOffsets, hiddenLengths, rowCount } = block;
   const width = columns.length;

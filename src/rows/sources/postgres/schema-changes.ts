@@ -4,6 +4,7 @@ import type { Model, ModelColumn } from '../../../foundation/domain/model.ts';
 import { typeOidOf } from './catalog.ts';
 import type { DescribedColumn } from './column-types.ts';
 
+/** A column whose type in the database is not that of the model. */
 export interface TypeChange {
   readonly column: string;
   /** In the model. */

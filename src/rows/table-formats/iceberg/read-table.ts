@@ -5,13 +5,16 @@ import { currentSnapshot } from './metadata.ts';
 import type { TableObjects, TablePlace } from './table-objects.ts';
 import { readNewest } from './versions.ts';
 
+/** A data file that a table names. */
 type NamedFile = Pick<LiveFile, 'path' | 'rows' | 'bytes'>;
 
+/** A table, read whole. */
 export interface ReadTable {
   /** The files of the current snapshot, by path. */
   readonly current: ReadonlyMap<string, NamedFile>;
   /** The files of earlier snapshots alone. */
   readonly earlier: ReadonlyMap<string, NamedFile>;
+  /** What cannot be read. */
   readonly faults: readonly string[];
 }
 

@@ -102,6 +102,7 @@ function compileOperand(
   };
 }
 
+/** Whether a value of a row compares so to the value of a condition. */
 type Operator = (value: Json, wanted: Json) => boolean;
 
 const text =

@@ -61,6 +61,7 @@ const write = <P extends object>(name: string, summary: string, parts: P) =>
   operation('operator:write', name, summary, parts);
 const all = <T extends TSchema>(item: T) => Type.Object({ results: Type.Array(item) });
 
+/** Organizations and projects, for operators. */
 export function tenantRoutes(api: Api): void {
   const organizations = '/organizations';
   const one = `${organizations}/:organization_id`;
@@ -172,6 +173,7 @@ export function tenantRoutes(api: Api): void {
   );
 }
 
+/** Keys of organizations and of operators. */
 export function keyRoutes(api: Api): void {
   const ofOrganization = '/organizations/:organization_id/keys';
   const issued = { config: { scope: 'operator:write', shownOnce: 'key' } } as const;

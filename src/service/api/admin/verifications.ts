@@ -36,6 +36,7 @@ export const Verification = named(
   }),
 );
 
+/** What VERIFY_SCHEDULE has found. */
 export function verificationRoutes(api: Api): void {
   api.get(
     '/verifications',

@@ -13,6 +13,7 @@ import { closed } from './schema.ts';
 
 interface Checked {
   readonly definition: DestinationDefinition;
+  /** Compiled at the first call. */
   readonly validator: () => ValidateFunction;
   readonly secrets: readonly string[];
 }

@@ -48,10 +48,19 @@ export const Coverage = named(
       to: Nullable(Time),
       high_water_mark: Nullable(Time),
       blocker: Nullable(
-        Type.Object(CoverageRange.properties, {
-          description:
-            'The interval that stops the high-water mark; null if the mark is at the last complete bound.',
-        }),
+        Type.Object(
+          {
+            ...CoverageRange.properties,
+            healing: Type.Integer({
+              description:
+                'How many of its intervals Sluice exports by itself once their cause is over. What is in the state failed can heal too.',
+            }),
+          },
+          {
+            description:
+              'The interval that stops the high-water mark; null if the mark is at the last complete bound.',
+          },
+        ),
       ),
       healing: Healing,
       late_rows_wait: Type.Array(
@@ -86,6 +95,7 @@ export const Coverage = named(
             end: '2024-03-01T04:00:00.000000Z',
             state: 'failed',
             intervals: 1,
+            healing: 0,
           },
           healing: null,
           late_rows_wait: [],

@@ -15,7 +15,7 @@ export function coverageView(
     from: range && toTimestamp(range.start),
     to: range && toTimestamp(range.end),
     high_water_mark: toTimestampOrNull(highWaterMark),
-    blocker: blocker && rangeView(blocker),
+    blocker: blocker && { ...rangeView(blocker), healing: blocker.healing },
     healing: healingView(holes),
     late_rows_wait: lateRowsWaits.map(({ start, end, why }) => ({
       start: toTimestamp(start),

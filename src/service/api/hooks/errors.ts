@@ -8,6 +8,7 @@ import { ApiError, malformed, toApiError } from '../api-error.ts';
 import type { ErrorBody } from '../schemas/error.ts';
 import { mostProblems, problemsOf, queryProblemsOf } from '../validation/problem-of.ts';
 
+/** Every error has the body of the contract. */
 export function answerErrors(api: Api): void {
   api.setErrorHandler((error: FastifyError, request, reply) => {
     const answer = toApiError(refusalOf(error, request));

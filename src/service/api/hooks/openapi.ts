@@ -1,6 +1,7 @@
 import swagger from '@fastify/swagger';
 import fastify from 'fastify';
 import { Cause, OperatorExport, Task, TaskPreview } from '../admin/causes.ts';
+import { OperatorMe } from '../admin/me.ts';
 import { ApiKey, IssuedApiKey, Organization, Project } from '../admin/schema.ts';
 import { Verification } from '../admin/verifications.ts';
 import type { Api } from '../api.ts';
@@ -36,6 +37,7 @@ import { takesIdempotencyKey } from './idempotency.ts';
 const components = [
   ErrorBody,
   Me,
+  OperatorMe,
   Capabilities,
   BatchExportRun,
   RunFile,

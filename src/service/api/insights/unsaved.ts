@@ -154,6 +154,28 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
   );
 
   api.post(
+    '/query',
+    {
+      ...write('retrieveNewQuery', 'Retrieve the query that an export would have', [], {
+        body: bodyWith({ model, ...query, team_id }),
+        response: {
+          200: Type.Object({ dsl_query: BatchExport.properties.dsl_query }),
+          ...postErrors(),
+        },
+      }),
+      config: { scope: 'batch_export:write', changesNothing: true },
+    },
+    async ({ body }) => {
+      const newModel = body.model ?? defaultModel;
+      const noQuery = { model: newModel, dslQuery: null, filters: null };
+      const dslQuery = readQuery(rules, noQuery, body);
+      const { transformations: isTransformed = false } = body;
+      refuseRows(rules, { model: newModel, dslQuery, transformations: isTransformed, config: {} });
+      return { dsl_query: dslQuery };
+    },
+  );
+
+  api.post(
     '/:id/preview',
     {
       ...write(

@@ -9,6 +9,7 @@ import { errors } from '../schemas/error.ts';
 import { untilClosed } from '../until-closed.ts';
 import { BatchExportLog, LogListQuery, logView } from './schema.ts';
 
+/** The logs of an export and of its runs, newest first. */
 export function logRoutes(api: Api, family: Family, { searches }: Deps): void {
   const { read } = exportOperations(family);
 

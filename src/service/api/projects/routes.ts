@@ -33,6 +33,7 @@ const ProjectListQuery = Type.Object({
   ),
 });
 
+/** The projects of an organization. */
 export function projectRoutes(api: Api, family: Family): void {
   const { read } = projectOperations(family);
 

@@ -13,6 +13,7 @@ export function named<T extends TSchema>(name: string, schema: T): Named<T> {
   return { ...schema, $id: name };
 }
 
+/** A reference to a named schema. */
 export function Ref<T extends TSchema>(schema: Named<T>) {
   return Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#` });
 }

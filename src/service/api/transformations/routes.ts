@@ -37,6 +37,7 @@ const { read, write } = transformationOperations(
   loadTransformationConfig,
 );
 
+/** The transformation chain of a project. */
 export function transformationConfigRoutes(api: Api): void {
   const answer = { 200: Ref(TransformationConfig) };
 

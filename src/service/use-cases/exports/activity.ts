@@ -66,6 +66,7 @@ export function changesBetween(before: Described | null, after: Described): Chan
   return changes;
 }
 
+/** Who did what to an export. */
 export function exportActivity(
   actor: Actor,
   action: string,

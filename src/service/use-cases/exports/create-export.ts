@@ -56,6 +56,7 @@ export interface CreatedExport {
   readonly backfillId: string | null;
 }
 
+/** Every problem of a new export, and what was found on the way. */
 export function examineNewExport(
   { policy }: Pick<Context, 'policy'>,
   rules: ExportRules,

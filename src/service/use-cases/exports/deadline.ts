@@ -3,6 +3,7 @@ import type { Cadence } from '../../../foundation/domain/cadence.ts';
 import type { Problem } from '../../../foundation/domain/problem.ts';
 import { isLocal } from '../../scheduling/boundary.ts';
 
+/** By when intervals are due. */
 export type DeadlineSettings = Pick<BatchExport, 'deadlineMinutes' | 'deadlineAt' | 'warnMinutes'>;
 
 /** What is wrong with the deadline of an export. @param cadence null: it has problems of its own */

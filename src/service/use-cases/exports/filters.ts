@@ -8,6 +8,7 @@ interface Asked {
   readonly filters?: readonly PropertyFilter[] | null | undefined;
 }
 
+/** The query and the filters that an export has. */
 interface Query {
   readonly model: string;
   readonly dslQuery: string | null;

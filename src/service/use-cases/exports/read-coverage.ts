@@ -19,6 +19,7 @@ import {
   listLateRowsWaits,
 } from '../../../state/store/intervals/coverage.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
+import { countHealing } from '../../../state/store/healing/healing.ts';
 import { readNow } from '../../../state/store/intervals/ticks.ts';
 import type { Context } from '../context.ts';
 import { readTimeline } from './timeline.ts';
@@ -39,6 +40,12 @@ export interface CountedRange extends CoverageRange {
   readonly intervals: number;
 }
 
+/** What holds the high-water mark. */
+export interface Blocker extends CountedRange {
+  /** How many of its intervals Sluice exports by itself once their cause is over. */
+  readonly healing: number;
+}
+
 export interface Coverage {
   /** Whole intervals, up to the last complete one; null if the range has none. */
   readonly range: DataInterval | null;
@@ -46,7 +53,7 @@ export interface Coverage {
   readonly ranges: readonly CountedRange[] | null;
   readonly days: readonly CoverageDay[] | null;
   /** What begins where the high-water mark is and holds it; null if nothing complete does. */
-  readonly blocker: CountedRange | null;
+  readonly blocker: Blocker | null;
   /** The first intervals of the range whose late rows wait for a person. */
   readonly lateRowsWaits: readonly LateRowsWait[];
 }
@@ -88,7 +95,10 @@ export async function readCoverage(
     range,
     ranges: request.perDay ? null : ranges.map(counted),
     days: request.perDay ? countPerDay(timeline, ranges) : null,
-    blocker: blocker && counted(blocker),
+    blocker: blocker && {
+      ...counted(blocker),
+      healing: await countHealing(db, batchExport.id, blocker),
+    },
     lateRowsWaits: range
       ? await listLateRowsWaits(db, batchExport.id, range, maxLateRowsWaits)
       : [],

@@ -88,6 +88,7 @@ function askForSecretsAgain(
     }));
 }
 
+/** What of an export decides its rows. */
 interface Rows {
   readonly model: string;
   readonly dslQuery: string | null;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import type { Cadence } from '../../../foundation/domain/cadence.ts';
-import type { CauseScope } from '../../../foundation/domain/causes.ts';
+import { type CauseScope, decidedByPeople } from '../../../foundation/domain/causes.ts';
 import { changeSettings } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { notFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
@@ -16,7 +16,7 @@ import {
   retireDestination,
   returnToPlace,
 } from '../../../state/store/files/former-destinations.ts';
-import { releaseExport } from '../../../state/store/healing/healing.ts';
+import { healFailed, releaseExport } from '../../../state/store/healing/healing.ts';
 import type { Actor, Context } from '../context.ts';
 import { changeExport } from './activity.ts';
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
@@ -46,6 +46,7 @@ export interface UpdateExportInput {
   readonly settings?: Parameters<typeof changeSettings>[1] | undefined;
 }
 
+/** Every problem of a change, and what was found on the way. */
 export function examineChange(
   context: Pick<Context, 'policy' | 'secrets'>,
   rules: ExportRules,
@@ -110,6 +111,9 @@ export async function updateExport(
       schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
     };
     await releaseExport(tx, id, fixableBy(before, after));
+    if (after.healForHours > before.healForHours) {
+      await healFailed(tx, id, after.healForHours, [...decidedByPeople]);
+    }
     return changeExport(tx, actor, 'updated', before, after);
   });
 }

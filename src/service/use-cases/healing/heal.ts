@@ -73,6 +73,7 @@ function probeCauses({ db }: Context): Promise<number> {
   });
 }
 
+/** Announces causes that hold something up. */
 async function announceCauses({ db }: Context): Promise<void> {
   await db.transaction(async (tx) => {
     const ids = await lockUnannounced(tx, causesPerCall);

@@ -38,6 +38,7 @@ export function placeOf(
     : { scope, place: places[scope] };
 }
 
+/** What is known about the places of a run, its export among them. */
 export function causesAt(
   run: Pick<ClaimedRun, 'exportId' | 'causes'>,
   places: RunPlaces,
@@ -47,16 +48,20 @@ export function causesAt(
 
 /**
  * Refuses an attempt at a place that does not work, so that its requests are only those of probes. A probe of a destination would
- * end at a source that does not work, and show nothing: its cause stays as it is.
+ * end at a source that does not work, and show nothing: its cause stays as it is. What a person asked for after the last failure is
+ * attempted: the cause may have been fixed just now.
  *
  * @throws KnownOutage
  */
 export function refuseKnownOutage(
-  run: Pick<ClaimedRun, 'exportId' | 'causes' | 'probes'>,
+  run: Pick<ClaimedRun, 'exportId' | 'causes' | 'probes' | 'askedAt'>,
   places: RunPlaces,
 ): void {
   const known = causesAt(run, places);
-  const open = known.filter(({ isOpen, code }) => isOpen && causeKindOf(code)?.isCertain);
+  const isNews = ({ failedAt }: KnownCause) => run.askedAt !== null && failedAt < run.askedAt;
+  const open = known.filter(
+    (cause) => cause.isOpen && causeKindOf(cause.code)?.isCertain && !isNews(cause),
+  );
   // The source comes first: while it does not work, nothing is probed but the source.
   const source = open.find(({ scope }) => scope === 'source');
   if (run.probes === null) {

@@ -9,6 +9,7 @@ import { KnownOutage, placeOf, type RunPlaces } from './known-outage.ts';
 /** An attempt's failure, as what it says about its places. */
 export interface Failure {
   readonly error: SluiceError;
+  /** The text that `latest_error` shows. */
   readonly text: string;
   /** Null: they are not known, so it counts for the export alone. */
   readonly places: RunPlaces | null;

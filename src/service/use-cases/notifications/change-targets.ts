@@ -177,6 +177,7 @@ function targetChanges(before: NotificationTarget, after: NotificationTarget): C
   return changes;
 }
 
+/** Records who did what to a target, in the transaction of the change. */
 async function recordTargetActivity(
   tx: Sql,
   { organizationId, keyId }: Actor,

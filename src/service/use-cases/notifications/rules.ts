@@ -7,6 +7,7 @@ import {
 } from '../../../foundation/domain/notification.ts';
 import type { Problem } from '../../../foundation/domain/problem.ts';
 
+/** The settings of a target as a request gives them. */
 export interface TargetInput {
   readonly description: string;
   /** Null for e-mail. */

@@ -1,4 +1,10 @@
-import { describeError, isErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
+import { causeKindOf } from '../../../foundation/domain/causes.ts';
+import {
+  describeError,
+  type ErrorCode,
+  isErrorCode,
+  SluiceError,
+} from '../../../foundation/domain/errors.ts';
 import {
   decideAttempt,
   type FailureHistory,
@@ -80,7 +86,7 @@ export async function recordFault(
     if (!isFinal || run.purpose !== 'whole' || run.heals) return;
     // Another database may be writing to the bucket: no other interval should be tried.
     const pauseAfter = error.code === 'run.unknown_history' ? 1 : context.policy.pauseAfterFailures;
-    await countFailure(tx, context, run, text, pauseAfter);
+    await countFailure(tx, context, run, { code: error.code, text }, pauseAfter);
   });
 }
 
@@ -93,6 +99,10 @@ const retriesExhausted =
 const retriesHeal =
   'All attempts failed. No action needed: once this works again, Sluice exports the interval by itself, within heal_for_hours.';
 
+const healsPause =
+  'Fix the cause: then Sluice exports what is missing, and ends the pause by itself. You can also unpause the export.';
+
+/** What an attempt knows of its places. */
 export interface SeenPlaces {
   /** Null: nothing. */
   readonly places: RunPlaces | null;
@@ -138,7 +148,7 @@ export async function quarantineRun(context: Context, run: ClaimedRun, how: stri
     await lockExport(tx, run.exportId);
     if (!(await failRun(tx, run, 'failed', { code: 'run.crashed', text }))) return;
     await log(tx, run, 'ERROR', text);
-    await countFailure(tx, context, run, text);
+    await countFailure(tx, context, run, { code: 'run.crashed', text });
   });
 }
 
@@ -177,7 +187,7 @@ async function countFailure(
   tx: Sql,
   context: Context,
   run: ClaimedRun,
-  reason: string,
+  { code, text: reason }: { readonly code: ErrorCode; readonly text: string },
   pauseAfter = context.policy.pauseAfterFailures,
 ): Promise<void> {
   if (run.backfillId !== null) {
@@ -190,13 +200,14 @@ async function countFailure(
   const row = await lockExport(tx, run.exportId);
   const failure = await recordFailure(tx, run.exportId, pauseAfter, reason);
   if (failure.paused && row) {
+    const heals = causeKindOf(code) !== null && row.healForHours > 0;
     const schedule = pause(row.schedule, await readNow(tx));
     await storeSchedules(tx, [{ exportId: run.exportId, schedule }]);
     await logForExport(
       tx,
       run,
       'ERROR',
-      `The export is paused after ${plural(failure.streak)}. Fix the cause, then unpause the export. ${reason}`,
+      `The export is paused after ${plural(failure.streak)}. ${heals ? healsPause : 'Fix the cause, then unpause the export.'} ${reason}`,
     );
   } else if (failure.streak === context.policy.warnAfterFailures) {
     await logForExport(

@@ -4,6 +4,7 @@ import { countDeathAlone } from '../../../state/store/runs/leases.ts';
 import type { Context } from '../context.ts';
 import { quarantineRun, recordFault } from './finish-run.ts';
 
+/** How the process of a run ended. */
 export interface DeathAlone {
   /** Whether the run must have caused it; otherwise the process may have been killed from outside. */
   readonly certain: boolean;

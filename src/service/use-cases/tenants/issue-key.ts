@@ -18,6 +18,7 @@ export interface IssueKeyInput {
   readonly expiresAt: Timestamp | null;
 }
 
+/** A key as it is shown once. */
 export interface IssuedKey {
   readonly apiKey: ApiKey;
   /** The key itself; it is not stored. */
@@ -58,6 +59,7 @@ export async function issueKey(
   return db.transaction((tx) => storeNewKey(tx, input, 'created', keyId));
 }
 
+/** Mints and stores a key within a transaction. */
 export async function storeNewKey(
   tx: Sql,
   input: IssueKeyInput,
@@ -78,6 +80,7 @@ export async function storeNewKey(
   return { apiKey, key };
 }
 
+/** Checks the name of an organization, a project or a key. */
 export function checkName(name: string): Problem[] {
   if (name.trim() === '') {
     return [{ code: 'blank', detail: 'The name may not be blank.', attr: 'name' }];

@@ -7,6 +7,7 @@ import {
 } from '../../../state/store/tenants/offboardings.ts';
 import { findOrganization, findProject } from '../../../state/store/tenants/tenants.ts';
 
+/** Which tenant, and proof that it is the one that is meant. */
 export interface OffboardInput {
   readonly organizationId: string;
   /** Null: the whole organization. */

@@ -13,6 +13,7 @@ import { InvalidSetting } from '../../../rows/transforms/transform.ts';
 import type { Context } from '../context.ts';
 import { openPluginConfig } from './secrets.ts';
 
+/** A chain, with all that its steps need, and what a recipe keeps of it. */
 export interface OpenChain {
   readonly steps: readonly StepDefinition[];
   readonly recipe: readonly RecipeStep[];

@@ -1,5 +1,6 @@
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 
+/** A position in a list that is ordered by a time, then by id. */
 export interface KeysetPosition {
   readonly direction: 'next' | 'previous';
   readonly at: Timestamp;
@@ -86,6 +87,7 @@ export function upToPageBytes(page: string, order: string): string {
 /** A limit in time: an instant, or a span before Postgres' now (`7 days`). */
 export type TimeBound = { readonly at: Timestamp } | { readonly spanBack: string };
 
+/** The conditions of a list, and the values of their parameters. */
 export class Conditions {
   readonly values: unknown[] = [];
   readonly #parts: string[] = [];

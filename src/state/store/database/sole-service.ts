@@ -5,7 +5,10 @@ import { Client } from 'pg';
 const serviceLock = 7_310_428_116;
 const label = 'sluice service ';
 const reconnectMs = 1_000;
+/** For a connection and its login. */
+const usualConnectMs = 10_000;
 
+/** The mark of the only service of a database. */
 export interface SoleService {
   /** Publishes the address of this service for later starts. */
   publish(address: string): Promise<void>;
@@ -23,7 +26,10 @@ export interface OtherService {
  * connection, so a killed process never holds it. If the server restarts, the mark is made again within a
  * second.
  */
-export async function becomeSoleService(url: string): Promise<SoleService | OtherService> {
+export async function becomeSoleService(
+  url: string,
+  connectMs = usualConnectMs,
+): Promise<SoleService | OtherService> {
   let closed = false;
   let address: string | null = null;
   let client = await connect();
@@ -35,7 +41,12 @@ export async function becomeSoleService(url: string): Promise<SoleService | Othe
   watch();
 
   async function connect(): Promise<Client> {
-    const next = new Client({ connectionString: url, application_name: label, keepAlive: true });
+    const next = new Client({
+      connectionString: url,
+      application_name: label,
+      connectionTimeoutMillis: connectMs,
+      keepAlive: true,
+    });
     next.on('error', () => {});
     await next.connect();
     return next;

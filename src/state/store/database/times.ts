@@ -21,6 +21,13 @@ export const isSameInterval = (one: string, other: string): string =>
 /** SQL of the range of a backfill in `table`. */
 export const rangeOf = (table: string): string => pairOf(`${table}.start_at`, `${table}.end_at`);
 
+/** SQL: nothing waits for as long as this. What is further away was noted by a clock that was wrong. */
+export const longerThanAnyWait = `interval '65 minutes'`;
+
+/** SQL: whether a time is over for which something waits, or was noted by a clock that was wrong. */
+export const isTime = (at: string): string =>
+  `(${at} <= clock_timestamp() or ${at} > clock_timestamp() + ${longerThanAnyWait})`;
+
 /** Values of the two parameters that an interval is written by. */
 export const boundsOf = ({ start, end }: DataInterval): [Timestamp, Timestamp] => [
   toTimestamp(start),

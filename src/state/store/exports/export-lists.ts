@@ -60,6 +60,7 @@ const urgency = `array_position(array['${exportHealths.join(`', '`)}'], ${health
 /** The start of the newest run: an index has it. */
 const lastRun = `(select max(r.created_at) from runs r where r.export_id = e.id)`;
 
+/** What exports can be ordered by. */
 const sortKeys = {
   created_at: 'e.created_at',
   name: 'lower(e.name)',
@@ -121,6 +122,7 @@ const countsOf = (of: string): string =>
     .map((health) => `count(*) filter (where ${of}.health = '${health}')::int as ${health}`)
     .join(', ');
 
+/** How many exports have each health, of all in reach. */
 export async function countExportHealths(sql: Sql, reach: Reach): Promise<HealthCounts> {
   const [row] = await sql.query<HealthCounts>(
     prepared(`select ${countsOf('k')} from (
@@ -131,6 +133,7 @@ export async function countExportHealths(sql: Sql, reach: Reach): Promise<Health
   return row;
 }
 
+/** A project with how many of its exports have each health. */
 export interface ProjectOverview {
   readonly id: number;
   readonly name: string;

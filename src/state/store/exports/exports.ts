@@ -9,6 +9,7 @@ import { prepared } from '../database/prepared.ts';
 import { byReach, type Reach, reaches, reachValue, type TenantId } from '../tenants/tenants.ts';
 import { instantOf } from '../database/times.ts';
 
+/** All settings of an export that a request can change. */
 export type BatchExportSettings = Omit<
   BatchExport,
   | 'id'
@@ -24,6 +25,7 @@ export type BatchExportSettings = Omit<
 
 export type NewBatchExport = BatchExportSettings & Pick<BatchExport, 'id' | 'teamId' | 'model'>;
 
+/** An export as statements select it by `columns`. */
 export type ExportRow = Omit<BatchExport, 'destination' | 'cadence'> & {
   destinationType: string;
   destinationConfig: DestinationConfig;
@@ -35,6 +37,7 @@ export type ExportRow = Omit<BatchExport, 'destination' | 'cadence'> & {
   offsetHour: number | null;
 };
 
+/** Columns of the export `e`. */
 export const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",

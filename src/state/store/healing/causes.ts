@@ -3,7 +3,8 @@ import { suspicion } from '../../../foundation/domain/causes.ts';
 import type { ErrorCode } from '../../../foundation/domain/errors.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { isHealing, isTime, mayRun } from './healing.ts';
+import { isTime } from '../database/times.ts';
+import { isHealing, mayRun } from './healing.ts';
 
 /** What keeps intervals from their data. */
 export interface KnownCause {
@@ -15,11 +16,13 @@ export interface KnownCause {
   /** Otherwise the place is only suspected. */
   readonly isOpen: boolean;
   readonly beganAt: Timestamp;
+  /** When an attempt there failed last. */
+  readonly failedAt: Timestamp;
   readonly nextProbeAt: Timestamp;
 }
 
 const knownCause = `jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
-  'beganAt', api_time(k.began_at), 'nextProbeAt', api_time(k.next_probe_at))`;
+  'beganAt', api_time(k.began_at), 'failedAt', api_time(k.failed_at), 'nextProbeAt', api_time(k.next_probe_at))`;
 
 /** Maximum causes of a tenant that a claim reads. */
 const mostKnown = 200;
@@ -49,6 +52,7 @@ const holdsNothing = `(not exists (select from healing_intervals h where h.cause
 const isIdle = `(not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
                       where h.cause_id = c.id and ${mayRun} and ${isHealing}) and ${noneWaits})`;
 
+/** A failure at a place. */
 export interface PlaceFailure {
   /** Null if no project asked a source. */
   readonly teamId: number | null;
@@ -103,6 +107,7 @@ export async function deleteCauses(tx: Sql, ids: readonly string[]): Promise<rea
   return rows.map(({ id }) => id);
 }
 
+/** What a cause holds up in one export. */
 export interface HeldUp {
   readonly causeId: string;
   readonly isAnnounced: boolean;
@@ -115,6 +120,7 @@ export interface HeldUp {
   readonly since: Timestamp;
 }
 
+/** What causes hold up, by export. */
 export async function listHeldUp(tx: Sql, ids: readonly string[]): Promise<HeldUp[]> {
   return tx.query<HeldUp>(
     `select c.id as "causeId", c.announced_at is not null as "isAnnounced", p.organization_id as "organizationId", e.team_id as "teamId",
@@ -156,6 +162,7 @@ export async function hastenProbes(sql: Sql, exportId: string): Promise<void> {
   );
 }
 
+/** A cause whose probe is due. */
 export interface DueCause {
   readonly id: string;
   readonly ageMs: number;
@@ -167,6 +174,7 @@ export type PlacesAsked =
   /** A destination of the project's organization. */
   | { readonly scope: 'destination'; readonly teamId: number };
 
+/** What is known of a place that has failed. */
 export interface PlaceCause {
   readonly id: string;
   readonly place: string;

@@ -4,8 +4,9 @@ import { maxMissingCounted } from '../../../foundation/domain/coverage.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { live } from '../runs/run-moves.ts';
-import { boundsOf, intervalOf, isSameInterval } from '../database/times.ts';
+import { boundsOf, intervalOf, isSameInterval, isTime } from '../database/times.ts';
 
+/** An interval of an export. */
 export interface IntervalOfExport {
   readonly exportId: string;
   readonly interval: DataInterval;
@@ -15,12 +16,6 @@ export interface IntervalOfExport {
 export interface HealingInterval extends IntervalOfExport {
   readonly teamId: number;
 }
-
-/**
- * SQL: whether a time is over for which something waits, at most an hour. One that is further away was noted by a clock that was wrong.
- */
-export const isTime = (at: string): string =>
-  `(${at} <= clock_timestamp() or ${at} > clock_timestamp() + interval '65 minutes')`;
 
 const columns = `h.export_id as "exportId", e.team_id as "teamId", ${intervalOf('h')} as interval`;
 
@@ -55,11 +50,48 @@ export async function noteHealing(
   );
 }
 
+/**
+ * Intervals of an export that failed within these hours heal from now on: those without data whose newest run failed.
+ *
+ * @param undecided codes of errors after which a person must decide
+ */
+export async function healFailed(
+  tx: Sql,
+  exportId: string,
+  hours: number,
+  undecided: readonly string[],
+): Promise<void> {
+  await tx.query(
+    `insert into healing_intervals (export_id, data_interval_start, data_interval_end, since)
+     select o.export_id, o.data_interval_start, o.data_interval_end, o.noted_at
+       from holes o cross join lateral (select r.status, r.purpose, r.error_code from runs r
+                     where ${isSameInterval('r', 'o')} order by r.generation desc limit 1) newest
+      where o.export_id = $1 and o.noted_at + $2 * interval '1 hour' > clock_timestamp() and newest.purpose = 'whole'
+        and newest.status in ('Failed', 'FailedRetryable') and newest.error_code <> all ($3::text[])
+     on conflict do nothing`,
+    [exportId, hours, undecided],
+  );
+}
+
 /** SQL of the healing of the export `e`, as JSON; null if nothing heals. Its cost depends on what heals. */
 export const healingColumn = `(select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.since)),
     'until', api_time(min(x.since) + e.heal_for_hours * interval '1 hour'), 'code', min(x.code), 'nextProbeAt', api_time(min(x.next_probe_at))) end
    from (select h.since, c.code, c.next_probe_at from healing_intervals h left join causes c on c.id = h.cause_id
           where h.export_id = e.id order by h.data_interval_start limit ${maxMissingCounted}) x)`;
+
+/** How many intervals of an export that start in `range` Sluice exports by itself once their cause is over. */
+export async function countHealing(
+  sql: Sql,
+  exportId: string,
+  range: DataInterval,
+): Promise<number> {
+  const [row] = await sql.query<{ count: number }>(
+    `select count(*)::int as count from healing_intervals h join batch_exports e on e.id = h.export_id
+      where h.export_id = $1 and h.data_interval_start >= $2 and h.data_interval_start < $3 and ${isHealing}`,
+    [exportId, ...boundsOf(range)],
+  );
+  return row?.count ?? 0;
+}
 
 /**
  * A run failed that was made because nothing was known to hold its interval up: something does. The export's other

@@ -44,6 +44,7 @@ export const conditionCodes = [
   'export.paused',
 ] as const;
 
+/** Which exports are wanted. */
 export interface CauseSearch {
   /** Part of the name of an organization or a project, or one of its ids or its tenant key. */
   readonly search: string | null;
@@ -87,7 +88,8 @@ const judged = `held as materialized (
               when h.n > 0 then 'intervals.missing'
               when e.late_since is not null then 'export.late'
               when e.paused then 'export.paused' end as code,
-         concat_ws(' ', e.destination_type, ${placeOf}) as destination
+         case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
+              then concat_ws(' ', e.destination_type, ${placeOf}) end as destination
     from batch_exports e
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
@@ -102,7 +104,8 @@ const judged = `held as materialized (
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
 ), named as (
-  select t.*, case when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
+  -- Most exports have no code: their ids would be half of the cost.
+  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
            else md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t
@@ -151,6 +154,7 @@ export async function listCauses(
   };
 }
 
+/** An export as an operator sees it. */
 export interface OperatorExport {
   readonly id: string;
   readonly name: string;

@@ -4,6 +4,7 @@ import type { Sql } from '../database/database.ts';
 import type { OffsetPage, PageRequest } from '../database/lists.ts';
 import { rangeOf } from '../database/times.ts';
 
+/** What an operator does to many exports, and how far it is. */
 export interface OperatorTask {
   readonly id: string;
   readonly action: TaskAction;
@@ -18,6 +19,7 @@ export interface OperatorTask {
   /** Exports to which it was done, and those that it passed over. */
   readonly doneExports: number;
   readonly skippedExports: number;
+  /** How many runs its backfills have. */
   readonly runs: number;
   readonly completedRuns: number;
   readonly failedRuns: number;
@@ -78,6 +80,7 @@ export async function findTask(sql: Sql, id: string): Promise<OperatorTask | nul
   return row ?? null;
 }
 
+/** An export whose turn it is. */
 export interface TaskExport {
   readonly taskId: string;
   readonly action: TaskAction;

@@ -3,6 +3,7 @@ import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { boundsOf, instantOf, intervalOf } from '../database/times.ts';
 
+/** One file of a current manifest. */
 export interface ReceiptFile {
   readonly key: string;
   /** The generation of the commit that wrote it. */
@@ -62,6 +63,7 @@ export const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof`;
 
+/** Whether an export has a receipt at this version of its destination. */
 export async function hasReceiptAt(
   sql: Sql,
   exportId: string,
@@ -88,6 +90,7 @@ export async function listReceipts(
   );
 }
 
+/** A completed interval. */
 export interface CompletedInterval extends DataInterval {
   /** Rows in its files at the current destination, rejected ones included. */
   readonly rows: number;

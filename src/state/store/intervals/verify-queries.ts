@@ -124,6 +124,7 @@ export async function readReceiptNow(
   return row ?? { receipt: null, isLive: false };
 }
 
+/** How the current files of an interval came about. */
 export interface CommitFacts {
   /** One run wrote all files, and they have as many rows as it counted in its snapshot. */
   readonly isWhole: boolean;

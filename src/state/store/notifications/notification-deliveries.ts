@@ -26,12 +26,14 @@ export interface DeliveryFilter {
   readonly status: DeliveryStatus | null;
 }
 
+/** One attempt, as the log shows it. */
 export interface DeliveryAttempt {
   readonly at: Timestamp;
   readonly answer: string;
   readonly latency_ms: number;
 }
 
+/** An event for one target. */
 export interface Delivery {
   readonly id: string;
   readonly targetId: string;
@@ -222,6 +224,7 @@ export async function insertTest(
   return row ? toClaimed(row) : null;
 }
 
+/** How an attempt ended. */
 export interface AttemptEnd {
   readonly delivered: boolean;
   readonly answer: string;

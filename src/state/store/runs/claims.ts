@@ -7,7 +7,7 @@ import {
   type StoreTraits,
   traitsValidDays,
 } from '../../../foundation/domain/store-traits.ts';
-import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
 import { causesOf, type KnownCause } from '../healing/causes.ts';
 import { pinnedChainOf } from '../transformations/chains.ts';
 import type { Sql, Transactor } from '../database/database.ts';
@@ -18,7 +18,7 @@ import { type Receipt, receiptColumns } from '../intervals/receipts.ts';
 import { move, running } from './run-moves.ts';
 import { currentTraits } from '../files/store-traits.ts';
 import { tenantKeyOf } from '../tenants/tenants.ts';
-import { intervalOf, isSameInterval } from '../database/times.ts';
+import { intervalOf, isSameInterval, isTime } from '../database/times.ts';
 import { type LineageUpload, openUploadsOf } from '../files/uploads.ts';
 
 /** A claimed run with everything needed to execute it. Its secrets are still encrypted. */
@@ -49,6 +49,8 @@ export interface ClaimedRun extends Lease {
   readonly heals: boolean;
   /** The cause that this attempt probes; null: it probes none. */
   readonly probes: string | null;
+  /** When a person asked for it or for its backfill; null: the schedule or healing made it. */
+  readonly askedAt: Timestamp | null;
   /** What is known to fail at places of its organization, at sources, or in its export. */
   readonly causes: readonly KnownCause[];
   /** Whether its export was deleted while an attempt committed: the run ends without another commit. */
@@ -107,7 +109,7 @@ const locked = `locked as materialized (
 /** SQL: whether a run of `locked` waits for an attempt that is due, or its lease is over, or is that of this very claim. */
 const mayBeClaimed = `locked.is_fresh and (status = 'Starting'
     or status = ${running} and (lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder))
-  and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else locked.available_at <= now() end`;
+  and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else ${isTime('locked.available_at')} end`;
 
 /**
  * An attempt continues an earlier attempt's files if that attempt never began its commit. Otherwise it begins a lineage,
@@ -144,10 +146,15 @@ const begunManifests = `array(select distinct d.digest from runs r, jsonb_array_
     where ${isSameInterval('r', 'c')}
       and r.committing_generation > coalesce((select o.generation from receipts o where ${isSameInterval('o', 'r')}), 0))`;
 
+/** A retry has a generation. Runs of a backfill are made page by page, long after it was asked for. */
+const askedAt = `case when c.purpose <> 'whole' or c.heals then null
+  when c.backfill_id is not null then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id)
+  when c.generation > 0 then api_time(c.created_at) end as "askedAt"`;
+
 /** What an attempt needs to know, of its export and its project. No other commit of the interval can begin under its lease. */
 const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
-       c.heals, c.probes, ${causesOf('c.export_id')} as causes,
+       c.heals, c.probes, ${askedAt}, ${causesOf('c.export_id')} as causes,
        c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
        e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
        e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery",
@@ -226,7 +233,7 @@ const lockRunsSql = prepared(
   `select from runs where id = any ($1::uuid[]) order by id for no key update`,
 );
 const lockEntry = prepared(`select from outbox where run_id = $1 for update`);
-const removeDue = prepared(`delete from outbox where run_id = $1 and available_at <= now()`);
+const removeDue = prepared(`delete from outbox where run_id = $1 and ${isTime('available_at')}`);
 
 async function toClaimedRun(sql: Sql, row: Omit<ClaimRow, 'holder'>): Promise<ClaimedRun> {
   const { destinationType, destinationConfig, destinationSecrets, ...rest } = row;

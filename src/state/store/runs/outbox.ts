@@ -2,7 +2,7 @@ import type { QueuedRun } from '../../../foundation/domain/run.ts';
 import type { Sql } from '../database/database.ts';
 import { prepared, unflushed } from '../database/prepared.ts';
 import { live, running } from './run-moves.ts';
-import { instantOf } from '../database/times.ts';
+import { instantOf, longerThanAnyWait } from '../database/times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
 
 const queuedRun = (
@@ -50,12 +50,14 @@ export const enqueueRuns = (rows: string, availableAt = 'now()', small = isSmall
 
 /**
  * Makes runs whose time has come visible to the dispatcher: retries after their backoff, ticks after their
- * jitter.
+ * jitter. If the clock went back since, they are due at once.
  */
 export async function markReady(tx: Sql): Promise<void> {
   await tx.query(
-    `update outbox set ready = true where run_id = any (array(
-       select run_id from outbox where not ready and available_at <= now() order by available_at limit 10000))`,
+    `update outbox set ready = true, available_at = least(available_at, now()) where run_id = any (array(
+       (select run_id from outbox where not ready and available_at <= now() order by available_at limit 10000)
+       union all
+       (select run_id from outbox where not ready and available_at > now() + ${longerThanAnyWait} limit 10000)))`,
   );
 }
 

@@ -1,5 +1,6 @@
 import type { Sql } from '../database/database.ts';
 
+/** What an organization may store, after bytes were taken from its day. */
 export interface StoredBytesReservation {
   /** Bytes that the caller may let through; 0 if the day has less left than it needs. */
   readonly granted: number;

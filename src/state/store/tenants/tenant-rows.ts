@@ -117,6 +117,7 @@ const ownerTables: readonly TenantTable[] = [
   by('organizations', 't.id = $1 and $2::int is null'),
 ];
 
+/** What deletes the rows of a table. */
 export interface Deleter {
   readonly table: string;
   /** Deletes one batch in a transaction. */

@@ -27,6 +27,7 @@ export interface TransformationConfig {
   readonly deliveryRate: string | null;
 }
 
+/** What a request can set. */
 export type TransformationSettings = Pick<
   TransformationConfig,
   'enabled' | 'order' | 'config' | 'secrets' | 'name' | 'description' | 'matchAction' | 'deleted'
@@ -119,6 +120,7 @@ export async function findTransformationConfig(
   return row ?? null;
 }
 
+/** The place of a step in its chain. */
 export type ChainStepPosition = Pick<TransformationConfig, 'id' | 'teamId' | 'plugin' | 'order'>;
 
 /** The whole chain in the order of its steps, locked. Without the configs: there is no bound for all of them together. */
@@ -205,6 +207,7 @@ export async function insertTransformationJob(
   ]);
 }
 
+/** A job that a worker has taken. */
 export interface TakenJob {
   readonly id: string;
   readonly configId: number;
@@ -244,6 +247,7 @@ export async function deleteTransformationJob(sql: Sql, id: string): Promise<voi
   await sql.query('delete from transformation_jobs where id = $1', [id]);
 }
 
+/** Which exports of a project apply its chain. */
 export interface ChainExports {
   /** All exports of the project. */
   readonly total: number;
