@@ -45,7 +45,7 @@ export function queryIn(hash: string): URLSearchParams {
 /** Changes of a query; null or an empty text removes a parameter. */
 export type QueryChanges = Readonly<Record<string, string | readonly string[] | null>>;
 
-/** The same address with another query. */
+/** Changes the query of an address, and nothing else of it. */
 export function withQuery(hash: string, changes: QueryChanges): string {
   const query = queryIn(hash);
   for (const [name, value] of Object.entries(changes)) {

@@ -139,7 +139,7 @@ export interface CompletableFiles {
 
 /** What a commit is made of. */
 export interface Commit extends Delivery {
-  /** Those that the attempt has made. */
+  /** The files that the attempt has made. */
   readonly files: CompletableFiles;
   /** What the interval consists of afterwards: a supplement also names files of earlier commits. */
   readonly intent: CommitIntent;

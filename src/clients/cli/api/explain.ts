@@ -25,7 +25,7 @@ interface Problem {
 
 /** The service refused a request. */
 export class RefusedRequest extends CliError {
-  /** Of HTTP. */
+  /** The status of the HTTP answer. */
   readonly status: number;
   /** The field that the first problem is about; null: none. */
   readonly attr: string | null;

@@ -107,7 +107,7 @@ export function expandVariables(
 /** The opposite, for texts that are not variables. */
 export const withoutVariables = (text: string): string => text.replaceAll('${', () => '$${');
 
-/** The same for all texts in a value. */
+/** Applies `withoutVariables` to all texts in a value. */
 export function withoutVariablesIn(value: unknown): unknown {
   if (typeof value === 'string') return withoutVariables(value);
   if (Array.isArray(value)) return value.map(withoutVariablesIn);

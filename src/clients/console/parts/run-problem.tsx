@@ -64,7 +64,7 @@ export function RunProblem({ run, onRetried }: Props) {
 }
 
 interface DropProps extends Props {
-  /** Of the error. */
+  /** What the error says. */
   readonly text: string;
   readonly onClose: () => void;
 }

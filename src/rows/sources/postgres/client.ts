@@ -2,7 +2,7 @@ import type { EventEmitter } from 'node:events';
 import type { Connection } from 'pg';
 import pg from 'pg';
 
-/** Of a session that is to be opened. */
+/** How a session is opened. */
 export interface ClientOptions {
   readonly connectionString: string;
   readonly applicationName: string;

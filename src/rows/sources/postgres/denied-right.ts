@@ -70,7 +70,7 @@ export async function nameDeniedRight(
 /** A role with whose rights a statement is executed. */
 interface ActingRole {
   readonly role: string;
-  /** As SQL names it. */
+  /** The role as SQL names it. */
   readonly quoted: string;
 }
 

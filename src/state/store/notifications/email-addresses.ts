@@ -41,7 +41,7 @@ export async function wantAddresses(
   return (row?.count ?? 0) <= maxAddresses;
 }
 
-/** Those of the addresses that have confirmed. */
+/** Finds which of the addresses have confirmed. */
 export async function findConfirmed(
   sql: Sql,
   organizationId: string,
