@@ -8,7 +8,6 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
  */
 const longest = [
   'test/e2e/faults/workers.test.ts',
-  'test/e2e/quickstart.test.ts',
   'test/e2e/lifecycle.test.ts',
   'test/e2e/operators-page.test.ts',
   'test/e2e/erase-and-offboard.test.ts',
