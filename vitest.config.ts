@@ -11,15 +11,23 @@ const pure = [
 ];
 
 /**
- * The nightly lane alone: minutes each, and they rarely fail. By day too, `workers.test.ts` kills workers at the steps of a run,
- * `restored-database.test.ts` has what a copy of the database may do, the strict S3 server of the tests is a strange store,
- * `test/sim/healing.test.ts` has what heals, `test/integration/pipeline/iceberg-table.test.ts` what tables hold, and a clean checkout builds without the types of the API.
+ * The nightly lane alone: they take long, and rarely fail. By day too:
+ *
+ * - `workers.test.ts` kills workers at the steps of a run, and `restored-database.test.ts` has what a copy of the database may do.
+ * - The strict S3 server of the tests is a strange store. `test/sim/healing.test.ts` has what heals after an outage.
+ * - `conformance` has every kind of table, standbys of sources, and the values of each format. Other readers of Parquet: DuckDB and Polars.
+ * - `test/integration/embedded-postgres.test.ts` starts the embedded server, `test/integration/store/places.test.ts` has places, and
+ *   `test/integration/api/generated-client.test.ts` the client and the calls of the README. `.ci/run` starts a quickstart.
+ * - `test/security/sandbox` has hostile plugins, and `test/integration/api` all of the API in the process of the test.
+ * - `test/integration/pipeline/iceberg-table.test.ts` has what tables hold. A clean checkout builds without the types of the API.
  */
 const atNight = [
-  'test/e2e/{healing,iceberg-table,kill-worker,production-page}.test.ts',
-  'test/integration/api-types.test.ts',
-  'test/e2e/faults/{attack,broken-starts,clocks,crashes,generations,migration,promoted-copy}.test.ts',
-  'test/e2e/faults/{redis,restored-backup,settling,strange-stores}.test.ts',
+  'test/e2e/{any-table,api-on-processes,healing,iceberg-table,kill-worker,own-plugins,production-page,quickstart,worker-memory}.test.ts',
+  'test/integration/{api-types,client-package,count-reporter}.test.ts',
+  'test/conformance/parquet-readers.test.ts',
+  'test/security/{answer-weights,hostile-plugins,hostile-store-runs}.test.ts',
+  'test/e2e/faults/{attack,broken-starts,clocks,crashes,embedded-start,generations,migration,outages,places}.test.ts',
+  'test/e2e/faults/{promoted-copy,redis,redis-failover,restored-backup,settling,standby,strange-stores}.test.ts',
 ];
 
 /**
@@ -32,6 +40,8 @@ const withDatabase = [
   'test/integration/{check-model,failpoints,file-destination,late-rows,query-allow-list}.test.ts',
   'test/integration/postgres-{settle,source-columns}.test.ts',
   'test/conformance/!(parquet-readers|parquet-polars).test.ts',
+  'test/integration/s3-{answers,put-file,refusals,stranger-uploads,strangers,uploads,write-only}.test.ts',
+  'test/integration/{durable-s3,postgres-source}.test.ts',
   'test/security/{csv-formulas,deployment,destination-test,file-folders,hostile-{answers,manifests,names,sweeps}}.test.ts',
   'test/security/{operator-routes,preview*,query-bounds,stored-secrets,tenant-*,trials,unsaved-exports}.test.ts',
 ];
@@ -41,11 +51,11 @@ const withDatabase = [
  * test. Not those that change or measure their own process, or that import tests of others.
  */
 const withProcesses = [
-  'test/e2e/**/!(api-on-processes).test.ts',
-  'test/integration/{cli,client-package,embedded-postgres,generated-docs,postgres-standby,traces}.test.ts',
+  'test/e2e/**/*.test.ts',
+  'test/integration/{cli,embedded-postgres,generated-docs,postgres-standby,traces}.test.ts',
   'test/integration/cli/!(docs).test.ts',
   'test/integration/{queue,worker}/*.test.ts',
-  'test/security/{hostile-plugins,hostile-store-runs,links,metrics-port,slow-readers,source-role,unread-answers}.test.ts',
+  'test/security/{links,metrics-port,slow-readers,source-role,unread-answers}.test.ts',
 ];
 
 /** One embedded Postgres serves the whole run; each file clones the migrated template database. */

@@ -4,9 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createApiClient } from '../support/api-client.ts';
-import { isNightly } from '../support/nightly.ts';
 import { runCommands } from '../support/page-commands.ts';
-import { projectRoot, startProcess, startSluice } from '../support/processes.ts';
+import { projectRoot, startBundled, startProcess, startSluice } from '../support/processes.ts';
 import { until } from '../support/until.ts';
 
 /** `script` of util-linux runs a program on a terminal of its own; other makes take other options. */
@@ -55,7 +54,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(dataDir, { recursive: true, force: true }));
 
-/** `.ci/run` starts one with all its rows. */
+/** `.ci/run` starts one with all its rows, by day. */
 const quickstart = ['quickstart', '--exit', '--rows', '20000'];
 
 /** A client of the service at the address that it printed, with the quickstart's key. */
@@ -138,7 +137,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
   });
 
   test('the service goes on with the exports that the quickstart made, and lets no second one in', async () => {
-    const service = startSluice('main/all-in-one.js', [], { env });
+    const service = startBundled('main/all-in-one.js', [], { env });
     // Killed at the end, not stopped: the next start finds every object anyway.
     onTestFinished(async () => {
       service.kill('SIGKILL');
@@ -146,8 +145,8 @@ describe('a quickstart, then the service, then the quickstart again, on one data
     });
     const ready = await service.waitForLine(/^ready /, 60_000);
     const others = [
-      startSluice('main/all-in-one.js', [], { env }),
-      startSluice('clients/cli/sluice.js', quickstart, { env }),
+      startBundled('main/all-in-one.js', [], { env }),
+      startBundled('clients/cli/sluice.js', quickstart, { env }),
     ];
     for (const other of others) {
       expect((await other.waitForExit(60_000)).code, other.output()).toBe(1);
@@ -159,7 +158,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
     const { client, key, exports } = await clientOf(ready);
     const listed = (await client.get(exports)).body.results as readonly { id: string }[];
     expect(listed.length).toBeGreaterThan(0);
-    for (const { id } of listed.slice(0, isNightly ? listed.length : 2)) {
+    for (const { id } of listed) {
       const runsPath = `${exports}/${id}/runs`;
       const { body: earlier } = await client.get(`${runsPath}?status=Completed&limit=1`);
       const again = await client.post(`${runsPath}/${earlier.results[0]?.id}/retry`);
@@ -200,17 +199,14 @@ describe('a quickstart, then the service, then the quickstart again, on one data
         );
       }
     }
-    const verify = startSluice('clients/cli/sluice.js', ['verify'], { env });
+    const verify = startBundled('clients/cli/sluice.js', ['verify'], { env });
     expect((await verify.waitForExit(60_000)).code, verify.output()).toBe(0);
   });
 
-  test.runIf(isNightly)(
-    'the quickstart proves its rows again, though the service was killed',
-    async () => {
-      const child = startSluice('clients/cli/sluice.js', quickstart, { env });
-      expect((await child.waitForExit(150_000)).code, child.output()).toBe(0);
-      expect(child.output()).toMatch(/proven: 20,000 rows/);
-      expect(child.output()).not.toMatch(/Creating an|Backfilling/);
-    },
-  );
+  test('the quickstart proves its rows again, though the service was killed', async () => {
+    const child = startBundled('clients/cli/sluice.js', quickstart, { env });
+    expect((await child.waitForExit(150_000)).code, child.output()).toBe(0);
+    expect(child.output()).toMatch(/proven: 20,000 rows/);
+    expect(child.output()).not.toMatch(/Creating an|Backfilling/);
+  });
 });

@@ -11,9 +11,12 @@ export function nearestName(
   let nearest: string | null = null;
   let least = Number.POSITIVE_INFINITY;
   for (const candidate of names) {
-    const mistakes = mistakesBetween(name, candidate);
     const letters = Math.min(name.length, candidate.length);
-    if (mistakes >= least || mistakes > Math.floor(letters / lettersPerMistake)) continue;
+    const most = Math.min(Math.floor(letters / lettersPerMistake), least - 1);
+    // Each letter that one has more is a mistake. The start of each process compares its whole environment with all settings.
+    if (Math.abs(name.length - candidate.length) > most) continue;
+    const mistakes = mistakesBetween(name, candidate);
+    if (mistakes > most) continue;
     nearest = candidate;
     least = mistakes;
   }
