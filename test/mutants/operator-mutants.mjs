@@ -195,8 +195,8 @@ export const operatorMutants = [
   {
     name: 'operator healing: later runs of a backfill ask again',
     file: 'src/state/store/runs/claims.ts',
-    find: 'then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id)',
-    replace: 'then api_time(c.created_at)',
+    find: 'then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id and',
+    replace: 'then (select api_time(c.created_at) from backfills b where b.id = c.backfill_id and',
     test: 'test/integration/store/asked-retries.test.ts',
   },
   {
