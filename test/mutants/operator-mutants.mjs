@@ -128,12 +128,7 @@ export const operatorMutants = [
       'if (options.enabled === undefined && options.disabled === undefined) {',
       'if (options === null) {',
     ],
-    [
-      'a deleted step stays',
-      'chain',
-      "await api.call('delete', `${path}/{id}`, { path: { id: String(id) } });",
-      '',
-    ],
+    ['a deleted step stays', 'chain', "await api.call('delete', ", "await api.call('get', "],
     [
       'a backfill that stopped itself is done',
       'backfill',
@@ -153,8 +148,8 @@ export const operatorMutants = [
     [
       'a task begins without a question',
       'causes',
-      'await confirm(deps.terminal, `${summary}. Start?`, options.yes ?? false);',
-      '',
+      'Start?`, options.yes ?? false',
+      'Start?`, true',
     ],
     ['exports are not those of the cause', 'causes', '...(cause && { cause_id: cause })', ''],
   ].map(([name, file, find, replace]) => ({
