@@ -11,11 +11,12 @@ import { openDatabase } from '../src/state/store/database/database.ts';
 import { createKey } from '../test/support/tenants.ts';
 import type { ServerOrder } from './api-server.ts';
 import { percentilesOf } from './service/api-times.ts';
+import { cpuSeconds } from './service/processes.ts';
 
 /**
  * What the view over all customers costs: 5,300 exports of 53 organizations with ten runs each, and 504 causes that hold up 1,100
  * of them with 4,400 intervals without data. Requests of one operator, one after the other, to an API of its own process. The bar
- * is 200 ms for each.
+ * is 200 ms for each. CPU is that of the API and PostgreSQL for one request.
  *
  *   npm run bench:operator -- [--rounds 20] [--exports-per-project 50]
  */
@@ -92,6 +93,12 @@ try {
     if (answer.status !== 200) throw new Error(`${at}: HTTP ${answer.status}`);
     return (await answer.json()) as { count: number; results: { id: string }[] };
   };
+  const [postmaster] = await db.query<{ pid: string }>(
+    `select split_part(pg_read_file('postmaster.pid'), E'\\n', 1) as pid`,
+  );
+  /** Seconds that the API and PostgreSQL have computed: also true if the machine does something else. */
+  const cpu = async () =>
+    (await cpuSeconds(server.pid ?? 0)) + (await cpuSeconds(Number(postmaster?.pid)));
   const [cause] = (await ask('/causes?limit=1')).results;
   const paths = [
     '/causes?limit=50',
@@ -112,11 +119,13 @@ try {
   for (const at of paths) {
     const { count } = await ask(at);
     const times: number[] = [];
+    const cpuBefore = await cpu();
     for (let round = 0; round < rounds; round += 1) {
       const begun = performance.now();
       await ask(at);
       times.push(performance.now() - begun);
     }
+    const spent = (1_000 * ((await cpu()) - cpuBefore)) / rounds;
     const percentile = percentilesOf(times);
     slowest = Math.max(slowest, percentile(0.95));
     const shown = at.replace(/cause_id=.*/, 'cause_id=…');
@@ -125,6 +134,7 @@ try {
       'p50 ms': percentile(0.5),
       'p95 ms': percentile(0.95),
       'max ms': percentile(1),
+      'CPU ms': Math.round(spent),
     };
   }
   const out = new Console(process.stdout);

@@ -6,6 +6,7 @@
  */
 import { betweenMutants } from './between-mutants.mjs';
 import { jointMutants } from './joint-mutants.mjs';
+import { operatorMutants } from './operator-mutants.mjs';
 
 const store = 'test/integration/store';
 const pipeline = 'test/integration/pipeline';
@@ -351,4 +352,5 @@ export const mutants = [
   },
   ...jointMutants,
   ...betweenMutants,
+  ...operatorMutants,
 ];

@@ -57,6 +57,12 @@ update email_addresses set confirmed_at = coalesce(confirmed_at, now())
 -- gives notify_group void
 select notify_group($1, $2, $3, $4);
 
+-- notifications/group-events.ts notifyInstallation
+-- takes $1 uuid, $2 uuid, $3 text, $4 jsonb
+-- gives notify_group void
+select notify_group($1, null, $3, $4::jsonb || coalesce(
+       (select jsonb_build_object('organization', jsonb_build_object('id', o.id, 'name', o.name)) from organizations o where o.id = $2), '{}'));
+
 -- notifications/installation-alarms.ts raiseAlarm
 -- takes $1 text
 insert into installation_alarms (kind) values ($1) on conflict do nothing;

@@ -84,7 +84,7 @@ with asked as materialized (
   returning runs.*), taken as (delete from outbox o using claimed where o.run_id = claimed.id) select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
        c.heals, c.probes, case when c.purpose <> 'whole' or c.heals then null
-  when c.backfill_id is not null then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id)
+  when c.backfill_id is not null then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id and b.reprocess in ('failed', 'missing'))
   when c.generation > 0 then api_time(c.created_at) end as "askedAt", coalesce((select jsonb_agg(jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
   'beganAt', api_time(k.began_at), 'failedAt', api_time(k.failed_at), 'nextProbeAt', api_time(k.next_probe_at))) from (
     select * from causes where organization_id = p.organization_id and scope = 'export' and place = c.export_id::text

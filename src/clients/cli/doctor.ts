@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { readClientSettings } from '../../foundation/config/client-settings.ts';
 import type { Examined } from '../../main/examined.ts';
-import { type CliDeps, CliError } from './deps.ts';
+import { type CliDeps, CliError, exitCodes } from './deps.ts';
 
 interface Options {
   readonly json?: boolean;
@@ -86,7 +86,15 @@ async function examineApi(deps: CliDeps): Promise<readonly Examined[]> {
   });
   if (reached && key !== null) {
     await attempt('API key', async () => {
-      const { key_name: name, scopes } = await openApi(deps, {}).readMe();
+      const api = openApi(deps, {});
+      const { key_name: name, scopes } = await api.readMe().catch((error: unknown) => {
+        const isRefused = error instanceof CliError && error.exitCode === exitCodes.refused;
+        if (!isRefused) throw error;
+        // The key of an operator belongs to no organization.
+        return api.callAdmin('get', '/me').catch(() => {
+          throw error;
+        });
+      });
       return { result: 'ok', detail: `${name}: ${scopes.join(', ')}` };
     });
   }

@@ -21,6 +21,8 @@ export function isGroup(type: Notification['type']): type is GroupType {
 
 /** The facts of such an event (use-cases/notifications/announce.ts). */
 interface GroupFacts {
+  /** Only for targets of the installation, and if it is about one customer. */
+  readonly organization?: { readonly name: string };
   readonly cause: { readonly code: string | null; readonly means: string | null };
   readonly turn: Turn | null;
   readonly since: Timestamp | null;
@@ -57,6 +59,7 @@ export function describeGroup({ type, facts, projectId }: Notification, publicUr
   const more = count > names.length ? `, and ${count - names.length} more` : '';
   const isOver = type === 'healing.ended' || type === 'interval.delivered_late';
   const lines = [
+    ...(group.organization ? [`Customer ${oneLine(group.organization.name)}`] : []),
     ...(cause.code === null ? [] : [`Cause: ${cause.code}. ${cause.means ?? ''}`]),
     ...(since === null ? [] : [`Since ${since}.`]),
     `Exports: ${names.join(', ')}${more}.`,

@@ -347,6 +347,17 @@ test('the chain of the project is part of the file, and is applied before the ex
   expect(await chain()).toHaveLength(2);
   await applyChain([drop], '--prune', '--yes');
   expect(await chain()).toEqual([['Drop', true, 1]]);
+  // A chain that the service refuses holds the exports: none of them may send rows without it.
+  await writeFile(
+    file,
+    stringify({
+      transformations: [{ ...hash, name: 'Bad', config: { properties: 'email', salt: '' } }],
+      exports: [{ ...wanted('Never'), transformations: true }],
+    }),
+  );
+  const held = await runCli(['apply', '-f', file], { env });
+  expect(held.code, held.output).toBe(1);
+  expect((await stored()).map(({ name }) => name)).not.toContain('Never');
   const refused = await applyChain([{ ...drop, plugin: 'No such' }]);
   expect([refused.code, refused.err]).toEqual([
     1,

@@ -17,6 +17,7 @@ import { projectRoot, startSluice } from '../../support/processes.ts';
 import { caseRequest, openSourceCase, plainColumn } from '../../support/source-cases.ts';
 import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';
 import { startS3Server } from '../../support/s3-server/server.ts';
+import { createKey } from '../../support/tenants.ts';
 
 let api: ApiUnderTest;
 beforeAll(async () => {
@@ -200,6 +201,11 @@ test('an installation that is well', async () => {
     ...{ PUBLIC_URL: 'https://sluice.example.com', METRICS_PORT: '9464', WORKER_PORT: '9465' },
   });
   expect(more.checks.filter(({ check }) => check === 'production')).toHaveLength(6);
+  // With an address, notifications have links: only what is wrong with it is said.
+  const plain = { DATABASE_URL: api.databaseUrl, PUBLIC_URL: 'http://sluice.example.com' };
+  const said = (await doctor(plain)).checks.map(({ detail }) => detail).join('\n');
+  expect(said).toContain('keys cross the network in plain text');
+  expect(said).not.toContain('no links');
 });
 
 test('a database that is unreachable, one that refuses, and one that was not migrated', async () => {
@@ -266,6 +272,12 @@ test('the API at SLUICE_URL, from a machine without a database', async () => {
   expect(checks).toEqual([
     { check: 'API', result: 'ok', detail: api.baseUrl },
     expect.objectContaining({ check: 'API key', result: 'failed' }),
+  ]);
+  const { key } = await createKey(api.db, { organizationId: null, scopes: ['operator:read'] });
+  const operator = await doctor({ ...env, SLUICE_KEY: key });
+  expect([operator.code, operator.checks.at(-1)]).toEqual([
+    0,
+    { check: 'API key', result: 'ok', detail: expect.stringMatching(/: operator:read$/) },
   ]);
   const none = await doctor({ SLUICE_DATA_DIR: '/nonexistent' });
   expect(none.checks).toEqual([

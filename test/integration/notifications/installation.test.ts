@@ -6,6 +6,7 @@ import type { NotificationSender } from '../../../src/foundation/domain/notifica
 import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { watchWorkers } from '../../../src/main/watch-workers.ts';
+import { heal } from '../../../src/service/use-cases/healing/heal.ts';
 import { checkCompleteness, checkFreshness } from '../../../src/state/store/exports/freshness.ts';
 import { installationId, setProjectFreshness } from '../../../src/state/store/tenants/tenants.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
@@ -78,6 +79,51 @@ test('a target of the installation hears of every organization, with all that a 
     remedy: expect.stringContaining('Grant what is named above'),
     link: expect.stringMatching(/^https:\/\/sluice\.example\.com\/console\/#\/\d+\/exports\//),
   });
+});
+
+test('a target of the installation hears of causes: one message per customer, or one in all of what is not theirs', async () => {
+  await ofInstallation();
+  const other = await createTenant(side.db);
+  const ids: string[] = [];
+  for (const teamId of [side.teamId, other.projectIds[0]]) {
+    const { id } = await createExportOfThePast({ ...side, teamId }, {});
+    ids.push(id);
+  }
+  const open = async (code: string, scope: string) => {
+    await side.db.query('delete from causes');
+    await side.db.query(
+      `with made as (
+         insert into causes (scope, organization_id, place, code, latest_error, opened_at, began_at, next_probe_at)
+         select $2::text, p.organization_id, e.id::text, $1, 'no', now() - interval '2 minutes', now() - interval '2 minutes', now() + interval '1 hour'
+           from batch_exports e join projects p on p.id = e.team_id where e.id = any ($3::uuid[]) returning id, place
+       ), hollow as (
+         insert into holes (export_id, data_interval_start, data_interval_end)
+         select place::uuid, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z' from made on conflict do nothing
+       )
+       insert into healing_intervals (export_id, data_interval_start, data_interval_end, cause_id)
+       select place::uuid, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', id from made
+       on conflict (export_id, data_interval_start, data_interval_end) do update set cause_id = excluded.cause_id`,
+      [code, scope, ids],
+    );
+    await heal(side.context);
+  };
+  await open('destination.bucket_not_found', 'destination');
+  const [one, two, ...none] = (await deliveriesOf(side.db)).map(({ type, facts }) => [type, facts]);
+  expect(none).toEqual([]);
+  for (const each of [one, two]) {
+    expect(each).toMatchObject([
+      'healing.started',
+      { organization: { name: 'Acme' }, turn: 'customer', export_count: 1, interval_count: 1 },
+    ]);
+  }
+  await open('source.unavailable', 'export');
+  const [, , third, ...more] = (await deliveriesOf(side.db)).map(({ type, facts }) => [
+    type,
+    facts,
+  ]);
+  expect(more).toEqual([]);
+  expect(third).toMatchObject(['healing.started', { turn: 'source', export_count: 2 }]);
+  expect(third?.[1]).not.toHaveProperty('organization');
 });
 
 test('a target of an organization hears of no other one', async () => {

@@ -31,7 +31,13 @@ afterAll(async () => {
 
 async function read(isUp = true): Promise<ReadonlyMap<string, number>> {
   const metrics = createMetrics();
-  watchService(metrics, side.db, { look: async () => new Map([['postgres', isUp]]) });
+  let seen = true;
+  watchService(metrics, side.db, { look: async () => new Map([['postgres', seen]]) });
+  if (!isUp) {
+    // What it had before is what must go.
+    await metrics.registry.metrics();
+    seen = false;
+  }
   const text = await metrics.registry.metrics();
   const lines = text.split('\n').filter((line) => line.startsWith('sluice_'));
   return new Map(

@@ -30,18 +30,24 @@ it('makes an attempt for what a person asks for, also at a place that is known n
   await work(ids, place);
   expect(place.requests).toBe(known + 1);
 
-  // A backfill asks once for all its runs, also for those that it makes later.
-  const [backfill] = await side.db.query<{ id: string }>(
-    `insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs, planned_to)
-     select id, team_id, now() - interval '3 hours', now(), 2, 3, now() from batch_exports where id = $1 returning id`,
-    [id],
-  );
-  for (const index of [0, 1, 2]) {
-    const runId = await retry(index);
-    await side.db.query('update runs set backfill_id = $2 where id = $1', [runId, backfill?.id]);
-    await work(ids, place);
+  // A backfill of what has no data asks once for all its runs, also for those that it makes later. Another one asks for nothing.
+  for (const [reprocess, requests] of [
+    ['missing', 1],
+    ['all', 0],
+  ] as const) {
+    const before = place.requests;
+    const [backfill] = await side.db.query<{ id: string }>(
+      `insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs, planned_to, reprocess)
+       select id, team_id, now() - interval '3 hours', now(), 2, 3, now(), $2 from batch_exports where id = $1 returning id`,
+      [id, reprocess],
+    );
+    for (const index of [0, 1, 2]) {
+      const runId = await retry(index);
+      await side.db.query('update runs set backfill_id = $2 where id = $1', [runId, backfill?.id]);
+      await work(ids, place);
+    }
+    expect(place.requests - before, reprocess).toBe(requests);
   }
-  expect(place.requests).toBe(known + 2);
 
   // The cause is fixed, and no probe is due: the retry shows it, and frees the others.
   place.error = null;

@@ -3,7 +3,10 @@ import { errorCatalogue, isErrorCode } from '../../../foundation/domain/errors.t
 import type { NotificationType } from '../../../foundation/domain/notification.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
-import { notifyGroup } from '../../../state/store/notifications/group-events.ts';
+import {
+  notifyGroup,
+  notifyInstallation,
+} from '../../../state/store/notifications/group-events.ts';
 
 /** An interval, or several of one export, that an event is about. */
 export interface Concerned {
@@ -24,7 +27,8 @@ const namedExports = 20;
 
 /**
  * Records events, one for each cause (error and turn) of an organization, and one for each cause of a project that has targets
- * of its own. So a target gets one message per cause, whatever number of exports it is about.
+ * of its own. So a target gets one message per cause, whatever number of exports it is about. Targets of the installation get one per
+ * customer, or one in all if it is not the customers' turn.
  */
 export async function announce(
   tx: Sql,
@@ -41,9 +45,17 @@ export async function announce(
       await notifyGroup(tx, organizationId, teamId, type, { ...factsOf(ofProject), ...more });
     }
   }
+  for (const ofAll of groupsBy(concerned, causeOfAll)) {
+    const customers = [...new Set(ofAll.map(({ organizationId }) => organizationId))];
+    const only = customers.length === 1 ? (customers[0] ?? null) : null;
+    await notifyInstallation(tx, only, type, { ...factsOf(ofAll), ...more });
+  }
 }
 
 const causeOf = ({ organizationId, code, turn }: Concerned) => `${organizationId} ${code} ${turn}`;
+
+const causeOfAll = (one: Concerned) =>
+  one.turn === 'customer' ? causeOf(one) : `${one.code} ${one.turn}`;
 
 function groupsBy<T>(items: readonly T[], keyOf: (item: T) => string): readonly (readonly T[])[] {
   const groups = new Map<string, T[]>();

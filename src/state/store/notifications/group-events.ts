@@ -1,5 +1,6 @@
 import type { NotificationType } from '../../../foundation/domain/notification.ts';
 import type { Sql } from '../database/database.ts';
+import { installationId } from '../tenants/tenants.ts';
 
 /** Records one event for the targets of an organization, or of one of its projects, that ask for it. */
 export async function notifyGroup(
@@ -15,4 +16,22 @@ export async function notifyGroup(
     type,
     JSON.stringify(facts),
   ]);
+}
+
+/**
+ * Records one event for the targets of the installation that ask for it. It says whose exports it is about.
+ *
+ * @param organizationId null: several organizations
+ */
+export async function notifyInstallation(
+  tx: Sql,
+  organizationId: string | null,
+  type: NotificationType,
+  facts: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  await tx.query(
+    `select notify_group($1, null, $3, $4::jsonb || coalesce(
+       (select jsonb_build_object('organization', jsonb_build_object('id', o.id, 'name', o.name)) from organizations o where o.id = $2), '{}'))`,
+    [installationId, organizationId, type, JSON.stringify(facts)],
+  );
 }

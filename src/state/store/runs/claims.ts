@@ -49,7 +49,7 @@ export interface ClaimedRun extends Lease {
   readonly heals: boolean;
   /** The cause that this attempt probes; null: it probes none. */
   readonly probes: string | null;
-  /** When a person asked for it or for its backfill; null: the schedule or healing made it. */
+  /** When a person asked for it again, by itself or by a backfill of what has no data; null: no one did. */
   readonly askedAt: Timestamp | null;
   /** What is known to fail at places of its organization, at sources, or in its export. */
   readonly causes: readonly KnownCause[];
@@ -146,9 +146,9 @@ const begunManifests = `array(select distinct d.digest from runs r, jsonb_array_
     where ${isSameInterval('r', 'c')}
       and r.committing_generation > coalesce((select o.generation from receipts o where ${isSameInterval('o', 'r')}), 0))`;
 
-/** A retry has a generation. Runs of a backfill are made page by page, long after it was asked for. */
+/** A retry has a generation. Runs of a backfill of what has no data are made page by page, long after it was asked for. */
 const askedAt = `case when c.purpose <> 'whole' or c.heals then null
-  when c.backfill_id is not null then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id)
+  when c.backfill_id is not null then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id and b.reprocess in ('failed', 'missing'))
   when c.generation > 0 then api_time(c.created_at) end as "askedAt"`;
 
 /** What an attempt needs to know, of its export and its project. No other commit of the interval can begin under its lease. */

@@ -1,0 +1,211 @@
+const apply = 'test/integration/cli/apply.test.ts';
+const records = 'test/integration/cli/records.test.ts';
+const operator = 'test/integration/cli/operator.test.ts';
+const metrics = 'test/integration/notifications/metrics.test.ts';
+const cli = 'src/clients/cli/api';
+
+/** Faults of what an operator uses: `apply`, the verbs of the command line, and the metrics. */
+export const operatorMutants = [
+  ...[
+    [
+      'it deletes although an export failed',
+      'apply',
+      "step.action === 'delete' && hasFailed",
+      'false',
+    ],
+    [
+      'it prunes a project that has none of the exports',
+      'apply',
+      '!stored.some(({ name }) => names.has(name))',
+      'false',
+    ],
+    ['it deletes without a question', 'apply', '!options.dryRun && going !== null', 'false'],
+    ['a dry run changes the chain', 'apply', 'if (!options.dryRun) {', 'if (true) {'],
+    ['--secrets sends nothing', 'apply', 'const resent = secrets &&', 'const resent = false &&'],
+    [
+      'two exports of one name are one',
+      'apply',
+      'if (found.length > 1) {',
+      'if (found.length > 9) {',
+    ],
+    [
+      'what another client created at the same time fails',
+      'apply',
+      'error.status === 409',
+      'error.status === 499',
+    ],
+    [
+      'a secret that is not set is sent',
+      'apply',
+      'if (sends) problems.push',
+      'if (!step) problems.push',
+    ],
+    ['a secret is a difference', 'differences', 'if (isSecret(name)) continue;', ''],
+    [
+      'null is not the default',
+      'differences',
+      'after ?? wantedType?.defaults[name] ?? null',
+      'after ?? null',
+    ],
+    [
+      'a folder below the project is another one',
+      'differences',
+      'if (isBelow || isSame(before, wanted)) continue;',
+      'if (isSame(before, wanted)) continue;',
+    ],
+    [
+      'a time that is written differently is another one',
+      'differences',
+      'fields.times.has(name) ? isSameTime(before, after) : isSame(before, after)',
+      'isSame(before, after)',
+    ],
+    [
+      'a name may be in the file twice',
+      'exports-file',
+      'if (first !== undefined) {',
+      'if (first === null) {',
+    ],
+    [
+      'a secret may be plain text',
+      'exports-file',
+      'problems.push(...findPlainSecrets(entry, fields).map((problem) => about + problem));',
+      '',
+    ],
+    [
+      'the chain comes after the exports',
+      'apply',
+      'await sendChain(api, chain ?? []);',
+      'setTimeout(() => void sendChain(api, chain ?? []).catch(() => {}), 3_000);',
+    ],
+  ].map(([name, file, find, replace]) => ({
+    name: `operator apply: ${name}`,
+    file: `${cli}/${file}.ts`,
+    find,
+    replace,
+    test: apply,
+  })),
+  ...[
+    [
+      'a span is twice as long',
+      'time-range',
+      'toTimestamp(end - spanMs)',
+      'toTimestamp(end - 2 * spanMs)',
+    ],
+    [
+      'a range may be both a span and times',
+      'time-range',
+      'if (from !== undefined || to !== undefined) {',
+      'if (from === null) {',
+    ],
+    [
+      'a log is not cut by --since',
+      'logs',
+      "...(since === undefined ? {} : { after: readSince(api, '--since', since) }),",
+      '',
+    ],
+    ['a log is not searched', 'logs', '...(search === undefined ? {} : { search }),', ''],
+    [
+      'an acceptance asks no question',
+      'coverage',
+      'await confirm(deps.terminal, question, options.yes ?? false);',
+      '',
+    ],
+    [
+      'an acceptance loses its reason',
+      'coverage',
+      'reason: options.reason ?? null',
+      'reason: null',
+    ],
+    [
+      'a change shows the whole destination',
+      'coverage',
+      'if (!isDivisible) return',
+      'if (true) return',
+    ],
+    [
+      'a step need not say whether it is enabled',
+      'chain',
+      'if (options.enabled === undefined && options.disabled === undefined) {',
+      'if (options === null) {',
+    ],
+    ['a deleted step stays', 'chain', "await api.call('delete', ", "await api.call('get', "],
+    [
+      'a backfill that stopped itself is done',
+      'backfill',
+      "ended.failed_runs > 0 || ended.status === 'Cancelled'",
+      'ended.failed_runs > 0',
+    ],
+  ].map(([name, file, find, replace]) => ({
+    name: `operator records: ${name}`,
+    file: `${cli}/${file}.ts`,
+    find,
+    replace,
+    test: records,
+  })),
+  ...[
+    ['causes are not filtered', 'causes', '...(turn && { turn }),', ''],
+    ['a dry run begins', 'causes', 'if (options.dryRun) {', 'if (options === null) {'],
+    [
+      'a task begins without a question',
+      'causes',
+      'Start?`, options.yes ?? false',
+      'Start?`, true',
+    ],
+    ['exports are not those of the cause', 'causes', '...(cause && { cause_id: cause })', ''],
+  ].map(([name, file, find, replace]) => ({
+    name: `operator verbs: ${name}`,
+    file: `${cli}/${file}.ts`,
+    find,
+    replace,
+    test: operator,
+  })),
+  {
+    name: 'operator metrics: gauges keep their values while PostgreSQL is unreachable',
+    file: 'src/main/service-metrics.ts',
+    find: 'for (const gauge of Object.values(metrics.service)) forget(gauge);',
+    replace: '',
+    test: metrics,
+  },
+  {
+    name: 'operator metrics: values with labels stay while PostgreSQL is unreachable',
+    file: 'src/main/service-metrics.ts',
+    find: '  gauge.reset();',
+    replace: '',
+    test: metrics,
+  },
+  {
+    name: 'operator metrics: what an operator must fix is the alert of nobody',
+    file: 'src/main/service-metrics.ts',
+    find: "turn === 'ours' ? 'internal' : 'source'",
+    replace: "'source'",
+    test: metrics,
+  },
+  {
+    name: 'operator healing: a retry does not ask a place that did not work',
+    file: 'src/service/use-cases/healing/known-outage.ts',
+    find: ' && !isNews(cause)',
+    replace: '',
+    test: 'test/integration/store/asked-retries.test.ts',
+  },
+  {
+    name: 'operator healing: later runs of a backfill ask again',
+    file: 'src/state/store/runs/claims.ts',
+    find: 'then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id and',
+    replace: 'then (select api_time(c.created_at) from backfills b where b.id = c.backfill_id and',
+    test: 'test/integration/store/asked-retries.test.ts',
+  },
+  {
+    name: 'operator apply: conditions of filters are a difference of the query',
+    file: `${cli}/differences.ts`,
+    find: 'isQuery && query !== undefined ? query : value',
+    replace: 'value',
+    test: 'test/integration/cli/apply-queries.test.ts',
+  },
+  {
+    name: 'operator apply: two names of a query may differ',
+    file: `${cli}/exports-file.ts`,
+    find: 'query !== sameQuery',
+    replace: 'query === null',
+    test: 'test/integration/cli/apply-queries.test.ts',
+  },
+];
