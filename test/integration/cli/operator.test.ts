@@ -52,6 +52,7 @@ test('status --all and causes show one row for three exports', async () => {
   expect(listed.out).toMatch(
     /customer +destination\.bucket_not_found +Acme +3 exports +0 +\S+ .*S3 dead/,
   );
+  expect((await operator('causes', '--turn', 'ours')).out).toContain('Nothing is wrong');
   expect((await operator('causes', 'list', '--customer', 'no such customer')).out).toContain(
     'Nothing is wrong',
   );
