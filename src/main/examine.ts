@@ -19,6 +19,7 @@ import {
   listVerifiedExports,
   type VerifiedExport,
 } from '../state/store/intervals/verify-queries.ts';
+import { counted } from '../service/verify/finding.ts';
 import { checkModels } from './check-models.ts';
 import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
@@ -28,7 +29,7 @@ import { findMailFault } from './notifications.ts';
 
 const queuePatienceMs = 5_000;
 const testPatienceMs = 25_000;
-/** Places of destinations that are tried; each one is tried once. */
+/** Places of destinations that are tried, each with the credentials of its newest export. */
 const triedPlaces = 10;
 
 /**
@@ -242,11 +243,13 @@ async function examineDestinations(
   db: Database,
   onlyInstallation: boolean,
 ): Promise<readonly Examined[]> {
-  const places = new Map<string, VerifiedExport>();
+  const places = new Map<string, VerifiedExport[]>();
   for (const one of await listVerifiedExports(db, null)) {
     const { type, config: own } = one.destination;
     const definition = registry.destinations.find((candidate) => candidate.type === type);
-    if (definition?.keepsFiles) places.set(`${type} ${definition.place(own)}`, one);
+    if (!definition?.keepsFiles) continue;
+    const place = `${type} ${definition.place(own)}`;
+    places.set(place, [one, ...(places.get(place) ?? [])]);
   }
   if (places.size === 0) return [];
   const context = destinationContextOf(config);
@@ -260,7 +263,7 @@ async function examineDestinations(
       throw new Error('the test of a destination reads no rows');
     };
     const connectors = joinConnectors(noSource, context, secrets);
-    const tried = [...places].slice(0, triedPlaces).map(async ([place, one]): Promise<Examined> => {
+    const tryOne = async (place: string, one: VerifiedExport): Promise<Examined> => {
       const check = place.startsWith('S3 ')
         ? 'S3'
         : destinationOf(registry, one.destination.type).type;
@@ -280,14 +283,31 @@ async function examineDestinations(
         const found = toSluiceError(error);
         return faulty(check, `${which}: ${describeError(found)}`, found.code);
       }
+    };
+    const tried = [...places].slice(0, triedPlaces).map(async ([place, [newest, ...others]]) => {
+      if (!newest) return [];
+      const { detail, ...found } = await tryOne(place, newest);
+      return [{ ...found, detail: `${detail}${untriedOf(others)}` }];
     });
-    return await Promise.all(tried);
+    return [...(await Promise.all(tried)).flat(), ...untriedPlaces(places.size - triedPlaces)];
   } catch (error) {
     return [failed('encryption keys', reasonOf(error))];
   } finally {
     context.httpAgent.destroy();
     context.httpsAgent.destroy();
   }
+}
+
+/** What a test with the credentials of one export does not say of others at its place. */
+function untriedOf({ length }: readonly VerifiedExport[]): string {
+  if (length === 0) return '';
+  return `. Not tried: the credentials of ${counted(length, 'other export')} there`;
+}
+
+function untriedPlaces(count: number): readonly Examined[] {
+  if (count <= 0) return [];
+  const detail = `${counted(count, 'more place')} of destinations ${count === 1 ? 'was' : 'were'} not tried. sluice causes names those where runs fail.`;
+  return [{ check: 'destinations', result: 'warning', detail }];
 }
 
 /** A step of docs/production.md, by its heading, and what to do. */

@@ -257,7 +257,7 @@ describe('an operator', () => {
     const all = await side.verify();
     expect(all.code).toBe(1);
     expect(all.lines.find((line) => line.includes(id))).toMatch(
-      /^INCOMPLETE {2}holes .*: 3 of 3 requested intervals have no data\. .* retry the runs\. 0 intervals/,
+      /^INCOMPLETE {2}holes .*: 3 of 3 requested intervals have no data\. .* retry the others\. 0 intervals/,
     );
     expect(all.lines.at(-1)).toMatch(
       /^verified 2 exports \(1 proven, 1 incomplete\): 1 interval, /,

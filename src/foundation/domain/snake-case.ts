@@ -8,15 +8,8 @@ export type InSnakeCase<T> = {
     : T[Name];
 };
 
-const names = new Map<string, string>();
-
-function nameOf(name: string): string {
-  const known = names.get(name);
-  if (known !== undefined) return known;
-  const made = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  names.set(name, made);
-  return made;
-}
+const nameOf = (name: string): string =>
+  name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** `createdAt` → `created_at`, not within nested records. */
 export function inSnakeCase<T extends object>(record: T): InSnakeCase<T> {

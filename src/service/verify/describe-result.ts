@@ -24,8 +24,8 @@ export function describeResult(found: VerifiedExportReport, result: VerifyResult
   }
   if (failure !== null) return [failure, ...lines];
   const [first] = findings;
-  const isEmpty = found.intervals + found.elsewhere === 0;
-  const size = isEmpty
+  const isNew = found.intervals + found.elsewhere === 0 && result === 'proven';
+  const size = isNew
     ? 'no interval has been exported, so there is nothing to prove'
     : sizeOf(found);
   const facts = [size, ...sourceFacts(found), ...leftOutOf(found)].join('; ');

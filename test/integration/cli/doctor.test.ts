@@ -173,6 +173,35 @@ test('buckets, roles, webhooks and the mail server are tried through the proxy',
   expect(gone.of('mail')?.detail).toContain('It is reached through HTTPS_PROXY.');
 }, 60_000);
 
+test('it names the places, and the exports of a place, whose credentials were not tried', async () => {
+  const own = await startApiUnderTest();
+  onTestFinished(() => own.stop());
+  const buckets = ['shared', 'shared', ...Array.from({ length: 11 }, (_, n) => `bucket-${n}`)];
+  for (const bucket_name of buckets) {
+    const destination = s3({ bucket_name, endpoint_url: 'http://127.0.0.1:1' });
+    const body = exportBody({ name: `to ${bucket_name}`, destination });
+    const created = await own.client.post(`${own.project}/batch_exports/`, body);
+    expect(created.status, created.text).toBe(201);
+  }
+  // The command has no key of this API.
+  await own.db.query(
+    `update batch_exports set destination_secrets = null,
+            destination_config = destination_config || '{"aws_access_key_id":"AKIAX","aws_secret_access_key":"x"}'`,
+  );
+  const { checks } = await doctor({
+    DATABASE_URL: own.databaseUrl,
+    ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
+  });
+  const stores = checks.filter(({ check }) => check === 'S3');
+  expect(stores).toHaveLength(10);
+  expect(stores[0]?.detail).toMatch(/shared.*Not tried: the credentials of 1 other export there$/);
+  expect(stores[1]?.detail).not.toContain('Not tried');
+  expect(checks).toContainEqual({
+    ...{ check: 'destinations', result: 'warning' },
+    detail: expect.stringMatching(/^2 more places of destinations were not tried\./),
+  });
+}, 60_000);
+
 test('an installation that is well', async () => {
   const { code, checks } = await doctor({ DATABASE_URL: api.databaseUrl });
   expect(checks.map(({ check, result }) => [check, result])).toEqual([
