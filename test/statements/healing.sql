@@ -597,7 +597,8 @@ select w."taskId", w.action, w."exportId", w."teamId", p.organization_id as "org
 -- healing/operator-tasks.ts takeTaskExport
 -- takes $1 uuid, $2 uuid
 select from operator_task_exports i join operator_tasks t on t.id = i.task_id and t.status = 'Running'
-      where i.task_id = $1 and i.export_id = $2 and i.status = 'waiting' for update skip locked;
+      where i.task_id = $1 and i.export_id = $2 and i.status = 'waiting'
+        for update of i skip locked for share of t skip locked;
 
 -- healing/operator-tasks.ts endTaskExport
 -- takes $1 uuid, $2 uuid, $3 text, $4 text, $5 uuid[]

@@ -9,6 +9,7 @@ import { storeExport } from '../../support/store-export.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
 import { createKey } from '../../support/tenants.ts';
 import { advanceTasks } from '../../../src/service/use-cases/operators/tasks.ts';
+import { takeTaskExport } from '../../../src/state/store/healing/operator-tasks.ts';
 import { readExportHealth } from '../../../src/state/store/exports/export-health.ts';
 
 let api: ApiUnderTest;
@@ -253,8 +254,14 @@ describe('causes', () => {
     expect((await reader.get('/api/admin/tasks')).body.count).toBe(0);
     const started = await operator.post(at, { action: 'retry' });
     expect([started.status, started.body]).toMatchObject([201, { status: 'Running', exports: 3 }]);
-    await Promise.all([advanceTasks(context), advanceTasks(context)]);
     const taskAt = `/api/admin/tasks/${started.body.id}`;
+    // While one worker has an export, others go on with the rest.
+    await api.db.transaction(async (tx) => {
+      expect(await takeTaskExport(tx, String(started.body.id), String(buckets[0]))).toBe(true);
+      await advanceTasks(context);
+      expect((await reader.get(taskAt)).body).toMatchObject({ status: 'Running', done_exports: 2 });
+    });
+    await Promise.all([advanceTasks(context), advanceTasks(context)]);
     const running = await api.db.query<{ n: number }>(
       `select count(*)::int as n from backfills where status = 'Running' and reprocess = 'failed' and total_runs = 3`,
     );
@@ -370,20 +377,20 @@ describe('causes', () => {
          from made m join batch_exports e on e.id = m.export_id join causes c on c.place = e.destination_config->>'bucket_name'`,
     );
     await api.db.query('analyze batch_exports, causes, healing_intervals, holes');
-    const fastest = async (path: string) => {
-      let best = Number.POSITIVE_INFINITY;
-      for (let n = 0; n < 10; n += 1) {
-        const start = performance.now();
-        expect((await reader.get(path)).status).toBe(200);
-        best = Math.min(best, performance.now() - start);
-      }
-      return best;
+    const took = async (path: string) => {
+      const start = performance.now();
+      expect((await reader.get(path)).status).toBe(200);
+      return performance.now() - start;
     };
     expect((await reader.get('/api/admin/causes')).body.count).toBeGreaterThan(500);
-    // A list of three organizations, which costs what every request costs.
-    const least = await fastest('/api/admin/organizations');
     for (const path of ['causes', 'causes?search=acme', 'exports?turn=customer']) {
-      expect((await fastest(`/api/admin/${path}`)) / least, path).toBeLessThan(40);
+      let [least, best] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+      // In turn, so that both meet the same machine. A list of three organizations costs what every request costs.
+      for (let n = 0; n < 20; n += 1) {
+        least = Math.min(least, await took('/api/admin/organizations'));
+        best = Math.min(best, await took(`/api/admin/${path}`));
+      }
+      expect(best / least, path).toBeLessThan(40);
     }
   });
 });

@@ -103,11 +103,12 @@ export async function nextOfTasks(sql: Sql, limit: number): Promise<readonly Tas
   );
 }
 
-/** Takes the turn of an export. @returns false if another worker has it, or the task was cancelled */
+/** Takes the turn of an export; the task cannot be cancelled before it ends. Other exports of the task have theirs meanwhile. @returns false if another worker has it, or the task was cancelled */
 export async function takeTaskExport(tx: Sql, taskId: string, exportId: string): Promise<boolean> {
   const rows = await tx.query(
     `select from operator_task_exports i join operator_tasks t on t.id = i.task_id and t.status = 'Running'
-      where i.task_id = $1 and i.export_id = $2 and i.status = 'waiting' for update skip locked`,
+      where i.task_id = $1 and i.export_id = $2 and i.status = 'waiting'
+        for update of i skip locked for share of t skip locked`,
     [taskId, exportId],
   );
   return rows.length > 0;
