@@ -174,7 +174,7 @@ export const operatorMutants = [
     test: metrics,
   },
   {
-    name: 'operator metrics: what an operator must fix is the alert of nobody',
+    name: 'operator metrics: what an operator must fix is in no alert',
     file: 'src/main/service-metrics.ts',
     find: "turn === 'ours' ? 'internal' : 'source'",
     replace: "'source'",

@@ -103,7 +103,11 @@ export async function nextOfTasks(sql: Sql, limit: number): Promise<readonly Tas
   );
 }
 
-/** Takes the turn of an export; the task cannot be cancelled before it ends. Other exports of the task have theirs meanwhile. @returns false if another worker has it, or the task was cancelled */
+/**
+ * Takes the turn of an export. Until the transaction ends, the task cannot be cancelled, and its other exports have their turns.
+ *
+ * @returns false if another worker has it, or the task was cancelled
+ */
 export async function takeTaskExport(tx: Sql, taskId: string, exportId: string): Promise<boolean> {
   const rows = await tx.query(
     `select from operator_task_exports i join operator_tasks t on t.id = i.task_id and t.status = 'Running'
