@@ -10,7 +10,7 @@ import { PoolerError } from '../state/store/database/sessions.ts';
 import { findFileRootFault } from './check-file-root.ts';
 import { explainStart } from './explain-start.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
-import { StartError } from './wait-for-database.ts';
+import { StartError, waitForDatabase } from './wait-for-database.ts';
 import { serveWorkerHealth } from './worker-health.ts';
 
 /** A part of a process that can be closed. */
@@ -72,7 +72,8 @@ export async function runProcess(
       const { onWait } = probes;
       opening = openFoundation(config, role, { logger, signal: giveUp.signal, onWait }).then(keep);
       const foundation = await opening;
-      await checkSourceRoles(foundation);
+      const waiting = { logger, signal: giveUp.signal, onWait };
+      await waitForDatabase(() => checkSourceRoles(foundation), waiting);
       const rootFault = await findFileRootFault(config);
       if (rootFault !== null) logger.error(rootFault);
       await probes.close();

@@ -42,12 +42,6 @@ export const operatorMutants = [
     ],
     ['a secret is a difference', 'differences', 'if (isSecret(name)) continue;', ''],
     [
-      'null is not the default',
-      'differences',
-      'after ?? wantedType?.defaults[name] ?? null',
-      'after ?? null',
-    ],
-    [
       'a folder below the project is another one',
       'differences',
       'if (isBelow || isSame(before, wanted)) continue;',

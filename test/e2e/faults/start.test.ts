@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
 import { casesOf } from '../../support/nightly.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
@@ -123,6 +123,30 @@ test('a worker starts while Redis and the source are unreachable', async () => {
     REDIS_URL: `redis://127.0.0.1:${redis}`,
     SOURCE_DATABASE_URL: `postgres://nobody@127.0.0.1:${source}/none`,
   });
+  await worker.waitForLine(/^ready worker/);
+  await end(worker);
+});
+
+test('a start goes on after it lost its connection while it looked what is known of the sources', async () => {
+  // A transaction sees the sessions of its first look only, so another one looks.
+  const [holder, client] = [database.url, database.url].map(
+    (connectionString) => new Client({ connectionString }),
+  ) as [Client, Client];
+  onTestFinished(async () => void (await Promise.all([holder.end(), client.end()])));
+  await Promise.all([holder.connect(), client.connect()]);
+  // The look waits for this lock, so the connection ends within it.
+  await holder.query('begin');
+  await holder.query('lock table causes in access exclusive mode');
+  const worker = start('worker', { DATABASE_URL: database.url });
+  await until(async () => {
+    const { rowCount } = await client.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like '%from causes c%'`,
+    );
+    return rowCount === 1;
+  });
+  await untilItWaits(worker);
+  await holder.query('rollback');
   await worker.waitForLine(/^ready worker/);
   await end(worker);
 });

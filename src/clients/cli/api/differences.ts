@@ -55,8 +55,8 @@ function destinationDifferences(
   for (const [name, after] of Object.entries(isRecord(config) ? config : {})) {
     if (isSecret(name)) continue;
     const before = destination.config[name] ?? null;
-    // Null removes a property: then it has its default.
-    const wanted = after ?? wantedType?.defaults[name] ?? null;
+    // Null removes a property. Only those that have no other default may be null.
+    const wanted = after ?? null;
     const isBelow = known?.belowProject.has(name) && before === `${project}/${wanted}`;
     if (isBelow || isSame(before, wanted)) continue;
     differences.push({ field: `destination.config.${name}`, before, after: wanted });
