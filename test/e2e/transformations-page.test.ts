@@ -298,7 +298,9 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
       ];
       expect(texts.filter((text) => offered.test(text))).toEqual([]);
     };
-    await page.getByRole('link', { name: 'Events to acme' }).click();
+    // The page of transformations, which the click leaves, has links to this export as well.
+    await page.getByRole('heading', { name: 'Exports', exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Events to acme', exact: true }).click();
     await page.getByRole('cell', { name: 'Completed' }).waitFor();
     await expectNothingOffered();
     await page.getByRole('link', { name: 'Backfills' }).click();
