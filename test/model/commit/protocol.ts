@@ -146,8 +146,11 @@ export function give(state: State, generation: number): number {
 
 function readManifest({ db, bucket }: State, attempt: Attempt, rules: Rules): Attempt | null {
   const { prefix } = attempt.config;
-  const isBlind = rules.mutant === 'first_commit_reads_nothing' && attempt.generation === 1;
-  const there = (!isBlind && bucket.manifests[really(prefix)]) || null;
+  // The first commit expects nothing: a store that keeps If-None-Match refuses what would be wrong.
+  const { store, mutant } = rules;
+  const isRefused = store.ifNoneMatch && store.onComplete;
+  const trusts = isRefused || mutant === 'first_commit_reads_nothing';
+  const there = (!(trusts && attempt.generation === 1) && bucket.manifests[really(prefix)]) || null;
   // The run ends: another export, or another program, has the key.
   if (isForeign(there)) return null;
   const found = there && { ...there, prefix };
@@ -155,7 +158,7 @@ function readManifest({ db, bucket }: State, attempt: Attempt, rules: Rules): At
   const adopted = adopt(db, read, rules);
   if (adopted) return { ...read, committed: adopted, step: 'record' };
   const isTooLow = found !== null && found.generation >= attempt.generation;
-  const raises = isTooLow && rules.mutant !== 'no_floor_from_manifest';
+  const raises = isTooLow && mutant !== 'no_floor_from_manifest';
   return { ...read, step: raises ? 'raise the generation' : 'upload parts' };
 }
 
