@@ -105,10 +105,10 @@ test('verify goes on after a breach and after a bucket that it cannot read: a li
   // Named exports alone, and with --problems those that are proven are counted and not printed.
   const one = await verifyAlone('--last', '--problems', '--export', sound ?? '');
   expect([one.code, one.lines[0]]).toEqual([0, 'verified 1 export (1 proven)']);
-  const none = await verifyAlone('--last', '--organization', 'Nobody');
+  const none = await verifyAlone('--last', '--organization', 'Elsewhere');
   expect([none.code, none.lines[0]]).toEqual([
     1,
-    'VERIFY_SCHEDULE has verified no export of Nobody. Check the id or the name.',
+    'VERIFY_SCHEDULE has verified no export of Elsewhere. Check the id or the name.',
   ]);
   const { key } = await createKey(installation.db, { organizationId: null });
   const listed = await installation.client
