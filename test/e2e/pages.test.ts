@@ -148,6 +148,18 @@ test('offboarding.md: a person is erased, then a project and its organization ar
   const [find = '', rewrite = ''] = erasure.split(/^# 2\..*$/m);
   const env = { EXPORT: 'Rows of a person', ORG: tenant.organizationId, PROJECT: String(team) };
   expect(await type(find, env)).toMatch(/^[1-9]\d* rows? in the current files of 1 interval\./m);
+  // Of two exports with the name, none is taken.
+  const other = await createS3Export(own, { name: 'Rows of a person' });
+  const { code, output } = await runCommands(find, {
+    cwd: folder,
+    bin: folder,
+    env: { ...installation.env, ...env },
+  });
+  expect([code, output]).toEqual([
+    1,
+    `2 exports are named "Rows of a person". Use an id: ${id}, ${other}.\n`,
+  ]);
+  await own.client.delete(`/api/projects/${team}/batch_exports/${other}`);
   await pool.query(`delete from events where distinct_id = 'user 42'`);
   expect(await type(rewrite, env)).toContain('Proven: of 1 interval, none has the key');
   await pool.query(`update projects set name = 'Website' where id = $1`, [team]);
