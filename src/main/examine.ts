@@ -3,15 +3,10 @@ import { turnOfCode } from '../foundation/domain/causes.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
 import { describeError, toSluiceError } from '../foundation/domain/errors.ts';
 import { connectQueues, within } from '../state/queue/connection.ts';
-import {
-  type Database,
-  openDatabase,
-  openQueuePool,
-  type Sql,
-} from '../state/store/database/database.ts';
+import { type Database, openDatabase, openQueuePool } from '../state/store/database/database.ts';
 import { isModelExported } from '../state/store/exports/exports.ts';
-import { readInstallationState } from '../state/store/exports/first-day.ts';
 import { listWorkSetAside } from '../state/store/files/guarded-work.ts';
+import { findHold } from '../state/store/database/eras.ts';
 import { checkSchema, SchemaError } from '../state/store/database/migrate.ts';
 import { listTenantKeys } from '../state/store/tenants/tenants.ts';
 import { findRefusal } from '../state/store/database/unavailable.ts';
@@ -23,6 +18,7 @@ import { counted } from '../service/verify/finding.ts';
 import { checkModels } from './check-models.ts';
 import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
+import { examineFirstDay } from './examine-first-day.ts';
 import { examineProxies } from './examine-proxies.ts';
 import { type Examined, failed, ok } from './examined.ts';
 import { findMailFault } from './notifications.ts';
@@ -60,6 +56,7 @@ export async function examineInstallation(
     return migrations.result === 'ok'
       ? [
           ...found,
+          await examineEra(db),
           await examineSetAside(db),
           ...(await examineMail(config)),
           ...(await examineProxies(config, db)),
@@ -71,16 +68,6 @@ export async function examineInstallation(
   } finally {
     await db.close();
   }
-}
-
-/** What docs/production.md asks for and is not done yet. `sluice doctor` prints it last. */
-async function examineFirstDay(config: Config, db: Database): Promise<readonly Examined[]> {
-  const open = await findOpenSteps(config, db);
-  return open.map(({ step, remedy }) => ({
-    check: 'production',
-    result: 'warning',
-    detail: `${step}: ${remedy}`,
-  }));
 }
 
 function reasonOf(error: unknown): string {
@@ -112,6 +99,16 @@ async function examineSchema(url: string): Promise<Examined> {
     if (!(error instanceof SchemaError)) return failed('migrations', reasonOf(error));
     const [what = ''] = error.message.split('\n');
     return failed('migrations', `${what} Run \`sluice migrate\`.`);
+  }
+}
+
+/** After a restore no run starts until an operator has accepted what is in the buckets. */
+async function examineEra(db: Database): Promise<Examined> {
+  try {
+    const hold = await findHold(db);
+    return hold === null ? ok('era', 'accepted') : failed('era', hold);
+  } catch (error) {
+    return failed('era', reasonOf(error));
   }
 }
 
@@ -308,61 +305,4 @@ function untriedPlaces(count: number): readonly Examined[] {
   if (count <= 0) return [];
   const detail = `${counted(count, 'more place')} of destinations ${count === 1 ? 'was' : 'were'} not tried. sluice causes names those where runs fail.`;
   return [{ check: 'destinations', result: 'warning', detail }];
-}
-
-/** A step of docs/production.md, by its heading, and what to do. */
-interface OpenStep {
-  readonly step: string;
-  readonly remedy: string;
-}
-
-/** The steps of docs/production.md that this installation has not done yet, as far as a program can see, in their order. */
-async function findOpenSteps(config: Config, db: Sql): Promise<readonly OpenStep[]> {
-  const state = await readInstallationState(db);
-  const isOpen: readonly (readonly [boolean, string, string])[] = [
-    [
-      config.ENCRYPTION_KEYS.length === 0,
-      'Keys',
-      'ENCRYPTION_KEYS is not set: Sluice uses a key of its data folder, which no other machine has.',
-    ],
-    [
-      config.SOURCE_DATABASE_URL === null,
-      'Database and roles',
-      'SOURCE_DATABASE_URL is not set: rows are read with the role that owns the tables of Sluice.',
-    ],
-    [
-      state.workers === 0,
-      'API and workers',
-      'No worker has reported in the last minute. Start one.',
-    ],
-    [
-      config.PUBLIC_URL === null || !config.PUBLIC_URL.startsWith('https://'),
-      'TLS proxy',
-      config.PUBLIC_URL === null
-        ? 'PUBLIC_URL is not set: notifications have no links, and keys may cross the network in plain text. Set it to the https:// address of the proxy.'
-        : 'PUBLIC_URL is not an https:// address: keys cross the network in plain text. Set it to the address of a proxy with TLS.',
-    ],
-    [state.operatorKeys === 0, "The operator's key", 'No valid operator key exists. Create one.'],
-    [
-      state.organizations === 0 || state.projects === 0,
-      'The first organization',
-      'No organization with a project exists. Create both.',
-    ],
-    [
-      config.METRICS_PORT === null || config.WORKER_PORT === null,
-      'Scrape and alerts',
-      'METRICS_PORT or WORKER_PORT is not set: Prometheus cannot scrape each process.',
-    ],
-    [
-      state.notificationTargets === 0,
-      'A notification target',
-      'No enabled notification target exists. Create one and test it.',
-    ],
-    [
-      config.VERIFY_SCHEDULE === null,
-      'A nightly proof',
-      'VERIFY_SCHEDULE is not set: nothing proves the files unless you run `sluice verify`. Set it to a quiet time, such as 03:00.',
-    ],
-  ];
-  return isOpen.flatMap(([open, step, remedy]) => (open ? [{ step, remedy }] : []));
 }

@@ -53,7 +53,8 @@ export function watchService(
     }
     showHealth(metrics.service, health);
     verifyFailedExports.set(verify.failed);
-    if (verifies && verify.ageSeconds !== null) verifyAgeSeconds.set(verify.ageSeconds);
+    // If no round has ever begun, this process has waited for one since it started.
+    if (verifies) verifyAgeSeconds.set(verify.ageSeconds ?? process.uptime());
     else forget(verifyAgeSeconds);
     tickLagSeconds.set(state.tickLagSeconds);
     waitingRuns.set({ kind: 'live' }, state.waitingLive);

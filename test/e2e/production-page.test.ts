@@ -5,10 +5,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { findFreePort } from '../support/free-port.ts';
 import { runCommands } from '../support/page-commands.ts';
 import { type OwnPostgres, startOwnPostgres } from '../support/postgres-server.ts';
-import { projectRoot, startBundled, type TestProcess } from '../support/processes.ts';
+import { projectRoot } from '../support/processes.ts';
+import { type Receiver, startReceiver } from '../support/receiver.ts';
 import { type OwnRedisServer, ownRedisAvailable, startOwnRedis } from '../support/redis.ts';
+import { until } from '../support/until.ts';
 
 const has = (...programs: readonly string[]): boolean =>
   programs.every((program) => {
@@ -26,7 +29,7 @@ if (!canRun) console.log('docs/production.md is not run: no jq, openssl, curl or
 const page = readFileSync(path.join(projectRoot, 'docs/production.md'), 'utf8');
 const blocks = page.split(/^## /m).flatMap((section) =>
   [...section.matchAll(/^```(sh|sql|yaml)\n([\s\S]*?)^```$/gm)].map(([, language, text = '']) => ({
-    step: /^\d+\. (.*)/.exec(section)?.[1] ?? '',
+    step: /^(?:\d+\. )?(.*)/.exec(section)?.[1] ?? '',
     language,
     text,
   })),
@@ -36,25 +39,40 @@ const blocksOf = (...steps: readonly string[]) => blocks.filter(({ step }) => st
 describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
   let postgres: OwnPostgres;
   let redis: OwnRedisServer;
+  let receiver: Receiver;
+  /** The home of the person. */
   let folder: string;
-  const processes: TestProcess[] = [];
+  /** Of the API, its metrics and the two workers, by what the page has. */
+  const ports = new Map<string, number>();
+  let pids: readonly number[] = [];
   /** What the page took over from one block to the next: the shell of a person stays open. */
   let before = '';
 
   beforeAll(async () => {
-    [postgres, redis] = await Promise.all([startOwnPostgres(), startOwnRedis()]);
+    [postgres, redis, receiver] = await Promise.all([
+      startOwnPostgres(),
+      startOwnRedis(),
+      startReceiver(),
+    ]);
     folder = await mkdtemp(path.join(tmpdir(), 'sluice-production-'));
+    for (const port of ['8000', '9464', '9461', '9462']) ports.set(port, await findFreePort());
   }, 120_000);
   afterAll(async () => {
-    for (const child of processes) {
-      child.kill('SIGTERM');
-      await child.waitForExit();
-    }
+    for (const pid of pids.filter(isAlive)) process.kill(pid, 'SIGTERM');
+    await until(() => pids.every((pid) => !isAlive(pid)), { timeoutMs: 60_000 });
+    await receiver?.close();
     await redis?.stop();
     await postgres?.stop();
     await rm(folder, { recursive: true, force: true });
   });
 
+  const isAlive = (pid: number): boolean => {
+    try {
+      return process.kill(pid, 0);
+    } catch {
+      return false;
+    }
+  };
   const server = () => `127.0.0.1:${postgres.port}`;
   const superuser = () => 'postgres:postgres';
   const connect = async (url: string) => {
@@ -78,12 +96,18 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
 
   async function run(text: string): Promise<string> {
     const env = {
+      HOME: folder,
+      SLUICE_HOME: projectRoot,
       SERVER: server(),
       SUPERUSER: superuser(),
       REDIS_URL: redis.url,
+      PORT: String(ports.get('8000')),
+      WEBHOOK: receiver.url,
+      ALLOWED_PRIVATE_ENDPOINTS: receiver.endpoint,
       SLUICE_DATA_DIR: path.join(folder, 'data'),
     };
-    const { code, output } = await runCommands(`${before}\n${text}`, {
+    const own = [...ports].reduce((all, [port, free]) => all.replaceAll(port, `${free}`), text);
+    const { code, output } = await runCommands(`unset -f sluice\n${before}\n${own}`, {
       cwd: folder,
       env,
       bin: folder,
@@ -94,6 +118,10 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
 
   test('the database, the keys, the settings and the models', async () => {
     await empty();
+    // The first block is how a release is built, which has been done for this test.
+    const [, shell] = blocksOf('Before');
+    before = shell?.text ?? '';
+    expect(await run('')).toMatch(/^\d+\.\d+\.\d+\n$/);
     const admin = await connect(addressOf('postgres'));
     for (const { text } of blocksOf('Database and roles')) {
       for (const statement of text.split(';').filter((one) => one.trim() !== '')) {
@@ -109,33 +137,20 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
     await rows.end();
     for (const { text } of blocksOf('Keys', 'Settings')) await run(text);
     const [yaml, commands] = blocksOf('Models');
-    await writeFile(path.join(folder, 'models.yaml'), yaml?.text ?? '');
+    await writeFile(path.join(folder, 'sluice/models.yaml'), yaml?.text ?? '');
     expect(await run(commands?.text ?? '')).toMatch(
       /source role: sluice_source[\s\S]*orders: good/,
     );
-    before = 'set -a && . ./sluice.env && set +a';
+    before += 'set -a && . ./sluice.env && set +a\n';
   }, 120_000);
 
   test('the processes, the keys, the first organization and what comes after', async () => {
-    const lines = readFileSync(path.join(folder, 'sluice.env'), 'utf8').trim().split('\n');
-    const settings = Object.fromEntries(
-      lines.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
-    );
-    const env = {
-      ...settings,
-      METRICS_PORT: '0',
-      WORKER_PORT: '0',
-      PORT: '0',
-      SLUICE_DATA_DIR: folder,
-    };
-    const api = startBundled('main/api.js', [], { env });
-    const worker = startBundled('main/worker.js', [], { env });
-    processes.push(api, worker);
-    const ready = await api.waitForLine(/^ready /, 60_000);
-    await worker.waitForLine(/ready|worker/i, 60_000);
-    const address = ready.replace('ready ', '');
-    const [doctor] = blocksOf('API and workers');
-    const open = await run(doctor?.text ?? '');
+    const [start, look] = blocksOf('API and workers');
+    await run(`${start?.text}\njobs -p > pids`);
+    const started = readFileSync(path.join(folder, 'sluice/pids'), 'utf8').trim().split('\n');
+    pids = started.map(Number);
+    expect(pids).toHaveLength(3);
+    const open = await run(look?.text ?? '');
     expect(open).toMatch(/Not done yet of docs\/production\.md:\n- The operator's key: /);
     const rest = blocksOf(
       "The operator's key",
@@ -144,11 +159,15 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
       'A nightly proof',
       'Stop a worker and watch',
     );
-    const script = rest
-      .map(({ text }) => text)
-      .join('\n')
-      .replaceAll('http://127.0.0.1:8000', address);
+    const script = rest.map(({ text }) => text).join('\n');
     await run(`${script}\nsluice doctor > doctor.txt`);
-    expect(readFileSync(path.join(folder, 'doctor.txt'), 'utf8')).not.toContain('Not done yet');
+    const done = readFileSync(path.join(folder, 'sluice/doctor.txt'), 'utf8');
+    expect(done).not.toContain('Not done yet');
+    expect(receiver.received).toHaveLength(1);
+    // Each process answers at its own port: of two workers on one machine neither takes that of the other.
+    for (const port of ['9464', '9461', '9462']) {
+      expect((await fetch(`http://127.0.0.1:${ports.get(port)}/metrics`)).status).toBe(200);
+    }
+    expect(pids.filter(isAlive)).toEqual(pids);
   }, 180_000);
 });

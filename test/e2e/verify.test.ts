@@ -101,6 +101,15 @@ test('verify goes on after a breach and after a bucket that it cannot read: a li
     expect.arrayContaining([lineOf(broken)[0], lineOf(sound)[0]]),
   );
   expect(last.lines.join('\n')).toContain('its counts do not agree');
+  expect(last.lines).toContain('verified 3 exports (1 proven, 1 not read, 1 broken)');
+  // Named exports alone, and with --problems those that are proven are counted and not printed.
+  const one = await verifyAlone('--last', '--problems', '--export', sound ?? '');
+  expect([one.code, one.lines[0]]).toEqual([0, 'verified 1 export (1 proven)']);
+  const none = await verifyAlone('--last', '--organization', 'Elsewhere');
+  expect([none.code, none.lines[0]]).toEqual([
+    1,
+    'VERIFY_SCHEDULE has verified no export of Elsewhere. Check the id or the name.',
+  ]);
   const { key } = await createKey(installation.db, { organizationId: null });
   const listed = await installation.client
     .withKey(key)

@@ -88,6 +88,18 @@ test('the tarball holds the client and its types, and no more', async () => {
   expect(own).toBe(await versionOf(path.join(projectRoot, 'package.json')));
 });
 
+test('the example of its README compiles', async () => {
+  const readme = await readFile(path.join(source, 'README.md'), 'utf8');
+  const [, example = ''] = /```ts\n([\s\S]*?)```/.exec(readme) ?? [];
+  const environment = 'declare const process: { readonly env: Record<string, string> };\n';
+  const console = 'declare const console: { log(...values: unknown[]): void };\n';
+  expect(example).toContain('createClient');
+  expect(await compile(environment + console + example)).toBe('');
+  expect(
+    await compile(environment + console + example.replace('limit: 10', 'limits: 10')),
+  ).toContain('limits');
+});
+
 test("it compiles, and does the README's main job", async () => {
   const calls = await readReadmeCalls(await readDocument(api.client));
   const program = `${head}

@@ -8,7 +8,7 @@ import {
 } from '../../foundation/domain/time.ts';
 import type { OpenSearch, SearchedInterval } from '../../main/erase.ts';
 import type { Database } from '../../state/store/database/database.ts';
-import { readInstant, readSeconds, readUuid } from './arguments.ts';
+import { readInstant, readSeconds } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
 import { type Found, type Rewritten, rewriteFound } from './erase-rewrite.ts';
 import { plain, plural } from './text.ts';
@@ -32,7 +32,7 @@ export function register(program: Command, deps: CliDeps): void {
     .description('Find a key in the current files of an export, and remove its rows from them');
   const common = (command: Command) =>
     command
-      .requiredOption('--export <id>', 'the export', readUuid)
+      .requiredOption('--export <id or name>', 'the export')
       .requiredOption('--key <value>', 'the value to find, as the files have it')
       .option('--column <name>', "the column; default: the model's key, if it is one column")
       .option('--after <time>', 'only intervals that start at this time or later', readInstant)
@@ -56,31 +56,45 @@ export function register(program: Command, deps: CliDeps): void {
     )
     .option('--timeout <seconds>', 'how long to wait for the runs', readSeconds, 3_600)
     .action((options: Options & { timeout: number }) =>
-      withSearch(deps, options, (search, wanted, db) => rewrite(deps, options, search, wanted, db)),
+      withSearch(deps, options, (search, wanted, db, id) =>
+        rewrite(deps, { ...options, export: id }, search, wanted, db),
+      ),
     );
 }
 
 async function withSearch(
   deps: CliDeps,
   options: Options,
-  work: (search: OpenSearch, wanted: ErasedValue, db: Database) => Promise<void>,
+  work: (search: OpenSearch, wanted: ErasedValue, db: Database, id: string) => Promise<void>,
 ): Promise<void> {
   const { searchExport } = await import('../../main/erase.ts');
+  const { listVerifiedExports } = await import('../../state/store/intervals/verify-queries.ts');
   const { readConfig } = await import('../../foundation/config/config.ts');
   const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
   const config = await allowQuickstartS3(readConfig(deps.terminal.env));
-  const done = await deps.withDatabase((db, url) =>
-    searchExport(config, db, config.SOURCE_DATABASE_URL ?? url, options.export, async (search) => {
-      const [own, ...others] = search.keyColumns;
-      const column = options.column ?? (others.length === 0 ? own : undefined);
+  const done = await deps.withDatabase(async (db, url) => {
+    const [named, ...others] = await listVerifiedExports(db, options.export);
+    if (named === undefined) return null;
+    if (others.length > 0) {
+      const ids = [named, ...others].map(({ id }) => id).join(', ');
+      throw new CliError(
+        `${others.length + 1} exports are named "${plain(options.export)}". Use an id: ${ids}.`,
+      );
+    }
+    return searchExport(config, db, config.SOURCE_DATABASE_URL ?? url, named.id, async (search) => {
+      const [own, ...more] = search.keyColumns;
+      const column = options.column ?? (more.length === 0 ? own : undefined);
       if (column === undefined) {
         throw new CliError('The key of this model has several columns. Name one with --column.');
       }
-      await work(search, { column, value: options.key }, db);
+      await work(search, { column, value: options.key }, db, named.id);
       return true;
-    }),
-  );
-  if (!done) throw new CliError(`There is no export ${options.export} that keeps files.`);
+    });
+  });
+  if (!done)
+    throw new CliError(
+      `There is no export ${plain(options.export)} that keeps files. Check the id or the name.`,
+    );
 }
 
 async function find(
@@ -118,7 +132,7 @@ async function find(
     const [first] = lacking;
     const where = first ? `, such as ${describeInterval(first.interval)}` : '';
     deps.terminal.err(
-      `${plural(lacking.length, 'interval')} have no column ${plain(wanted.column)} in their files${where}: nothing was searched there. If another column has the person there, search it too.\n`,
+      `The files of ${plural(lacking.length, 'interval')} have no column ${plain(wanted.column)}${where}: nothing was searched there. If another column has the person there, search it too.\n`,
     );
   }
   for (const searched of hasColumn ? [] : lacking) {
@@ -232,7 +246,7 @@ function describeProof(
     ...(deletedAgain === 0
       ? []
       : [
-          `In about an hour ${plural(deletedAgain, 'file')} of the export are deleted a second time, in case a late request brings them back.`,
+          `In about an hour Sluice deletes ${plural(deletedAgain, 'file')} of the export a second time, in case a late request brings one back.`,
         ]),
     ...(hasMoved ? ['Not searched: files at places that the export has left.'] : []),
   ].join(' ');

@@ -6,7 +6,6 @@ import {
   sizeOf,
   sourceFacts,
 } from '../../service/verify/describe-result.ts';
-import { verifyResults } from '../../foundation/domain/verification.ts';
 import { counted } from '../../service/verify/finding.ts';
 import type { VerifiedExportReport, VerifyReport } from '../../service/verify/verify-exports.ts';
 import { type CliDeps, CliError } from './deps.ts';
@@ -78,24 +77,46 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
   if (bad > 0) throw new CliError(`${bad} of ${counted(length, 'export')} not proven`);
 }
 
-async function printLast(deps: CliDeps, { json, problems }: Options): Promise<void> {
+async function printLast(deps: CliDeps, options: Options): Promise<void> {
   const { listVerifications } = await import('../../state/store/intervals/verifications.ts');
-  const wanted = problems ? verifyResults.filter((result) => result !== 'proven') : null;
-  const { count, results } = await deps.withDatabase((db) =>
-    listVerifications(db, wanted, { limit: printedResults, offset: 0 }),
+  const { json, problems = false, export: batchExport, organization } = options;
+  const all = await deps.withDatabase((db) =>
+    listVerifications(db, null, { limit: printedResults, offset: 0 }),
   );
-  if (json) deps.print(JSON.stringify(results));
+  const isNamed = (name: string | undefined, ...names: readonly string[]) =>
+    name === undefined || names.includes(name);
+  const found = all.results.filter(
+    (one) =>
+      isNamed(batchExport, one.exportId, one.name) &&
+      isNamed(organization, one.organizationId, one.organizationName),
+  );
+  const wanted = problems ? found.filter(({ result }) => result !== 'proven') : found;
+  if (json) deps.print(JSON.stringify(wanted));
   else {
-    for (const { exportId: id, name, result, verifiedAt, detail } of results) {
+    for (const { exportId: id, name, result, verifiedAt, detail } of wanted) {
       const [first = '', ...lines] = detail.split('\n');
       deps.print(`${labels[result]}  ${name} (${id}), ${verifiedAt}: ${first}`);
       for (const line of lines) deps.print(line);
     }
-    if (count > results.length) deps.print(`and ${count - results.length} more`);
-    if (count === 0) deps.print('VERIFY_SCHEDULE has verified no such export yet.');
+    if (all.count > all.results.length) {
+      deps.print(`${all.count - all.results.length} more were verified earlier.`);
+    }
   }
-  const bad = results.filter(({ result }) => result !== 'proven').length;
-  if (bad > 0) throw new CliError(`${bad} of ${counted(count, 'export')} not proven`);
+  if (found.length === 0) {
+    const which = batchExport ?? organization;
+    if (which !== undefined) {
+      throw new CliError(
+        `VERIFY_SCHEDULE has verified no export of ${which}. Check the id or the name.`,
+      );
+    }
+    if (!json) deps.print('VERIFY_SCHEDULE has verified no export yet.');
+    return;
+  }
+  const states = new Map<State, number>();
+  for (const { result } of found) states.set(result, (states.get(result) ?? 0) + 1);
+  if (!json) deps.print(`verified ${counted(found.length, 'export')}${inStates(states)}`);
+  const bad = found.length - (states.get('proven') ?? 0);
+  if (bad > 0) throw new CliError(`${bad} of ${counted(found.length, 'export')} not proven`);
 }
 
 /** Results that are printed, the newest. */
@@ -142,10 +163,14 @@ function linesOfExport(result: VerifiedExportReport, state: State): string[] {
 }
 
 function summaryOf(report: VerifyReport, states: ReadonlyMap<State, number>): string {
+  const { length } = report.results;
+  return `verified ${counted(length, 'export')}${inStates(states)}: ${[sizeOf(report), ...sourceFacts(report)].join('; ')}`;
+}
+
+/** ` (2 proven, 1 broken)`, the worst last. */
+function inStates(states: ReadonlyMap<State, number>): string {
   const found = (Object.keys(labels) as State[])
     .toReversed()
     .flatMap((state) => (states.has(state) ? [`${states.get(state)} ${inWords[state]}`] : []));
-  const { length } = report.results;
-  const counts = length === 0 ? '' : ` (${found.join(', ')})`;
-  return `verified ${counted(length, 'export')}${counts}: ${[sizeOf(report), ...sourceFacts(report)].join('; ')}`;
+  return found.length === 0 ? '' : ` (${found.join(', ')})`;
 }

@@ -76,7 +76,7 @@ export type Problem = Pick<Schemas['Error']['errors'][number], 'detail' | 'attr'
 };
 
 type BodyOf<Operation> = Operation extends {
-  requestBody: { content: { 'application/json': infer Body } };
+  requestBody?: { content: { 'application/json': infer Body } };
 }
   ? Body
   : never;

@@ -209,6 +209,7 @@ test('an installation that is well', async () => {
     ['migrations', 'ok'],
     ['queue', 'ok'],
     ['clock', 'ok'],
+    ['era', 'ok'],
     ['work', 'ok'],
     // This database has no table of events, and no export needs it.
     ['model events', 'warning'],
@@ -229,7 +230,12 @@ test('an installation that is well', async () => {
     DATABASE_URL: api.databaseUrl,
     ...{ PUBLIC_URL: 'https://sluice.example.com', METRICS_PORT: '9464', WORKER_PORT: '9465' },
   });
-  expect(more.checks.filter(({ check }) => check === 'production')).toHaveLength(6);
+  // Of the proxy only its number is left.
+  const left = more.checks.filter(({ check }) => check === 'production');
+  expect(left).toHaveLength(7);
+  expect(left.map(({ detail }) => detail)).toContainEqual(
+    expect.stringMatching(/^TLS proxy: TRUST_PROXY is not set/),
+  );
   // With an address, notifications have links: only what is wrong with it is said.
   const plain = { DATABASE_URL: api.databaseUrl, PUBLIC_URL: 'http://sluice.example.com' };
   const said = (await doctor(plain)).checks.map(({ detail }) => detail).join('\n');

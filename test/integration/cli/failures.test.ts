@@ -123,6 +123,24 @@ describe('one line says what is wrong and what to do', () => {
     });
   });
 
+  test('a key of the wrong kind gets a remedy that fits it', async () => {
+    const { key: operator } = await createKey(api.db, { organizationId: null, scopes: ['*'] });
+    const asOperator = await sluice(list, { env: { ...env, SLUICE_KEY: operator } });
+    expect([asOperator.code, asOperator.err]).toEqual([
+      4,
+      expect.stringMatching(
+        /^SLUICE_KEY: This is the key of an operator.* take the key of an operator\.\n$/,
+      ),
+    ]);
+    const asCustomer = await sluice(['admin', 'organizations', 'list'], { env });
+    expect([asCustomer.code, asCustomer.err]).toEqual([
+      4,
+      expect.stringMatching(
+        /^SLUICE_KEY: This is not an operator's key\. .* on the machine of the service\.\n$/,
+      ),
+    ]);
+  });
+
   test('a wrong project, and @current if there are several', async () => {
     expect(await sluice([...list, '--project', '999999'])).toMatchObject({
       code: 4,

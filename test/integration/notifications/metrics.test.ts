@@ -29,10 +29,10 @@ afterAll(async () => {
   await side?.stop();
 });
 
-async function read(isUp = true): Promise<ReadonlyMap<string, number>> {
+async function read(isUp = true, verifies = false): Promise<ReadonlyMap<string, number>> {
   const metrics = createMetrics();
   let seen = true;
-  watchService(metrics, side.db, { look: async () => new Map([['postgres', seen]]) });
+  watchService(metrics, side.db, { look: async () => new Map([['postgres', seen]]) }, verifies);
   if (!isUp) {
     // What it had before is what must go.
     await metrics.registry.metrics();
@@ -47,6 +47,16 @@ async function read(isUp = true): Promise<ReadonlyMap<string, number>> {
     }),
   );
 }
+
+// With no value, an alert on it would never fire for an installation in which no round ever begins.
+test('the age of the verification begins with the process, until a first round has begun', async () => {
+  const age = 'sluice_verify_age_seconds';
+  expect((await read()).has(age)).toBe(false);
+  expect((await read(true, true)).get(age)).toBeGreaterThan(0);
+  await side.db.query(`update verify_turn set began_at = now() - interval '3 days'`);
+  expect((await read(true, true)).get(age)).toBeGreaterThan(2 * 86_400);
+  await side.db.query('update verify_turn set began_at = null');
+});
 
 test('the gauges count one failing, late, paused or exhausted export among many, without a label of a tenant', async () => {
   for (const _ of Array(5)) {

@@ -119,6 +119,14 @@ describe('the service manager that stops a process', () => {
   });
 });
 
+// The settings of a file come before those of the unit: with its port, only one worker of a machine would start.
+test('each worker of a machine has a port of its own, whatever port the settings of all have', () => {
+  const unit = read('deploy/systemd/sluice-worker@.service');
+  expect(unit).toMatch(/^ExecStart=\/usr\/bin\/env WORKER_PORT=946%i node /m);
+  expect(unit).not.toMatch(/^Environment=.*WORKER_PORT/m);
+  expect(read('deploy/ecosystem.config.cjs')).toMatch(/increment_var: 'WORKER_PORT'/);
+});
+
 describe('npm start and similar scripts', () => {
   const { scripts, bin } = JSON.parse(read('package.json')) as {
     scripts: Record<string, string>;

@@ -86,7 +86,18 @@ function explainRefusal(detail: string, { project }: Called): string {
   if (detail.includes('no access to the project')) {
     return `--project ${plain(project)}: ${detail} Use the id of one of the key's projects, or a key that has access.`;
   }
-  return `SLUICE_KEY: ${detail} Use a key that has it; \`sluice keys create --scopes …\` issues one.`;
+  return `SLUICE_KEY: ${detail}${keyHint(detail)}`;
+}
+
+/** What the service does not know: the commands of this program. */
+function keyHint(detail: string): string {
+  if (detail.includes('the scope ')) {
+    return ' Use a key that has it; `sluice keys create --scopes …` issues one.';
+  }
+  if (detail.startsWith('This is the key of an operator')) {
+    return ' `sluice status --all`, `sluice causes` and `sluice admin` take the key of an operator.';
+  }
+  return detail.includes('no access') ? ' Use a key that has access.' : '';
 }
 
 /** The path of an address is a likely cause of a 404; a proxy may need it. */

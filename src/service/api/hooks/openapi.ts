@@ -142,6 +142,7 @@ type Json = Readonly<Record<string, unknown>>;
  * A copy of the OpenAPI document that generators of clients read as it is meant:
  *
  * - `default` becomes `x-default` and a sentence: they make a field with a default required, also in requests;
+ * - a body without a required field may be left out: they ask for it otherwise;
  * - a discriminator names the schema of each value: without it they compare with the names of their own types.
  */
 function documentForClients(document: object): object {
@@ -155,10 +156,20 @@ function copy(value: unknown, namesProperties: boolean): unknown {
   const entries = Object.entries(value).map(([name, inner]): [string, unknown] => {
     if (namesProperties) return [name, copy(inner, false)];
     if (name === 'examples' || name === 'example') return [name, inner];
+    if (name === 'requestBody') return [name, optionalBody(copy(inner, false))];
     return [name, copy(inner, name === 'properties')];
   });
   const copied = Object.fromEntries(entries);
   return namesProperties ? copied : withMapping(withoutDefault(copied));
+}
+
+/** A request without a body is one with an empty object. */
+function optionalBody(body: unknown): unknown {
+  if (!isRecord(body) || !isRecord(body.content)) return body;
+  const media = body.content['application/json'];
+  const schema = isRecord(media) ? media.schema : undefined;
+  const canBeEmpty = isRecord(schema) && schema.type === 'object' && !('required' in schema);
+  return canBeEmpty ? { ...body, required: false } : body;
 }
 
 function withoutDefault(schema: Json): Json {

@@ -2,9 +2,69 @@ import { Type } from 'typebox';
 import { notificationTypes } from '../../../foundation/domain/notification.ts';
 import { Nullable, Time } from '../schemas/shapes.ts';
 
+const sent = ['test', 'digest'];
+
+const Id = Type.String({ format: 'uuid' });
+const Named = Type.Object({ id: Id, name: Type.String() });
+const Count = Type.Integer({ minimum: 0 });
+const Text = Nullable(Type.String());
+const When = Nullable(Time);
+
+/** What `data` may have. Each type of event has some of it, as docs/notifications.md says. */
 const data = {
-  test: 'Nothing: a person asked for a test.',
-  digest: 'Many events of one type: type, count, first_at, last_at, errors, projects and events.',
+  export: Named,
+  organization: Named,
+  project: Type.Object({ id: Type.Integer(), name: Type.String(), tenant_key: Type.String() }),
+  fault: Text,
+  turn: Text,
+  since: When,
+  missing_intervals: Count,
+  remedy: Text,
+  link: Text,
+  run: Type.Object({
+    id: Id,
+    data_interval_start: Time,
+    data_interval_end: Time,
+    attempt: Type.Integer(),
+    backfill_id: Nullable(Id),
+  }),
+  error: Type.Object({ code: Text, detail: Text }),
+  reason: Type.String(),
+  failure_streak: Type.Integer(),
+  failing_since: Time,
+  freshness_minutes: Nullable(Type.Integer()),
+  high_water_mark: When,
+  late_since: When,
+  incomplete_since: When,
+  backfill: Type.Object({
+    id: Id,
+    start_at: Time,
+    end_at: Time,
+    total_runs: Count,
+    failed_runs: Count,
+  }),
+  result: Type.String(),
+  breaches: Count,
+  detail: Type.String(),
+  failed_since: When,
+  cause: Nullable(Type.Object({ code: Text, means: Text })),
+  export_count: Count,
+  interval_count: Count,
+  next_step: Text,
+  exports: Type.Array(
+    Type.Object({ id: Id, name: Type.String(), project_id: Type.Integer(), intervals: Count }),
+  ),
+  type: Type.String(),
+  count: Count,
+  first_at: Time,
+  last_at: Time,
+  errors: Type.Array(Type.Object({ code: Text, count: Count })),
+  projects: Type.Array(Type.Object({ id: Type.Integer(), count: Count })),
+  events: Type.Array(
+    Type.Object({ id: Id, timestamp: Time, project_id: Type.Integer(), export: Named }),
+  ),
+  target_id: Id,
+  digest_id: Id,
 };
 
 /** The body of the format `json`, as `notifications/payload.ts` makes it. New fields and types may come. */
@@ -14,7 +74,7 @@ const Event: object = Type.Object(
       format: 'uuid',
       description: 'The same for each attempt. Drop an id that you have seen.',
     }),
-    type: Type.Enum([...notificationTypes, ...Object.keys(data)]),
+    type: Type.Enum([...notificationTypes, ...sent]),
     timestamp: Time,
     organization_id: Type.String({ format: 'uuid' }),
     project_id: Nullable(
@@ -23,9 +83,7 @@ const Event: object = Type.Object(
     data: Type.Unsafe<Record<string, unknown>>({
       type: 'object',
       additionalProperties: true,
-      properties: {
-        export: Type.Object({ id: Type.String({ format: 'uuid' }), name: Type.String() }),
-      },
+      properties: data,
       description:
         'The export, and what docs/notifications.md lists for the type. Ignore fields that you do not know.',
     }),

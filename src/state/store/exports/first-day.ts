@@ -7,7 +7,10 @@ export interface InstallationState {
   readonly projects: number;
   /** Keys of operators that are valid now. */
   readonly operatorKeys: number;
-  readonly notificationTargets: number;
+  /** Enabled notification targets of the installation. */
+  readonly targets: number;
+  /** Those whose newest attempt succeeded, if the log still has one. */
+  readonly reachedTargets: number;
   /** Workers that reported in the last minute. */
   readonly workers: number;
 }
@@ -18,7 +21,10 @@ export async function readInstallationState(sql: Sql): Promise<InstallationState
             (select count(*) from projects where closed_at is null)::int as projects,
             (select count(*) from api_keys where organization_id is null and revoked_at is null
                 and (expires_at is null or expires_at > now()))::int as "operatorKeys",
-            (select count(*) from notification_targets where enabled)::int as "notificationTargets",
+            (select count(*) from notification_targets where enabled and organization_id = '${installationId}')::int as targets,
+            (select count(*) from notification_targets t
+              where enabled and organization_id = '${installationId}' and failing_since is null
+                and exists (select from notification_deliveries d where d.target_id = t.id and d.status = 'delivered'))::int as "reachedTargets",
             (select count(*) from workers where heartbeat_at > now() - interval '1 minute')::int as workers`,
   );
   if (!row) throw new Error('no row');

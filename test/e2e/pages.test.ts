@@ -1,0 +1,167 @@
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readConfig } from '../../src/foundation/config/config.ts';
+import { settings } from '../../src/foundation/config/settings.ts';
+import {
+  backfill,
+  createS3Export,
+  hour,
+  insertEvents,
+  untilEnded,
+} from '../support/exported-events.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
+import { readCommands, runCommands } from '../support/page-commands.ts';
+import { projectRoot } from '../support/processes.ts';
+
+/** Blocks of pages that no other test runs, on one installation, as a person would type them. */
+
+let installation: Installation;
+let folder: string;
+
+beforeAll(async () => {
+  installation = await startInstallation({ workers: 1 });
+  folder = await mkdtemp(path.join(tmpdir(), 'sluice-pages-'));
+});
+afterAll(async () => {
+  await installation?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Of a page of `docs`, in their order. */
+function blocksOf(page: string, language: string): readonly string[] {
+  const text = readFileSync(path.join(projectRoot, 'docs', page), 'utf8');
+  return [...text.matchAll(/^ *```(\w+)\n([\s\S]*?)^ *```$/gm)].flatMap(([, found, block = '']) =>
+    found === language ? [block] : [],
+  );
+}
+
+/** @returns what the commands print */
+async function type(commands: string, env: Readonly<Record<string, string>> = {}): Promise<string> {
+  const { client, tenant } = installation;
+  const { code, output } = await runCommands(commands, {
+    cwd: folder,
+    bin: folder,
+    env: { ...installation.env, SLUICE_URL: client.baseUrl, SLUICE_KEY: tenant.key, ...env },
+  });
+  expect(code, `${commands}\n${output}`).toBe(0);
+  return output;
+}
+
+test('notifications.md: a target is created with curl', async () => {
+  const [block = ''] = readCommands('notifications.md');
+  const project = String(installation.tenant.projectIds[0]);
+  const created = await type(
+    block.replace('@current', project).replace('curl ', 'curl -sS --fail-with-body '),
+  );
+  expect(JSON.parse(created)).toMatchObject({
+    kind: 'webhook',
+    secret: expect.stringMatching(/^whsec_/),
+  });
+});
+
+test('models.md: a project has the key of the customer, and a role that dumps can write nothing', async () => {
+  const organization = await type('sluice organizations create --name Initech --json');
+  const [block = ''] = readCommands('models.md');
+  const ORG = String(JSON.parse(organization).id);
+  expect(await type(block, { ORG })).toMatch(/^tenant_key +6f1d2c3b-5a7e-4c0d-9b1e-2f3a4b5c6d7e$/m);
+  const [role = ''] = blocksOf('models.md', 'sql');
+  const client = await installation.pool.connect();
+  try {
+    // Roles belong to the whole server.
+    await client.query(`begin; ${role.replaceAll('dumper', 'dumper_of_pages')}`);
+    await client.query('set local role dumper_of_pages');
+    await expect(client.query('insert into events (team_id) values (1)')).rejects.toThrow(
+      /permission denied/,
+    );
+  } finally {
+    await client.query('rollback');
+    client.release();
+  }
+});
+
+test('security.md: the role of the source reads the rows of the project that is set, and no others', async () => {
+  const [block = ''] = blocksOf('security.md', 'sql');
+  const client = await installation.pool.connect();
+  try {
+    await client.query(
+      `begin; create table orders (id int, team_id int); insert into orders values (1, 1), (2, 2);
+       ${block.replaceAll('sluice_source', 'source_of_pages')}`,
+    );
+    await client.query(`set local role source_of_pages; set local sluice.tenant_key = '2'`);
+    expect((await client.query('select id from orders')).rows).toEqual([{ id: 2 }]);
+  } finally {
+    await client.query('rollback');
+    client.release();
+  }
+});
+
+test('transformations.md: the plugin of the page computes, and drops', async () => {
+  const { client, tenant } = installation;
+  const [source = ''] = blocksOf('transformations.md', 'ts');
+  const plugins = `/api/organizations/${tenant.organizationId}/plugins`;
+  const plugin = await client.post(plugins, {
+    name: 'Totals',
+    source,
+    config_schema: [{ key: 'rate', name: 'Rate', type: 'string' }],
+  });
+  expect(plugin.status, plugin.text).toBe(201);
+  const configs = `/api/projects/${tenant.projectIds[0]}/pipeline_transformation_configs`;
+  const row = (event: string) => ({ event, distinct_id: 'x', properties: { price: 2 } });
+  const tried = await client.post(`${configs}/lab`, {
+    configs: [{ plugin: plugin.body.id, config: { rate: '3' } }],
+    rows: [row('sale'), row('$pageleave')],
+  });
+  expect(tried.status, tried.text).toBe(200);
+  expect(tried.text).toMatch(/"total": ?6/);
+  expect(tried.text).toContain('dropped');
+});
+
+test('traces.md: the settings exist, and are valid', () => {
+  const lines = readCommands('traces.md').join('\n').split('\n');
+  const pairs = lines.flatMap((line) => [...line.matchAll(/^(\w+)=(\S+)/g)]);
+  const env = Object.fromEntries(pairs.map(([, name = '', value]) => [name, value]));
+  expect(Object.keys(env)).toHaveLength(3);
+  expect(Object.keys(settings)).toEqual(expect.arrayContaining(Object.keys(env)));
+  expect(readConfig(env).OTEL_EXPORTER_OTLP_ENDPOINT).toBe(env.OTEL_EXPORTER_OTLP_ENDPOINT);
+});
+
+test('cli.md: bash takes the completions', async () => {
+  const [block = ''] = readCommands('cli.md');
+  const [line = ''] = block.split('\n').filter((one) => one.includes('completion bash'));
+  const inBash = `sluice() { "${process.execPath}" "${path.join(projectRoot, 'dist/clients/cli/sluice.js')}" "$@"; }; ${line}\ncomplete -p sluice`;
+  expect(await type(`bash -c '${inBash}'`)).toContain('sluice');
+});
+
+test('offboarding.md: a person is erased, then a project and its organization are deleted', async () => {
+  const { pool } = installation;
+  const tenant = await installation.addTenant();
+  const own = { ...installation, tenant, client: installation.client.withKey(tenant.key) };
+  const [team] = tenant.projectIds;
+  await insertEvents(pool, { team, rows: 50 });
+  const id = await createS3Export(own, { name: 'Rows of a person' });
+  await backfill(own, id, hour);
+  await untilEnded(own, id);
+  const [removal = '', erasure = ''] = readCommands('offboarding.md');
+  const [find = '', rewrite = ''] = erasure.split(/^# 2\..*$/m);
+  const env = { EXPORT: 'Rows of a person', ORG: tenant.organizationId, PROJECT: String(team) };
+  expect(await type(find, env)).toMatch(/^[1-9]\d* rows? in the current files of 1 interval\./m);
+  // Of two exports with the name, none is taken.
+  const other = await createS3Export(own, { name: 'Rows of a person' });
+  const { code, output } = await runCommands(find, {
+    cwd: folder,
+    bin: folder,
+    env: { ...installation.env, ...env },
+  });
+  expect([code, output]).toEqual([
+    1,
+    `2 exports are named "Rows of a person". Use an id: ${id}, ${other}.\n`,
+  ]);
+  await own.client.delete(`/api/projects/${team}/batch_exports/${other}`);
+  await pool.query(`delete from events where distinct_id = 'user 42'`);
+  expect(await type(rewrite, env)).toContain('Proven: of 1 interval, none has the key');
+  await pool.query(`update projects set name = 'Website' where id = $1`, [team]);
+  expect(await type(removal, env)).toMatch(/^status +(cancelling|deleting|settling|completed)$/m);
+});

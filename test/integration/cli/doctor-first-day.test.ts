@@ -1,0 +1,51 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { createApiClient } from '../../support/api-client.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { runCli } from '../../support/cli.ts';
+import { senderTo } from '../../support/notified.ts';
+import { startReceiver } from '../../support/receiver.ts';
+import { createKey } from '../../support/tenants.ts';
+
+/** What `sluice doctor` finds of one check, a line for each. */
+async function examine(databaseUrl: string, check: string): Promise<string> {
+  const { out } = await runCli(['doctor', '--json'], { env: { DATABASE_URL: databaseUrl } });
+  const all = JSON.parse(out) as readonly Record<'check' | 'result' | 'detail', string>[];
+  const found = all.filter((one) => one.check === check);
+  return found.map(({ result, detail }) => `${result}: ${detail}`).join('\n');
+}
+
+test('one worker, and a target of the installation that has never received a message, are not done', async () => {
+  const receiver = await startReceiver();
+  const own = await startApiUnderTest({ notifications: senderTo([receiver]) });
+  onTestFinished(() => Promise.all([own.stop(), receiver.close()]).then(() => {}));
+  const open = () => examine(own.databaseUrl, 'production');
+  const addWorker = (id: string) =>
+    own.db.query(`insert into workers (id, capacity, small_capacity) values ('${id}', 4, 4)`);
+  await addWorker('one');
+  const { key } = await createKey(own.db, { organizationId: null, scopes: ['*'] });
+  const operator = createApiClient(own.baseUrl, key);
+  const targets = '/api/admin/notification_targets';
+  // A target of a customer does not hear of dead workers.
+  await own.client.post(`${own.project}/notification_targets`, { url: receiver.url });
+  expect(await open()).toMatch(
+    /Only one worker .*\n[\s\S]*No enabled notification target of the in/,
+  );
+  const { id } = (await operator.post(targets, { url: receiver.url })).body;
+  await addWorker('two');
+  const untested = await open();
+  expect(untested).toContain('No notification target of the installation has received a message');
+  expect(untested).not.toContain('API and workers');
+  await operator.post(`${targets}/${id}/test`);
+  expect(receiver.received).toHaveLength(1);
+  expect(await open()).not.toContain('A notification target');
+});
+
+test('a database that was restored from a dump is held', async () => {
+  const own = await startApiUnderTest();
+  onTestFinished(() => own.stop());
+  expect(await examine(own.databaseUrl, 'era')).toBe('ok: accepted');
+  await own.db.query("update eras set system_identifier = '1'");
+  expect(await examine(own.databaseUrl, 'era')).toMatch(
+    /^failed: .*restored from a dump, or copied.*`sluice eras accept`/,
+  );
+});
