@@ -25,7 +25,7 @@ import { until } from '../support/until.ts';
 const bars = {
   'an empty interval to NoOp': { ours: 12, source: 8, store: 0 },
   'an empty interval to S3': { ours: 12, source: 8, store: 1 },
-  '1,000 rows to NoOp': { ours: 14, source: 9, store: 0 },
+  '1,000 rows to NoOp': { ours: 12, source: 9, store: 0 },
   '100 rows to S3': { ours: 12, source: 9, store: 2 },
   '1,000 rows to S3': { ours: 12, source: 9, store: 3 },
 } as const;
