@@ -368,7 +368,7 @@ select count(*) from leftover_files l join batch_exports e on e.id = l.export_id
 -- takes $1 uuid, $2 bigint, $3 text, $4 text, $5 integer
 -- gives isNew boolean
 with held as (
-       select id, fence, file_generation from runs where id = $1 and fence = $2 and status = 'Running'
+       select id, fence, file_generation from runs where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
      ), noted as (
        insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
        select id, $3, $4, fence, $5, file_generation from held
@@ -381,7 +381,7 @@ with held as (
 -- takes $1 uuid, $2 bigint, $3 text, $4 text, $5 text, $6 boolean, $7 integer
 with recorded as (
        insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
-       select id, $3, $4, fence, $7, file_generation from runs where id = $1 and fence = $2 and status = 'Running'
+       select id, $3, $4, fence, $7, file_generation from runs where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
        on conflict (run_id, key, upload_id) do update set fence = excluded.fence returning run_id
      ), heard as (
        delete from uploads where $6 and run_id = (select run_id from recorded) and key = $3 and upload_id = $5 and fence = $2
@@ -394,7 +394,7 @@ with held as (
        update runs set crashes = case when $6 > furthest_bytes then 0 else crashes end,
               deaths_alone = case when $6 > furthest_bytes then 0 else deaths_alone end,
               furthest_bytes = greatest(furthest_bytes, $6)
-        where id = $1 and fence = $2 and status = 'Running' and set_config('synchronous_commit', 'off', true) is not null returning id
+        where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') and set_config('synchronous_commit', 'off', true) is not null returning id
      )
      update uploads set parts = $5, fence = $2
       where run_id = (select id from held) and key = $3 and upload_id = $4;

@@ -244,7 +244,7 @@ update runs r set lease_expires_at = now() + $3 * interval '1 ms'
 -- takes $1 uuid, $2 bigint
 -- gives deaths integer
 update runs set deaths_alone = deaths_alone + (died_at_fence is distinct from fence)::int, died_at_fence = fence
-      where id = $1 and fence = $2 and status = 'Running'
+      where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
       returning deaths_alone as deaths;
 
 -- runs/leases.ts whyLost
@@ -262,7 +262,7 @@ update runs set lease_expires_at = now() + $3 * interval '1 ms'
 -- takes $1 uuid, $2 bigint, $3 integer
 -- gives generation integer
 update runs set file_generation = greatest(file_generation, $3) + 1
-      where id = $1 and fence = $2 and status = 'Running' returning file_generation as generation;
+      where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning file_generation as generation;
 
 -- runs/leases.ts sweepExpiredLeases
 -- gives run_id uuid
@@ -530,21 +530,21 @@ update runs set erases = $2 where id = $1;
 -- gives id uuid
 update runs set records_total_count = $3, records_completed = $4, bytes_exported = $5, files = $6,
             cursor = $7, last_updated_at = now()
-      where id = $1 and fence = $2 and status = 'Running' returning id;
+      where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning id;
 
 -- runs/runs.ts failRun
 -- takes $1 uuid, $2 bigint, $3 text, $4 text
 -- gives id uuid
 update runs set status = 'Failed', erases = null, error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
             finished_at = now(), last_updated_at = now()
-      where id = $1 and fence = $2 and status in ('Running') returning id;
+      where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning id;
 
 -- runs/runs.ts failRun
 -- takes $1 uuid, $2 bigint, $3 text, $4 text
 -- gives id uuid
 update runs set status = 'FailedRetryable', erases = null, error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
             finished_at = now(), last_updated_at = now()
-      where id = $1 and fence = $2 and status in ('Running') returning id;
+      where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning id;
 
 -- runs/runs.ts handBackOutgrown
 -- takes $1 uuid, $2 bigint
@@ -559,7 +559,7 @@ with handed_back as (
               probes = case when $6::boolean then null else probes end,
               faults = faults + $6::boolean::int,
               error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
-        where id = $1 and fence = $2 and status in ('Running')
+        where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
         returning id, team_id, export_id, coalesce(backfill_id, case when heals then export_id end) as backfill_id, data_interval_start, purpose
      )
      insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
@@ -605,7 +605,7 @@ with locked as materialized (
 -- takes $1 uuid, $2 bigint
 -- gives id uuid
 update runs set status = 'Cancelled', erases = null, lease_holder = null, lease_expires_at = null, finished_at = now(), last_updated_at = now()
-      where id = $1 and fence = $2 and status in ('Starting', 'Running') returning id;
+      where id = $1 and fence = $2 and runs.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning id;
 
 -- runs/runs.ts hasBegunCommit
 -- takes $1 uuid

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { dispatchWaiting } from '../../../src/service/admission/dispatch-runs.ts';
 import type { Database } from '../../../src/state/store/database/database.ts';
+import { forgetUpload, noteUpload, recordUpload } from '../../../src/state/store/files/uploads.ts';
+import { renewLeases } from '../../../src/state/store/runs/leases.ts';
 import { findRunNeeds } from '../../../src/state/store/runs/run-needs.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import {
@@ -59,6 +61,10 @@ async function execute(): Promise<Read> {
   const [runId = ''] = chosen;
   await findRunNeeds(db, [runId]);
   const run = await claim({ db }, runId);
+  expect(await renewLeases(db, [run], 60_000)).toEqual(new Set([runId]));
+  expect(await noteUpload(db, run, 'file')).toBe('new');
+  expect(await recordUpload(db, run, { key: 'file', uploadId: 'upload' }, true)).toBe(true);
+  await forgetUpload(db, runId, { key: 'file', uploadId: 'upload' });
   expect(await beginCommit(db, run, 60_000, {}, emptyCommit)).toBe(true);
   expect(await complete(context, run)).toBe(true);
   const after = await countRead();

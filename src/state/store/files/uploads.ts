@@ -2,7 +2,7 @@ import type { StoredDestination } from '../../../foundation/domain/batch-export.
 import type { Sql } from '../database/database.ts';
 import type { Lease } from '../runs/lease.ts';
 import { prepared, unflushed } from '../database/prepared.ts';
-import { running } from '../runs/run-moves.ts';
+import { isRunning } from '../runs/run-moves.ts';
 
 /** The holder of a lease that begins an upload, and its destination. */
 type Uploader = Lease & { readonly destinationVersion: number };
@@ -38,7 +38,7 @@ export async function noteUpload(
 ): Promise<'new' | 'kept' | null> {
   const [row] = await sql.query<{ isNew: boolean }>(
     prepared(`with held as (
-       select id, fence, file_generation from runs where id = $1 and fence = $2 and status = ${running}
+       select id, fence, file_generation from runs where id = $1 and fence = $2 and ${isRunning('runs')}
      ), noted as (
        insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
        select id, $3, $4, fence, $5, file_generation from held
@@ -67,7 +67,7 @@ export async function recordUpload(
   const rows = await sql.query(
     prepared(`with recorded as (
        insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
-       select id, $3, $4, fence, $7, file_generation from runs where id = $1 and fence = $2 and status = ${running}
+       select id, $3, $4, fence, $7, file_generation from runs where id = $1 and fence = $2 and ${isRunning('runs')}
        on conflict (run_id, key, upload_id) do update set fence = excluded.fence returning run_id
      ), heard as (
        delete from uploads where $6 and run_id = (select run_id from recorded) and key = $3 and upload_id = $5 and fence = $2
@@ -104,7 +104,7 @@ export async function recordUploadParts(
        update runs set crashes = case when $6 > furthest_bytes then 0 else crashes end,
               deaths_alone = case when $6 > furthest_bytes then 0 else deaths_alone end,
               furthest_bytes = greatest(furthest_bytes, $6)
-        where id = $1 and fence = $2 and status = ${running} and ${unflushed} returning id
+        where id = $1 and fence = $2 and ${isRunning('runs')} and ${unflushed} returning id
      )
      update uploads set parts = $5, fence = $2
       where run_id = (select id from held) and key = $3 and upload_id = $4`),

@@ -8,7 +8,7 @@ import type { LeftoverFile } from '../files/leftover-files.ts';
 import { entryValues, insertEntries, type NewLogEntry } from '../exports/log-entries.ts';
 import { anyNumber, prepared } from '../database/prepared.ts';
 import type { Receipt } from '../intervals/receipts.ts';
-import { isRunning, move } from './run-moves.ts';
+import { canMove, move } from './run-moves.ts';
 import type { RunResult } from './runs.ts';
 import { boundsOf, isSameInterval } from '../database/times.ts';
 
@@ -71,7 +71,7 @@ const completed = `completed as (
          latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
          finished_at = now(), last_updated_at = now()
     from free
-   where runs.id = free.run_id and runs.fence = free.fence and ${isRunning('runs')}
+   where runs.id = free.run_id and runs.fence = free.fence and ${canMove('completed')}
   returning free.*, runs.purpose
 )`;
 

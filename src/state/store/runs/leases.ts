@@ -32,7 +32,7 @@ export async function renewLeases(
 export async function countDeathAlone(tx: Sql, lease: Lease): Promise<number | null> {
   const [row] = await tx.query<{ deaths: number }>(
     `update runs set deaths_alone = deaths_alone + (died_at_fence is distinct from fence)::int, died_at_fence = fence
-      where id = $1 and fence = $2 and status = ${running}
+      where id = $1 and fence = $2 and ${isRunning('runs')}
       returning deaths_alone as deaths`,
     [lease.runId, lease.fence],
   );
@@ -77,7 +77,7 @@ export async function raiseGeneration(
 ): Promise<number | null> {
   const [row] = await sql.query<{ generation: number }>(
     `update runs set file_generation = greatest(file_generation, $3) + 1
-      where id = $1 and fence = $2 and status = ${running} returning file_generation as generation`,
+      where id = $1 and fence = $2 and ${isRunning('runs')} returning file_generation as generation`,
     [lease.runId, lease.fence, floor],
   );
   return row?.generation ?? null;

@@ -40,5 +40,5 @@ export const move = (event: RunEvent): string => {
   return `status = '${to}'${isTerminal(to) ? ', erases = null' : ''}`;
 };
 
-/** SQL that is true for a run in which an event can happen. */
-export const canMove = (event: RunEvent): string => `status in ${list(runMoves[event].from)}`;
+/** SQL that is true for a run in which an event can happen, of runs that are found by their id. */
+export const canMove = (event: RunEvent): string => hasStatus('runs', runMoves[event].from);

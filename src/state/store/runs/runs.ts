@@ -19,7 +19,7 @@ import {
 } from '../database/lists.ts';
 import { enqueueRuns, laneOf } from './outbox.ts';
 import { anyNumber } from '../database/prepared.ts';
-import { canMove, hasFailedAttempt, live, move, running } from './run-moves.ts';
+import { canMove, hasFailedAttempt, isRunning, live, move } from './run-moves.ts';
 import { intervalOf, isSameInterval } from '../database/times.ts';
 
 export interface NewRun {
@@ -185,7 +185,7 @@ export async function recordProgress(
   const rows = await sql.query(
     `update runs set records_total_count = $3, records_completed = $4, bytes_exported = $5, files = $6,
             cursor = $7, last_updated_at = now()
-      where id = $1 and fence = $2 and status = ${running} returning id`,
+      where id = $1 and fence = $2 and ${isRunning('runs')} returning id`,
     [
       lease.runId,
       lease.fence,
@@ -304,7 +304,7 @@ export async function cancelRuns(
   const rows = await tx.query<{ id: string }>(
     `with locked as materialized (
        select id from runs
-        where export_id = $1 and ${canMove('cancelled')} and committing_at is null
+        where export_id = $1 and status in ${live} and committing_at is null
           and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
         order by id for no key update
      )
