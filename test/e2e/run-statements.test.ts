@@ -18,12 +18,16 @@ import {
 } from '../support/statement-counts.ts';
 import { until } from '../support/until.ts';
 
-/** What a run costs at most, 20 in all without rows and 23 with: statements to our own database, and to the source. */
+/**
+ * What a run costs at most, 20 in all without rows and 23 with: statements to our own database, and to the source; and
+ * requests to the store, if nothing was there before. A run with many rows looks for a manifest first.
+ */
 const bars = {
-  'an empty interval to NoOp': { ours: 12, source: 8 },
-  'an empty interval to S3': { ours: 12, source: 8 },
-  '1,000 rows to NoOp': { ours: 14, source: 9 },
-  '1,000 rows to S3': { ours: 12, source: 9 },
+  'an empty interval to NoOp': { ours: 12, source: 8, store: 0 },
+  'an empty interval to S3': { ours: 12, source: 8, store: 1 },
+  '1,000 rows to NoOp': { ours: 12, source: 9, store: 0 },
+  '100 rows to S3': { ours: 12, source: 9, store: 2 },
+  '1,000 rows to S3': { ours: 12, source: 9, store: 3 },
 } as const;
 
 /** The same for two exports of each of eight organizations, with the statements of what asks for their backfills. */
@@ -36,6 +40,7 @@ const mixedRounds = 4;
 /** Of each kind: one backfill of as many hours. */
 const runs = 20;
 const rowsPerRun = 1_000;
+const fewRowsPerRun = 100;
 const backfilled = { start: '2024-03-01T00:00:00Z', end: '2024-03-01T20:00:00Z' } as const;
 
 const warmUp = { start: '2024-02-29T22:00:00Z', end: backfilled.start } as const;
@@ -187,6 +192,7 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
     ['an empty interval to NoOp', createNoOpExport, 0],
     ['an empty interval to S3', toS3, 0],
     ['1,000 rows to NoOp', createNoOpExport, rowsPerRun],
+    ['100 rows to S3', toS3, fewRowsPerRun],
     ['1,000 rows to S3', toS3, rowsPerRun],
   ] as const;
 
@@ -205,7 +211,9 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
     await backfill(exportId, warmUp);
 
     const [oursBefore, sourceBefore] = [await ours.read(), await source.read()];
+    const requestsBefore = (await installation.s3.requests()).length;
     await backfill(exportId, backfilled);
+    const requests = (await installation.s3.requests()).length - requestsBefore;
     const own = callsBetween(oursBefore, await ours.read());
     const read = callsBetween(sourceBefore, await source.read());
 
@@ -217,6 +225,7 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
     ].join('\n');
     expect(sumCalls(perRun), shown).toBeLessThanOrEqual(bars[kind].ours);
     expect(sumCalls(readPerRun), shown).toBeLessThanOrEqual(bars[kind].source);
+    expect(requests).toBeLessThanOrEqual(bars[kind].store * runs);
   });
 });
 

@@ -156,7 +156,7 @@ with recursive prefix as (
   )
      -- Also if the mark stays: a completion that began before must see that the export has changed.
      update batch_exports e set mark_began_at = coalesce(e.mark_began_at, m.first), high_water_mark =
-  case when m.mark > coalesce(e.high_water_mark, m.first) then m.mark else e.high_water_mark end from (select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id) m where e.id = m.export_id;
+  case when m.mark > coalesce(e.high_water_mark, m.first) then m.mark else e.high_water_mark end from (select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id limit (select 2147483647)) m where e.id = m.export_id;
 
 -- intervals/interval-runs.ts listUnderWay
 -- takes $1 uuid

@@ -3,13 +3,13 @@
 -- gives runId uuid, isHeld boolean
 with asked as materialized (
        select * from jsonb_to_recordset($1::jsonb) as a (
-         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[])
+         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[]) limit (select 2147483647)
      ), free as materialized (
        select asked.* from asked
      ), begun as (
        update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
               lease_expires_at = now() + $2 * interval '1 ms'
-         from free where runs.id = free.run_id and runs.fence = free.fence and status = 'Running'
+         from free where runs.id = free.run_id and runs.fence = free.fence and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
        returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end, runs.file_generation
      ), uploaded as (
        -- A note is of no upload that could be completed.
@@ -29,13 +29,13 @@ with asked as materialized (
 -- gives runId uuid, isHeld boolean
 with asked as materialized (
        select * from jsonb_to_recordset($1::jsonb) as a (
-         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[])
+         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[]) limit (select 2147483647)
      ), free as materialized (
        select asked.* from asked , lateral (select from runs r where r.id = asked.run_id for no key update skip locked) run
      ), begun as (
        update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
               lease_expires_at = now() + $2 * interval '1 ms'
-         from free where runs.id = free.run_id and runs.fence = free.fence and status = 'Running'
+         from free where runs.id = free.run_id and runs.fence = free.fence and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
        returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end, runs.file_generation
      ), uploaded as (
        -- A note is of no upload that could be completed.
@@ -78,10 +78,10 @@ with asked as materialized (
       and l.data_interval_end = runs.data_interval_end)) end,
          small = coalesce(locked.was_small, false)
     from locked
-   where runs.id = locked.id and locked.is_fresh and (status = 'Starting'
-    or status = 'Running' and (lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder))
+   where runs.id = locked.id and locked.is_fresh and runs.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled')
+  and (status <> 'Running' or lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder)
   and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else (locked.available_at <= clock_timestamp() or locked.available_at > clock_timestamp() + interval '65 minutes') end
-  returning runs.*), taken as (delete from outbox o using claimed where o.run_id = claimed.id) select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
+  returning runs.*), taken as (delete from outbox where run_id = any (array(select id from claimed))) select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
        c.heals, c.probes, case when c.purpose <> 'whole' or c.heals then null
   when c.backfill_id is not null then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id and b.reprocess in ('failed', 'missing'))
@@ -139,7 +139,7 @@ with recursive asked as materialized (
     total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
     steps jsonb, snapshot text, settled boolean, pending text[], key_digest text, key_count bigint, delivered_digest text,
     generation int, era uuid, manifest_key text, manifest_etag text, files jsonb, rejected_files jsonb, side_files jsonb, recipe jsonb,
-    rows bigint, bytes bigint, named text[], replaced jsonb)
+    rows bigint, bytes bigint, named text[], replaced jsonb) limit (select 2147483647)
 ), locked as materialized (
   -- Completions of an export come one after the other, so that each sees the receipts of those before.
   select export.* from (select distinct export_id from asked) known, lateral (
@@ -156,7 +156,7 @@ with recursive asked as materialized (
          latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
          finished_at = now(), last_updated_at = now()
     from free
-   where runs.id = free.run_id and runs.fence = free.fence and status in ('Running')
+   where runs.id = free.run_id and runs.fence = free.fence and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
   returning free.*, runs.purpose
 ), received as (
   insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
@@ -217,7 +217,7 @@ with recursive asked as materialized (
          failure_streak = case when exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then 0 else e.failure_streak end,
          last_success_at = case when exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then now() else e.last_success_at end,
          failing_since = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_since end, exhausted_since = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.exhausted_since end, failing_code = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_code end, failing_error = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_error end
-    from (select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id) m where e.id = m.export_id
+    from (select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id limit (select 2147483647)) m where e.id = m.export_id
 ), logged as (
   insert into log_entries (team_id, export_id, run_id, level, message, timestamp)
      select e.team_id, e.export_id, e.run_id, e.level, e.message, clock_timestamp() - e.age_ms * interval '1 ms'
@@ -237,7 +237,7 @@ with recursive asked as materialized (
 -- gives id uuid
 update runs r set lease_expires_at = now() + $3 * interval '1 ms'
        from unnest($1::uuid[], $2::bigint[]) as held (id, fence)
-      where r.id = held.id and r.fence = held.fence and r.status = 'Running'
+      where r.id = held.id and r.fence = held.fence and r.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
       returning r.id;
 
 -- runs/leases.ts countDeathAlone
@@ -296,15 +296,17 @@ with recursive teams as (
        select (select o.team_id from outbox o where o.ready and o.dispatched_at is null and o.team_id > t.team_id
                 order by o.team_id limit 1)
          from teams t where t.team_id is not null
+     ), sent as materialized (
+       -- In an order that only the index has: what waits is not read.
+       select o.* from (select * from outbox where dispatched_at is not null order by dispatched_at limit (select 2147483647)) o where (select r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled') from runs r where r.id = o.run_id)
      ), now as materialized (
        select (select turn from dispatch_turn) as turn, (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity, (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as "smallCapacity"
      ), kinds as materialized (
-       select small, case when $2 then least($1, greatest(1, 2 * slots - queued)) else $1 end as most
+       select small, case when $2 then least($1, room, greatest(6, ceil(2.0 * room / nullif((select count(team_id) from teams), 0))::int)) else $1 end as most
          from now cross join (values (true), (false)) k (small) cross join lateral (
            -- Without slots of their own, small runs use those of large ones.
-           select case when small and "smallCapacity" > 0 then "smallCapacity" else capacity end as slots,
-                  (select count(*)::int from outbox o
-                    where o.dispatched_at is not null and exists (select from runs r where r.id = o.run_id and r.status in ('Starting', 'Running')) and (o.small = k.small or "smallCapacity" = 0)) as queued) room
+           select greatest(1, 2 * (case when small and "smallCapacity" > 0 then "smallCapacity" else capacity end)
+                    - (select count(*)::int from sent where sent.small = k.small or "smallCapacity" = 0)) as room) rooms
      ), seen as (
        select 'waiting' as kind, w.* from teams t cross join kinds cross join lateral (
          select run_id as "runId", team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
@@ -314,10 +316,11 @@ with recursive teams as (
        ) w
        union all
        select 'queued', run_id, team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
-  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from outbox where dispatched_at is not null and exists (select from runs r where r.id = outbox.run_id and r.status in ('Starting', 'Running'))
+  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from sent
        union all
-       select 'running', id, team_id as "projectId", export_id as "exportId", coalesce(backfill_id, case when heals then export_id end) as "backfillId",
-  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from runs where status = 'Running' and lease_expires_at > now()
+       -- In the order of the index of running runs: that of live ones has all that wait.
+       (select 'running', id, team_id as "projectId", export_id as "exportId", coalesce(backfill_id, case when heals then export_id end) as "backfillId",
+  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from runs where status = 'Running' and lease_expires_at > now() order by id)
      )
      select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*,
             (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther"
@@ -377,11 +380,11 @@ update outbox set dispatched_at = null where run_id = any ($1::uuid[]);
 -- gives runId uuid
 select run_id as "runId" from outbox
       where (dispatched_at < clock_timestamp() - $1 * interval '1 ms'
-         or dispatched_at > clock_timestamp() + interval '1 s') and exists (select from runs r where r.id = outbox.run_id and r.status in ('Starting', 'Running'));
+         or dispatched_at > clock_timestamp() + interval '1 s') and (select r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled') from runs r where r.id = outbox.run_id);
 
 -- runs/outbox.ts removeEndedEntries
 -- gives ?column? integer
-delete from outbox where dispatched_at is not null and not exists (select from runs r where r.id = outbox.run_id and r.status in ('Starting', 'Running')) returning 1;
+delete from outbox where dispatched_at is not null and not (select r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled') from runs r where r.id = outbox.run_id) returning 1;
 
 -- runs/outbox.ts findStalledDispatch
 -- takes $1 double precision
@@ -456,7 +459,7 @@ select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e
             r.crashes + (r.lease_holder is not null)::int as crashes
        from (select * from unnest($1::uuid[]) as a (id) limit (select 2147483647)) asked join runs r on r.id = asked.id join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
             left join outbox o on o.run_id = r.id left join backfills b on b.id = r.backfill_id
-      where r.status in ('Starting', 'Running');
+      where r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled');
 
 -- runs/runs.ts findRun
 -- takes $1 uuid, $2 uuid

@@ -318,7 +318,7 @@ export interface DestinationContext {
   readonly minBytesPerSecond: number;
   /** Retries of a single request within an attempt; the worker retries whole attempts. */
   readonly requestRetry: RetryPolicy;
-  /** Between the exports of a project; absent: each destination probes. */
+  /** Between exports at the same store; absent: each destination probes. */
   readonly sharedProbes?: SharedProbes;
 }
 

@@ -16,8 +16,8 @@ interface Running {
 }
 
 /**
- * What probes found, for the other exports of a project that use the same store with the same keys: a
- * thousand exports that begin at the same time must not probe one store a thousand times.
+ * What probes found, for the other exports that use the same store with the same keys: a thousand exports that begin at the
+ * same time must not probe one store a thousand times.
  */
 export class SharedProbes {
   readonly #kept = new Map<string, Kept>();
@@ -33,7 +33,7 @@ export class SharedProbes {
    * Gives what a probe of the store found that began after the export was changed, or probes. An error is not
    * shared: who waited for that probe makes its own.
    *
-   * @param store names the store, the keys and the project
+   * @param store names the store and the keys
    * @param changedForMs how long ago the export was changed; who changes it may have changed the store too
    * @throws the reason of `signal`, and what `probe` throws
    */

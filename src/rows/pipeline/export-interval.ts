@@ -11,7 +11,7 @@ import type { TableState } from '../table-formats/iceberg/held-files.ts';
 import { type Commit, commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
 import { eraseRows } from './erase-rows.ts';
-import { findManifest } from './found-manifest.ts';
+import { expectsNoManifest, findManifest, noManifest } from './found-manifest.ts';
 import {
   type IntervalAttempt,
   type IntervalSource,
@@ -57,7 +57,8 @@ export async function exportInterval(
   ports: RunPorts,
   signal: AbortSignal,
 ): Promise<ExportedInterval> {
-  const found = await findManifest(destination, given, ports, signal);
+  const isUnseen = expectsNoManifest(given, destination);
+  const found = isUnseen ? noManifest : await findManifest(destination, given, ports, signal);
   const adopted = findAdoptable(given, found);
   if (adopted) return finish(given, adopted);
   if (given.isDeleted) throw new SluiceError('run.cancelled', 'the export was deleted');
@@ -67,7 +68,12 @@ export async function exportInterval(
   const job = { ...given, generation };
   const attempt = { job, source, destination, ports, found: { ...found, table }, signal };
   const { erased } = job;
-  const result = await (erased ? eraseRows(attempt, erased) : copyInterval(attempt));
+  const made = erased ? eraseRows(attempt, erased) : copyInterval(attempt);
+  const result = await made.catch(async (error: unknown) => {
+    // Says whose manifest it is that the store did not replace.
+    if (isUnseen && isConflict(error)) await findManifest(destination, job, ports, signal);
+    throw error;
+  });
   return finish(job, result);
 
   /** What follows the manifest: an attempt that finds it without a record does this too. */
@@ -77,6 +83,9 @@ export async function exportInterval(
     return { result, replaced: replacedBy(of, result, found) };
   }
 }
+
+const isConflict = (error: unknown): boolean =>
+  toSluiceError(error).code === 'destination.conflict';
 
 /**
  * The generation to write under. An export without a manifest replaces its files at their keys. A bucket

@@ -4,6 +4,8 @@ import { manifestKey } from '../../foundation/domain/object-keys.ts';
 import type { IntervalJob, RunPorts } from './interval-job.ts';
 import { type FoundManifest, readManifestAt } from './manifest.ts';
 
+export const noManifest: FoundManifest = { manifest: null, etag: null };
+
 /**
  * Reads the manifest at an interval's key. If the credentials cannot read, our own record is used.
  *
@@ -16,10 +18,10 @@ export async function findManifest(
   ports: Pick<RunPorts, 'knowsCommit'>,
   signal: AbortSignal,
 ): Promise<FoundManifest> {
-  if (!job.writesManifest) return { manifest: null, etag: null };
+  if (!job.writesManifest) return noManifest;
   const key = manifestKey(job.names);
   const found = await readManifestAt(destination, key, signal);
-  if (found === null) return { manifest: null, etag: null };
+  if (found === null) return noManifest;
   const isRecorded = job.current?.manifestKey === key;
   if (found === 'denied') {
     return { manifest: null, etag: isRecorded ? job.current.manifestEtag : null };
@@ -30,6 +32,19 @@ export async function findManifest(
   if (isRecorded && job.current.manifestEtag === found.etag) return found;
   if (await ports.knowsCommit(found.manifest, key, found.modifiedAt)) return found;
   throw new SluiceError('run.unknown_history', `${key} is of run ${found.manifest.run_id}`);
+}
+
+/**
+ * Whether the attempt need not read the manifest. The first commit of an interval expects that there is none, and a store that
+ * keeps If-None-Match refuses files and manifest if there is one. With many rows it reads, so that they are not read in vain.
+ */
+export function expectsNoManifest(
+  job: IntervalJob,
+  { traits }: Pick<Destination, 'traits'>,
+): boolean {
+  const isFirst = job.generation === 1 && job.attempt === 1 && !job.mayBeOvertaken;
+  const isRefused = traits?.ifNoneMatch === true && traits.completeIfNoneMatch;
+  return isFirst && isRefused && job.isSmall === true && job.current === null && !job.table;
 }
 
 /** Whether a run of our database's history wrote the file at a key. It says so itself, for no manifest names its run. */

@@ -47,6 +47,8 @@ export interface IntervalJob {
   readonly exportId: string;
   readonly runId: string;
   readonly attempt: number;
+  /** Whether few rows are expected; missing: not known. */
+  readonly isSmall?: boolean;
   readonly purpose: RunPurpose;
   /** Whether delivered rows may go that the new files lack: a person asked for it. */
   readonly dropsMissing: boolean;

@@ -113,17 +113,49 @@ async function takeTurn(context: Context, crowd?: Crowd): Promise<Turn> {
 /** @returns null if another dispatcher was faster */
 async function chooseAndMark(sql: Sql, context: Context, crowd?: Crowd): Promise<Turn | null> {
   const short = await readDispatchState(sql, candidatesPerTeam, true);
-  const state = mayHide(short, context)
-    ? await readDispatchState(sql, candidatesPerTeam, false)
-    : short;
+  const isShort = !mayHide(short, context);
+  const state = isShort ? short : await readDispatchState(sql, candidatesPerTeam, false);
   const { waiting, queued, executing, smallCapacity: smallSlots } = state;
   crowd?.see([...waiting, ...queued, ...executing].map(({ organizationId }) => organizationId));
-  const kinds = kindsOfSlots(state).filter(({ slots }) => slots > 0);
-  if (kinds.length === 0 || waiting.length === 0) return { enqueued: [], smallSlots };
-  const chosen = await choose(sql, context, kinds, state, crowd);
+  const chosen = await choose(sql, context, state, crowd);
+  if (isShort && tookWholeList(state, chosen)) {
+    const whole = await readDispatchState(sql, candidatesPerTeam, false);
+    return mark(sql, whole.turn, await choose(sql, context, whole, crowd), smallSlots);
+  }
+  return mark(sql, state.turn, chosen, smallSlots);
+}
+
+async function mark(
+  sql: Sql,
+  turn: number,
+  chosen: readonly QueuedRun[],
+  smallSlots: number,
+): Promise<Turn | null> {
   if (chosen.length === 0) return { enqueued: [], smallSlots };
-  const enqueued = await dispatch(sql, state.turn, chosen);
-  return enqueued && { enqueued: inOrderOf(chosen, enqueued), smallSlots };
+  const runIds = chosen.map(({ runId }) => runId);
+  const enqueued = await dispatch(sql, turn, runIds);
+  return enqueued && { enqueued: inOrderOf(runIds, enqueued), smallSlots };
+}
+
+/** Runs by list of waiting runs: those of a team that are small, or not. */
+function countByList(runs: readonly QueuedRun[]) {
+  const counts = new Map<string, { readonly projectId: number; small: boolean; count: number }>();
+  for (const { projectId, small = false } of runs) {
+    const list = `${projectId} ${small}`;
+    const { count } = counts.get(list) ?? { count: 0 };
+    counts.set(list, { projectId, small, count: count + 1 });
+  }
+  return [...counts.values()];
+}
+
+/** Whether a list that may be cut was chosen as a whole: then the run that follows it might have been chosen too. */
+function tookWholeList(state: DispatchState, chosen: readonly QueuedRun[]): boolean {
+  const kinds = kindsOfSlots(state);
+  return countByList(chosen).some(({ small, count }) => {
+    const limit = small ? state.most.small : state.most.other;
+    const slots = (small ? kinds.at(-1) : kinds[0])?.slots ?? 0;
+    return count >= limit && limit < Math.min(candidatesPerTeam, slots);
+  });
 }
 
 /**
@@ -134,15 +166,12 @@ function mayHide(
   { waiting, queued, executing, most }: DispatchState,
   { policy: { maxRunsPerExport } }: Context,
 ): boolean {
-  const counts = new Map<string, number>();
-  const cut = new Set<number>();
-  for (const { projectId, small = false } of waiting) {
+  const isCut = ({ small, count }: { small: boolean; count: number }) => {
     const limit = small ? most.small : most.other;
-    const list = `${projectId} ${small}`;
-    const count = (counts.get(list) ?? 0) + 1;
-    counts.set(list, count);
-    if (count === limit && limit < candidatesPerTeam) cut.add(projectId);
-  }
+    return count >= limit && limit < candidatesPerTeam;
+  };
+  const lists = countByList(waiting).filter(isCut);
+  const cut = new Set(lists.map(({ projectId }) => projectId));
   const perLane = new Map<string, number>();
   for (const { projectId, exportId, backfillId } of [...queued, ...executing, ...waiting]) {
     if (backfillId !== null || !cut.has(projectId)) continue;
@@ -189,11 +218,13 @@ function kindsOfSlots({ capacity, smallCapacity, queued }: DispatchState): reado
 async function choose(
   sql: Sql,
   context: Context,
-  kinds: readonly KindOfSlots[],
-  { waiting, queued, executing }: DispatchState,
+  state: DispatchState,
   crowd?: Crowd,
-): Promise<string[]> {
+): Promise<readonly QueuedRun[]> {
+  const { waiting, queued, executing } = state;
   const { maxRunsPerExport, maxRunsPerTenant } = context.policy;
+  const kinds = kindsOfSlots(state).filter(({ slots }) => slots > 0);
+  if (kinds.length === 0 || waiting.length === 0) return [];
   const flooded = findFlooded(waiting, maxRunsPerExport);
   const candidates =
     flooded.size === 0
@@ -218,7 +249,7 @@ async function choose(
     const own = inFlight.filter(isFor);
     chosen.push(...pickFair(candidates.filter(isFor), own, limits, slots, beside));
   }
-  return chosen.map((run) => run.runId);
+  return chosen;
 }
 
 /** Teams with a full list in which one export has more runs than it may execute: it may hide other exports. */

@@ -183,7 +183,8 @@ export class Attempt {
     const { journal } = this.#open.ports;
     const { db } = this.#options.context;
     await tryStore(db, run, destination, { journal, log: this.#log, signal: this.#signal });
-    return { ...job, settlement: this.#admitted?.settlement ?? null };
+    const { settlement = null, ticket } = this.#admitted ?? {};
+    return { ...job, settlement, isSmall: ticket?.isSmall === true };
   }
 
   /** Keeps what `work` finds out about the store, also if it fails. */

@@ -13,6 +13,7 @@ import {
   uploadsUnder,
 } from '../../conformance/destination-suite.ts';
 import { encodingOf, type OpenedDestination, openedBy } from '../../support/interval-bench.ts';
+import { until } from '../../support/until.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 import { openStore, partBytes } from '../../support/s3-destination.ts';
 
@@ -246,6 +247,11 @@ describe('the files of an interval at S3', () => {
       const before = open(store, { journal: earlier.journal });
       const blocks = Array.from({ length: 4 }, (_, n) => blockOf(n * 20, 20, partBytes / 20));
       for (const block of blocks) await before.write(block);
+      // A part on its way when the attempt ends would arrive at any later time.
+      await until(() => earlier.progress()?.parts.length === store.sent('UploadPart'), {
+        timeoutMs: 30_000,
+        message: 'each part that was sent is noted',
+      });
       await before.suspend();
       const progress = earlier.progress();
       expect(progress?.parts.length).toBeGreaterThan(1);

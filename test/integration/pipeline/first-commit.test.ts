@@ -51,6 +51,27 @@ describe('the first attempt of an interval that was never exported', () => {
     expect(await countLines(destination)).toBe(rows);
   });
 
+  it('with few rows looks for nothing', async () => {
+    const destination = open();
+    const work = attempt(bench, destination, firstJob({ isSmall: true }));
+    expect(await operationsOf(work.exported)).toEqual(['PutObject', 'PutObject']);
+    expect(await countLines(destination)).toBe(rows);
+  });
+
+  it.each([
+    ['the store was not probed', {}, null],
+    ['the store does not keep If-None-Match', {}, { ifNoneMatch: false }],
+    ['uploads do not keep it', {}, { completeIfNoneMatch: false }],
+    ['it is the second attempt', { attempt: 2 }, {}],
+    ['there was a generation before', { generation: 2 }, {}],
+    ['another commit was begun', { mayBeOvertaken: true }, {}],
+  ])('with few rows looks for a manifest if %s', async (_, changes, traits) => {
+    const destination = traits === null ? store.open(null) : open({ ...allTraits, ...traits });
+    const work = attempt(bench, destination, firstJob({ isSmall: true, ...changes }));
+    expect((await operationsOf(work.exported))[0]).toBe('GetObject');
+    expect(await countLines(destination)).toBe(rows);
+  });
+
   it('may lose both answers', async () => {
     store.server.faults.add({
       match: { operation: 'PutObject', nth: 1 },
@@ -90,6 +111,49 @@ describe('the first attempt of an interval that was never exported', () => {
 
 describe('if there is something at the keys of such an interval', () => {
   const other = firstJob({ exportId: '00000000-0000-4000-8000-000000000002' });
+  const few = firstJob({ isSmall: true });
+
+  it.each([
+    ['the same file', {}],
+    ['only the same manifest', { encoding: { ...other.encoding, extension: 'other' } }],
+  ])(
+    'of another export, with %s: an attempt with few rows is refused, and names it',
+    async (_, changes) => {
+      const destination = open();
+      await attempt(bench, destination, { ...other, ...changes }).exported;
+      const keys = await readableKeys(destination);
+      const before = await Promise.all(keys.map((key) => readAll(destination, key)));
+      const refused = attempt(bench, destination, few);
+      expect(await codeOf(refused.exported)).toBe('destination.key_taken');
+      expect(await readableKeys(destination)).toEqual(keys);
+      expect(await Promise.all(keys.map((key) => readAll(destination, key)))).toEqual(before);
+      expect(refused.asked.at(-1)).toMatch(/^withdraw /);
+    },
+  );
+
+  it('of a database with another history: an attempt with few rows is refused, and says so', async () => {
+    const destination = open();
+    await attempt(bench, destination, firstJob({ era: 'other' })).exported;
+    const before = await readAll(destination, manifestPath);
+    const held = attempt(bench, destination, few, { knowsCommit: async () => false });
+    expect(await codeOf(held.exported)).toBe('run.unknown_history');
+    expect(await readAll(destination, manifestPath)).toEqual(before);
+  });
+
+  it.each([1, 3])(
+    'because the database was restored, and the bucket has generation %d: an attempt with few rows leaves it to the next',
+    async (generation) => {
+      const destination = open();
+      await attempt(bench, destination, firstJob({ era: 'before', attempt: 2, generation }))
+        .exported;
+      const before = await readAll(destination, manifestPath);
+      expect(await codeOf(attempt(bench, destination, few).exported)).toBe('destination.conflict');
+      expect(await readAll(destination, manifestPath)).toEqual(before);
+      const { result } = await attempt(bench, destination, next(few)).exported;
+      expect(result.generation).toBe(Math.max(2, generation + 1));
+      expect(await countLines(destination)).toBe(rows);
+    },
+  );
 
   it.each([
     ['the same file', {}],

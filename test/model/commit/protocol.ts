@@ -2,6 +2,7 @@
 
 import { Violation } from '../explore.ts';
 import { cleaning, forgetLeftovers, formerPlaces, removable } from './cleaning.ts';
+import { allocate } from './generations.ts';
 import type { Mutant } from './mutants.ts';
 import { noteUpload, openFile } from './uploads.ts';
 import {
@@ -126,28 +127,9 @@ export function holds(db: Database, attempt: Attempt, { mutant }: Rules): boolea
   );
 }
 
-/** A number that no lineage had: above all runs, the receipt, and the manifests that were read. */
-export function allocate(state: State, floor: readonly (Manifest | null)[]): number {
-  const { runs, receipt } = state.db;
-  const highest = (all: readonly ({ generation: number } | null)[]) =>
-    all.reduce((max, one) => Math.max(max, one?.generation ?? 0), 0);
-  return give(state, 1 + highest([...runs, receipt, ...floor]));
-}
-
-export function give(state: State, generation: number): number {
-  const { given, restored } = state.seen;
-  if (given.includes(generation) && !restored)
-    throw new Violation('C2', `generation ${generation} is given out twice`);
-  if (!given.includes(generation)) given.push(generation);
-  const run = lastRun(state.db);
-  if (run) run.generation = generation;
-  return generation;
-}
-
 function readManifest({ db, bucket }: State, attempt: Attempt, rules: Rules): Attempt | null {
   const { prefix } = attempt.config;
-  const isBlind = rules.mutant === 'first_commit_reads_nothing' && attempt.generation === 1;
-  const there = (!isBlind && bucket.manifests[really(prefix)]) || null;
+  const there = (!isBlind(attempt, rules) && bucket.manifests[really(prefix)]) || null;
   // The run ends: another export, or another program, has the key.
   if (isForeign(there)) return null;
   const found = there && { ...there, prefix };
@@ -157,6 +139,12 @@ function readManifest({ db, bucket }: State, attempt: Attempt, rules: Rules): At
   const isTooLow = found !== null && found.generation >= attempt.generation;
   const raises = isTooLow && rules.mutant !== 'no_floor_from_manifest';
   return { ...read, step: raises ? 'raise the generation' : 'upload parts' };
+}
+
+/** The first commit of an interval expects nothing: a store that keeps If-None-Match refuses what would be wrong. */
+function isBlind({ generation }: Attempt, { store, mutant }: Rules): boolean {
+  if (generation > 1) return false;
+  return (store.ifNoneMatch && store.onComplete) || mutant === 'first_commit_reads_nothing';
 }
 
 /** The manifest that an earlier attempt of this run put, exactly as its recorded intent says. */

@@ -3,7 +3,8 @@
 import { type Model, type Move, Violation } from '../explore.ts';
 import { check } from './invariants.ts';
 import { cleaning, formerPlaces, hasAlias, mergePlaces, removable } from './cleaning.ts';
-import { allocate, give, holds, type Rules, requests, take } from './protocol.ts';
+import { allocate, give } from './generations.ts';
+import { holds, type Rules, requests, take } from './protocol.ts';
 import { openFile } from './uploads.ts';
 import {
   type Attempt,

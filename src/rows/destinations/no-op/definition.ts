@@ -1,12 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { defineDestination } from '../define-destination.ts';
-import {
-  allTraits,
-  type Destination,
-  type FileWriter,
-  type UploadJournal,
-  type UploadRef,
-} from '../destination.ts';
+import { allTraits, type Destination, type FileWriter, type UploadRef } from '../destination.ts';
 
 export const noOpDefinition = defineDestination({
   type: 'NoOp',
@@ -24,13 +18,9 @@ function openNoOpDestination(): Destination {
   return {
     traits: allTraits,
     probe: async () => allTraits,
-    async createFile({ key }, journal) {
-      const upload = { key, uploadId: randomUUID() };
-      await journal.started(upload, true);
-      return noOpWriter(upload, journal);
-    },
-    resumeFile: async (_options, { key, uploadId }, journal) =>
-      noOpWriter({ key, uploadId }, journal),
+    // No upload is noted: there is nothing to end.
+    createFile: async ({ key }) => noOpWriter({ key, uploadId: randomUUID() }),
+    resumeFile: async (_options, { key, uploadId }) => noOpWriter({ key, uploadId }),
     abortUpload: async () => {},
     async *listUploads() {},
     commitManifest: async () => ({ etag: null }),
@@ -45,16 +35,13 @@ function openNoOpDestination(): Destination {
   };
 }
 
-function noOpWriter(upload: UploadRef, journal: UploadJournal): FileWriter {
+function noOpWriter(upload: UploadRef): FileWriter {
   return {
     upload,
     write: async () => {},
     flush: async () => {},
-    async complete() {
-      await journal.ended(upload);
-      return { etag: null };
-    },
-    abort: () => journal.ended(upload),
+    complete: async () => ({ etag: null }),
+    abort: async () => {},
     suspend: async () => {},
   };
 }

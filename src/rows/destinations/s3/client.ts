@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { S3ClientConfig } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
@@ -13,7 +14,7 @@ import { openStoreClient, type StoreClient } from './store-client.ts';
 /** A client for one bucket. It retries requests within limits and fails as SluiceError. */
 export interface S3Connection {
   readonly bucket: string;
-  /** Exports of a project that use one bucket with the same keys and settings have the same store. */
+  /** Exports that use one bucket with the same keys and settings have the same store. */
   readonly store: string;
   readonly changedForMs: number;
   readonly secure: boolean;
@@ -162,20 +163,15 @@ export function splitTag(tag: string): readonly [key: string, value: string] {
   return [tag.slice(0, at), tag.slice(at + 1)];
 }
 
+/** Who has the same secret is the same to a store. A role is assumed with the external id of a project. */
 function nameStore(config: S3Config, { externalId }: DestinationOwner): string {
   const { endpoint_url, region, bucket_name, use_virtual_style_addressing } = config;
-  const { aws_access_key_id, role_arn, encryption, kms_key_id } = config;
+  const { role_arn, encryption, kms_key_id } = config;
+  const keys = role_arn === null ? staticKeys(config) : null;
+  const whose = keys ? createHash('sha256').update(JSON.stringify(keys)).digest('hex') : externalId;
   const asked = [config.acl, config.expected_bucket_owner, config.object_tags];
   const address = [endpoint_url, region, bucket_name, use_virtual_style_addressing];
-  return JSON.stringify([
-    externalId,
-    address,
-    aws_access_key_id,
-    role_arn,
-    encryption,
-    kms_key_id,
-    asked,
-  ]);
+  return JSON.stringify([whose, address, role_arn, encryption, kms_key_id, asked]);
 }
 
 /** Sets everything that the SDK would otherwise look for in the environment and in files. */

@@ -1,4 +1,5 @@
 import type { Sql } from '../database/database.ts';
+import { anyNumber } from '../database/prepared.ts';
 
 /** What a statement walks over, as SQL. */
 interface Walk {
@@ -46,8 +47,7 @@ export function prefixOf({ exportIds, completing }: Walk): string {
 }
 
 /** SQL of a table: of each export the first and the last mark of `prefix`. */
-export const walked =
-  '(select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id) m';
+export const walked = `(select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id ${anyNumber}) m`;
 
 /**
  * SQL that moves the mark of `e`, a row of `batch_exports`, to the end of the prefix, and notes where it began. It never

@@ -1,7 +1,7 @@
 import type { Sql } from '../database/database.ts';
 import type { Lease } from './lease.ts';
-import { prepared } from '../database/prepared.ts';
-import { running } from './run-moves.ts';
+import { anyNumber, prepared } from '../database/prepared.ts';
+import { isRunning } from './run-moves.ts';
 import { unheard } from '../files/uploads.ts';
 
 /** The keys that a commit may make readable. */
@@ -23,13 +23,13 @@ export interface CommitRequest extends Lease, CommitKeys {
 const beginCommitsSql = (free: boolean) =>
   prepared(`with asked as materialized (
        select * from jsonb_to_recordset($1::jsonb) as a (
-         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[])
+         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[]) ${anyNumber}
      ), free as materialized (
        select asked.* from asked ${free ? ', lateral (select from runs r where r.id = asked.run_id for no key update skip locked) run' : ''}
      ), begun as (
        update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
               lease_expires_at = now() + $2 * interval '1 ms'
-         from free where runs.id = free.run_id and runs.fence = free.fence and status = ${running}
+         from free where runs.id = free.run_id and runs.fence = free.fence and ${isRunning('runs')}
        returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end, runs.file_generation
      ), uploaded as (
        -- A note is of no upload that could be completed.

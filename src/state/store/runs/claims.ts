@@ -15,7 +15,7 @@ import { type EraFacts, eraFacts, resolveEra } from '../database/eras.ts';
 import type { Lease } from './lease.ts';
 import { anyNumber, prepared } from '../database/prepared.ts';
 import { type Receipt, receiptColumns } from '../intervals/receipts.ts';
-import { move, running } from './run-moves.ts';
+import { hasNotEnded, move, running } from './run-moves.ts';
 import { currentTraits } from '../files/store-traits.ts';
 import { tenantKeyOf } from '../tenants/tenants.ts';
 import { intervalOf, isSameInterval, isTime } from '../database/times.ts';
@@ -107,8 +107,8 @@ const locked = `locked as materialized (
         from outbox o where o.run_id = run.id for update skip locked) entry on true)`;
 
 /** SQL: whether a run of `locked` waits for an attempt that is due, or its lease is over, or is that of this very claim. */
-const mayBeClaimed = `locked.is_fresh and (status = 'Starting'
-    or status = ${running} and (lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder))
+const mayBeClaimed = `locked.is_fresh and ${hasNotEnded('runs')}
+  and (status <> ${running} or lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder)
   and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else ${isTime('locked.available_at')} end`;
 
 /**
@@ -139,7 +139,7 @@ const claimed = `claimed as (
   returning runs.*)`;
 
 /** Their rows of the outbox go. */
-const taken = `taken as (delete from outbox o using claimed where o.run_id = claimed.id)`;
+const taken = `taken as (delete from outbox where run_id = any (array(select id from claimed)))`;
 
 /** SQL: digests of the manifests whose commits were begun for the interval of `c` and are not recorded. */
 const begunManifests = `array(select distinct d.digest from runs r, jsonb_array_elements_text(r.commit_intent->'begunManifests') as d (digest)

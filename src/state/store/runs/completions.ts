@@ -6,9 +6,9 @@ import { moveMark, prefixOf, walked } from '../intervals/high-water-mark.ts';
 import type { Lease } from './lease.ts';
 import type { LeftoverFile } from '../files/leftover-files.ts';
 import { entryValues, insertEntries, type NewLogEntry } from '../exports/log-entries.ts';
-import { prepared } from '../database/prepared.ts';
+import { anyNumber, prepared } from '../database/prepared.ts';
 import type { Receipt } from '../intervals/receipts.ts';
-import { canMove, move } from './run-moves.ts';
+import { isRunning, move } from './run-moves.ts';
 import type { RunResult } from './runs.ts';
 import { boundsOf, isSameInterval } from '../database/times.ts';
 
@@ -45,7 +45,7 @@ const asked = `asked as materialized (
     total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
     steps jsonb, snapshot text, settled boolean, pending text[], key_digest text, key_count bigint, delivered_digest text,
     generation int, era uuid, manifest_key text, manifest_etag text, files jsonb, rejected_files jsonb, side_files jsonb, recipe jsonb,
-    rows bigint, bytes bigint, named text[], replaced jsonb)
+    rows bigint, bytes bigint, named text[], replaced jsonb) ${anyNumber}
 )`;
 
 /** A table `locked` of their exports that no other transaction holds; `is_fresh`: nor has changed since the statement began. */
@@ -71,7 +71,7 @@ const completed = `completed as (
          latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
          finished_at = now(), last_updated_at = now()
     from free
-   where runs.id = free.run_id and runs.fence = free.fence and ${canMove('completed')}
+   where runs.id = free.run_id and runs.fence = free.fence and ${isRunning('runs')}
   returning free.*, runs.purpose
 )`;
 

@@ -2,7 +2,7 @@ import type { Sql } from '../database/database.ts';
 import type { Lease } from './lease.ts';
 import { enqueueRuns, laneOf } from './outbox.ts';
 import { prepared } from '../database/prepared.ts';
-import { running } from './run-moves.ts';
+import { isRunning, running } from './run-moves.ts';
 
 /**
  * Extends leases.
@@ -17,7 +17,7 @@ export async function renewLeases(
   const rows = await sql.query<{ id: string }>(
     prepared(`update runs r set lease_expires_at = now() + $3 * interval '1 ms'
        from unnest($1::uuid[], $2::bigint[]) as held (id, fence)
-      where r.id = held.id and r.fence = held.fence and r.status = ${running}
+      where r.id = held.id and r.fence = held.fence and ${isRunning('r')}
       returning r.id`),
     [leases.map((lease) => lease.runId), leases.map((lease) => lease.fence), leaseMs],
   );

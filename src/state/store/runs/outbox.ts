@@ -1,7 +1,7 @@
 import type { QueuedRun } from '../../../foundation/domain/run.ts';
 import type { Sql } from '../database/database.ts';
-import { prepared, unflushed } from '../database/prepared.ts';
-import { live, running } from './run-moves.ts';
+import { anyNumber, prepared, unflushed } from '../database/prepared.ts';
+import { hasNotEnded, running } from './run-moves.ts';
 import { instantOf, longerThanAnyWait } from '../database/times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
 
@@ -63,9 +63,12 @@ export async function markReady(tx: Sql): Promise<void> {
 
 const isWaiting = `ready and dispatched_at is null`;
 
+/** Runs of each team that a short list has at least, if they wait. If many teams wait, each gets few of the free slots. */
+const shortest = 6;
+
 /** SQL that is true for an entry of a run that has not ended. An entry of an ended run would never be answered. */
 const ofLive = (entry: string): string =>
-  `exists (select from runs r where r.id = ${entry}.run_id and r.status in ${live})`;
+  `(select ${hasNotEnded('r')} from runs r where r.id = ${entry}.run_id)`;
 
 /** By kind, how many waiting runs of a team are read at most. */
 export interface ListLimits {
@@ -99,15 +102,17 @@ const dispatchState = prepared(`with recursive teams as (
        select (select o.team_id from outbox o where o.ready and o.dispatched_at is null and o.team_id > t.team_id
                 order by o.team_id limit 1)
          from teams t where t.team_id is not null
+     ), sent as materialized (
+       -- In an order that only the index has: what waits is not read.
+       select o.* from (select * from outbox where dispatched_at is not null order by dispatched_at ${anyNumber}) o where ${ofLive('o')}
      ), now as materialized (
        select (select turn from dispatch_turn) as turn, ${capacityNow} as capacity, ${smallCapacityNow} as "smallCapacity"
      ), kinds as materialized (
-       select small, case when $2 then least($1, greatest(1, 2 * slots - queued)) else $1 end as most
+       select small, case when $2 then least($1, room, greatest(${shortest}, ceil(2.0 * room / nullif((select count(team_id) from teams), 0))::int)) else $1 end as most
          from now cross join (values (true), (false)) k (small) cross join lateral (
            -- Without slots of their own, small runs use those of large ones.
-           select case when small and "smallCapacity" > 0 then "smallCapacity" else capacity end as slots,
-                  (select count(*)::int from outbox o
-                    where o.dispatched_at is not null and ${ofLive('o')} and (o.small = k.small or "smallCapacity" = 0)) as queued) room
+           select greatest(1, 2 * (case when small and "smallCapacity" > 0 then "smallCapacity" else capacity end)
+                    - (select count(*)::int from sent where sent.small = k.small or "smallCapacity" = 0)) as room) rooms
      ), seen as (
        select 'waiting' as kind, w.* from teams t cross join kinds cross join lateral (
          select run_id as "runId", ${queuedRunColumns} from outbox
@@ -115,9 +120,10 @@ const dispatchState = prepared(`with recursive teams as (
           order by (backfill_id is not null), data_interval_start, run_id limit kinds.most
        ) w
        union all
-       select 'queued', run_id, ${queuedRunColumns} from outbox where dispatched_at is not null and ${ofLive('outbox')}
+       select 'queued', run_id, ${queuedRunColumns} from sent
        union all
-       select 'running', id, ${queuedRun(laneOf)} from runs where status = ${running} and lease_expires_at > now()
+       -- In the order of the index of running runs: that of live ones has all that wait.
+       (select 'running', id, ${queuedRun(laneOf)} from runs where status = ${running} and lease_expires_at > now() order by id)
      )
      select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*,
             (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther"
@@ -131,8 +137,8 @@ type StateRow = Pick<DispatchState, 'turn' | 'capacity' | 'smallCapacity'> & {
 
 /**
  * @param most waiting runs of each team
- * @param isShort whether no more of each team are needed than the queue has room for: about two runs for each
- *   slot
+ * @param isShort whether the lists may be shorter: of each team twice its share of what the queue has room for, which is about
+ *   two runs for each slot
  */
 export async function readDispatchState(
   sql: Sql,

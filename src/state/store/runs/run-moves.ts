@@ -4,6 +4,7 @@ import {
   type RunEvent,
   type RunStatus,
   runMoves,
+  runStatuses,
 } from '../../../foundation/domain/run.ts';
 
 const list = (statuses: readonly RunStatus[]): string =>
@@ -11,6 +12,20 @@ const list = (statuses: readonly RunStatus[]): string =>
 
 /** SQL of the statuses of runs that have not ended. */
 export const live = list(liveStatuses);
+
+/**
+ * SQL that is true for a run in one of these states. For runs that are found by their id: the planner cannot use the index of
+ * live runs for it. It would read all of that index if few runs were live when its statistics were made, and many became due
+ * since.
+ */
+const hasStatus = (run: string, statuses: readonly RunStatus[]): string =>
+  `${run}.status not in ${list(runStatuses.filter((status) => !statuses.includes(status)))}`;
+
+/** SQL that is true for a run that has not ended, of runs that are found by their id. */
+export const hasNotEnded = (run: string): string => hasStatus(run, liveStatuses);
+
+/** SQL that is true for a run that an attempt holds, of runs that are found by their id. */
+export const isRunning = (run: string): string => hasStatus(run, [runMoves.claimed.to]);
 
 /** SQL that is true for a run that has failed an attempt, or whose worker died during one. */
 export const hasFailedAttempt = (run: string): string =>

@@ -7,7 +7,7 @@ import type { Sql } from '../database/database.ts';
 import { type EraFacts, eraFacts, resolveEra } from '../database/eras.ts';
 import { isSmall } from './outbox.ts';
 import { anyNumber, prepared } from '../database/prepared.ts';
-import { live } from './run-moves.ts';
+import { hasNotEnded } from './run-moves.ts';
 import { intervalOf } from '../database/times.ts';
 
 /** What must be known of a run before it is claimed. */
@@ -60,7 +60,7 @@ export async function findRunNeeds(
             r.crashes + (r.lease_holder is not null)::int as crashes
        from (select * from unnest($1::uuid[]) as a (id) ${anyNumber}) asked join runs r on r.id = asked.id join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
             left join outbox o on o.run_id = r.id left join backfills b on b.id = r.backfill_id
-      where r.status in ${live}`),
+      where ${hasNotEnded('r')}`),
     [runIds],
   );
   const found = new Map<string, RunNeeds>();
