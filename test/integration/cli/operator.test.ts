@@ -136,6 +136,15 @@ test('apply makes the targets those of the file, and then changes nothing', asyn
   await write(target('export.late').replace(/\$\{HOOK\}/, 'https://example.com/secret'));
   expect((await owner(['apply', '-f', file], env)).err).toContain('can be a password');
 
+  await owner(['notifications', 'create', '--webhook', receiver.url, '--description', 'Applied']);
+  await write(target('export.failing, export.late'));
+  const ambiguous = await owner(['apply', '-f', file], env);
+  expect(ambiguous.err).toMatch(
+    /^notifications\[0\]: 2 targets have this description: [\w-]{36}, [\w-]{36}\. Edit or delete all but one\.$/m,
+  );
+  const [second] = JSON.parse((await owner(['notifications', 'list', '--json'])).out);
+  await owner(['notifications', 'delete', second.id, '--yes']);
+
   // What `export` prints has them, and changes nothing. The variable is only needed for a new target.
   await owner(['notifications', 'create', '--webhook', receiver.url, '--description', '']);
   const exported = await owner(['export']);
