@@ -97,8 +97,13 @@ async function examineSchema(url: string): Promise<Examined> {
     return ok('migrations', 'up to date');
   } catch (error) {
     if (!(error instanceof SchemaError)) return failed('migrations', reasonOf(error));
-    const [what = ''] = error.message.split('\n');
-    return failed('migrations', `${what} Run \`sluice migrate\`.`);
+    const [what = '', remedy = ''] = error.message.split('\n');
+    return failed(
+      'migrations',
+      what.startsWith('DATABASE_URL')
+        ? `${what}${remedy.slice(1)}`
+        : `${what} Run \`sluice migrate\`.`,
+    );
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { CliDeps } from './deps.ts';
+import { type CliDeps, CliError } from './deps.ts';
 
 /** `sluice migrate` */
 export function register(program: Command, deps: CliDeps): void {
@@ -15,7 +15,8 @@ export function register(program: Command, deps: CliDeps): void {
       const { readConfig } = await import('../../foundation/config/config.ts');
       const config = readConfig(deps.terminal.env);
       const url = await deps.findDatabase();
-      const done = await prepareSchemas(config, url);
+      const owner = sourceRole ? await findOwnerBeside(url) : null;
+      const done = owner === null ? await prepareSchemas(config, url) : [];
       deps.print(done.length > 0 ? `migrated: ${done.join(', ')}` : 'up to date');
       if (!sourceRole) return;
       const { ensureConfiguredRole } = await import('../../main/source-role.ts');
@@ -26,4 +27,24 @@ export function register(program: Command, deps: CliDeps): void {
           : `source role: ${role}`,
       );
     });
+}
+
+/**
+ * What a superuser makes would belong to the superuser, and the service could not use it.
+ *
+ * @returns the role that owns the tables; null: it is the role that logs in
+ */
+async function findOwnerBeside(url: string): Promise<string | null> {
+  const { checkSchema, findOtherOwner, SchemaError } = await import(
+    '../../state/store/database/migrate.ts'
+  );
+  const owner = await findOtherOwner(url);
+  if (owner === null) return null;
+  await checkSchema(url).catch((error: unknown) => {
+    if (!(error instanceof SchemaError)) throw error;
+    throw new CliError(
+      `The tables of Sluice must belong to the role ${owner}. Run \`sluice migrate\` with its address in DATABASE_URL first, then this command again.`,
+    );
+  });
+  return owner;
 }

@@ -57,6 +57,11 @@ test('status --all and causes show one row for three exports', async () => {
     'Nothing is wrong',
   );
   const [cause] = JSON.parse((await operator('causes', '--json')).out) as { id: string }[];
+  const unknown = await operator('causes', 'exports', 'f'.repeat(32));
+  expect([unknown.code, unknown.err]).toEqual([
+    1,
+    expect.stringMatching(/^There is no such cause any more/),
+  ]);
   const exports = await operator('causes', 'exports', cause?.id ?? '');
   expect(exports.out.match(/^failing/gm)).toHaveLength(3);
   expect(exports.out).not.toMatch(/^fine/m);
@@ -96,7 +101,7 @@ test('notifications: create, list, test, edit, disable, enable, rotate, delete; 
     const call = (...args: string[]) => run(['notifications', ...args, ...flags]);
     const created = await call('create', '--webhook', receiver.url, '--description', 'On-call');
     expect([created.code, created.err]).toEqual([0, '']);
-    expect(created.out).toMatch(/secret +whsec_/);
+    expect(created.out).toMatch(/On-call +all\nsecret +whsec_/);
     const [target] = JSON.parse((await call('list', '--json')).out) as { id: string }[];
     const id = target?.id ?? '';
     const before = receiver.received.length;
@@ -130,6 +135,15 @@ test('apply makes the targets those of the file, and then changes nothing', asyn
   expect((await owner(['apply', '-f', file], env)).out).toMatch(/~ update .*Applied .*: events/);
   await write(target('export.late').replace(/\$\{HOOK\}/, 'https://example.com/secret'));
   expect((await owner(['apply', '-f', file], env)).err).toContain('can be a password');
+
+  await owner(['notifications', 'create', '--webhook', receiver.url, '--description', 'Applied']);
+  await write(target('export.failing, export.late'));
+  const ambiguous = await owner(['apply', '-f', file], env);
+  expect(ambiguous.err).toMatch(
+    /^notifications\[0\]: 2 targets have this description: [\w-]{36}, [\w-]{36}\. Edit or delete all but one\.$/m,
+  );
+  const [second] = JSON.parse((await owner(['notifications', 'list', '--json'])).out);
+  await owner(['notifications', 'delete', second.id, '--yes']);
 
   // What `export` prints has them, and changes nothing. The variable is only needed for a new target.
   await owner(['notifications', 'create', '--webhook', receiver.url, '--description', '']);

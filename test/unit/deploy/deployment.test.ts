@@ -127,6 +127,15 @@ test('each worker of a machine has a port of its own, whatever port the settings
   expect(read('deploy/ecosystem.config.cjs')).toMatch(/increment_var: 'WORKER_PORT'/);
 });
 
+// With NODE_ENV=production, which the settings have, npm leaves out what the build needs.
+test.each(['docs/production.md', 'docs/upgrade.md', 'deploy/README.md'])(
+  '%s brings the packages of the build, whatever the settings in the shell are',
+  (page) => {
+    expect(read(page)).toContain('npm ci --include=dev && npm run build');
+    expect(read(page)).not.toContain('npm ci && npm run build');
+  },
+);
+
 describe('npm start and similar scripts', () => {
   const { scripts, bin } = JSON.parse(read('package.json')) as {
     scripts: Record<string, string>;

@@ -51,7 +51,12 @@ export async function planTargets(
       );
     }
     const found = stored.filter(({ description }) => description === name);
-    if (found.length > 1) problems.push(`${where}: ${found.length} targets have this description.`);
+    if (found.length > 1) {
+      const ids = found.map(({ id }) => id).join(', ');
+      problems.push(
+        `${where}: ${found.length} targets have this description: ${ids}. Edit or delete all but one.`,
+      );
+    }
     const kind = found[0]?.kind ?? spec.kind;
     if (spec.kind !== undefined && spec.kind !== kind) {
       problems.push(

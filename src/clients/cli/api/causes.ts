@@ -31,7 +31,7 @@ export function registerCauses(program: Command, deps: CliDeps): void {
   const turn = () => new Option('--turn <who>', 'only what they must fix').choices([...turns]);
   const customer = 'part of the name of an organization or project, its id, or a tenant key';
 
-  withApi(causes.command('list', { isDefault: true }).description('list the causes'))
+  withApi(causes.command('list', { isDefault: true }).description('list the causes, the default'))
     .option('--customer <text>', customer)
     .addOption(turn())
     .action((options: SearchOptions) => listCauses(deps, options));
@@ -122,6 +122,8 @@ export function causeLines(
 
 const turnColours = { ours: 'red', source: 'yellow', customer: 'dim' } as const;
 
+const noSuchCause = 'There is no such cause any more. `sluice causes` lists those that there are.';
+
 async function listExports(
   deps: CliDeps,
   cause: string | undefined,
@@ -129,6 +131,10 @@ async function listExports(
 ): Promise<void> {
   const query = { limit: listed, ...searchOf(options), ...(cause && { cause_id: cause }) };
   const found = await openApi(deps, options).callAdmin('get', '/exports', { query });
+  const { customer, turn } = options;
+  if (cause && found.count === 0 && customer === undefined && turn === undefined) {
+    throw new CliError(noSuchCause);
+  }
   print(deps, options, found.results, () => exportLines(deps, found.results, found.count));
 }
 
@@ -170,9 +176,8 @@ async function act(
 ): Promise<void> {
   const api = openApi(deps, options);
   const path = { cause_id: cause };
-  const notFound = 'There is no such cause any more. `sluice causes` lists those that there are.';
   const ask = (body: object) =>
-    api.callAdmin('post', '/causes/{cause_id}/tasks', { path, body, notFound });
+    api.callAdmin('post', '/causes/{cause_id}/tasks', { path, body, notFound: noSuchCause });
   const preview = await ask({ action, dry_run: true });
   if (!('dry_run' in preview)) throw new CliError('The service did not answer with a dry run.');
   const summary = `${action}: ${plural(preview.exports, 'export')} of ${plural(preview.organizations, 'customer')}, ${plural(preview.missing_intervals, 'interval')} without data`;

@@ -139,11 +139,15 @@ function lines(deps: CliDeps, targets: readonly NotificationTarget[]): readonly 
     target.enabled ? (target.failing_since === null ? 'enabled' : 'failing') : 'disabled',
     target.url_preview ?? target.recipients.join(', '),
     shortName(target.description),
-    target.events.join(', '),
+    namesOf(target.events),
   ]);
   const head = ['TARGET', 'KIND', 'STATE', 'ADDRESS', 'DESCRIPTION', 'EVENTS'];
   return tableLines(head, rows, paintFor(deps.terminal));
 }
+
+/** Eighteen names would hide what a person looks for. */
+const namesOf = (events: readonly string[]) =>
+  notificationTypes.every((type) => events.includes(type)) ? 'all' : events.join(', ');
 
 /** The targets of a project, or of the installation: the same operations. */
 function targetsOf(deps: CliDeps, options: TargetOptions) {

@@ -18,16 +18,16 @@ const maxTries = 300;
 const connectTimeoutMs = 10_000;
 const abandonedMs = 60_000;
 
-/** The schema of our own tables is older than this build. */
+/** The schema of our own tables is older than this build, or belongs to another role. */
 export class SchemaError extends Error {
-  constructor(missing: readonly string[]) {
-    super(
-      `The database's schema is older than this build: it lacks ${missing.join(', ')}.\n` +
-        '  Run `sluice migrate`, or start with AUTO_MIGRATE=true. A build works with a newer schema, but not with an older one.',
-    );
-    this.name = 'SchemaError';
-  }
+  override readonly name = 'SchemaError';
 }
+
+const isOlder = (missing: readonly string[]) =>
+  new SchemaError(
+    `The database's schema is older than this build: it lacks ${missing.join(', ')}.\n` +
+      '  Run `sluice migrate`, or start with AUTO_MIGRATE=true. A build works with a newer schema, but not with an older one.',
+  );
 
 /**
  * Brings the schema of our own tables up to date. Any number of processes may call it at once, also while
@@ -72,7 +72,30 @@ export async function migrate(connectionString: string): Promise<readonly string
  */
 export async function checkSchema(connectionString: string): Promise<void> {
   const missing = await findMissing(connectionString);
-  if (missing.length > 0) throw new SchemaError(missing);
+  if (missing.length > 0) throw isOlder(missing);
+}
+
+/**
+ * The role that our own tables belong to, if the address logs in as another one. Before they exist, that is the owner of the
+ * database. What another role makes, the service may not use.
+ */
+export async function findOtherOwner(connectionString: string): Promise<string | null> {
+  const { owner, role } = await withClient(connectionString, readOwner);
+  return owner === role ? null : owner;
+}
+
+async function readOwner(
+  client: Client,
+): Promise<{ readonly owner: string; readonly role: string }> {
+  const { rows } = await client.query<{ owner: string; role: string }>(
+    `select current_user as role,
+            pg_get_userbyid(coalesce((select relowner from pg_class where oid = to_regclass($1)), datdba)) as owner
+       from pg_database where datname = current_database()`,
+    [migrationsTable],
+  );
+  const [row] = rows;
+  if (!row) throw new Error('no row');
+  return row;
 }
 
 /** The migrations of this build that were not run. */
@@ -100,10 +123,19 @@ async function runMigrations(client: Client): Promise<void> {
 async function listApplied(client: Client): Promise<readonly string[]> {
   const { rows: found } = await client.query(`select to_regclass($1) as found`, [migrationsTable]);
   if (found[0]?.found === null) return [];
-  const { rows } = await client.query<{ name: string }>(
-    `select name from ${migrationsTable} order by id`,
-  );
-  return rows.map((row) => row.name);
+  try {
+    const { rows } = await client.query<{ name: string }>(
+      `select name from ${migrationsTable} order by id`,
+    );
+    return rows.map((row) => row.name);
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    const { owner, role } = await readOwner(client);
+    throw new SchemaError(
+      `DATABASE_URL: the tables of Sluice belong to the role ${owner}, and ${role} may not use them.\n` +
+        `  Log in as ${owner}. If a superuser has made them by mistake, drop the database, create it again, and run \`sluice migrate\` as ${role} first.`,
+    );
+  }
 }
 
 async function withClient<T>(
@@ -126,6 +158,10 @@ async function withClient<T>(
     await client.end();
   }
 }
+
+/** `insufficient_privilege` (PostgreSQL, appendix A). */
+const isRefused = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === '42501';
 
 /** `lock_not_available` (PostgreSQL, appendix A); some errors of the library have its text alone. */
 function isLockTimeout(error: unknown): boolean {
