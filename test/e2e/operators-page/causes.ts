@@ -78,6 +78,25 @@ export function testCauses(open: () => PageUnderTest): void {
     await page.getByText('To the dead bucket 37', { exact: true }).waitFor();
   });
 
+  test('opens the cause of an export from the link of a message about it', async () => {
+    const client = createApiClient(site.address, await site.issueOperatorKey('operator:read'));
+    const listed = (await client.get('/api/admin/exports?turn=customer&search=acme')).body.results;
+    const one = listed.find((found) => found.name === 'To the dead bucket 37');
+    const link = `${site.address}/console/#/${one?.project_id}/exports/${one?.id}/runs`;
+    await page.goto(link);
+    await page.waitForURL((url) => url.hash === `#/?search=${one?.id}`);
+    const list = page.getByRole('list', { name: '1 cause' });
+    await list.getByText('S3 dead-bucket').waitFor();
+    await list.getByText('1 export ·').waitFor();
+    // As the reader does who was signed out.
+    await page.goto(link);
+    await page.reload();
+    await list.getByText('S3 dead-bucket').waitFor();
+    expect(await page.getByLabel('Customer').inputValue()).toBe(one?.id);
+    await page.getByLabel('Customer').fill('');
+    await page.getByText('37 exports').waitFor();
+  });
+
   test('has the notification targets of the installation, with its own events', async () => {
     await page.getByRole('link', { name: 'Notifications' }).click();
     await page.getByText('A target here hears of the exports of all customers').waitFor();
