@@ -21,6 +21,7 @@ export function testCauses(open: () => PageUnderTest): void {
          from (select * from batch_exports order by created_at limit 1) e, generate_series(1, 37) n`,
     );
     await button(/^Sign out$/).click();
+    await page.goto(`${site.address}/console/#/`);
     await signInTo(page, await site.issueOperatorKey('*'));
   });
 
@@ -64,6 +65,14 @@ export function testCauses(open: () => PageUnderTest): void {
     await tasks.getByRole('button', { name: 'Cancel' }).click();
     await tasks.getByText('Cancelled').waitFor();
     expect(site.faults).toEqual([]);
+  });
+
+  test('says of a pause how many exports it is about, and nothing of what would be exported', async () => {
+    await button(/^Pause all: .*dead-bucket/).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('37 exports of 1 customer.', { exact: true }).waitFor();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await dialog.waitFor({ state: 'hidden' });
   });
 
   test('keeps filter, page and the open cause in the address', async () => {
