@@ -123,6 +123,13 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await setting('endpoint_url').fill(site.s3.endpoint);
     await button('Test destination').click();
     await page.locator('.steps .failed').getByText('The bucket does not exist').waitFor();
+    // Nothing is created before the person has confirmed it.
+    await button('Create export').click();
+    const dialog = page.getByRole('dialog', { name: 'The test of the destination failed' });
+    await dialog.getByRole('button', { name: 'Create export anyway' }).waitFor();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await dialog.waitFor({ state: 'hidden' });
+    expect((await client.get(exportsPath)).body.count).toBe(0);
     await setting('bucket_name').fill(pageBucket);
     await button('Test destination').click();
     await page.locator('.steps').getByText('delete passed').waitFor();

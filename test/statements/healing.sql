@@ -341,6 +341,7 @@ with held as materialized (
     from judged j
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
+      or j.id::text = lower($5)
 ), named as (
   -- Most exports have no code: their ids would be half of the cost.
   select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
@@ -404,6 +405,7 @@ with held as materialized (
     from judged j
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
+      or j.id::text = lower($5)
 ), named as (
   -- Most exports have no code: their ids would be half of the cost.
   select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
@@ -469,6 +471,7 @@ with held as materialized (
     from judged j
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
+      or j.id::text = lower($5)
 ), named as (
   -- Most exports have no code: their ids would be half of the cost.
   select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
@@ -540,6 +543,7 @@ with held as materialized (
     from judged j
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
+      or j.id::text = lower($5)
 ), named as (
   -- Most exports have no code: their ids would be half of the cost.
   select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')

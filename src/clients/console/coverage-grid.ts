@@ -31,7 +31,7 @@ export interface Cell {
   readonly state: CoverageState | null;
   /** Its state without its colour; never empty if only a part of it was asked for. */
   readonly glyph: string;
-  /** `05:00: failed`, in UTC. */
+  /** `05:00 UTC: failed`. */
   readonly text: string;
 }
 
@@ -99,7 +99,7 @@ export function gridRows(
     const [worst] = found;
     // Some intervals of it were never asked for, and others were: the seam is seen.
     const isSeam = worst === 'never_asked' && found.length > 1;
-    const label = cellMs === dayMs ? iso.slice(0, 10) : iso.slice(11, 16);
+    const label = `${cellMs === dayMs ? iso.slice(0, 10) : iso.slice(11, 16)} UTC`;
     const text = `${label}: ${names.length === 0 ? 'no interval' : names.join(', ')}`;
     const glyph = isSeam ? '◐' : worst === undefined ? '' : stateLooks[worst][0];
     return { start: at, end: at + cellMs, state: worst ?? null, glyph, text };

@@ -4,16 +4,14 @@
 export const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
 
 export interface TimeFormat {
-  /** `14:05`, `12 Mar, 14:05`, `12 Mar 2023, 14:05`: omits what is the same as in `nowMs`. */
+  /** `14:05 UTC`, `12 Mar, 14:05 UTC`, `12 Mar 2023, 14:05 UTC`: omits what is the same as in `nowMs`. */
   moment(iso: string, nowMs: number): string;
-  /** `12 Mar, 14:00 – 15:00` */
+  /** `12 Mar, 14:00 – 15:00 UTC`; both zones if the clocks change within it. */
   interval(startIso: string | null, endIso: string, nowMs: number): string;
   /** `moment` with seconds. */
   stamp(iso: string, nowMs: number): string;
-  /** `14:05:09`, if the day is known. */
-  clock(iso: string): string;
-  /** `UTC`, `GMT+5:30`: the zone at that time, as short as the language has it. */
-  zone(iso: string): string;
+  /** `UTC`, `GMT+5:30`: the zone, as short as the language has it; both if the clocks change from one time to the other. */
+  zones(startIso: string, endIso: string): string;
   /** `15:00` at a place of an axis; the day at midnight. */
   tick(ms: number): string;
   /** An IANA name; undefined: the reader's own zone. */
@@ -40,21 +38,29 @@ export function createTimeFormat(locale?: string, timeZone?: string): TimeFormat
   const moment = (ms: number, nowMs: number, by = time) =>
     dateOf(ms) === dateOf(nowMs) ? by.format(ms) : `${date(ms, nowMs)}, ${by.format(ms)}`;
   const named = format({ timeZoneName: 'short' });
+  const zoneAt = (ms: number) =>
+    named.formatToParts(ms).find(({ type }) => type === 'timeZoneName')?.value ?? '';
   return {
-    stamp: (iso, nowMs) => moment(Date.parse(iso), nowMs, seconds),
-    zone: (iso) =>
-      named.formatToParts(Date.parse(iso)).find(({ type }) => type === 'timeZoneName')?.value ?? '',
-    moment: (iso, nowMs) => moment(Date.parse(iso), nowMs),
+    stamp: (iso, nowMs) => `${moment(Date.parse(iso), nowMs, seconds)} ${zoneAt(Date.parse(iso))}`,
+    zones(startIso, endIso) {
+      const [start, end] = [zoneAt(Date.parse(startIso)), zoneAt(Date.parse(endIso))];
+      return start === end ? end : `${start} – ${end}`;
+    },
+    moment: (iso, nowMs) => `${moment(Date.parse(iso), nowMs)} ${zoneAt(Date.parse(iso))}`,
     interval(startIso, endIso, nowMs) {
       const end = Date.parse(endIso);
-      if (startIso === null) return `up to ${moment(end, nowMs)}`;
+      const zone = zoneAt(end);
+      if (startIso === null) return `up to ${moment(end, nowMs)} ${zone}`;
       const start = Date.parse(startIso);
-      const startText = `${date(start, nowMs)}, ${time.format(start)}`;
+      const [startText, startZone] = [
+        `${date(start, nowMs)}, ${time.format(start)}`,
+        zoneAt(start),
+      ];
+      const from = startZone === zone ? startText : `${startText} ${startZone}`;
       return dateOf(start) === dateOf(end)
-        ? `${startText} – ${time.format(end)}`
-        : `${startText} – ${date(end, nowMs)}, ${time.format(end)}`;
+        ? `${from} – ${time.format(end)} ${zone}`
+        : `${from} – ${date(end, nowMs)}, ${time.format(end)} ${zone}`;
     },
-    clock: (iso) => seconds.format(Date.parse(iso)),
     tick: (ms) => (time.format(ms) === '00:00' ? day : time).format(ms),
     timeZone,
     inputValue: (iso) => sortable.format(Date.parse(iso)).replace(' ', 'T'),

@@ -1,4 +1,4 @@
-import { useSyncExternalStore } from 'react';
+import { createContext, useContext, useSyncExternalStore } from 'react';
 import { createTimeFormat, type TimeFormat } from './times.ts';
 
 /** In whose zone the page shows times: the reader's, UTC, or that of the export which is open. */
@@ -7,15 +7,12 @@ export type Clock = keyof typeof clocks;
 
 const item = 'sluice-clock';
 
-interface State {
-  readonly clock: Clock;
-  readonly times: TimeFormat;
-}
+/** The zone of the export that a part of the page is about; UTC, the default of exports, if it is about none. */
+export const ExportZone = createContext('UTC');
 
-/** Without an open export its zone is UTC, the default of exports. */
-let exportZone = 'UTC';
-let state = stateOf(readClock());
+let clock = readClock();
 const listeners = new Set<() => void>();
+const formats = new Map<string | undefined, TimeFormat>();
 
 function readClock(): Clock {
   // Tests of pure modules have no storage.
@@ -23,26 +20,10 @@ function readClock(): Clock {
   return stored !== null && stored in clocks ? (stored as Clock) : 'local';
 }
 
-function stateOf(clock: Clock): State {
-  const zones = { local: undefined, utc: 'UTC', export: exportZone };
-  return { clock, times: createTimeFormat(undefined, zones[clock]) };
-}
-
-function change(clock: Clock): void {
-  state = stateOf(clock);
+export function setClock(chosen: Clock): void {
+  sessionStorage.setItem(item, chosen);
+  clock = chosen;
   for (const notify of listeners) notify();
-}
-
-export function setClock(clock: Clock): void {
-  sessionStorage.setItem(item, clock);
-  change(clock);
-}
-
-/** The zone of the export whose page is open. */
-export function setExportZone(zone: string): void {
-  if (zone === exportZone) return;
-  exportZone = zone;
-  change(state.clock);
 }
 
 function subscribe(notify: () => void): () => void {
@@ -52,9 +33,13 @@ function subscribe(notify: () => void): () => void {
 
 /** The formats of the chosen clock; components that use it follow the switch. */
 export function useTimes(): TimeFormat {
-  return useSyncExternalStore(subscribe, () => state).times;
+  const exportZone = useContext(ExportZone);
+  const zone = { local: undefined, utc: 'UTC', export: exportZone }[useClock()];
+  const times = formats.get(zone) ?? createTimeFormat(undefined, zone);
+  formats.set(zone, times);
+  return times;
 }
 
 export function useClock(): Clock {
-  return useSyncExternalStore(subscribe, () => state).clock;
+  return useSyncExternalStore(subscribe, () => clock);
 }

@@ -21,6 +21,7 @@ export function testCauses(open: () => PageUnderTest): void {
          from (select * from batch_exports order by created_at limit 1) e, generate_series(1, 37) n`,
     );
     await button(/^Sign out$/).click();
+    await page.goto(`${site.address}/console/#/`);
     await signInTo(page, await site.issueOperatorKey('*'));
   });
 
@@ -66,6 +67,14 @@ export function testCauses(open: () => PageUnderTest): void {
     expect(site.faults).toEqual([]);
   });
 
+  test('says of a pause how many exports it is about, and nothing of what would be exported', async () => {
+    await button(/^Pause all: .*dead-bucket/).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('37 exports of 1 customer.', { exact: true }).waitFor();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await dialog.waitFor({ state: 'hidden' });
+  });
+
   test('keeps filter, page and the open cause in the address', async () => {
     const dead = page.getByRole('listitem').filter({ hasText: 'S3 dead-bucket' });
     expect(new URL(page.url()).hash).toMatch(/\?(.*&)?search=acme&turn=customer(&|$)/);
@@ -76,6 +85,25 @@ export function testCauses(open: () => PageUnderTest): void {
       .and(page.locator('[aria-expanded=true]'))
       .waitFor();
     await page.getByText('To the dead bucket 37', { exact: true }).waitFor();
+  });
+
+  test('opens the cause of an export from the link of a message about it', async () => {
+    const client = createApiClient(site.address, await site.issueOperatorKey('operator:read'));
+    const listed = (await client.get('/api/admin/exports?turn=customer&search=acme')).body.results;
+    const one = listed.find((found) => found.name === 'To the dead bucket 37');
+    const link = `${site.address}/console/#/${one?.project_id}/exports/${one?.id}/runs`;
+    await page.goto(link);
+    await page.waitForURL((url) => url.hash === `#/?search=${one?.id}`);
+    const list = page.getByRole('list', { name: '1 cause' });
+    await list.getByText('S3 dead-bucket').waitFor();
+    await list.getByText('1 export ·').waitFor();
+    // As the reader does who was signed out.
+    await page.goto(link);
+    await page.reload();
+    await list.getByText('S3 dead-bucket').waitFor();
+    expect(await page.getByLabel('Customer').inputValue()).toBe(one?.id);
+    await page.getByLabel('Customer').fill('');
+    await page.getByText('37 exports').waitFor();
   });
 
   test('has the notification targets of the installation, with its own events', async () => {

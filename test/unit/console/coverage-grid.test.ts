@@ -43,8 +43,8 @@ describe('a cell', () => {
     expect(rows.map(({ name }) => name)).toEqual(['2024-03-13', '2024-03-12']);
     const cells = rows[1]?.cells ?? [];
     expect(cells.map(({ state }) => state).slice(4, 8)).toEqual([null, 'done', 'failed', null]);
-    expect(cells[6]?.text).toBe('06:00: failed, done');
-    expect(cells[7]?.text).toBe('07:00: no interval');
+    expect(cells[6]?.text).toBe('06:00 UTC: failed, done');
+    expect(cells[7]?.text).toBe('07:00 UTC: no interval');
   });
 
   test('of a week belongs to the interval that covers it', () => {

@@ -11,9 +11,9 @@ const berlin = createTimeFormat('en-GB', 'Europe/Berlin');
 const now = Date.parse('2024-03-12T18:00:00Z');
 
 test.each([
-  ['of today is its time', '2024-03-12T13:05:00.000000Z', '14:05'],
-  ['of this year has its day in the reader’s zone', '2024-03-10T23:30:00Z', '11 Mar, 00:30'],
-  ['of another year has its year', '2023-12-31T22:59:00Z', '31 Dec 2023, 23:59'],
+  ['of today is its time', '2024-03-12T13:05:00.000000Z', '14:05 CET'],
+  ['of this year has its day in the reader’s zone', '2024-03-10T23:30:00Z', '11 Mar, 00:30 CET'],
+  ['of another year has its year', '2023-12-31T22:59:00Z', '31 Dec 2023, 23:59 CET'],
 ])('a moment %s', (_name, iso, text) => {
   expect(berlin.moment(iso, now)).toBe(text);
 });
@@ -21,18 +21,26 @@ test.each([
 describe('an interval', () => {
   test('names its day once if it stays within one', () => {
     expect(berlin.interval('2024-03-12T13:00:00Z', '2024-03-12T14:00:00Z', now)).toBe(
-      '12 Mar, 14:00 – 15:00',
+      '12 Mar, 14:00 – 15:00 CET',
     );
   });
 
   test('names both days if it crosses midnight in the reader’s zone', () => {
     expect(berlin.interval('2024-03-12T22:00:00Z', '2024-03-12T23:00:00Z', now)).toBe(
-      '12 Mar, 23:00 – 13 Mar, 00:00',
+      '12 Mar, 23:00 – 13 Mar, 00:00 CET',
     );
   });
 
   test('without a start is described by its end', () => {
-    expect(berlin.interval(null, '2024-03-12T14:00:00Z', now)).toBe('up to 15:00');
+    expect(berlin.interval(null, '2024-03-12T14:00:00Z', now)).toBe('up to 15:00 CET');
+  });
+
+  test('has both zones if the clocks change within it', () => {
+    expect(berlin.interval('2024-10-27T00:00:00Z', '2024-10-27T01:00:00Z', now)).toBe(
+      '27 Oct, 02:00 CEST – 02:00 CET',
+    );
+    expect(berlin.zones('2024-10-26T00:00:00Z', '2024-10-28T00:00:00Z')).toBe('CEST – CET');
+    expect(berlin.zones('2024-10-28T00:00:00Z', '2024-10-29T00:00:00Z')).toBe('CET');
   });
 });
 

@@ -141,7 +141,7 @@ describe('the text of an error', () => {
     (name) => {
       const hidden = { keyId: 'AKIAIOSFODNN7EXAMPLE', secrets: [] };
       const { detail } = toDestinationError(answer(name, 403, { message: 'No.' }), hidden);
-      expect(detail).toBe(`${name}, HTTP 403: No.; access key …MPLE`);
+      expect(detail).toBe(`${name}, HTTP 403: No; access key …MPLE`);
     },
   );
 

@@ -64,8 +64,9 @@ function ActionDialog(props: DialogProps) {
       {preview.data && (
         <p role="status">
           {plural(preview.data.exports, 'export')} of{' '}
-          {plural(preview.data.organizations, 'customer')},{' '}
-          {plural(preview.data.missing_intervals, 'interval')} without data
+          {plural(preview.data.organizations, 'customer')}
+          {action !== 'pause' &&
+            `, ${plural(preview.data.missing_intervals, 'interval')} without data`}
           {preview.data.paused_exports > 0 &&
             `; ${plural(preview.data.paused_exports, 'export')} that Sluice paused continue`}
           .

@@ -54,7 +54,7 @@ export function CausesPage({ client, mayWrite }: PageProps) {
           label="Customer"
           value={text}
           onChange={setText}
-          input={{ placeholder: 'name, id or tenant key' }}
+          input={{ placeholder: 'name, id or tenant key; or the id of an export' }}
         />
         <Choice
           attr="turn"

@@ -79,10 +79,18 @@ function Place({ page, isOpen, children }: PlaceProps) {
   );
 }
 
+/** Messages have a link to an export's page, which is its customer's: an operator gets the causes of that export. */
 function usePage(): Route['page'] {
   const [hash, setHash] = useState(currentHash);
   useEffect(() => {
-    const follow = () => setHash(currentHash());
+    const follow = () => {
+      const route = readRoute(currentHash());
+      if ('exportId' in route) {
+        window.location.replace(hrefOf({ page: 'exports' }, '', { search: route.exportId }));
+      }
+      setHash(currentHash());
+    };
+    follow();
     window.addEventListener('hashchange', follow);
     return () => window.removeEventListener('hashchange', follow);
   }, []);

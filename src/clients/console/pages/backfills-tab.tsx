@@ -59,9 +59,9 @@ function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
   return (
     <li className="card stack backfill">
       <div className="row">
-        <h3 id={titleId}>
+        <h2 id={titleId}>
           <IntervalText start={start_at} end={end_at} />
-        </h3>
+        </h2>
         <span className={`badge is-${status}`}>{status}</span>
         {isRunning(backfill) && may('batch_export:write') && (
           <DialogButton

@@ -32,6 +32,9 @@ export function ChartsTab({ exportId }: { exportId: string }) {
   const points = data?.results;
   const first = points?.[0]?.data_interval_start;
   const isFull = points?.length === Number(count);
+  const times = useTimes();
+  const last = points?.at(-1)?.data_interval_end;
+  const zones = first === undefined || last === undefined ? '' : times.zones(first, last);
   return (
     <section aria-label="Charts">
       <Pending {...{ data, failure, reload }} lines={8} />
@@ -53,6 +56,7 @@ export function ChartsTab({ exportId }: { exportId: string }) {
                 setBounds([]);
               }}
             />
+            <small className="muted">Times of the axes: {zones}</small>
           </div>
           <Charts key={`${first} ${points.length}`} exportId={exportId} points={points} />
         </>

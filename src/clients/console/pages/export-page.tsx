@@ -1,4 +1,4 @@
-import { lazy, Suspense, useEffect } from 'react';
+import { lazy, Suspense } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { describeDestination, describeInterval, failureOf, isBusy } from '../export-health.ts';
@@ -11,7 +11,7 @@ import { RunProblem } from '../parts/run-problem.tsx';
 import { TimeText } from '../parts/time-text.tsx';
 import { hrefOf, type Tab, tabs } from '../route.ts';
 import { useResource } from '../use-resource.ts';
-import { setExportZone } from '../use-times.ts';
+import { ExportZone } from '../use-times.ts';
 import { goTo } from '../use-route.ts';
 import { useTitle } from '../use-title.ts';
 import { BackfillsTab } from './backfills-tab.tsx';
@@ -33,10 +33,8 @@ export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
     pollMs: (item) => (item && isBusy(item) ? 4_000 : 15_000),
   });
   useTitle(data?.name ?? 'Export');
-  const zone = data?.timezone ?? 'UTC';
-  useEffect(() => setExportZone(zone), [zone]);
   return (
-    <>
+    <ExportZone value={data?.timezone ?? 'UTC'}>
       <nav className="crumbs small" aria-label="Place">
         <a href={hrefOf({ page: 'exports' })}>Exports</a>
       </nav>
@@ -59,7 +57,7 @@ export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
           <TabBody batchExport={data} tab={tab} onChanged={reload} />
         </>
       )}
-    </>
+    </ExportZone>
   );
 }
 

@@ -20,6 +20,7 @@ import { readRunError } from '../problems.ts';
 import { currentHash, hrefOf, withQuery } from '../route.ts';
 import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
+import { ExportZone } from '../use-times.ts';
 import { useTitle } from '../use-title.ts';
 
 const orderings = {
@@ -112,7 +113,9 @@ function Rows({ page, onChanged }: RowsProps) {
   return (
     <ul className="card" aria-label={`${formatCount(page.count)} exports`}>
       {page.results.map((batchExport) => (
-        <ExportRow key={batchExport.id} batchExport={batchExport} onChanged={onChanged} />
+        <ExportZone key={batchExport.id} value={batchExport.timezone}>
+          <ExportRow batchExport={batchExport} onChanged={onChanged} />
+        </ExportZone>
       ))}
     </ul>
   );

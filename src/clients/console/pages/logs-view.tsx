@@ -119,7 +119,7 @@ function LogLines({ entries, exportId, withRun }: LinesProps) {
       {entries.map(({ timestamp, level, message, run_id }, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: entries have no id, and may be alike.
         <li key={`${timestamp} ${index}`} className={`level-${level}`}>
-          <TimeText at={timestamp} as={withRun ? 'stamp' : 'clock'} />
+          <TimeText at={timestamp} as="stamp" />
           <span className="level">{level}</span>
           <span className="message">
             {message}

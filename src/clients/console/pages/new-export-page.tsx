@@ -5,6 +5,7 @@ import { Failure, Loading, Trouble } from '../parts/notice.tsx';
 import { hrefOf } from '../route.ts';
 import { useTitle } from '../use-title.ts';
 import { useResource } from '../use-resource.ts';
+import { ExportZone } from '../use-times.ts';
 
 /** The form of a new export. */
 export function NewExportPage() {
@@ -46,7 +47,7 @@ export function EditExportPage({ exportId }: { exportId: string }) {
   });
   useTitle(data ? `Edit ${data.name}` : 'Edit');
   return (
-    <>
+    <ExportZone value={data?.timezone ?? 'UTC'}>
       <nav className="crumbs small" aria-label="Place">
         <a href={hrefOf({ page: 'exports' })}>Exports</a>
         <a href={hrefOf({ page: 'export', exportId, tab: 'settings' })}>{data?.name ?? 'Export'}</a>
@@ -62,6 +63,6 @@ export function EditExportPage({ exportId }: { exportId: string }) {
           !failure && <FormOnItsWay />
         )}
       </NeedsScope>
-    </>
+    </ExportZone>
   );
 }

@@ -12,6 +12,7 @@ import { IntervalText, TimeText } from '../parts/time-text.tsx';
 import { hrefOf } from '../route.ts';
 import { attemptsOf } from '../run-state.ts';
 import { useResource } from '../use-resource.ts';
+import { ExportZone } from '../use-times.ts';
 import { useTitle } from '../use-title.ts';
 import { LogsView } from './logs-view.tsx';
 import { RunActions } from './runs-tab.tsx';
@@ -30,7 +31,7 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
   });
   useTitle('Run');
   return (
-    <>
+    <ExportZone value={batchExport.data?.timezone ?? 'UTC'}>
       <nav className="crumbs small" aria-label="Place">
         <a href={hrefOf({ page: 'exports' })}>Exports</a>
         <a href={hrefOf({ page: 'export', exportId, tab: 'runs' })}>
@@ -59,7 +60,7 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
           <LogsView exportId={exportId} runId={runId} live={!hasEnded(data)} />
         </>
       )}
-    </>
+    </ExportZone>
   );
 }
 

@@ -7,7 +7,7 @@ export const localTimes = createTimeFormat();
 
 interface Props {
   readonly at: string;
-  readonly as?: 'moment' | 'relative' | 'clock' | 'stamp';
+  readonly as?: 'moment' | 'relative' | 'stamp';
 }
 
 /** A time by the chosen clock, with its zone; in UTC on hover. */
@@ -16,9 +16,8 @@ export function TimeText({ at, as = 'moment' }: Props) {
   const times = useTimes();
   const text = {
     relative: () => formatRelative(at, now),
-    clock: () => times.clock(at),
-    stamp: () => `${times.stamp(at, now)} ${times.zone(at)}`,
-    moment: () => `${times.moment(at, now)} ${times.zone(at)}`,
+    stamp: () => times.stamp(at, now),
+    moment: () => times.moment(at, now),
   }[as]();
   return (
     <time dateTime={at} title={formatUtc(at)}>
@@ -32,11 +31,7 @@ export function IntervalText({ start, end }: { start: string | null; end: string
   const now = useNow();
   const times = useTimes();
   const utc = start === null ? formatUtc(end) : `${formatUtc(start)} – ${formatUtc(end)}`;
-  return (
-    <span title={utc}>
-      {times.interval(start, end, now)} {times.zone(end)}
-    </span>
-  );
+  return <span title={utc}>{times.interval(start, end, now)}</span>;
 }
 
 /** Switches the clock of the whole page. */

@@ -242,7 +242,7 @@ const aboutKeys: ReadonlySet<ErrorCode> = new Set([
 function withKey(code: ErrorCode, detail: string, { keyId }: Hidden): string {
   if (!aboutKeys.has(code) || keyId === null || !isHidden(keyId)) return detail;
   const end = endOf(keyId);
-  return detail.includes(end) ? detail : `${detail}; access key ${end}`;
+  return detail.includes(end) ? detail : `${detail.replace(/\.$/, '')}; access key ${end}`;
 }
 
 /** A store's text is not trusted: one line, limited in length, without credentials. */

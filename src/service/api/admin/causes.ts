@@ -122,7 +122,7 @@ const search = {
     Type.String({
       maxLength: 400,
       description:
-        'A customer: part of the name of an organization or a project, its id, or a tenant key.',
+        'A customer: part of the name of an organization or a project, its id, or a tenant key. Or the id of an export.',
     }),
   ),
   turn: Type.Optional(Turn),

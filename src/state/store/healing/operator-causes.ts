@@ -46,7 +46,7 @@ export const conditionCodes = [
 
 /** Which exports are wanted. */
 export interface CauseSearch {
-  /** Part of the name of an organization or a project, or one of its ids or its tenant key. */
+  /** Part of the name of an organization or a project, or one of its ids or its tenant key; or the id of an export. */
   readonly search: string | null;
   readonly turn: Turn | null;
   readonly causeId: string | null;
@@ -103,6 +103,7 @@ const judged = `held as materialized (
     from judged j
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
+      or j.id::text = lower($5)
 ), named as (
   -- Most exports have no code: their ids would be half of the cost.
   select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
