@@ -32,13 +32,13 @@ export function register(program: Command, deps: CliDeps): void {
 /**
  * What a superuser makes would belong to the superuser, and the service could not use it.
  *
- * @returns the role that owns the tables; null: it is the role that logs in
+ * @returns the role that owns the tables; null: the role that logs in may make them
  */
 async function findOwnerBeside(url: string): Promise<string | null> {
-  const { checkSchema, findOtherOwner, SchemaError } = await import(
+  const { checkSchema, findOwnerBesideSuperuser, SchemaError } = await import(
     '../../state/store/database/migrate.ts'
   );
-  const owner = await findOtherOwner(url);
+  const owner = await findOwnerBesideSuperuser(url);
   if (owner === null) return null;
   await checkSchema(url).catch((error: unknown) => {
     if (!(error instanceof SchemaError)) throw error;

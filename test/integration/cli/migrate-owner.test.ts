@@ -45,6 +45,22 @@ test('a superuser makes the role of the source, and none of the tables of the se
   expect((await runCli(['organizations', 'create', '--name', 'Acme'], { env })).code).toBe(0);
 });
 
+test('a role that is no superuser makes the tables in a database of another one', async () => {
+  const { superuser, env, owner } = await createOwned();
+  const admin = new pg.Client({ connectionString: superuser.DATABASE_URL });
+  await admin.connect();
+  const database = new URL(superuser.DATABASE_URL).pathname.slice(1);
+  await admin.query(
+    `alter database ${database} owner to current_user; alter role ${owner} createrole;
+     grant create on schema public to ${owner}; grant all on database ${database} to ${owner} with grant option`,
+  );
+  const done = await runCli(['migrate', '--source-role'], { env });
+  await admin.query(`drop owned by ${owner} cascade`);
+  await admin.end();
+  // What it may not do to roles comes after the tables.
+  expect(done.out).toMatch(/^migrated: 0001_schema/);
+});
+
 test('tables that a superuser has made by mistake are named with the remedy', async () => {
   const { superuser, env, owner } = await createOwned();
   expect((await runCli(['migrate'], { env: superuser })).code).toBe(0);

@@ -75,20 +75,25 @@ export async function checkSchema(connectionString: string): Promise<void> {
   if (missing.length > 0) throw isOlder(missing);
 }
 
-/**
- * The role that our own tables belong to, if the address logs in as another one. Before they exist, that is the owner of the
- * database. What another role makes, the service may not use.
- */
-export async function findOtherOwner(connectionString: string): Promise<string | null> {
-  const { owner, role } = await withClient(connectionString, readOwner);
-  return owner === role ? null : owner;
+interface Owner {
+  readonly owner: string;
+  /** The role that has logged in. */
+  readonly role: string;
+  readonly isSuperuser: boolean;
 }
 
-async function readOwner(
-  client: Client,
-): Promise<{ readonly owner: string; readonly role: string }> {
-  const { rows } = await client.query<{ owner: string; role: string }>(
-    `select current_user as role,
+/**
+ * The role that our own tables belong to, if the address logs in as a superuser who is another one. Before they exist, that is
+ * the owner of the database. What a superuser makes, the service may not use.
+ */
+export async function findOwnerBesideSuperuser(connectionString: string): Promise<string | null> {
+  const { owner, role, isSuperuser } = await withClient(connectionString, readOwner);
+  return owner === role || !isSuperuser ? null : owner;
+}
+
+async function readOwner(client: Client): Promise<Owner> {
+  const { rows } = await client.query<Owner>(
+    `select current_user as role, (select rolsuper from pg_roles where rolname = current_user) as "isSuperuser",
             pg_get_userbyid(coalesce((select relowner from pg_class where oid = to_regclass($1)), datdba)) as owner
        from pg_database where datname = current_database()`,
     [migrationsTable],
