@@ -147,7 +147,17 @@ export function describeDestination(
       expect(await keysUnder(destination, '')).toEqual([]);
     });
 
-    it('notes an upload in the journal before its first byte and after its end', async () => {
+    it.runIf(!definition.keepsFiles)('notes no upload, because none has to be ended', async () => {
+      const { journal, heard } = recordingJournal();
+      const writer = await destination.createFile(options('journal/a.jsonl'), journal);
+      await writer.write(Buffer.from('a'));
+      await writer.complete();
+      expect(heard).toEqual([]);
+      expect(JSON.parse(JSON.stringify(writer.upload))).toEqual(writer.upload);
+    });
+
+    const notes = 'notes an upload in the journal before its first byte and after its end';
+    it.runIf(definition.keepsFiles)(notes, async () => {
       const { journal, heard } = recordingJournal();
       const writer = await destination.createFile(options('journal/a.jsonl'), journal);
       expect(heard).toEqual([{ what: 'started', upload: writer.upload }]);

@@ -227,8 +227,8 @@ export const mutants = [
   {
     name: 'claims: what the last holder has just written is not noticed',
     file: 'src/state/store/runs/claims.ts',
-    find: 'locked.is_fresh and (status',
-    replace: '(status',
+    find: '`locked.is_fresh and ${hasNotEnded',
+    replace: '`${hasNotEnded',
     test: `${store}/shared-claims.test.ts`,
   },
   {
@@ -276,9 +276,37 @@ export const mutants = [
   {
     name: 'attempt steps: a lost lease begins to commit',
     file: 'src/state/store/runs/attempt-steps.ts',
-    find: 'where runs.id = free.run_id and runs.fence = free.fence and status',
-    replace: 'where runs.id = free.run_id and status',
+    find: 'where runs.id = free.run_id and runs.fence = free.fence and',
+    replace: 'where runs.id = free.run_id and',
     test: `${store}/shared-records.test.ts`,
+  },
+  {
+    name: 'moves: a run that is found by its id is looked for among all live ones',
+    file: 'src/state/store/runs/run-moves.ts',
+    find: 'not in ${list(runStatuses.filter((status) => !statuses.includes(status)))',
+    replace: 'in ${list(statuses)',
+    test: `${store}/burst-plans.test.ts`,
+  },
+  {
+    name: 'dispatch: a list that is chosen as a whole hides the run behind it',
+    file: 'src/service/admission/dispatch-runs.ts',
+    find: 'if (isShort && tookWholeList(state, chosen)) {',
+    replace: 'if (isShort && chosen.length < 0) {',
+    test: `${store}/dispatch-choice.test.ts`,
+  },
+  {
+    name: 'first commit: it trusts a store that does not keep If-None-Match',
+    file: 'src/rows/pipeline/found-manifest.ts',
+    find: 'return isFirst && isRefused &&',
+    replace: 'return isFirst &&',
+    test: 'test/integration/pipeline/first-commit.test.ts',
+  },
+  {
+    name: 'shared probes: who has the same key shares them, whatever the secret',
+    file: 'src/rows/destinations/s3/client.ts',
+    find: 'update(JSON.stringify(keys))',
+    replace: 'update(JSON.stringify(keys.accessKeyId))',
+    test: 'test/integration/s3-shared-probes.test.ts',
   },
   {
     name: 'high-water mark: it passes an accepted interval that failed again',

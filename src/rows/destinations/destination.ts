@@ -348,7 +348,7 @@ export interface DestinationDefinition {
   readonly ownProperties: readonly string[];
   /** Whether an installation has what the destination needs. The API refuses a config of another. */
   isAvailable(context: DestinationContext): boolean;
-  /** False if nothing that is written can be read again: then there is nothing to verify. */
+  /** False if nothing that is written can be read again: then there is nothing to verify, and no upload to note. */
   readonly keepsFiles: boolean;
   /** Whether a run holds parts of its file in memory until they are sent. */
   readonly buffersParts: boolean;

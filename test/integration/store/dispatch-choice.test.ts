@@ -68,6 +68,24 @@ it('a dispatcher that reads short lists chooses what one would choose that reads
   }
 });
 
+it('a tenant with many runs gets what the few of others leave', async () => {
+  await reportWorker(side.db, 'one', slots.large, slots.small);
+  await side.db.query('truncate outbox');
+  await side.db.query(`update runs set status = 'Cancelled', finished_at = now()`);
+  const many = await createExportOfThePast(side);
+  await addRuns(many.id, { live: 0, backfilled: 20, small: true });
+  for (let n = 0; n < 6; n += 1) {
+    const { projectIds } = await createTenant(side.db);
+    const { id } = await createExportOfThePast(side, { teamId: projectIds[0] });
+    await addRuns(id, { live: 1, backfilled: 0, small: true });
+  }
+  let count = 0;
+  await dispatchWaiting(side.withPolicy(limits), async (entries) => {
+    count += entries.length;
+  });
+  expect(count).toBe(6 + organizationShare(slots.small));
+});
+
 interface Wanted {
   readonly live: number;
   readonly backfilled: number;
