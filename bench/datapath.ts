@@ -22,7 +22,7 @@ import { replaceSection } from './document.ts';
  *                             [--database postgres://…]
  *
  * Without --database a PostgreSQL of its own is started. --every takes all compressions of all
- * formats, --write puts the table into docs/benchmarks.md. --table takes wide, narrow and jsonb too. Needs psql, gzip and curl, but for a check.
+ * formats, --write puts the table into docs/benchmarks.md. --table takes wide, narrow, taxi and jsonb too. Needs psql, gzip and curl, but for a check.
  */
 const { values } = parseArgs({
   options: {
@@ -124,7 +124,7 @@ async function write({ name }: BenchTable, about: string, printed: string): Prom
 The ratio is the wall time divided by that of the first line, in which only the database works.
 
 - The bar is the highest ratio that we accept.
-- Own CPU and memory are those of the exporting process. Plugin CPU is that of the processes of own plugins. The database and the S3 server use the
+- Own CPU, in all and per row, and memory are those of the exporting process. Plugin CPU is that of the processes of own plugins. The database and the S3 server use the
   same cores.
 - Only our process is warm, like a worker that gets a run: it has already exported a sixth of the rows. It has the malloc settings of the
   Dockerfile and the systemd units, and only one run.

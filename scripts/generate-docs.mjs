@@ -73,7 +73,7 @@ If two workers crash on a run, the next attempt executes in a separate process. 
 
 ### Small runs
 
-Sluice expects a run to be small if the neighbouring intervals were small. It looks at the three intervals before the run and the one after it. Each must have had at most 128 KiB of files and 2,000 rows. If none of these intervals has completed yet, the run counts as large. A run with an organization's own plugins always counts as large.
+Sluice expects a run to be small if the neighbouring intervals were small. It looks at the three intervals before the run and the one after it. Each must have had at most 128 KiB of files and 2,000 rows. If none of these intervals has completed yet, the run counts as small until its first look at the source shows more rows. A run with an organization's own plugins always counts as large.
 
 Small runs do not use the slots of \`WORKER_CONCURRENCY\`:
 

@@ -24,6 +24,8 @@ const modelOf = (name: string, intervalColumn: string, columns: readonly string[
   intervalColumn,
   keyColumns: ['id'],
   eventColumn: null,
+  // The types are those of the table.
+  onSchemaChange: 'follow',
   columns: columns.map((column) => ({
     name: column,
     expression: null,
@@ -56,6 +58,28 @@ const wideColumns = Array.from({ length: 99 }, (_, at) => {
       };
   }
 });
+
+/** The 18 columns of New York's yellow taxi trips, as they are published; the key is not exported. */
+const taxiColumns: readonly (readonly [name: string, type: string, value: string])[] = [
+  ['vendor_id', 'int', '1 + n % 2'],
+  ['picked_up_at', 'timestamptz', 'at'],
+  ['dropped_off_at', 'timestamptz', "at + (120 + n * 7919 % 3000) * interval '1 s'"],
+  ['passenger_count', 'smallint', '1 + n % 7 % 4'],
+  ['trip_distance', 'float8', 'n * 7919 % 2500 / 100.0'],
+  ['ratecode_id', 'smallint', '1 + (n % 50 = 0)::int'],
+  ['store_and_fwd_flag', 'text', "CASE WHEN n % 100 = 0 THEN 'Y' ELSE 'N' END"],
+  ['pickup_location_id', 'int', '1 + n * 104729 % 265'],
+  ['dropoff_location_id', 'int', '1 + n * 15485863 % 265'],
+  ['payment_type', 'smallint', '1 + n % 4'],
+  ['fare_amount', 'float8', '2.5 + n * 7919 % 6000 / 100.0'],
+  ['extra', 'float8', 'n % 3 / 2.0'],
+  ['mta_tax', 'float8', '0.5'],
+  ['tip_amount', 'float8', 'CASE n % 4 WHEN 0 THEN n * 31 % 1500 / 100.0 ELSE 0 END'],
+  ['tolls_amount', 'float8', 'CASE n % 20 WHEN 0 THEN 6.55 ELSE 0 END'],
+  ['improvement_surcharge', 'float8', '0.3'],
+  ['total_amount', 'float8', '5.8 + n * 7919 % 7500 / 100.0'],
+  ['congestion_surcharge', 'float8', 'CASE n % 10 WHEN 0 THEN NULL ELSE 2.5 END'],
+];
 
 export const benchTables: readonly BenchTable[] = [
   {
@@ -99,6 +123,20 @@ export const benchTables: readonly BenchTable[] = [
       team_id int NOT NULL, at timestamptz NOT NULL)`,
     insertSql: `INSERT INTO narrow SELECT n, n * 7919 % 50000, n * 104729 % 1000000,
       1 + (n % 3 = 2)::int, at FROM`,
+  },
+  {
+    name: 'taxi',
+    model: modelOf(
+      'taxi',
+      'picked_up_at',
+      taxiColumns.map(([name]) => name),
+    ),
+    rows: 1_000_000,
+    bars: { JSONLines: 4.5, CSV: 3.5, 'Parquet + zstd': 1.5 },
+    createSql: `CREATE TABLE taxi (id bigint PRIMARY KEY, team_id int NOT NULL,
+      ${taxiColumns.map(([name, type]) => `${name} ${type}`).join(', ')})`,
+    insertSql: `INSERT INTO taxi SELECT n, 1 + (n % 3 = 2)::int,
+      ${taxiColumns.map(([, , value]) => value).join(', ')} FROM`,
   },
   {
     name: 'jsonb',
