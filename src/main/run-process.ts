@@ -1,4 +1,7 @@
+import { closeSync, openSync } from 'node:fs';
+import { devNull } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isatty } from 'node:tty';
 import closeWithGrace from 'close-with-grace';
 import { type Config, ConfigError, readConfig } from '../foundation/config/config.ts';
 import { findUnknownSettings } from '../foundation/config/unknown-settings.ts';
@@ -38,6 +41,7 @@ export async function runProcess(
   port: number | null,
   start: (foundation: Foundation, keep: Keep, end: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
+  leaveTerminal();
   const parts: Part[] = [];
   const closeParts = async () => {
     for (const part of parts.splice(0).toReversed()) await part.close();
@@ -94,6 +98,18 @@ export async function runProcess(
     await closeParts();
     process.exit();
   }
+}
+
+/**
+ * Standard input reads from nowhere, as a daemon's does. If its terminal were closed meanwhile, Node would abort at the end of
+ * the process, or never end (nodejs/node#51519).
+ */
+function leaveTerminal(): void {
+  const standardInput = 0;
+  if (!isatty(standardInput)) return;
+  closeSync(standardInput);
+  // Takes the lowest number that is free.
+  openSync(devNull, 'r');
 }
 
 /** Answers the probes while the process starts. */

@@ -1,10 +1,20 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
 import { casesOf } from '../../support/nightly.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
-import { startBundled, startSluice, type TestProcess } from '../../support/processes.ts';
+import {
+  bundleFolder,
+  isAlive,
+  startBundled,
+  startProcess,
+  startSluice,
+  type TestProcess,
+} from '../../support/processes.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
 
@@ -35,18 +45,19 @@ async function freePort(): Promise<string> {
   return String(typeof address === 'object' ? address?.port : '');
 }
 
+const settings = {
+  REDIS_URL: '',
+  PORT: '0',
+  ENCRYPTION_KEYS: `test:${Buffer.alloc(32, 7).toString('base64')}`,
+};
+
 function start(
   entry: string,
   env: Readonly<Record<string, string>>,
   startProgram = startBundled,
 ): TestProcess {
   return startProgram(`main/${entry}.js`, [], {
-    env: {
-      REDIS_URL: '',
-      PORT: '0',
-      ENCRYPTION_KEYS: `test:${Buffer.alloc(32, 7).toString('base64')}`,
-      ...env,
-    },
+    env: { ...settings, ...env },
   });
 }
 
@@ -149,6 +160,33 @@ test('a start goes on after it lost its connection while it looked what is known
   await holder.query('rollback');
   await worker.waitForLine(/^ready worker/);
   await end(worker);
+});
+
+test('a process whose terminal is gone ends in order', async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-terminal-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const log = path.join(folder, 'log');
+  const pidFile = path.join(folder, 'pid');
+  const end = path.join(folder, 'end');
+  const program = path.join(bundleFolder, 'main/api.js');
+  // The terminal goes with the shell, and the process is in a session of its own, as after a connection that was lost.
+  const shell = `exec 3<&0; mkfifo '${end}'; setsid '${process.execPath}' '${program}' <&3 >'${log}' 2>&1 &
+    echo $! >'${pidFile}'; read line <'${end}'`;
+  const env = { ...settings, DATABASE_URL: database.url };
+  const terminal = startProcess('script', ['-qec', shell, '/dev/null'], { env });
+  const output = () => readFile(log, 'utf8');
+  const isReady = async () => /^ready/m.test(await output().catch(() => ''));
+  await until(isReady, { timeoutMs: 30_000 });
+  await writeFile(end, 'end\n');
+  await terminal.waitForExit();
+  const pid = Number(await readFile(pidFile, 'utf8'));
+  onTestFinished(() => {
+    if (isAlive(pid)) process.kill(pid, 'SIGKILL');
+  });
+  process.kill(pid, 'SIGTERM');
+  await until(() => !isAlive(pid), { timeoutMs: 30_000 });
+  expect(await output()).toContain('shutting down');
+  expect(await output()).not.toContain('Assertion failed');
 });
 
 describe('Postgres is restarted during a migration', () => {
