@@ -59,7 +59,7 @@ ${settingsTable()}
 
 ## Memory of a worker
 
-A worker starts a run only if the memory of all its runs fits into \`WORKER_MEMORY_MB\`. Large runs wait in order of arrival. If a run needs more than the whole memory, the worker executes it alone. But if it needs that much because of an organization's own plugins, it fails.
+A worker starts a run only if the memory of all its runs fits into \`WORKER_MEMORY_MB\`. Large runs wait in order of arrival, but a run that must leave memory to other organizations waits for its own. If a run needs more than the whole memory, the worker executes it alone. But if it needs that much because of an organization's own plugins, it fails.
 
 A worker reserves:
 
@@ -73,7 +73,7 @@ If two workers crash on a run, the next attempt executes in a separate process. 
 
 ### Small runs
 
-Sluice expects a run to be small if the neighbouring intervals were small. It looks at the three intervals before the run and the one after it. Each must have had at most 128 KiB of files and 2,000 rows. If none of these intervals has completed yet, the run counts as small until its first look at the source shows more rows. A run with an organization's own plugins always counts as large.
+Sluice expects a run to be small if the neighbouring intervals were small. It looks at the three intervals before the run and the one after it. Each must have had at most 128 KiB of files and 2,000 rows. If none of these intervals has completed yet, the run counts as small until its first look at the source shows more rows. A run with an organization's own plugins, a run that adds late rows or erases rows, and a run in a process of its own always count as large.
 
 Small runs do not use the slots of \`WORKER_CONCURRENCY\`:
 
@@ -109,7 +109,7 @@ const memory = [
   ['Each large run: encoder of Parquet', '56'],
   ['Each large run: compression of JSONLines or CSV', '12 for gzip, 24 for zstd, 32 for brotli'],
   ['A run with a row of more than 2 MiB in memory', '4 × the size of the row'],
-  ['A large run with transformations', '16'],
+  ['A large run with transformations', '16, and 48 more if its chain has only built-in plugins'],
   ["Each transformation step with an organization's own plugin", '224'],
   ['A run that adds late rows or erases rows: files that it reads back', '80'],
   ['A large run with `partition_by`', '96'],
@@ -144,7 +144,7 @@ function errorsPage() {
   });
   return `# Errors of runs
 
-The field \`latest_error\` of a run has the form \`code: what it means (details) what to do\`. The log of the run has the same text. After some errors Sluice retries the run. When all attempts are used up, the run ends as \`FailedRetryable\`. After any other error, the run ends as \`Failed\` at once. ${from} from \`src/foundation/domain/errors.ts\`.
+The field \`latest_error\` of a run has the form \`code: what it means (details) what to do\`. The log of the run has the same text. After some errors Sluice retries the run. When all attempts are used up, the run ends as \`FailedRetryable\`. After any other error, the run ends as \`Failed\` at once. There is one exception: if the destination has worked before, an error of the destination ends the run only if the next attempt ends with the same error. ${from} from \`src/foundation/domain/errors.ts\`.
 
 ${sections.join('\n')}`;
 }

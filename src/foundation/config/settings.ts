@@ -116,7 +116,7 @@ export const settings = {
     9,
   ),
   DATABASE_POOL_SIZE: wholeNumber(
-    'Maximum connections of one process to DATABASE_URL.',
+    'Maximum connections of one process to DATABASE_URL. Without REDIS_URL, its queues may open as many again.',
     20,
     [4, 500],
   ),

@@ -49,7 +49,7 @@ function escapeMarkdown(text: string): string {
   return text.replace(/[\\*_~`|<>[\]#]/g, '\\$&');
 }
 
-type Cause = 'failing' | 'late' | 'incomplete' | 'deadline' | 'no_workers' | 'verify';
+type Cause = 'failing' | 'late' | 'incomplete' | 'no_workers' | 'verify';
 
 /** What each type says of an export: a cause begins or ends. The others open an alert of their own. */
 const causes: Partial<Record<Notification['type'], readonly [Cause, 'trigger' | 'resolve']>> = {
@@ -61,13 +61,17 @@ const causes: Partial<Record<Notification['type'], readonly [Cause, 'trigger' | 
   'export.on_time': ['late', 'resolve'],
   'export.incomplete': ['incomplete', 'trigger'],
   'export.complete': ['incomplete', 'resolve'],
-  'interval.at_risk': ['deadline', 'trigger'],
-  'interval.missed': ['deadline', 'trigger'],
-  'interval.delivered_late': ['deadline', 'resolve'],
   'verify.failed': ['verify', 'trigger'],
   'verify.passed': ['verify', 'resolve'],
   'installation.no_workers': ['no_workers', 'trigger'],
   'installation.no_workers_over': ['no_workers', 'resolve'],
+};
+
+/** Events about several exports. The end of one export's trouble is not the end of the others', so nothing resolves their alert. */
+const ofSeveral: Partial<Record<Notification['type'], 'error' | 'warning'>> = {
+  'healing.started': 'error',
+  'interval.at_risk': 'warning',
+  'interval.missed': 'error',
 };
 
 /** PagerDuty cuts a summary. */
@@ -97,7 +101,7 @@ export function pagerDutyBody(
     payload: {
       summary: cutText(title, maxSummary),
       source: 'sluice',
-      severity: isAlert ? (cause === 'late' ? 'warning' : 'error') : 'info',
+      severity: isAlert ? (cause === 'late' ? 'warning' : 'error') : (ofSeveral[type] ?? 'info'),
       timestamp: happenedAt,
       custom_details: { event: type, details: lines },
     },

@@ -227,6 +227,35 @@ test('PagerDuty has one alert for each export and cause, which a recovery resolv
   expect(event('test')).toMatchObject({ event_action: 'trigger', payload: { severity: 'info' } });
 });
 
+test('a missed deadline is an alert of PagerDuty that is no mere information', () => {
+  const group: Notification = {
+    ...failing,
+    facts: {
+      cause: { code: 'source.unavailable', means: 'The source database is unavailable.' },
+      turn: 'source',
+      since: '2024-03-01T00:00:00.000000Z',
+      export_count: 2,
+      interval_count: 3,
+      next_step: 'Start it.',
+      exports: [
+        { id: '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11', name: 'A', project_id: 7, intervals: 3 },
+      ],
+    },
+  };
+  const event = (type: Notification['type'], eventId = group.eventId) =>
+    JSON.parse(pagerDutyBody({ ...group, type, eventId }, null, 'key'));
+  const severityOf = (type: Notification['type']) => event(type).payload.severity;
+  expect(severityOf('interval.missed')).toBe('error');
+  expect(severityOf('healing.started')).toBe('error');
+  expect(severityOf('interval.at_risk')).toBe('warning');
+  expect(severityOf('interval.delivered_late')).toBe('info');
+  // What one export has delivered must not end the alert about another one.
+  const missed = event('interval.missed');
+  const delivered = event('interval.delivered_late', '6c1a2f9e-1111-4222-8333-444455556667');
+  expect(delivered.dedup_key).not.toBe(missed.dedup_key);
+  expect([missed, delivered].map((one) => one.event_action)).toEqual(['trigger', 'trigger']);
+});
+
 test('the key of PagerDuty leaves the URL', () => {
   const { url, routingKey } = takeRoutingKey(
     new URL('https://events.example.com/v2?routing_key=k&a=b'),
