@@ -13,7 +13,7 @@ export function registerDoctor(program: Command, deps: CliDeps): void {
   program
     .command('doctor')
     .description(
-      'check the database, migrations, queue, clocks, mail server, proxies and destinations of this machine, and the API at SLUICE_URL; exits with 1 if a check fails',
+      'check the database, migrations, queue, clocks, era, models, mail server, proxies and destinations of this machine, and the API at SLUICE_URL; exits with 1 if a check fails',
     )
     .option(
       '--installation',

@@ -8,7 +8,7 @@ export interface RetryPolicy {
   readonly capMs: number;
 }
 
-/** Ten attempts over about two hours. */
+/** Ten attempts, usually over one to two hours: the waits have full jitter, and 92 minutes are their mean. */
 export const defaultRetryPolicy: RetryPolicy = {
   maxAttempts: 10,
   baseMs: 30_000,

@@ -52,10 +52,19 @@ export function registerTasks(program: Command, deps: CliDeps): void {
     .option('--limit <n>', 'entries to begin with', readWholeNumber, 100)
     .action(async (name, options) => (await import('./logs.ts')).logs(deps, name, options));
 
-  add('apply', 'create and change exports until they are as in a file')
-    .requiredOption('-f, --file <path>', 'YAML with a list named exports; - is standard input')
+  add(
+    'apply',
+    'create and change exports, steps and notification targets until they are as in a file',
+  )
+    .requiredOption(
+      '-f, --file <path>',
+      'YAML with a list named exports, and if you want transformations and notifications; - is standard input',
+    )
     .option('--dry-run', 'only show the differences')
-    .option('--prune', 'delete exports of the project that the file does not have')
+    .option(
+      '--prune',
+      'delete exports of the project that the file does not have, and steps and targets if it lists others',
+    )
     .option('--secrets', 'also send the secrets of exports that exist, after a rotation')
     .option('--yes', 'delete without asking')
     .action(async (options) => (await import('./apply.ts')).apply(deps, options));

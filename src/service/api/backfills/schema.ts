@@ -30,7 +30,7 @@ export const Backfill = named(
       stopped_reason: Nullable(
         Type.String({
           description:
-            'Why Sluice stopped the backfill: ten runs in a row have failed, with the error of the last one. Its status is `Cancelled`, and the schedule goes on. Null if Sluice did not stop it.',
+            'Why Sluice stopped the backfill: ten runs in a row have ended as Failed, with the error of the last one. Its status is `Cancelled`, and the schedule goes on. Null if Sluice did not stop it.',
         }),
       ),
       last_updated_at: Time,

@@ -84,7 +84,7 @@ export const BatchExport = named(
       late_since: Nullable({
         ...Time,
         description:
-          'Time since which the data is older than freshness_minutes; null if it is not older. Sluice checks this every few seconds.',
+          'Time since which the data is older than its objective, or an interval has missed its deadline and has not arrived; null if it is not late. Sluice checks this every 5 seconds for exports with freshness_minutes, and once a minute for all others.',
       }),
       latest_runs: Type.Array(Ref(BatchExportRun), { description: 'The 10 newest, newest first.' }),
       dsl_query: Nullable(
@@ -118,7 +118,10 @@ export const BatchExport = named(
             'Why it has this health: for failing, the error of the newest run that failed. Null if it is fine.',
         }),
       ),
-      failure_streak: Type.Integer({ description: 'Failed runs since the last success.' }),
+      failure_streak: Type.Integer({
+        description:
+          'Runs of the schedule that ended as Failed since the last success. After 10, Sluice pauses the export.',
+      }),
       last_success_at: Nullable(Time),
       backfill_id: Type.Optional(
         Type.String({ format: 'uuid', description: 'Only if this request started a backfill.' }),
