@@ -233,7 +233,7 @@ export const settings = {
     [10, 10_000],
   ),
   FRESHNESS_MINUTES: wholeNumber(
-    'Maximum age of the data of an export that has no `freshness_minutes`, nor its project. Older data is late, which is an event and a metric. 0: two intervals and six minutes.',
+    'Maximum age of the data of an export that has no `freshness_minutes` and no deadline, and whose project has no `freshness_minutes`. Older data is late, which is an event and a metric. 0: two intervals and six minutes.',
     0,
     [0, 525_600],
   ),

@@ -28,7 +28,7 @@ export const exportSettings = {
     default: null,
     title: 'Maximum age of the data in minutes',
     description:
-      'Maximum age of the data in minutes, measured from high_water_mark. It must be more than one interval. Null: no objective.',
+      'Maximum age of the data in minutes, measured from high_water_mark. It must be more than one interval. Null: that of the project, else of the installation, else two intervals and six minutes; none if the export has a deadline.',
   },
   deadlineMinutes: {
     field: 'deadline_minutes',
