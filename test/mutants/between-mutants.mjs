@@ -9,6 +9,20 @@ const answers = 'test/e2e/verify-answers.test.ts';
  */
 export const betweenMutants = [
   {
+    name: 'settling: a proof is renewed by what it rests on itself',
+    file: 'src/rows/sources/postgres/settle.ts',
+    find: 'clean === 1 && !isAhead && server',
+    replace: 'clean === 1 && server',
+    test: 'test/unit/sources/settled-to.test.ts',
+  },
+  {
+    name: 'settling: what is waited for ahead in vain is given up for others',
+    file: 'src/rows/sources/postgres/settle.ts',
+    find: 'timeoutMs > 0 && !isAhead',
+    replace: 'timeoutMs > 0',
+    test: 'test/unit/sources/settled-to.test.ts',
+  },
+  {
     name: 'bounds: a backfill computes what was decided',
     file: 'src/state/store/intervals/decided-intervals.ts',
     find: 'where f.export_id = $1 and f.data_interval_start >= s.span_start',

@@ -200,12 +200,14 @@ export interface Source {
     onWait?: (blockers: readonly string[]) => void,
   ): Promise<Settlement>;
   /**
-   * What a `settle` of a moment ago found for this interval too, without a look; null if nothing.
+   * What a `settle` of a moment ago found for this interval too, without a look; null if nothing. If that counts for a short
+   * time only, it is found once more meanwhile, so that the intervals that follow need not wait for it.
    *
    * @param requestedAt when the interval's rows were asked for. A transaction
    *   that was open then may write rows with any time, so what was seen before does not count.
+   * @param databaseMs as for `settle`; without it, nothing is found once more
    */
-  recall(interval: DataInterval, requestedAt: Moment): Settlement | null;
+  recall(interval: DataInterval, requestedAt: Moment, databaseMs?: number): Settlement | null;
   /** Checks again, without waiting, what `settle` or `recheck` named as pending. */
   recheck(
     interval: DataInterval,

@@ -95,7 +95,7 @@ export class Parking {
       process: performance.now() - requestedForMs,
       database: databaseMs - requestedForMs,
     };
-    const recalled = source.recall(needs.interval, requestedAt);
+    const recalled = source.recall(needs.interval, requestedAt, databaseMs);
     if (recalled) return readinessOf(recalled);
     const watch = this.#find(source, needs.interval, requestedAt) ?? this.#begin(source, needs);
     if (!watch) {

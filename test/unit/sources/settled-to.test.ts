@@ -3,7 +3,8 @@
 import type pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { type Look, liveAt } from '../../../src/rows/sources/postgres/live-transactions.ts';
-import { recallSettled, settleInterval } from '../../../src/rows/sources/postgres/settle.ts';
+import { recallSettled, renewSettled } from '../../../src/rows/sources/postgres/recall-settled.ts';
+import { settleInterval } from '../../../src/rows/sources/postgres/settle.ts';
 import { SharedServer } from '../../../src/rows/sources/postgres/shared-server.ts';
 
 const never = new AbortController().signal;
@@ -95,6 +96,61 @@ test('what settled at one server is not recalled for another one that a pooler l
   expect(source.serverStart).toBe('2');
   const servers = { source, primary: null, allowsStandby: false };
   expect(recallSettled(servers, interval, requestedAt)).toMatchObject({ server: '1' });
+});
+
+describe('a proof that will soon be too old', () => {
+  /** Asked for by our database's clock. */
+  const renewedAt = 5;
+  const renewal = (looks: readonly Look[], now: () => number) => {
+    const server = serverOf(looks, now);
+    const servers = { source: server.source, primary: null, allowsStandby: false };
+    return {
+      ...server,
+      recall: (from = requestedAt) => recallSettled(servers, interval, from),
+      renew: () => renewSettled(servers, interval, { ...times, timeoutMs: 1_000 }, renewedAt),
+    };
+  };
+
+  test('is found once more by a wait that relies on nothing, for runs of later requests too', async () => {
+    let now = 0;
+    const { settle, renew, recall, seen } = renewal([quiet], () => now);
+    await settle();
+    now = 499;
+    await renew();
+    expect(seen()).toBe(2);
+    now = 500;
+    await Promise.all([renew(), renew()]);
+    expect(seen()).toBe(4);
+    now = 1_500;
+    expect(recall({ process: 0, database: renewedAt })).toMatchObject({ settled: true });
+    expect(recall({ process: 0, database: renewedAt + 1 })).toBe(null);
+    now = 1_501;
+    expect(recall()).toBe(null);
+  });
+
+  test('stays as it is if a transaction is open, which is not given up for others', async () => {
+    let now = 0;
+    const server = renewal([quiet, quiet, open(7, end - 1)], () => now);
+    await server.settle();
+    now = 600;
+    await server.renew();
+    expect(server.recall()).toMatchObject({ settled: true });
+    now = 1_001;
+    expect(server.recall()).toBe(null);
+    const before = server.seen();
+    expect(await server.settle(20)).toMatchObject({ settled: false, reason: 'transactions' });
+    expect(server.seen() - before).toBeGreaterThan(2);
+  });
+
+  test('is not found if the server was started again, or does not answer', async () => {
+    let now = 0;
+    const server = renewal([quiet, quiet, quiet, { ...quiet, serverStart: '2' }], () => now);
+    await server.settle();
+    now = 600;
+    await server.renew();
+    now = 1_001;
+    expect(server.recall()).toBe(null);
+  });
 });
 
 test('with an interval of long ago all have settled that ended a minute before the first look', async () => {

@@ -13,6 +13,8 @@ const MIDDLES_MATTER = 2 ** 53;
 export function float8Text(value: number): string {
   const odd = oddText(value);
   if (odd !== null) return odd;
+  // Here JavaScript writes the same digits without an exponent, too.
+  if (isUsual(Math.abs(value))) return String(value);
   const shortest = Math.abs(value) > MIDDLES_MATTER ? shortestInside(value) : value.toExponential();
   return layOut(shortest, DOUBLE_FIXED_BELOW);
 }
@@ -28,6 +30,8 @@ export function float4Text(value: number): string {
   }
   return layOut(value.toExponential(9), FLOAT_FIXED_BELOW);
 }
+
+const isUsual = (size: number): boolean => size >= 1e-4 && size < 10 ** DOUBLE_FIXED_BELOW;
 
 function oddText(value: number): string | null {
   if (value === 0) return Object.is(value, -0) ? '-0' : '0';

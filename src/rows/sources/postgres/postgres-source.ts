@@ -22,7 +22,8 @@ import { KeptConnections } from './kept-connections.ts';
 import { haveRowsChanged, lookAgain } from './late-rows.ts';
 import { planModels, type PlanSelect } from './plan.ts';
 import type { HoldRow } from './read-slice.ts';
-import { recallSettled, recheckInterval, settleInterval } from './settle.ts';
+import { recallSettled, renewSettled } from './recall-settled.ts';
+import { recheckInterval, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
 import { Conflicts, openShortReads } from './short-reads.ts';
 import { openSnapshot } from './snapshot.ts';
@@ -194,7 +195,12 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       const patience = { ...times, timeoutMs, ...(onWait && { onWait }) };
       return withReason(signal, settleInterval(servers, interval, patience, signal, databaseMs));
     },
-    recall: (interval, requestedAt) => recallSettled(servers, interval, requestedAt),
+    recall: (interval, requestedAt, databaseMs) => {
+      const found = recallSettled(servers, interval, requestedAt);
+      if (found && databaseMs !== undefined)
+        void renewSettled(servers, interval, times, databaseMs);
+      return found;
+    },
     recheck: (interval, pending, signal) =>
       withReason(signal, recheckInterval(servers, interval, pending, times, signal)),
     lookAgain: (request, earlier, position, signal, server = null) =>

@@ -9,6 +9,8 @@ import { baseOf, type Live, type PendingName } from './pending.ts';
 
 /** How long a proof counts for other intervals. Within it the server's clock is taken to go on. */
 const freshMs = 1_000;
+/** A proof of this age is found once more, if it is still used. Shortly after an interval's end that takes a poll and some looks. */
+const agingMs = freshMs / 2;
 /** Maximum names of late transactions that are kept. */
 const mostLate = 10_000;
 
@@ -29,6 +31,8 @@ interface Proof {
 export class SettleMemory {
   #proof: Proof | null = null;
   #serverStart = '';
+  /** Whether the proof is being found once more. */
+  isRenewed = false;
   readonly #late = new Set<string>();
   readonly #now: () => number;
 
@@ -90,6 +94,12 @@ export class SettleMemory {
   #fresh(): Proof | null {
     const known = this.#proof;
     return known === null || this.#now() - known.at > freshMs ? null : known;
+  }
+
+  /** The end up to which a proof counts that will soon be too old; null if there is none. */
+  get agingEnd(): Instant | null {
+    const known = this.#fresh();
+    return known === null || this.#now() - known.at < agingMs ? null : known.end;
   }
 
   /** The connection was lost: another server may answer next. */

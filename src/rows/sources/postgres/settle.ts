@@ -29,6 +29,11 @@ export interface SettleTimes {
   readonly pollMs: number;
   /** How long an interval is unsettled if other roles' times are not visible. */
   readonly unseenMs: number;
+  /**
+   * Whether no interval waits for it: it relies on nothing that was found before, and gives up no transaction for others;
+   * default: no.
+   */
+  readonly isAhead?: boolean;
   /** Called again and again with what an interval waits for, once it has waited for a moment. */
   readonly onWait?: (blockers: readonly string[]) => void;
 }
@@ -51,7 +56,7 @@ const firstPollMs = 5;
  */
 const cleanLooks = 2;
 
-const settledNow: Settlement = { settled: true, pending: [], reason: null, position: null };
+export const settledNow: Settlement = { settled: true, pending: [], reason: null, position: null };
 
 const unsettled = (reason: Unsettled, pending: readonly PendingName[]): Settlement => {
   return { settled: false, pending, reason, position: null };
@@ -85,21 +90,6 @@ export function settleInterval(
     }
     return primary.hold(() => settleStandby({ source, primary }, databaseMs, wait));
   });
-}
-
-/**
- * What a wait of a moment ago found for this interval too.
- *
- * @param requestedAt when its rows were asked for
- * @returns null if no wait that began to look later has found it settled
- */
-export function recallSettled(
-  { source }: SettledServers,
-  interval: DataInterval,
-  requestedAt: Moment,
-): Settlement | null {
-  const server = source.memory.settledAt(interval, requestedAt);
-  return server === null ? null : { ...settledNow, server };
 }
 
 /** A wait until an interval settles. */
@@ -328,7 +318,7 @@ async function waitForTransactions(
   server: SharedServer,
   first: Look,
   lookAgain: LookAgain,
-  { interval, times: { pollMs, timeoutMs, onWait }, deadline, signal }: Wait,
+  { interval, times: { pollMs, timeoutMs, isAhead, onWait }, deadline, signal }: Wait,
 ): Promise<{
   readonly left: readonly PendingName[];
   readonly live: Live;
@@ -350,13 +340,13 @@ async function waitForTransactions(
     if (isWaited) settledTo = latest;
     else if (liveAt(look, latest, readers ?? undefined).sessions.size > 0) settledTo = interval.end;
     if (clean === cleanLooks) return { ...done(), settledTo };
-    if (clean === 1 && server.memory.isPast(interval.end, look)) {
+    if (clean === 1 && !isAhead && server.memory.isPast(interval.end, look)) {
       return { ...done(), settledTo: null };
     }
     const leftMs = deadline - performance.now();
     if (clean === 0 && leftMs <= 0) {
       const late = left.filter((name) => fromFirst.has(baseOf(name)));
-      if (timeoutMs > 0) server.memory.noteLate(late, look);
+      if (timeoutMs > 0 && !isAhead) server.memory.noteLate(late, look);
       return { ...done(), settledTo: interval.end };
     }
     if (isWaited && pauseMs >= pollMs) {
