@@ -40,7 +40,7 @@ function findFiles(page: string, name: string): readonly string[] {
   return isRoom && !name.includes('/') ? named.filter((file) => file.startsWith(folder)) : named;
 }
 
-/** Files, symbols and tests that a page names and that do not exist. */
+/** Files, symbols, tests, commands, metrics and panels that a page names and that do not exist. */
 function findMissing(page: string, text: string): readonly string[] {
   const prose = text.replace(/^ *```[\s\S]*?^ *```/gm, '');
   const missing: string[] = [];
@@ -59,9 +59,15 @@ function findMissing(page: string, text: string): readonly string[] {
   for (const [, metric = ''] of prose.matchAll(/`(sluice_\w+)/g)) {
     if (!holds(source, metric)) missing.push(metric);
   }
+  for (const [named] of prose.matchAll(/panels? \*[^*]+\*(?: and \*[^*]+\*)*/g)) {
+    for (const [, panel = ''] of named.matchAll(/\*([^*]+)\*/g)) {
+      if (!dashboard.includes(`"title": "${panel}"`)) missing.push(`panel ${panel}`);
+    }
+  }
   return [...missing, ...findMissingTests(prose)];
 }
 
+const dashboard = read('deploy/grafana/sluice.json');
 const { scripts } = JSON.parse(read('package.json')) as {
   readonly scripts: Record<string, string>;
 };
@@ -103,6 +109,9 @@ test('a name that does not exist is found', () => {
   expect(findMissing(room, '`plan.ts: noSuchName`')).toEqual(['plan.ts: noSuchName']);
   expect(findMissing('docs/x.md', 'Run `npm run nothing`, see `sluice_nothing_total`.')).toEqual([
     ...['npm run nothing', 'sluice_nothing_total'],
+  ]);
+  expect(findMissing('docs/x.md', 'Look at the panels *Runs* and *Nothing*.')).toEqual([
+    'panel Nothing',
   ]);
   expect(findMissing('docs/x.md', '`test/model/commit.test.ts` › `no_such_mutant`')).toEqual([
     'no_such_mutant',

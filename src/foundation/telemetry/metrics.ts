@@ -114,7 +114,7 @@ export function createMetrics() {
       ),
       lateExports: gauge(
         'sluice_late_exports',
-        'Exports whose data is older than their objective, by whose fault their newest failure is; internal if they do not fail.',
+        'Exports whose data is older than their objective, or that have missed a deadline, by whose fault their newest failure is; internal if they do not fail.',
         'fault',
       ),
       missingIntervals: gauge(
