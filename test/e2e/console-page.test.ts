@@ -189,6 +189,7 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByRole('button', { name: 'Pause Events to acme' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
     await page.getByText('when unpaused').waitFor();
+    expect(await page.locator(':focus').getAttribute('aria-label')).toBe('Unpause Events to acme');
     const width = await page.evaluate('document.documentElement.scrollWidth');
     expect(width).toBeLessThanOrEqual(390);
     await page.getByRole('button', { name: 'Unpause Events to acme' }).waitFor();

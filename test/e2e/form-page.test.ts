@@ -121,6 +121,16 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await setting('region').fill('us-east-1');
     await setting('aws_secret_access_key').fill(pageCredentials.secretAccessKey);
     await setting('endpoint_url').fill(site.s3.endpoint);
+    // What is about no field is beside the button that was pressed.
+    await page.context().setOffline(true);
+    const besideOf = (name: string) => page.locator('.check').filter({ has: button(name) });
+    for (const name of ['Test destination', 'Preview rows']) {
+      await button(name).press('Enter');
+      await besideOf(name).getByRole('alert').getByText('The service is unreachable').waitFor();
+      expect(await page.getByRole('alert').count()).toBe(1);
+      expect(await page.locator(':focus').textContent()).toBe(name);
+    }
+    await page.context().setOffline(false);
     await button('Test destination').click();
     await page.locator('.steps .failed').getByText('The bucket does not exist').waitFor();
     // Nothing is created before the person has confirmed it.

@@ -271,6 +271,7 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     expect(await asked.inputValue()).toBe('');
     await button('Create export').click();
     await page.getByText('Choose whether the steps apply.').first().waitFor();
+    await expect.poll(() => page.locator(':focus').getAttribute('class')).toContain('problems');
     await page.getByRole('link', { name: 'Discard' }).click();
     await place('Transformations').click();
   });

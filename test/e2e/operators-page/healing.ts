@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../../support/api-client.ts';
+import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { expectToBeAccessible, signInTo } from '../../support/page-checks.ts';
 import { failNextTick, insertHealing, insertRetrying } from '../../support/page-rows.ts';
 import type { PageUnderTest } from '../../support/page-under-test.ts';
@@ -28,6 +29,7 @@ export function testHealing(open: () => PageUnderTest): void {
   beforeAll(async () => {
     site = open();
     ({ page } = site);
+    await allowBriefReceipts(site);
     const key = await site.issueKey('batch_export:write');
     client = createApiClient(site.address, key);
     const made = await client.post('/api/projects/1/batch_exports', {
@@ -121,4 +123,33 @@ export function testHealing(open: () => PageUnderTest): void {
     expect(page.url()).toContain('status=Retrying');
     await site.query('delete from outbox where export_id = $1', [id]);
   });
+
+  test('says of a failed run that its interval was exported later, on the open page and in the list', async () => {
+    await show('runs');
+    const failed = page.getByRole('row', { name: /Retries exhausted/ }).first();
+    const href = await failed.getByRole('rowheader').getByRole('link').getAttribute('href');
+    const open = await page.context().newPage();
+    await open.clock.install();
+    await open.goto(`${site.address}/console/${href}`);
+    await open.getByText('destination.unavailable').first().waitFor();
+    await open.getByRole('button', { name: 'Export again' }).waitFor();
+    expect(await open.getByText('The interval was exported later').count()).toBe(0);
+    await site.query(completeAgain, [href?.split('/').at(-1)]);
+    await open.clock.fastForward('01:00');
+    await open.getByText('The interval was exported later').waitFor();
+    await open.close();
+    await page.reload();
+    await failed.getByText('exported later').waitFor();
+    await page.goto(`${site.address}/console/#/1/`);
+    await page.getByRole('link', { name: /^Retries exhausted: .*, exported later$/ }).waitFor();
+    await site.query(`delete from receipts where export_id = $1`, [id]);
+  });
 }
+
+/** As if the interval of a run had been exported again. */
+const completeAgain = `with run as (
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, generation, finished_at)
+    select export_id, team_id, 'Completed', data_interval_start, data_interval_end, generation + 1, now() from runs where id = $1
+    returning *)
+  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
+  select export_id, data_interval_start, data_interval_end, id, '[]', 0, 0, true from run`;

@@ -82,7 +82,7 @@ export function StepForm({ plugin, step, order }: Props) {
             {readOnly ? 'Back' : 'Discard'}
           </a>
           {!readOnly && (
-            <button type="submit" className="primary" disabled={save.busy}>
+            <button type="submit" className="primary" aria-disabled={save.busy}>
               {step ? 'Save changes' : 'Create step'}
             </button>
           )}

@@ -69,7 +69,7 @@ export function CausesPage({ client, mayWrite }: PageProps) {
       {data && data.results.length > 0 && (
         <ul className="card" aria-label={plural(data.count, 'cause')}>
           {data.results.map((cause) => (
-            <CauseRow key={cause.id} {...{ cause, client, mayWrite }} onDone={reload} />
+            <CauseRow key={cause.id} {...{ cause, client, mayWrite }} />
           ))}
         </ul>
       )}
@@ -81,7 +81,6 @@ export function CausesPage({ client, mayWrite }: PageProps) {
 
 interface RowProps extends PageProps {
   readonly cause: Cause;
-  readonly onDone: () => void;
 }
 
 const turnNames: Readonly<Record<Cause['turn'], string>> = {
@@ -90,7 +89,7 @@ const turnNames: Readonly<Record<Cause['turn'], string>> = {
   customer: 'the customer',
 };
 
-function CauseRow({ cause, client, mayWrite, onDone }: RowProps) {
+function CauseRow({ cause, client, mayWrite }: RowProps) {
   const { query, setQuery } = useQuery();
   const isOpen = query.get('cause') === cause.id;
   const who = cause.organization_name ?? plural(cause.organizations, 'customer');
@@ -141,7 +140,7 @@ function CauseRow({ cause, client, mayWrite, onDone }: RowProps) {
         >
           Exports
         </button>
-        {mayWrite && <CauseActions cause={cause} client={client} onDone={onDone} />}
+        {mayWrite && <CauseActions cause={cause} client={client} />}
       </div>
       {isOpen && <CauseExports cause={cause} client={client} />}
     </li>

@@ -23,6 +23,8 @@ import { offsetOf, pageAt, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { BackfillForm, type BackfillStart } from './backfill-form.tsx';
 
+type Range = NonNullable<Coverage['ranges']>[number];
+
 /** The state of every data interval as a grid, and a backfill of the cells that are selected. */
 export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
   const { client } = useConsole();
@@ -36,7 +38,7 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
   const { data, failure, reload } = useResource<Coverage>({
     key: [id, bounds.start, bounds.end].join(),
     load: (signal) => client.getCoverage(id, bounds, signal),
-    pollMs: () => 15_000,
+    pollMs: (page) => (page?.ranges?.some(isLive) ? 3_000 : 15_000),
   });
   const ranges = data?.ranges ?? [];
   // A backfill ends with the last complete interval.
@@ -60,7 +62,6 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
                 intervals: missing.count,
                 reprocess: 'missing',
               }}
-              onStarted={reload}
             />
           </div>
         )}
@@ -83,11 +84,7 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
             <IntervalText start={start} end={end} />: {plural(intervals, 'interval')} between others
             that neither the schedule nor a backfill asked for
           </span>
-          <ExportAgainButton
-            exportId={id}
-            again={{ start, end, intervals, reprocess: 'none' }}
-            onStarted={reload}
-          />
+          <ExportAgainButton exportId={id} again={{ start, end, intervals, reprocess: 'none' }} />
         </div>
       ))}
       <Legend />
@@ -99,7 +96,7 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
       {selected && (
         <Selection
           key={`${selected.start} ${selected.end}`}
-          {...{ batchExport, selected, onStarted: reload }}
+          {...{ batchExport, selected }}
           counts={selected.start < bounds.start ? null : countStates(ranges, selected)}
           waits={lateRowsIn(data?.late_rows_wait ?? [], selected)}
         />
@@ -108,6 +105,8 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
   );
 }
 
+const isLive = ({ state }: Range): boolean => state === 'running' || state === 'retrying';
+
 interface SelectionProps {
   readonly batchExport: BatchExport;
   readonly selected: Span;
@@ -115,13 +114,12 @@ interface SelectionProps {
   readonly counts: string | null;
   /** The intervals of it whose late rows wait for a person. */
   readonly waits: Coverage['late_rows_wait'];
-  readonly onStarted: () => void;
 }
 
 /** Reasons that a selection shows. */
 const shownWaits = 5;
 
-function Selection({ batchExport, selected, counts, waits, onStarted }: SelectionProps) {
+function Selection({ batchExport, selected, counts, waits }: SelectionProps) {
   const { may } = useConsole();
   const start = new Date(selected.start).toISOString();
   const end = new Date(selected.end).toISOString();
@@ -144,7 +142,7 @@ function Selection({ batchExport, selected, counts, waits, onStarted }: Selectio
           {plural(waits.length - shownWaits, 'more interval')} of this selection wait for you.
         </p>
       )}
-      {may('batch_export:write') && <BackfillForm {...{ batchExport, onStarted, initial }} />}
+      {may('batch_export:write') && <BackfillForm {...{ batchExport, initial }} />}
     </>
   );
 }
