@@ -269,6 +269,8 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     const asked = page.getByLabel('Apply transformations');
     await asked.waitFor();
     expect(await asked.inputValue()).toBe('');
+    await page.getByLabel('Name', { exact: true }).fill('Complete but for the steps');
+    await page.getByLabel('Type', { exact: true }).selectOption('NoOp');
     await button('Create export').click();
     await page.getByText('Choose whether the steps apply.').first().waitFor();
     await expect.poll(() => page.locator(':focus').getAttribute('class')).toContain('problems');

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
 import { createApiClient } from '../../support/api-client.ts';
@@ -102,6 +103,10 @@ export function testCauses(open: () => PageUnderTest): void {
     await page.reload();
     await list.getByText('S3 dead-bucket').waitFor();
     expect(await page.getByLabel('Customer').inputValue()).toBe(one?.id);
+    // The queue dashboard links to runs of exports that are fine, too.
+    const fine = randomUUID();
+    await page.goto(`${site.address}/console/#/${one?.project_id}/exports/${fine}/runs/${fine}`);
+    await page.getByText('Nothing keeps this export from its data').waitFor();
     await page.getByLabel('Customer').fill('');
     await page.getByText('37 exports').waitFor();
   });

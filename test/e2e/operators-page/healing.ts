@@ -107,6 +107,12 @@ export function testHealing(open: () => PageUnderTest): void {
     await button('Export it').click();
     await page.getByText('1 interval is exported.').waitFor();
     await expect.poll(() => seam.count()).toBe(0);
+    // A backfill ended long before the first tick: the grid shows the two on different pages.
+    await site.query(completeLongAgo, [id]);
+    await show('coverage');
+    await page.getByText(/: 9\d\d intervals between others/).waitFor();
+    await page.getByRole('button', { name: /^Export 9\d\d intervals$/ }).waitFor();
+    await site.query(`delete from receipts where export_id = $1`, [id]);
   });
 
   test('shows only the runs that retry, if that is asked for', async () => {
@@ -153,3 +159,8 @@ const completeAgain = `with run as (
     returning *)
   insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
   select export_id, data_interval_start, data_interval_end, id, '[]', 0, 0, true from run`;
+
+/** As if a backfill had exported an hour forty days ago. */
+const completeLongAgo = `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes)
+  select export_id, at, at + interval '1 hour', id, '[]', 0, 0
+    from (select * from runs where export_id = $1 limit 1) r, date_trunc('hour', now() - interval '40 days') at`;

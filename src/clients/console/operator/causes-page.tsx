@@ -22,6 +22,9 @@ const turns = [
 
 const turnsOfCauses = ['ours', 'source', 'customer'] as const satisfies readonly Cause['turn'][];
 
+/** What links to a run or an export search for. */
+const exportId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
 interface PageProps {
   readonly client: OperatorClient;
   /** Whether the key may do something about a cause. */
@@ -65,7 +68,14 @@ export function CausesPage({ client, mayWrite }: PageProps) {
         />
       </search>
       <Pending {...{ data, failure, reload }} lines={5} />
-      {data?.count === 0 && <Empty title={isFiltered ? 'No cause matches' : 'Nothing is wrong'} />}
+      {data?.count === 0 &&
+        (exportId.test(search) && turn === null ? (
+          <Empty title="Nothing keeps this export from its data">
+            <p>Its runs are on the page of its customer, for a key of that organization.</p>
+          </Empty>
+        ) : (
+          <Empty title={isFiltered ? 'No cause matches' : 'Nothing is wrong'} />
+        ))}
       {data && data.results.length > 0 && (
         <ul className="card" aria-label={plural(data.count, 'cause')}>
           {data.results.map((cause) => (

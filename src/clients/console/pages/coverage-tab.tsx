@@ -78,15 +78,7 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
           />
         </div>
       )}
-      {seamsIn(ranges).map(({ start, end, intervals }) => (
-        <div className="row" key={start}>
-          <span className="warn-text small">
-            <IntervalText start={start} end={end} />: {plural(intervals, 'interval')} between others
-            that neither the schedule nor a backfill asked for
-          </span>
-          <ExportAgainButton exportId={id} again={{ start, end, intervals, reprocess: 'none' }} />
-        </div>
-      ))}
+      <Seams exportId={id} />
       <Legend />
       <DeliveryOfMonth batchExport={batchExport} />
       <Pager
@@ -106,6 +98,41 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
 }
 
 const isLive = ({ state }: Range): boolean => state === 'running' || state === 'retrying';
+
+/** Stretches that the page names, the newest. */
+const shownSeams = 5;
+
+/** Offers what lies between intervals that were asked for, also if these are on different pages of the grid. */
+function Seams({ exportId }: { exportId: string }) {
+  const { client } = useConsole();
+  const { data } = useResource<Coverage>({
+    key: exportId,
+    load: (signal) => client.getCoverage(exportId, null, signal),
+    pollMs: () => 60_000,
+  });
+  const seams = seamsIn(data?.ranges ?? []).toReversed();
+  return (
+    <>
+      {seams.slice(0, shownSeams).map(({ start, end, intervals }) => (
+        <div className="row" key={end}>
+          <span className="warn-text small">
+            <IntervalText start={start} end={end} />: {plural(intervals, 'interval')} between others
+            that neither the schedule nor a backfill asked for
+          </span>
+          <ExportAgainButton
+            exportId={exportId}
+            again={{ start, end, intervals, reprocess: 'none' }}
+          />
+        </div>
+      ))}
+      {seams.length > shownSeams && (
+        <p className="small muted">
+          {plural(seams.length - shownSeams, 'older gap')} like that: export these first.
+        </p>
+      )}
+    </>
+  );
+}
 
 interface SelectionProps {
   readonly batchExport: BatchExport;
