@@ -102,7 +102,7 @@ const isLive = ({ state }: Range): boolean => state === 'running' || state === '
 /** Stretches that the page names, the newest. */
 const shownSeams = 5;
 
-/** Offers what lies between intervals that were asked for, also if these are on different pages of the grid. */
+/** Offers what is between intervals that were asked for, also if these are on different pages of the grid. */
 function Seams({ exportId }: { exportId: string }) {
   const { client } = useConsole();
   const { data } = useResource<Coverage>({
