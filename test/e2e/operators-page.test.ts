@@ -88,13 +88,16 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await page.getByText('2 intervals are exported again.').waitFor();
     // The keyboard goes on from there, and what a worker does next shows in the grid within seconds.
     expect(await page.locator(':focus').textContent()).toBe('Export 2 intervals again');
+    // A message stays as long as the focus is in it.
+    const cancel = page.getByRole('status').getByRole('button', { name: 'Cancel' });
+    await cancel.focus();
     await site.query(planBackfill, [id]);
-    await expect.poll(() => states('running'), { timeout: 8_000 }).toBe(2);
+    await expect.poll(() => states('running'), { timeout: 12_000 }).toBe(2);
     const { results } = (await client.get(`${exportsPath}/${id}/backfills`)).body;
     expect(results).toHaveLength(1);
     expect(results[0]).toMatchObject({ total_runs: 2, reprocess: 'failed' });
     // The message itself can take it back.
-    await page.getByRole('status').getByRole('button', { name: 'Cancel' }).click();
+    await cancel.press('Enter');
     await page.getByText('Cancelled.').waitFor();
     await expect.poll(() => states('running'), { timeout: 5_000 }).toBe(0);
     const path = `${exportsPath}/${id}/backfills/${results[0]?.id}`;
