@@ -98,7 +98,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     expect(results[0]).toMatchObject({ total_runs: 2, reprocess: 'failed' });
     // The message itself can take it back.
     await cancel.press('Enter');
-    await page.getByText('Cancelled.').waitFor();
+    await page.getByText('Cancelled.', { exact: true }).waitFor();
     await expect.poll(() => states('running'), { timeout: 5_000 }).toBe(0);
     const path = `${exportsPath}/${id}/backfills/${results[0]?.id}`;
     expect((await client.get(path)).body.status).toBe('Cancelled');
@@ -218,7 +218,12 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await page.getByText('0 runs.').waitFor();
     await page.getByLabel('Intervals').selectOption({ label: 'Only those without data' });
     await button('Preview').click();
-    await button('Start 2 runs').waitFor();
+    await button('Start 2 runs').click();
+    await page.getByText('The backfill has started.').waitFor();
+    await page.getByRole('status').getByRole('button', { name: 'Cancel' }).press('Enter');
+    await page.getByText('Cancelled.', { exact: true }).waitFor();
+    const [started] = (await client.get(`${exportsPath}/${id}/backfills`)).body.results;
+    expect(started).toMatchObject({ status: 'Cancelled', reprocess: 'failed' });
     expect(site.faults).toEqual([]);
   });
 

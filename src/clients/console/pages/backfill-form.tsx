@@ -71,11 +71,16 @@ export function BackfillForm({ batchExport, initial }: Props) {
     setPreview(await client.previewBackfill(batchExport.id, requestOf(draft)));
   });
   const start = useAction(async () => {
-    const { backfill_total_runs: runs } = await client.startBackfill(
+    const { backfill_id: id, backfill_total_runs: runs } = await client.startBackfill(
       batchExport.id,
       requestOf(draft),
     );
-    say(runs === 0 ? 'There was nothing to export.' : 'The backfill has started.');
+    if (runs === 0) say('There was nothing to export.');
+    else {
+      say('The backfill has started.', async () => {
+        await client.cancelBackfill(batchExport.id, id ?? '', 'cancel');
+      });
+    }
     setAsking(false);
     setPreview(null);
     setDraft(blank);

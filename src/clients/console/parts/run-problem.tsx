@@ -73,8 +73,10 @@ function DropDialog({ run, text, onClose }: DropProps) {
   const { client } = useConsole();
   const say = useSay();
   const drop = useAction(async () => {
-    await client.retryRun(run.batch_export, run.id, 'drop');
-    say('A new run of the interval is queued. It removes the rows that are missing.');
+    const { id } = await client.retryRun(run.batch_export, run.id, 'drop');
+    say('The interval is exported again, without the rows that are missing.', async () => {
+      await client.cancelRun(run.batch_export, id);
+    });
     onClose();
   });
   return (
