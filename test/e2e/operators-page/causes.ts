@@ -62,6 +62,7 @@ export function testCauses(open: () => PageUnderTest): void {
     const tasks = page.getByRole('list', { name: '1 task' });
     await tasks.getByText('0 of 37 exports').waitFor();
     await page.getByText('Retry all is started.').waitFor();
+    expect(await page.locator(':focus').getAttribute('aria-label')).toMatch(/^Retry all: /);
     await expectToBeAccessible(page);
     await tasks.getByRole('button', { name: 'Cancel' }).click();
     await tasks.getByText('Cancelled').waitFor();

@@ -107,6 +107,14 @@ export function testHealing(open: () => PageUnderTest): void {
     await button('Export it').click();
     await page.getByText('1 interval is exported.').waitFor();
     await expect.poll(() => seam.count()).toBe(0);
+    // While something is in progress, the grid shows within seconds what others do.
+    await show('coverage');
+    const running = page.getByRole('gridcell', { name: /: .*running/ });
+    await running.waitFor();
+    const path = `/api/projects/1/batch_exports/${id}/backfills`;
+    const [started] = (await client.get(path)).body.results;
+    await client.post(`${path}/${started?.id}/cancel`);
+    await expect.poll(() => running.count(), { timeout: 9_000 }).toBe(0);
     // A backfill ended long before the first tick: the grid shows the two on different pages.
     await site.query(completeLongAgo, [id]);
     await show('coverage');

@@ -23,6 +23,7 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
   const batchExport = useResource({
     key: exportId,
     load: (signal) => client.getExport(exportId, signal),
+    pollMs: (item) => (item ? null : 10_000),
   });
   const { data, failure, reload } = useResource({
     key: runId,
