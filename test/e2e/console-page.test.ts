@@ -21,11 +21,14 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
   let site: PageUnderTest;
   let page: Page;
   let key: string;
+  /** Of the page, in order. */
+  const asked: string[] = [];
   const firstHour = Math.floor(systemClock.now() / hour) * hour - hours * hour;
 
   beforeAll(async () => {
     site = await startPage();
     ({ page } = site);
+    page.on('request', (request) => asked.push(new URL(request.url()).pathname));
     key = await site.issueKey('batch_export:write');
     await site.insertEvents(firstHour, hours, rowsAnHour);
   });
@@ -44,6 +47,14 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByLabel('API key').fill(key);
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('heading', { name: 'No exports yet' }).waitFor();
+    // It is large, and only forms need it.
+    await page.waitForLoadState('networkidle');
+    expect(asked).toContain('/api/me');
+    expect(asked).not.toContain('/api/openapi.json');
+    await page.getByRole('link', { name: 'New export' }).click();
+    await page.getByLabel('Name', { exact: true }).waitFor();
+    expect(asked.filter((path) => path === '/api/openapi.json')).toHaveLength(1);
+    await page.getByRole('link', { name: 'Exports' }).first().click();
   });
 
   test('shows what the API finds wrong at the field that it names', async () => {
@@ -189,6 +200,7 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByRole('button', { name: 'Pause Events to acme' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
     await page.getByText('when unpaused').waitFor();
+    expect(await page.locator(':focus').getAttribute('aria-label')).toBe('Unpause Events to acme');
     const width = await page.evaluate('document.documentElement.scrollWidth');
     expect(width).toBeLessThanOrEqual(390);
     await page.getByRole('button', { name: 'Unpause Events to acme' }).waitFor();
@@ -265,6 +277,16 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     const [script = ''] = /\/console\/assets\/[^"]+\.js/.exec(html) ?? [];
     const asset = await fetch(`${site.address}${script}`);
     expect(asset.headers.get('cache-control')).toContain('immutable');
+    expect(asset.headers.get('content-encoding')).toBe('gzip');
+    const unpacked = await asset.text();
+    for (const taken of ['identity', 'gzip;q=0', 'br']) {
+      const plain = await fetch(`${site.address}${script}`, {
+        headers: { 'accept-encoding': taken },
+      });
+      expect(plain.headers.get('content-encoding')).toBeNull();
+      expect(plain.headers.get('vary')).toContain('accept-encoding');
+      expect((await plain.text()) === unpacked).toBe(true);
+    }
     expect((await fetch(`${site.address}/console/assets/none.js`)).status).toBe(404);
     expect(site.faults).toEqual([]);
   });

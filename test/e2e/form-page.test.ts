@@ -53,6 +53,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
   const field = (name: string) => page.getByLabel(name, { exact: true });
   const setting = (name: string) => page.locator(`#destination__config__${name}`);
   const problems = () => page.locator('.problems');
+  const asks = () => page.getByRole('dialog', { name: 'The test of the destination failed' });
   const choicesOf = (name: string) => field(name).locator('option').allTextContents();
 
   test('offers only what this installation has, and says its rules', async () => {
@@ -121,15 +122,18 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await setting('region').fill('us-east-1');
     await setting('aws_secret_access_key').fill(pageCredentials.secretAccessKey);
     await setting('endpoint_url').fill(site.s3.endpoint);
+    // What is about no field is beside the button that was pressed.
+    await page.context().setOffline(true);
+    const besideOf = (name: string) => page.locator('.check').filter({ has: button(name) });
+    for (const name of ['Test destination', 'Preview rows']) {
+      await button(name).press('Enter');
+      await besideOf(name).getByRole('alert').getByText('The service is unreachable').waitFor();
+      expect(await page.getByRole('alert').count()).toBe(1);
+      expect(await page.locator(':focus').textContent()).toBe(name);
+    }
+    await page.context().setOffline(false);
     await button('Test destination').click();
     await page.locator('.steps .failed').getByText('The bucket does not exist').waitFor();
-    // Nothing is created before the person has confirmed it.
-    await button('Create export').click();
-    const dialog = page.getByRole('dialog', { name: 'The test of the destination failed' });
-    await dialog.getByRole('button', { name: 'Create export anyway' }).waitFor();
-    await dialog.getByRole('button', { name: 'Cancel' }).click();
-    await dialog.waitFor({ state: 'hidden' });
-    expect((await client.get(exportsPath)).body.count).toBe(0);
     await setting('bucket_name').fill(pageBucket);
     await button('Test destination').click();
     await page.locator('.steps').getByText('delete passed').waitFor();
@@ -158,6 +162,17 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await setting('on_rejected').selectOption('fail');
     await setting('replace_invalid_unicode').check();
     await setting('exclude_events').fill('noise');
+    // Complete and valid, but for the place: nothing is created before the person has confirmed it.
+    await setting('bucket_name').fill('no-such-bucket');
+    await button('Test destination').click();
+    await page.locator('.steps .failed').first().waitFor();
+    await button('Create export').click();
+    await asks().getByRole('button', { name: 'Create export anyway' }).waitFor();
+    await asks().getByRole('button', { name: 'Cancel' }).click();
+    await asks().waitFor({ state: 'hidden' });
+    expect(await page.locator(':focus').textContent()).toBe('Create export');
+    expect((await client.get(exportsPath)).body.count).toBe(0);
+    await setting('bucket_name').fill(pageBucket);
     await button('Create export').click();
     await page.getByRole('heading', { name: 'Events to acme', level: 1 }).waitFor();
     const { results } = (await client.get(exportsPath)).body;
@@ -190,7 +205,12 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
       );
     await setting('endpoint_url').fill(site.s3.endpoint);
     await setting('file_format').selectOption('JSONLines');
+    await setting('aws_access_key_id').fill(pageCredentials.accessKeyId);
+    await setting('aws_secret_access_key').fill('another-secret-of-the-page');
+    await button('Test destination').click();
+    await page.locator('.steps .failed').first().waitFor();
     await button('Save changes').click();
+    await asks().getByRole('button', { name: 'Save changes anyway' }).click();
     await page.getByText('Events to acme is changed.').waitFor();
     const { destination } = (await client.get(`${exportsPath}/${saved}`)).body;
     expect(destination.config).toMatchObject({ file_format: 'JSONLines', csv_arrays: 'json' });
@@ -216,11 +236,20 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await page.getByLabel('Time zone of the page').selectOption('local');
     const point = charts.getByRole('slider', { name: 'Interval' });
     expect(await point.getAttribute('aria-valuetext')).toMatch(
-      /: 5,900 rows, 576 KiB, waited 0.0 s, ran 59 s$/,
+      /: 5,900 rows, 576 KiB, delivered 1 min 29 s after its end, waited 5.0 s, ran 59 s$/,
     );
     await point.focus();
     await page.keyboard.press('ArrowLeft');
-    await charts.getByText('5,800 rows, 566 KiB, waited 0.0 s, ran 58 s').waitFor();
+    await charts
+      .getByText('5,800 rows, 566 KiB, delivered 1 min 28 s after its end, waited 5.0 s, ran 58 s')
+      .waitFor();
+    for (const said of [
+      'Size of files of 60 intervals: from 0 B to 576 KiB; 16.9 MiB in all',
+      'Delivery delay of 60 intervals: from 30 s to 1 min 29 s',
+      'Run duration of 60 intervals: from 0.0 s to 59 s',
+    ]) {
+      expect(await charts.getByRole('img', { name: said }).count()).toBe(1);
+    }
     const open = charts.getByRole('link', { name: 'Open its run' });
     expect(await open.getAttribute('href')).toMatch(/\/runs\/[0-9a-f-]{36}$/);
     const box = await rows.boundingBox();
@@ -261,12 +290,16 @@ function paintedShare(canvas: unknown): number {
   return painted / (width * height);
 }
 
-/** Sixty hours with 0, 100, 200 … rows, each by a run of 0, 1, 2 … seconds. */
+/** Sixty hours with 0, 100, 200 … rows, each by a run of 0, 1, 2 … seconds that was made 25 s after its hour and waited 5 s. */
 const insertHours = `with run as (
-    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, started_at, finished_at)
-    select e.id, e.team_id, 'Completed', at, at + interval '1 hour', now() - n * interval '1 s', now()
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, created_at, started_at, finished_at)
+    select e.id, e.team_id, 'Completed', at, due, due + interval '25 s', due + interval '30 s', due + (30 + n) * interval '1 s'
       from batch_exports e, generate_series(0, 59) n,
-        lateral (select timestamptz '2024-03-01Z' + n * interval '1 hour' as at) t where e.id = $1
-    returning *, extract(epoch from finished_at - started_at) as seconds)
+        lateral (select timestamptz '2024-03-01Z' + n * interval '1 hour' as at) t, lateral (select at + interval '1 hour' as due) d
+      where e.id = $1
+    returning *, extract(epoch from finished_at - started_at) as seconds),
+  tick as (
+    insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
+    select export_id, data_interval_end, data_interval_start, data_interval_end, 'ran' from run)
   insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
   select export_id, data_interval_start, data_interval_end, id, '[]', 100 * seconds, 10000 * seconds, true from run`;

@@ -1,7 +1,13 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
-import { failFirstTicks, failNextTick, insertFile, insertRetrying } from '../support/page-rows.ts';
+import {
+  failFirstTicks,
+  failNextTick,
+  insertFile,
+  insertRetrying,
+  planBackfill,
+} from '../support/page-rows.ts';
 import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
 import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
 import { testCauses } from './operators-page/causes.ts';
@@ -72,24 +78,38 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
 
   test('shows what holds the mark, exports it again, and accepts it as it is', async () => {
     await site.query(failFirstTicks, [id]);
-    await open('/runs');
+    await open('/coverage');
     const blocker = page.getByRole('region', { name: 'What holds the export back' });
     await blocker.getByText('2 intervals not exported: the run failed').waitFor();
     await expectToBeAccessible(page);
-    await blocker.getByRole('button', { name: 'Export 2 intervals again' }).click();
+    const states = (name: string) => page.getByRole('gridcell', { name: `: ${name}` }).count();
+    await expect.poll(() => states('failed')).toBe(2);
+    await blocker.getByRole('button', { name: 'Export 2 intervals again' }).press('Enter');
     await page.getByText('2 intervals are exported again.').waitFor();
+    // The keyboard goes on from there, and what a worker does next shows in the grid within seconds.
+    expect(await page.locator(':focus').textContent()).toBe('Export 2 intervals again');
+    // A message stays as long as the focus is in it.
+    const cancel = page.getByRole('status').getByRole('button', { name: 'Cancel' });
+    await cancel.focus();
+    await site.query(planBackfill, [id]);
+    await expect.poll(() => states('running'), { timeout: 12_000 }).toBe(2);
     const { results } = (await client.get(`${exportsPath}/${id}/backfills`)).body;
     expect(results).toHaveLength(1);
     expect(results[0]).toMatchObject({ total_runs: 2, reprocess: 'failed' });
     // The message itself can take it back.
-    await page.getByRole('status').getByRole('button', { name: 'Cancel' }).click();
-    await page.getByText('Cancelled.').waitFor();
+    await cancel.press('Enter');
+    await page.getByText('Cancelled.', { exact: true }).waitFor();
+    await expect.poll(() => states('running'), { timeout: 5_000 }).toBe(0);
     const path = `${exportsPath}/${id}/backfills/${results[0]?.id}`;
     expect((await client.get(path)).body.status).toBe('Cancelled');
 
     await open('/runs');
     await blocker.getByRole('button', { name: 'Accept as it is' }).click();
     const dialog = page.getByRole('dialog');
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'hidden' });
+    expect(await page.locator(':focus').textContent()).toBe('Accept as it is');
+    await page.keyboard.press('Enter');
     await dialog.getByLabel('Reason').fill('the source had no data');
     await dialog.getByRole('button', { name: 'Accept as it is' }).click();
     await page.getByText('2 intervals accepted.').waitFor();
@@ -198,7 +218,12 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await page.getByText('0 runs.').waitFor();
     await page.getByLabel('Intervals').selectOption({ label: 'Only those without data' });
     await button('Preview').click();
-    await button('Start 2 runs').waitFor();
+    await button('Start 2 runs').click();
+    await page.getByText('The backfill has started.').waitFor();
+    await page.getByRole('status').getByRole('button', { name: 'Cancel' }).press('Enter');
+    await page.getByText('Cancelled.', { exact: true }).waitFor();
+    const [started] = (await client.get(`${exportsPath}/${id}/backfills`)).body.results;
+    expect(started).toMatchObject({ status: 'Cancelled', reprocess: 'failed' });
     expect(site.faults).toEqual([]);
   });
 

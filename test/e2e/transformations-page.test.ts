@@ -113,6 +113,23 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     await page.getByText('Please correct one field.').waitFor();
   });
 
+  test('shows all problems of a new step at once', async () => {
+    await page.getByRole('link', { name: 'Discard' }).click();
+    await page.getByRole('link', { name: 'New step' }).click();
+    await page.getByLabel('Plugin').selectOption({ label: 'Drop properties' });
+    await page.getByLabel('Properties', { exact: true }).fill('plan');
+    await page.getByLabel('Highest share of errors').fill('seven');
+    await button('Create step').click();
+    await page.getByText('Choose one.').waitFor();
+    await page.getByText(/Write a number from 0 to 1/).waitFor();
+    await page.getByText('Please correct 2 fields.').waitFor();
+    expect(await page.locator(':focus').getAttribute('aria-invalid')).toBe('true');
+    expect(await storedOrder()).toEqual(['Drop the plan', 'Hash users']);
+    await page.getByRole('link', { name: 'Discard' }).click();
+    await page.getByRole('link', { name: 'Drop the plan' }).click();
+    await page.getByLabel('Highest share of errors').waitFor();
+  });
+
   test('tries settings that are not stored, and shows what they change', async () => {
     await page.getByLabel('Highest share of errors').fill('0.5');
     await page.getByLabel('Properties', { exact: true }).fill('price');
@@ -269,8 +286,11 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     const asked = page.getByLabel('Apply transformations');
     await asked.waitFor();
     expect(await asked.inputValue()).toBe('');
+    await page.getByLabel('Name', { exact: true }).fill('Complete but for the steps');
+    await page.getByLabel('Type', { exact: true }).selectOption('NoOp');
     await button('Create export').click();
     await page.getByText('Choose whether the steps apply.').first().waitFor();
+    await expect.poll(() => page.locator(':focus').getAttribute('class')).toContain('problems');
     await page.getByRole('link', { name: 'Discard' }).click();
     await place('Transformations').click();
   });

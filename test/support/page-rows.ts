@@ -65,3 +65,8 @@ export const insertFile = `with run as (
 /** A run of an hour that no schedule asked for has begun. */
 export const beginRun = `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, started_at)
   select id, team_id, 'Running', '2024-03-02T00:00:00Z', '2024-03-02T01:00:00Z', now() from batch_exports where id = $1`;
+
+/** As a worker does: makes the runs of a backfill of the failed intervals. */
+export const planBackfill = `insert into runs (export_id, team_id, status, backfill_id, data_interval_start, data_interval_end, generation)
+  select r.export_id, r.team_id, 'Starting', b.id, r.data_interval_start, r.data_interval_end, r.generation + 1
+    from runs r join backfills b on b.export_id = r.export_id and b.status = 'Running' where r.export_id = $1 and r.status = 'Failed'`;

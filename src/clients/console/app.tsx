@@ -27,6 +27,7 @@ import {
   shareSession,
   storeSession,
 } from './session.ts';
+import { useKeptFocus } from './use-kept-focus.ts';
 import { useResource } from './use-resource.ts';
 import { useRoute } from './use-route.ts';
 
@@ -40,6 +41,7 @@ export function App() {
     setFarewell(reason);
   }, []);
   const signOut = useCallback((reason?: string) => change(null, reason), [change]);
+  useKeptFocus();
   const isSignedOut = session === null;
   // At the start only: a tab that was signed out stays so.
   useEffect(() => (readSession() ? undefined : askForSession(change)), [change]);

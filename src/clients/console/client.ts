@@ -219,13 +219,15 @@ export function createClient(key: string, project: string, onRefused: () => void
         query: { from: new Date(nowMs - dayMs).toISOString() },
         signal,
       }),
-    /** @param bounds milliseconds */
-    getCoverage: (id: string, bounds: { start: number; end: number }, signal: AbortSignal) =>
+    /** @param bounds milliseconds; null: from the oldest interval, as far back as the API allows */
+    getCoverage: (id: string, bounds: { start: number; end: number } | null, signal: AbortSignal) =>
       call<Coverage>(`/${id}/coverage`, {
-        query: {
-          from: new Date(bounds.start).toISOString(),
-          to: new Date(bounds.end).toISOString(),
-        },
+        query: bounds
+          ? {
+              from: new Date(bounds.start).toISOString(),
+              to: new Date(bounds.end).toISOString(),
+            }
+          : {},
         signal,
       }),
     acceptCoverage: (id: string, { from, to, reason }: AcceptRequest) =>

@@ -1,15 +1,18 @@
 import { useState } from 'react';
+import { announceChange } from './changes.ts';
 import type { ApiFailure } from './client.ts';
 import { toFailure } from './use-resource.ts';
 
 export interface Action<A extends readonly unknown[]> {
+  /** Does nothing while it is busy. */
   readonly run: (...args: A) => Promise<void>;
+  /** For `aria-disabled` of its button: one that is disabled would lose the focus. */
   readonly busy: boolean;
   readonly failure: ApiFailure | null;
   readonly clear: () => void;
 }
 
-/** An action of the operator: whether it is running, and why it failed. */
+/** An action of the operator: whether it is running, and why it failed. What the page polls is loaded again after it. */
 export function useAction<A extends readonly unknown[]>(
   work: (...args: A) => Promise<void>,
 ): Action<A> {
@@ -21,6 +24,7 @@ export function useAction<A extends readonly unknown[]>(
     setFailure(null);
     try {
       await work(...args);
+      announceChange();
     } catch (error) {
       setFailure(toFailure(error));
     } finally {

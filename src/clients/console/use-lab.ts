@@ -17,6 +17,8 @@ export interface LabState {
   readonly draft: LabDraft;
   readonly change: (part: Partial<LabDraft>) => void;
   readonly run: () => Promise<void>;
+  /** Only whether the API takes the settings. Throws ApiFailure if not. */
+  readonly check: () => Promise<void>;
   readonly busy: boolean;
   /** Names fields of the only given step without their prefix. */
   readonly failure: ApiFailure | null;
@@ -35,17 +37,20 @@ export function useLab(chain: () => Pick<LabRequest, 'configs' | 'stored'>): Lab
     model: 'events',
   });
   const [trials, setTrials] = useState<readonly Trial[] | null>(null);
-  const { run, busy, failure, clear } = useAction(async () => {
-    setTrials(null);
+  const ask = async (request: LabRequest) => {
     try {
-      const { rows } = await client.tryChain({ ...chain(), ...requestOf(draft) });
-      setTrials(rows);
+      return (await client.tryChain({ ...chain(), ...request })).rows;
     } catch (error) {
       throw error instanceof ApiFailure ? atStep(error) : error;
     }
+  };
+  const { run, busy, failure, clear } = useAction(async () => {
+    setTrials(null);
+    setTrials(await ask(requestOf(draft)));
   });
+  const check = async () => void (await ask({ model: draft.model, rows: [{}] }));
   const change = (part: Partial<LabDraft>) => setDraft((last) => ({ ...last, ...part }));
-  return { draft, change, run, busy, failure, clear, trials };
+  return { draft, change, run, check, busy, failure, clear, trials };
 }
 
 function requestOf({ source, sample, rows, model }: LabDraft): LabRequest {

@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'react';
+import { onChange } from './changes.ts';
 import { ApiFailure } from './client.ts';
 
 export interface Resource<T> {
@@ -14,6 +15,8 @@ interface Options<T> {
   readonly load: (signal: AbortSignal) => Promise<T>;
   /** Identifies the resource. A new key drops the old answer. */
   readonly key: string;
+  /** A change loads it again, and keeps the old answer until then. */
+  readonly version?: string;
   /** Milliseconds until it is loaded again; null: never. */
   readonly pollMs?: (data: T | null) => number | null;
 }
@@ -24,18 +27,27 @@ interface State<T> {
   readonly failure: ApiFailure | null;
 }
 
+/** After an action its effect shows at once, although a worker has to do something first. */
+const soonMs = 2_000;
+const soonTimes = 3;
 /** Minimum delay after a failure, so that the page does not burden a service in trouble. */
 const failureMs = 10_000;
 
-/** Loads a resource of the API, and polls it while the page is visible. */
-export function useResource<T>({ load, key, pollMs = () => null }: Options<T>): Resource<T> {
+/** Loads a resource of the API, and polls it while the page is visible. What is polled is also loaded again after each action. */
+export function useResource<T>({
+  load,
+  key,
+  version,
+  pollMs = () => null,
+}: Options<T>): Resource<T> {
   const [state, setState] = useState<State<T>>({ key, data: null, failure: null });
   const [asked, setAsked] = useState(0);
   const latest = useRef({ load, pollMs });
   latest.current = { load, pollMs };
+  const soon = useRef(0);
   const reload = useCallback(() => setAsked((count) => count + 1), []);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a change of `asked` loads again.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a change of `asked` or `version` loads again.
   useEffect(() => {
     const abort = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -45,7 +57,9 @@ export function useResource<T>({ load, key, pollMs = () => null }: Options<T>): 
     const wait = () => {
       const delay = latest.current.pollMs(data);
       if (delay === null || abort.signal.aborted) return;
-      timer = setTimeout(ask, failed ? Math.max(delay, failureMs) : delay);
+      const polls = soon.current > 0 ? Math.min(delay, soonMs) : delay;
+      soon.current = Math.max(0, soon.current - 1);
+      timer = setTimeout(ask, failed ? Math.max(delay, failureMs) : polls);
     };
     const ask = () => {
       clearTimeout(timer);
@@ -71,12 +85,18 @@ export function useResource<T>({ load, key, pollMs = () => null }: Options<T>): 
     };
     ask();
     document.addEventListener('visibilitychange', ask);
+    const unfollow = onChange(() => {
+      if (latest.current.pollMs(data) === null) return;
+      soon.current = soonTimes;
+      reload();
+    });
     return () => {
+      unfollow();
       abort.abort();
       clearTimeout(timer);
       document.removeEventListener('visibilitychange', ask);
     };
-  }, [key, asked]);
+  }, [key, version, asked, reload]);
 
   const isCurrent = state.key === key;
   return {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
 import { createApiClient } from '../../support/api-client.ts';
@@ -61,6 +62,7 @@ export function testCauses(open: () => PageUnderTest): void {
     const tasks = page.getByRole('list', { name: '1 task' });
     await tasks.getByText('0 of 37 exports').waitFor();
     await page.getByText('Retry all is started.').waitFor();
+    expect(await page.locator(':focus').getAttribute('aria-label')).toMatch(/^Retry all: /);
     await expectToBeAccessible(page);
     await tasks.getByRole('button', { name: 'Cancel' }).click();
     await tasks.getByText('Cancelled').waitFor();
@@ -102,6 +104,10 @@ export function testCauses(open: () => PageUnderTest): void {
     await page.reload();
     await list.getByText('S3 dead-bucket').waitFor();
     expect(await page.getByLabel('Customer').inputValue()).toBe(one?.id);
+    // The queue dashboard links to runs of exports that are fine, too.
+    const fine = randomUUID();
+    await page.goto(`${site.address}/console/#/${one?.project_id}/exports/${fine}/runs/${fine}`);
+    await page.getByText('Nothing keeps this export from its data').waitFor();
     await page.getByLabel('Customer').fill('');
     await page.getByText('37 exports').waitFor();
   });

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../../support/api-client.ts';
+import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { expectToBeAccessible, signInTo } from '../../support/page-checks.ts';
 import { failNextTick, insertHealing, insertRetrying } from '../../support/page-rows.ts';
 import type { PageUnderTest } from '../../support/page-under-test.ts';
@@ -28,6 +29,7 @@ export function testHealing(open: () => PageUnderTest): void {
   beforeAll(async () => {
     site = open();
     ({ page } = site);
+    await allowBriefReceipts(site);
     const key = await site.issueKey('batch_export:write');
     client = createApiClient(site.address, key);
     const made = await client.post('/api/projects/1/batch_exports', {
@@ -105,6 +107,20 @@ export function testHealing(open: () => PageUnderTest): void {
     await button('Export it').click();
     await page.getByText('1 interval is exported.').waitFor();
     await expect.poll(() => seam.count()).toBe(0);
+    // While something is in progress, the grid shows within seconds what others do.
+    await show('coverage');
+    const running = page.getByRole('gridcell', { name: /: .*running/ });
+    await running.waitFor();
+    const path = `/api/projects/1/batch_exports/${id}/backfills`;
+    const [started] = (await client.get(path)).body.results;
+    await client.post(`${path}/${started?.id}/cancel`);
+    await expect.poll(() => running.count(), { timeout: 9_000 }).toBe(0);
+    // A backfill ended long before the first tick: the grid shows the two on different pages.
+    await site.query(completeLongAgo, [id]);
+    await show('coverage');
+    await page.getByText(/: 9\d\d intervals between others/).waitFor();
+    await page.getByRole('button', { name: /^Export 9\d\d intervals$/ }).waitFor();
+    await site.query(`delete from receipts where export_id = $1`, [id]);
   });
 
   test('shows only the runs that retry, if that is asked for', async () => {
@@ -116,9 +132,44 @@ export function testHealing(open: () => PageUnderTest): void {
       .first()
       .waitFor();
     await button('Retrying').click();
-    await expect.poll(() => page.getByRole('row', { name: /Retries exhausted/ }).count()).toBe(0);
+    // While the list loads it has no rows at all.
+    await expect.poll(() => page.getByRole('rowheader').count()).toBe(1);
     await page.getByRole('row', { name: /Retrying \(5\/10\)/ }).waitFor();
     expect(page.url()).toContain('status=Retrying');
     await site.query('delete from outbox where export_id = $1', [id]);
   });
+
+  test('says of a failed run that its interval was exported later, on the open page and in the list', async () => {
+    await show('runs');
+    const failed = page.getByRole('row', { name: /Retries exhausted/ }).first();
+    const href = await failed.getByRole('rowheader').getByRole('link').getAttribute('href');
+    const open = await page.context().newPage();
+    await open.clock.install();
+    await open.goto(`${site.address}/console/${href}`);
+    await open.getByText('destination.unavailable').first().waitFor();
+    await open.getByRole('button', { name: 'Export again' }).waitFor();
+    expect(await open.getByText('The interval was exported later').count()).toBe(0);
+    await site.query(completeAgain, [href?.split('/').at(-1)]);
+    await open.clock.fastForward('01:00');
+    await open.getByText('The interval was exported later').waitFor();
+    await open.close();
+    await page.reload();
+    await failed.getByText('exported later').waitFor();
+    await page.goto(`${site.address}/console/#/1/`);
+    await page.getByRole('link', { name: /^Retries exhausted: .*, exported later$/ }).waitFor();
+    await site.query(`delete from receipts where export_id = $1`, [id]);
+  });
 }
+
+/** As if the interval of a run had been exported again. */
+const completeAgain = `with run as (
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, generation, finished_at)
+    select export_id, team_id, 'Completed', data_interval_start, data_interval_end, generation + 1, now() from runs where id = $1
+    returning *)
+  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
+  select export_id, data_interval_start, data_interval_end, id, '[]', 0, 0, true from run`;
+
+/** As if a backfill had exported an hour forty days ago. */
+const completeLongAgo = `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes)
+  select export_id, at, at + interval '1 hour', id, '[]', 0, 0
+    from (select * from runs where export_id = $1 limit 1) r, date_trunc('hour', now() - interval '40 days') at`;

@@ -84,6 +84,20 @@ export function testKeysAndChanges(open: () => Opened): void {
       'While hidden.',
       'It begins.',
     ]);
+    // The connection is cut, and comes back after more than an answer holds.
+    await page.context().setOffline(true);
+    await page.clock.fastForward(10_000);
+    await page.getByRole('region', { name: 'Logs' }).getByText('unreachable').waitFor();
+    expect(await lines.count()).toBe(3);
+    await site.query(
+      `insert into log_entries (team_id, export_id, run_id, level, message)
+       select 1, $1, $2, 'INFO', 'Cut off ' || n from generate_series(1, 250) n`,
+      [id, run],
+    );
+    await page.context().setOffline(false);
+    await page.clock.fastForward(10_000);
+    await expect.poll(() => lines.count()).toBe(253);
+    await expect.poll(() => page.getByText('unreachable').count()).toBe(0);
     const tails = () => asked.filter((url) => url.includes('/logs/tail?cursor='));
     expect(tails()).not.toEqual([]);
 

@@ -3,6 +3,7 @@ import type { BatchExport } from '../api-types.ts';
 import type { ExportInput } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { ConfirmDialog } from '../parts/dialog.tsx';
+import { Failure } from '../parts/notice.tsx';
 import { localTimes } from '../parts/time-text.tsx';
 import { hrefOf } from '../route.ts';
 import { useAction } from '../use-action.ts';
@@ -84,10 +85,13 @@ export function ExportForm({ description, batchExport }: Props) {
     setFound(none);
     void action.run();
   };
-  const failure = actions.find((action) => action.failure)?.failure ?? null;
+  const failed = actions.find((action) => action.failure);
+  const failure = failed?.failure ?? null;
   const labels = labelsOf(description, draft.type);
   const { byField, rest } = problemsOf(failure && inWords(failure, labels), [...labels.keys()]);
   const errors = new Map([...byField, ...found]);
+  /** What is about no field is beside the button that was pressed. */
+  const restOf = (action: (typeof actions)[number]) => (action === failed ? rest : null);
 
   const change = (part: Partial<Draft>) => {
     // A test says nothing about other settings.
@@ -107,7 +111,11 @@ export function ExportForm({ description, batchExport }: Props) {
     <>
       <form ref={form} className="export-form" onSubmit={submit} noValidate>
         <KeptDraftNotice kept={kept} />
-        <ProblemSummary byField={errors} labels={labels} rest={rest} attempt={failure} />
+        <ProblemSummary
+          byField={errors}
+          labels={labels}
+          attempt={failure ?? (found.size > 0 ? found : null)}
+        />
         <section className="card panel">
           <TextField
             attr="name"
@@ -120,13 +128,20 @@ export function ExportForm({ description, batchExport }: Props) {
           />
         </section>
         <WhatFields {...parts} steps={enabledSteps}>
-          <TryRows busy={preview.busy} rows={rows.result} onTry={() => run(preview)} />
+          <TryRows
+            {...{ busy: preview.busy, failure: restOf(preview), rows: rows.result }}
+            onTry={() => run(preview)}
+          />
         </WhatFields>
         <DestinationFields {...parts}>
-          <TryDestination busy={test.busy} steps={steps.result} onTry={() => run(test)} />
+          <TryDestination
+            {...{ busy: test.busy, failure: restOf(test), steps: steps.result }}
+            onTry={() => run(test)}
+          />
         </DestinationFields>
         <FileFields {...parts} />
         <ScheduleFields {...parts} />
+        <Failure failure={restOf(save)} />
         <div className="row end">
           <a
             className="button"
@@ -139,7 +154,7 @@ export function ExportForm({ description, batchExport }: Props) {
           >
             Discard
           </a>
-          <button type="submit" className="primary" disabled={save.busy}>
+          <button type="submit" className="primary" aria-disabled={save.busy}>
             {verb}
           </button>
         </div>

@@ -16,14 +16,14 @@ export function problemsOf(failure: ApiFailure | null, attrs: readonly string[])
   return { byField, rest };
 }
 
-/** For the element of a form: after a failure the focus moves to its first invalid input. */
+/** For the element of a form: after each attempt that failed, a new object, the focus moves to its first invalid input. */
 export function useFocusOnProblem<T extends HTMLElement>(
-  failure: ApiFailure | null,
+  attempt: object | null,
 ): RefObject<T | null> {
   const form = useRef<T>(null);
   useEffect(() => {
-    if (failure) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
-  }, [failure]);
+    if (attempt) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+  }, [attempt]);
   return form;
 }
 

@@ -1,21 +1,17 @@
 import { useEffect, useRef } from 'react';
-import type { ApiFailure } from '../client.ts';
 import { plural } from '../numbers.ts';
-import { Failure } from '../parts/notice.tsx';
 
 interface Props {
   /** By the API's name of the field, which is the id of its input. */
   readonly byField: ReadonlyMap<string, string>;
   /** What the form calls each field, in the order of the form. */
   readonly labels: ReadonlyMap<string, string>;
-  /** What is about no field of the form. */
-  readonly rest: ApiFailure | null;
   /** A new object for each attempt that failed: the focus moves here. */
   readonly attempt: object | null;
 }
 
 /** Every problem of a form, with a link to its field. Takes the focus after each attempt that failed. */
-export function ProblemSummary({ byField, labels, rest, attempt }: Props) {
+export function ProblemSummary({ byField, labels, attempt }: Props) {
   const box = useRef<HTMLElement>(null);
   const isShown = byField.size > 0;
   /** Whether a field was chosen before the answer to the attempt came: the focus stays there. */
@@ -29,32 +25,28 @@ export function ProblemSummary({ byField, labels, rest, attempt }: Props) {
     showField(attr);
   };
   const inOrder = [...labels].filter(([attr]) => byField.has(attr));
+  if (!isShown) return null;
   return (
-    <>
-      {isShown && (
-        <section
-          ref={box}
-          className="row alert is-Failed problems"
-          aria-labelledby="problems-title"
-          tabIndex={-1}
-        >
-          <div>
-            <h2 id="problems-title">{plural(byField.size, 'field')} to correct</h2>
-            <ul>
-              {inOrder.map(([attr, label]) => (
-                <li key={attr}>
-                  <button type="button" className="link" onClick={() => choose(attr)}>
-                    {label}
-                  </button>
-                  : {byField.get(attr)}
-                </li>
-              ))}
-            </ul>
-          </div>
-        </section>
-      )}
-      <Failure failure={rest} />
-    </>
+    <section
+      ref={box}
+      className="row alert is-Failed problems"
+      aria-labelledby="problems-title"
+      tabIndex={-1}
+    >
+      <div>
+        <h2 id="problems-title">{plural(byField.size, 'field')} to correct</h2>
+        <ul>
+          {inOrder.map(([attr, label]) => (
+            <li key={attr}>
+              <button type="button" className="link" onClick={() => choose(attr)}>
+                {label}
+              </button>
+              : {byField.get(attr)}
+            </li>
+          ))}
+        </ul>
+      </div>
+    </section>
   );
 }
 

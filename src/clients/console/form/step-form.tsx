@@ -38,12 +38,15 @@ export function StepForm({ plugin, step, order }: Props) {
   const { client, may } = useConsole();
   const say = useSay();
   const [draft, setDraft] = useState(() => stepDraftOf(plugin, step));
+  /** Of an attempt to save without the decision whether the step is enabled. */
+  const [undecided, setUndecided] = useState<object | null>(null);
   const readOnly = !may('plugin:write');
   const lab = useLab(() => {
     save.clear();
     return { configs: [trialStepOf(plugin, draft)] };
   });
   const save = useAction(async () => {
+    if (draft.enabled === '') return lab.check();
     const { name } = step
       ? await client.changeStep(step.id, stepChangeOf(plugin, draft))
       : await client.createStep(newStepOf(plugin, draft, order));
@@ -52,17 +55,16 @@ export function StepForm({ plugin, step, order }: Props) {
   });
   const attrs = stepAttrs(plugin);
   const failure = save.failure ?? lab.failure;
-  const form = useFocusOnProblem<HTMLFormElement>(failure);
+  const form = useFocusOnProblem<HTMLFormElement>(failure ?? undecided);
   const { byField: refused } = problemsOf(failure, attrs);
-  const [undecided, setUndecided] = useState(false);
-  const isUndecided = undecided && draft.enabled === '';
+  const isUndecided = undecided !== null && draft.enabled === '';
   const byField = isUndecided ? new Map([...refused, ['enabled', 'Choose one.']]) : refused;
   const change = (part: Partial<StepDraft>) => setDraft((last) => ({ ...last, ...part }));
   const submit = (event: FormEvent) => {
     event.preventDefault();
     lab.clear();
-    setUndecided(draft.enabled === '');
-    if (draft.enabled !== '') void save.run();
+    setUndecided(draft.enabled === '' ? {} : null);
+    void save.run();
   };
   return (
     <>
@@ -82,7 +84,7 @@ export function StepForm({ plugin, step, order }: Props) {
             {readOnly ? 'Back' : 'Discard'}
           </a>
           {!readOnly && (
-            <button type="submit" className="primary" disabled={save.busy}>
+            <button type="submit" className="primary" aria-disabled={save.busy}>
               {step ? 'Save changes' : 'Create step'}
             </button>
           )}

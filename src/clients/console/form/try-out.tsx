@@ -1,6 +1,8 @@
 import { type ReactNode, useState } from 'react';
 import type { CheckStep, RowPreview } from '../api-types.ts';
+import type { ApiFailure } from '../client.ts';
 import { CheckSteps } from '../parts/destination-test.tsx';
+import { Failure } from '../parts/notice.tsx';
 import { Sample } from '../parts/row-sample.tsx';
 
 interface Props<T> {
@@ -8,18 +10,20 @@ interface Props<T> {
   readonly busyText: string;
   readonly help: string;
   readonly busy: boolean;
+  readonly failure: ApiFailure | null;
   readonly result: T | null;
   readonly onTry: () => void;
   readonly show: (result: T) => ReactNode;
 }
 
-function TryOut<T>({ verb, busyText, help, busy, result, onTry, show }: Props<T>) {
+function TryOut<T>({ verb, busyText, help, busy, failure, result, onTry, show }: Props<T>) {
   return (
     <div className="check">
-      <button type="button" disabled={busy} onClick={onTry}>
+      <button type="button" aria-disabled={busy} onClick={onTry}>
         {busy ? busyText : verb}
       </button>{' '}
       <small className="muted">{help}</small>
+      <Failure failure={failure} />
       {result !== null && show(result)}
     </div>
   );
@@ -27,6 +31,8 @@ function TryOut<T>({ verb, busyText, help, busy, result, onTry, show }: Props<T>
 
 interface TrialProps {
   readonly busy: boolean;
+  /** Why there is no answer, as far as no field shows it. */
+  readonly failure: ApiFailure | null;
   readonly onTry: () => void;
 }
 

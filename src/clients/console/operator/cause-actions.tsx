@@ -10,7 +10,6 @@ import type { OperatorClient, TaskAction } from './operator-client.ts';
 interface Props {
   readonly cause: Cause;
   readonly client: OperatorClient;
-  readonly onDone: () => void;
 }
 
 const actions = [
@@ -20,14 +19,12 @@ const actions = [
 ] as const satisfies readonly (readonly [TaskAction, string, string])[];
 
 /** What an operator can do to all exports of a cause; each shows first how much it is. */
-export function CauseActions({ cause, client, onDone }: Props) {
+export function CauseActions({ cause, client }: Props) {
   return actions.map(([action, verb, meaning]) => (
     <DialogButton
       key={action}
       aria-label={`${verb}: ${cause.code} ${cause.place}`}
-      dialog={(onClose) => (
-        <ActionDialog {...{ cause, client, action, verb, meaning, onDone, onClose }} />
-      )}
+      dialog={(onClose) => <ActionDialog {...{ cause, client, action, verb, meaning, onClose }} />}
     >
       {verb}
     </DialogButton>
@@ -42,7 +39,7 @@ interface DialogProps extends Props {
 }
 
 function ActionDialog(props: DialogProps) {
-  const { cause, client, action, verb, meaning, onDone, onClose } = props;
+  const { cause, client, action, verb, meaning, onClose } = props;
   const say = useSay();
   const preview = useResource({
     key: `${cause.id} ${action}`,
@@ -53,7 +50,6 @@ function ActionDialog(props: DialogProps) {
     say(`${verb} is started.`, async () => {
       await client.cancelTask(task.id);
     });
-    onDone();
     onClose();
   });
   return (

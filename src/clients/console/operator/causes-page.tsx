@@ -22,6 +22,9 @@ const turns = [
 
 const turnsOfCauses = ['ours', 'source', 'customer'] as const satisfies readonly Cause['turn'][];
 
+/** What links to a run or an export search for. */
+const exportId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
 interface PageProps {
   readonly client: OperatorClient;
   /** Whether the key may do something about a cause. */
@@ -65,11 +68,18 @@ export function CausesPage({ client, mayWrite }: PageProps) {
         />
       </search>
       <Pending {...{ data, failure, reload }} lines={5} />
-      {data?.count === 0 && <Empty title={isFiltered ? 'No cause matches' : 'Nothing is wrong'} />}
+      {data?.count === 0 &&
+        (exportId.test(search) && turn === null ? (
+          <Empty title="Nothing keeps this export from its data">
+            <p>Its runs are on the page of its customer, for a key of that organization.</p>
+          </Empty>
+        ) : (
+          <Empty title={isFiltered ? 'No cause matches' : 'Nothing is wrong'} />
+        ))}
       {data && data.results.length > 0 && (
         <ul className="card" aria-label={plural(data.count, 'cause')}>
           {data.results.map((cause) => (
-            <CauseRow key={cause.id} {...{ cause, client, mayWrite }} onDone={reload} />
+            <CauseRow key={cause.id} {...{ cause, client, mayWrite }} />
           ))}
         </ul>
       )}
@@ -81,7 +91,6 @@ export function CausesPage({ client, mayWrite }: PageProps) {
 
 interface RowProps extends PageProps {
   readonly cause: Cause;
-  readonly onDone: () => void;
 }
 
 const turnNames: Readonly<Record<Cause['turn'], string>> = {
@@ -90,7 +99,7 @@ const turnNames: Readonly<Record<Cause['turn'], string>> = {
   customer: 'the customer',
 };
 
-function CauseRow({ cause, client, mayWrite, onDone }: RowProps) {
+function CauseRow({ cause, client, mayWrite }: RowProps) {
   const { query, setQuery } = useQuery();
   const isOpen = query.get('cause') === cause.id;
   const who = cause.organization_name ?? plural(cause.organizations, 'customer');
@@ -141,7 +150,7 @@ function CauseRow({ cause, client, mayWrite, onDone }: RowProps) {
         >
           Exports
         </button>
-        {mayWrite && <CauseActions cause={cause} client={client} onDone={onDone} />}
+        {mayWrite && <CauseActions cause={cause} client={client} />}
       </div>
       {isOpen && <CauseExports cause={cause} client={client} />}
     </li>

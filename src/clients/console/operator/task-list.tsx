@@ -26,7 +26,7 @@ export function TaskList({ client, mayWrite }: ListProps) {
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
       <ul className="card" aria-label={plural(data?.results.length ?? 0, 'task')}>
         {data?.results.map((task) => (
-          <TaskRow key={task.id} {...{ task, client, mayWrite }} onDone={reload} />
+          <TaskRow key={task.id} {...{ task, client, mayWrite }} />
         ))}
       </ul>
     </section>
@@ -41,13 +41,11 @@ const verbs: Readonly<Record<OperatorTask['action'], string>> = {
 
 interface Props extends ListProps {
   readonly task: OperatorTask;
-  readonly onDone: () => void;
 }
 
-function TaskRow({ task, client, mayWrite, onDone }: Props) {
+function TaskRow({ task, client, mayWrite }: Props) {
   const cancel = useAction(async () => {
     await client.cancelTask(task.id);
-    onDone();
   });
   return (
     <li className="stack">
@@ -66,7 +64,7 @@ function TaskRow({ task, client, mayWrite, onDone }: Props) {
       </p>
       <Failure failure={cancel.failure} />
       {mayWrite && task.status === 'Running' && (
-        <button type="button" disabled={cancel.busy} onClick={() => void cancel.run()}>
+        <button type="button" aria-disabled={cancel.busy} onClick={() => void cancel.run()}>
           Cancel
         </button>
       )}

@@ -1,4 +1,4 @@
-import { type FormEvent, useState } from 'react';
+import { type FormEvent, type KeyboardEvent, useState } from 'react';
 import type { Backfill, BackfillPreview, BackfillRequest, BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { Choice } from '../form/choice.tsx';
@@ -24,7 +24,6 @@ export interface BackfillStart {
 
 interface Props {
   readonly batchExport: BatchExport;
-  readonly onStarted: () => void;
   readonly initial?: BackfillStart;
 }
 
@@ -62,7 +61,7 @@ const orders = [
 ] as const;
 
 /** Asks for a range, shows a preview, then starts the backfill. */
-export function BackfillForm({ batchExport, onStarted, initial }: Props) {
+export function BackfillForm({ batchExport, initial }: Props) {
   const { client } = useConsole();
   const say = useSay();
   const [draft, setDraft] = useState(() => (initial ? draftOf(initial) : blank));
@@ -72,15 +71,19 @@ export function BackfillForm({ batchExport, onStarted, initial }: Props) {
     setPreview(await client.previewBackfill(batchExport.id, requestOf(draft)));
   });
   const start = useAction(async () => {
-    const { backfill_total_runs: runs } = await client.startBackfill(
+    const { backfill_id: id, backfill_total_runs: runs } = await client.startBackfill(
       batchExport.id,
       requestOf(draft),
     );
-    say(runs === 0 ? 'There was nothing to export.' : 'The backfill has started.');
+    if (runs === 0) say('There was nothing to export.');
+    else {
+      say('The backfill has started.', async () => {
+        await client.cancelBackfill(batchExport.id, id ?? '', 'cancel');
+      });
+    }
     setAsking(false);
     setPreview(null);
     setDraft(blank);
-    onStarted();
   });
   const change = (part: Partial<Draft>) => {
     setDraft({ ...draft, ...part });
@@ -91,7 +94,7 @@ export function BackfillForm({ batchExport, onStarted, initial }: Props) {
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (preview && mayRemoveRows(preview, draft.missingRows)) setAsking(true);
-    else void (preview ? start : look).run();
+    else if (preview?.total_runs !== 0) void (preview ? start : look).run();
   };
   const { byField, rest } = problemsOf(look.failure ?? start.failure, ['start_at', 'end_at']);
   return (
@@ -117,11 +120,20 @@ export function BackfillForm({ batchExport, onStarted, initial }: Props) {
         {preview && <Preview preview={preview} missingRows={draft.missingRows} />}
         <div className="row">
           {preview && preview.total_runs > 0 ? (
-            <button type="submit" className="primary" disabled={start.busy}>
+            <button
+              type="submit"
+              className="primary"
+              aria-disabled={start.busy}
+              onKeyDown={ignoreHeldKey}
+            >
               Start {plural(preview.total_runs, 'run')}
             </button>
           ) : (
-            <button type="submit" disabled={look.busy || preview !== null}>
+            <button
+              type="submit"
+              aria-disabled={look.busy || preview !== null}
+              onKeyDown={ignoreHeldKey}
+            >
               Preview
             </button>
           )}
@@ -210,6 +222,11 @@ function Preview({ preview, missingRows }: PreviewProps) {
       )}
     </div>
   );
+}
+
+/** The button starts what it has just previewed only if it is pressed again. */
+function ignoreHeldKey(event: KeyboardEvent): void {
+  if (event.repeat) event.preventDefault();
 }
 
 function draftOf({ start, end, reprocess }: BackfillStart): Draft {

@@ -25,7 +25,7 @@ export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
   });
   return (
     <section aria-label="Backfills">
-      {may('batch_export:write') && <BackfillForm batchExport={batchExport} onStarted={reload} />}
+      {may('batch_export:write') && <BackfillForm batchExport={batchExport} />}
       <Pending {...{ data, failure, reload }} />
       {data?.results.length === 0 && (
         <Empty title="No backfills yet">
@@ -34,7 +34,7 @@ export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
       )}
       <ul className="stack">
         {data?.results.map((backfill) => (
-          <BackfillItem key={backfill.id} exportId={id} backfill={backfill} onChanged={reload} />
+          <BackfillItem key={backfill.id} exportId={id} backfill={backfill} />
         ))}
       </ul>
       {data && <CursorPager page={data} onMove={(cursor) => setQuery({ cursor })} />}
@@ -49,10 +49,9 @@ function isRunning({ status }: Backfill): boolean {
 interface ItemProps {
   readonly exportId: string;
   readonly backfill: Backfill;
-  readonly onChanged: () => void;
 }
 
-function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
+function BackfillItem({ exportId, backfill }: ItemProps) {
   const { may } = useConsole();
   const { status, start_at, end_at, finished_runs, total_runs, failed_runs, eta } = backfill;
   const titleId = `backfill-${backfill.id}`;
@@ -66,7 +65,7 @@ function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
         {isRunning(backfill) && may('batch_export:write') && (
           <DialogButton
             className="small last"
-            dialog={(onClose) => <CancelDialog {...{ exportId, backfill, onChanged, onClose }} />}
+            dialog={(onClose) => <CancelDialog {...{ exportId, backfill, onClose }} />}
           >
             Cancel
           </DialogButton>
@@ -104,7 +103,7 @@ function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
 }
 
 function CancelDialog(props: ItemProps & { readonly onClose: () => void }) {
-  const { exportId, backfill, onChanged, onClose } = props;
+  const { exportId, backfill, onClose } = props;
   const { client } = useConsole();
   const say = useSay();
   const [running, setRunning] = useState<'cancel' | 'finish'>('cancel');
@@ -112,7 +111,6 @@ function CancelDialog(props: ItemProps & { readonly onClose: () => void }) {
     await client.cancelBackfill(exportId, backfill.id, running);
     say('The backfill is cancelled.');
     onClose();
-    onChanged();
   });
   const choice = (value: 'cancel' | 'finish', title: string) => (
     <label className="choice">

@@ -23,6 +23,8 @@ import { offsetOf, pageAt, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { BackfillForm, type BackfillStart } from './backfill-form.tsx';
 
+type Range = NonNullable<Coverage['ranges']>[number];
+
 /** The state of every data interval as a grid, and a backfill of the cells that are selected. */
 export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
   const { client } = useConsole();
@@ -36,7 +38,7 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
   const { data, failure, reload } = useResource<Coverage>({
     key: [id, bounds.start, bounds.end].join(),
     load: (signal) => client.getCoverage(id, bounds, signal),
-    pollMs: () => 15_000,
+    pollMs: (page) => (page?.ranges?.some(isLive) ? 3_000 : 15_000),
   });
   const ranges = data?.ranges ?? [];
   // A backfill ends with the last complete interval.
@@ -60,7 +62,6 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
                 intervals: missing.count,
                 reprocess: 'missing',
               }}
-              onStarted={reload}
             />
           </div>
         )}
@@ -77,19 +78,7 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
           />
         </div>
       )}
-      {seamsIn(ranges).map(({ start, end, intervals }) => (
-        <div className="row" key={start}>
-          <span className="warn-text small">
-            <IntervalText start={start} end={end} />: {plural(intervals, 'interval')} between others
-            that neither the schedule nor a backfill asked for
-          </span>
-          <ExportAgainButton
-            exportId={id}
-            again={{ start, end, intervals, reprocess: 'none' }}
-            onStarted={reload}
-          />
-        </div>
-      ))}
+      <Seams exportId={id} />
       <Legend />
       <DeliveryOfMonth batchExport={batchExport} />
       <Pager
@@ -99,12 +88,49 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
       {selected && (
         <Selection
           key={`${selected.start} ${selected.end}`}
-          {...{ batchExport, selected, onStarted: reload }}
+          {...{ batchExport, selected }}
           counts={selected.start < bounds.start ? null : countStates(ranges, selected)}
           waits={lateRowsIn(data?.late_rows_wait ?? [], selected)}
         />
       )}
     </section>
+  );
+}
+
+const isLive = ({ state }: Range): boolean => state === 'running' || state === 'retrying';
+
+/** Stretches that the page names, the newest. */
+const shownSeams = 5;
+
+/** Offers what is between intervals that were asked for, also if these are on different pages of the grid. */
+function Seams({ exportId }: { exportId: string }) {
+  const { client } = useConsole();
+  const { data } = useResource<Coverage>({
+    key: exportId,
+    load: (signal) => client.getCoverage(exportId, null, signal),
+    pollMs: () => 60_000,
+  });
+  const seams = seamsIn(data?.ranges ?? []).toReversed();
+  return (
+    <>
+      {seams.slice(0, shownSeams).map(({ start, end, intervals }) => (
+        <div className="row" key={end}>
+          <span className="warn-text small">
+            <IntervalText start={start} end={end} />: {plural(intervals, 'interval')} between others
+            that neither the schedule nor a backfill asked for
+          </span>
+          <ExportAgainButton
+            exportId={exportId}
+            again={{ start, end, intervals, reprocess: 'none' }}
+          />
+        </div>
+      ))}
+      {seams.length > shownSeams && (
+        <p className="small muted">
+          {plural(seams.length - shownSeams, 'older gap')} like that: export these first.
+        </p>
+      )}
+    </>
   );
 }
 
@@ -115,13 +141,12 @@ interface SelectionProps {
   readonly counts: string | null;
   /** The intervals of it whose late rows wait for a person. */
   readonly waits: Coverage['late_rows_wait'];
-  readonly onStarted: () => void;
 }
 
 /** Reasons that a selection shows. */
 const shownWaits = 5;
 
-function Selection({ batchExport, selected, counts, waits, onStarted }: SelectionProps) {
+function Selection({ batchExport, selected, counts, waits }: SelectionProps) {
   const { may } = useConsole();
   const start = new Date(selected.start).toISOString();
   const end = new Date(selected.end).toISOString();
@@ -144,7 +169,7 @@ function Selection({ batchExport, selected, counts, waits, onStarted }: Selectio
           {plural(waits.length - shownWaits, 'more interval')} of this selection wait for you.
         </p>
       )}
-      {may('batch_export:write') && <BackfillForm {...{ batchExport, onStarted, initial }} />}
+      {may('batch_export:write') && <BackfillForm {...{ batchExport, initial }} />}
     </>
   );
 }

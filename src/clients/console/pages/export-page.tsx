@@ -42,7 +42,7 @@ export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
       {!data && !failure && <Loading lines={8} />}
       {data && (
         <>
-          <Head batchExport={data} onChanged={reload} />
+          <Head batchExport={data} />
           <nav className="tabs" aria-label="Parts of the export">
             {(Object.keys(tabs) as Tab[]).map((name) => (
               <a
@@ -54,19 +54,14 @@ export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
               </a>
             ))}
           </nav>
-          <TabBody batchExport={data} tab={tab} onChanged={reload} />
+          <TabBody batchExport={data} tab={tab} />
         </>
       )}
     </ExportZone>
   );
 }
 
-interface PartProps {
-  readonly batchExport: BatchExport;
-  readonly onChanged: () => void;
-}
-
-function Head({ batchExport, onChanged }: PartProps) {
+function Head({ batchExport }: { batchExport: BatchExport }) {
   const { may } = useConsole();
   const { id, name, paused, paused_reason, last_paused_at, last_success_at } = batchExport;
   const failed = failureOf(batchExport);
@@ -76,7 +71,7 @@ function Head({ batchExport, onChanged }: PartProps) {
         <h1>{name}</h1>
         <HealthBadges batchExport={batchExport} />
         <div className="row last">
-          <PauseButton batchExport={batchExport} onChanged={onChanged} />
+          <PauseButton batchExport={batchExport} />
           {may('batch_export:write') && (
             <a className="button" href={hrefOf({ page: 'edit', exportId: id })}>
               Edit
@@ -84,7 +79,7 @@ function Head({ batchExport, onChanged }: PartProps) {
           )}
           <DeleteExportButton
             batchExport={batchExport}
-            onChanged={() => goTo({ page: 'exports' })}
+            onDeleted={() => goTo({ page: 'exports' })}
           />
         </div>
       </div>
@@ -102,8 +97,8 @@ function Head({ batchExport, onChanged }: PartProps) {
           </p>
         </div>
       )}
-      {failed && <RunProblem run={failed} onRetried={onChanged} />}
-      <Blocker batchExport={batchExport} onChanged={onChanged} />
+      {failed && <RunProblem run={failed} />}
+      <Blocker batchExport={batchExport} />
       <Facts>
         <Fact name="Destination">{describeDestination(batchExport)}</Fact>
         <Fact name="Interval">{describeInterval(batchExport.interval)}</Fact>
@@ -125,10 +120,10 @@ function Head({ batchExport, onChanged }: PartProps) {
   );
 }
 
-function TabBody({ batchExport, tab, onChanged }: PartProps & { tab: Tab }) {
+function TabBody({ batchExport, tab }: { batchExport: BatchExport; tab: Tab }) {
   switch (tab) {
     case 'runs':
-      return <RunsTab exportId={batchExport.id} onChanged={onChanged} />;
+      return <RunsTab exportId={batchExport.id} />;
     case 'coverage':
       return <CoverageTab batchExport={batchExport} />;
     case 'charts':

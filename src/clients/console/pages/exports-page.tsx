@@ -49,10 +49,6 @@ export function ExportsPage() {
     load: (signal) => client.countExports(signal),
     pollMs: () => 15_000,
   });
-  const changed = () => {
-    reload();
-    counts.reload();
-  };
   useTitle('Exports');
   const isFiltered = chosen.length > 0 || search !== '';
   const isNew = data?.count === 0 && !isFiltered;
@@ -70,7 +66,7 @@ export function ExportsPage() {
         )}
       </div>
       {!isNew && <ListTools what="exports" orderings={orderings} ordering={ordering} />}
-      <Failure failure={failure ?? counts.failure} onRetry={changed} stale={data !== null} />
+      <Failure failure={failure ?? counts.failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading lines={5} />}
       {isNew && <NoExports />}
       {data?.results.length === 0 && !isNew && (
@@ -80,7 +76,7 @@ export function ExportsPage() {
           </p>
         </Empty>
       )}
-      {data && data.results.length > 0 && <Rows page={data} onChanged={changed} />}
+      {data && data.results.length > 0 && <Rows page={data} />}
       {data && <OffsetPager page={data} pageSize={exportsPageSize} offset={offset} />}
     </>
   );
@@ -104,29 +100,19 @@ function NoExports() {
   );
 }
 
-interface RowsProps {
-  readonly page: OffsetPage<BatchExport>;
-  readonly onChanged: () => void;
-}
-
-function Rows({ page, onChanged }: RowsProps) {
+function Rows({ page }: { page: OffsetPage<BatchExport> }) {
   return (
     <ul className="card" aria-label={`${formatCount(page.count)} exports`}>
       {page.results.map((batchExport) => (
         <ExportZone key={batchExport.id} value={batchExport.timezone}>
-          <ExportRow batchExport={batchExport} onChanged={onChanged} />
+          <ExportRow batchExport={batchExport} />
         </ExportZone>
       ))}
     </ul>
   );
 }
 
-interface RowProps {
-  readonly batchExport: BatchExport;
-  readonly onChanged: () => void;
-}
-
-function ExportRow({ batchExport, onChanged }: RowProps) {
+function ExportRow({ batchExport }: { batchExport: BatchExport }) {
   const { id, name, interval, latest_runs } = batchExport;
   return (
     <li className="export">
@@ -153,8 +139,8 @@ function ExportRow({ batchExport, onChanged }: RowProps) {
         <Lag batchExport={batchExport} />
       </div>
       <div className="export-buttons">
-        <PauseButton batchExport={batchExport} onChanged={onChanged} />
-        <DeleteExportButton batchExport={batchExport} onChanged={onChanged} />
+        <PauseButton batchExport={batchExport} />
+        <DeleteExportButton batchExport={batchExport} />
       </div>
     </li>
   );

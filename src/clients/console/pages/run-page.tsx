@@ -23,11 +23,13 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
   const batchExport = useResource({
     key: exportId,
     load: (signal) => client.getExport(exportId, signal),
+    pollMs: (item) => (item ? null : 10_000),
   });
   const { data, failure, reload } = useResource({
     key: runId,
     load: (signal) => client.getRun(exportId, runId, signal),
-    pollMs: (run) => (run && hasEnded(run) ? null : 3_000),
+    // Of a run that has ended it may become true that its interval was exported later.
+    pollMs: (run) => (run && hasEnded(run) ? 15_000 : 3_000),
   });
   useTitle('Run');
   return (
@@ -49,11 +51,11 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
             <RunStateText run={data} />
             {(data.latest_error === null || !hasEnded(data)) && (
               <div className="row last">
-                <RunActions run={data} onChanged={reload} />
+                <RunActions run={data} />
               </div>
             )}
           </div>
-          <RunProblem run={data} onRetried={reload} />
+          <RunProblem run={data} />
           <RunFacts run={data} />
           {data.status === 'Completed' && <RunFileList exportId={exportId} runId={runId} />}
           <h2 className="section">Logs</h2>

@@ -18,13 +18,8 @@ import { chosenOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { useSay } from '../parts/toasts.tsx';
 
-interface Props {
-  readonly exportId: string;
-  readonly onChanged: () => void;
-}
-
 /** The runs of an export, newest first. */
-export function RunsTab({ exportId, onChanged }: Props) {
+export function RunsTab({ exportId }: { exportId: string }) {
   const { client, may } = useConsole();
   const { query, setQuery } = useQuery();
   const statuses = chosenOf(query, 'status', runFilters);
@@ -34,10 +29,6 @@ export function RunsTab({ exportId, onChanged }: Props) {
     load: (signal) => client.listRuns(exportId, { statuses, cursor }, signal),
     pollMs: (page) => (page?.results.some((run) => !hasEnded(run)) ? 3_000 : 15_000),
   });
-  const changed = () => {
-    reload();
-    onChanged();
-  };
   return (
     <section aria-label="Runs">
       <FilterChips
@@ -64,18 +55,13 @@ export function RunsTab({ exportId, onChanged }: Props) {
           )}
         </Empty>
       )}
-      {data && data.results.length > 0 && <RunTable runs={data.results} onChanged={changed} />}
+      {data && data.results.length > 0 && <RunTable runs={data.results} />}
       {data && <CursorPager page={data} onMove={(cursor) => setQuery({ cursor })} />}
     </section>
   );
 }
 
-interface TableProps {
-  readonly runs: readonly Run[];
-  readonly onChanged: () => void;
-}
-
-function RunTable({ runs, onChanged }: TableProps) {
+function RunTable({ runs }: { runs: readonly Run[] }) {
   return (
     <table className="card runs">
       <Heads names={['Interval', 'Status']} numbers={['Attempt', 'Rows', 'Size', 'Time']}>
@@ -84,13 +70,13 @@ function RunTable({ runs, onChanged }: TableProps) {
         </th>
       </Heads>
       {runs.map((run) => (
-        <RunRow key={run.id} run={run} onChanged={onChanged} />
+        <RunRow key={run.id} run={run} />
       ))}
     </table>
   );
 }
 
-function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
+function RunRow({ run }: { run: Run }) {
   const error = run.latest_error === null ? null : readRunError(run.latest_error);
   return (
     <tbody>
@@ -119,7 +105,7 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
           <RunDuration run={run} />
         </td>
         <td className="actions">
-          <RunActions run={run} onChanged={onChanged} />
+          <RunActions run={run} />
         </td>
       </tr>
       {error && (
@@ -134,31 +120,28 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
 }
 
 /** A button to cancel a live run, or to export the interval of one that has ended again. */
-export function RunActions({ run, onChanged }: { run: Run; onChanged: () => void }) {
-  if (!hasEnded(run)) return <CancelRunButton run={run} onChanged={onChanged} />;
+export function RunActions({ run }: { run: Run }) {
+  if (!hasEnded(run)) return <CancelRunButton run={run} />;
   const { batch_export: exportId } = run;
-  return (
-    <ExportAgainButton
-      className="small"
-      exportId={exportId}
-      again={{ run }}
-      onStarted={onChanged}
-    />
-  );
+  return <ExportAgainButton className="small" exportId={exportId} again={{ run }} />;
 }
 
-function CancelRunButton({ run, onChanged }: { run: Run; onChanged: () => void }) {
+function CancelRunButton({ run }: { run: Run }) {
   const { client, may } = useConsole();
   const say = useSay();
   const act = useAction(async () => {
     await client.cancelRun(run.batch_export, run.id);
     say('The run is being cancelled.');
-    onChanged();
   });
   if (!may('batch_export:write')) return null;
   return (
     <>
-      <button type="button" className="small" disabled={act.busy} onClick={() => void act.run()}>
+      <button
+        type="button"
+        className="small"
+        aria-disabled={act.busy}
+        onClick={() => void act.run()}
+      >
         Cancel
       </button>
       <Failure failure={act.failure} />

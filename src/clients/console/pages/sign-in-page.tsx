@@ -83,7 +83,8 @@ export function SignInPage({ notice, onSignedIn }: Props) {
         <button
           type="submit"
           className="primary"
-          disabled={signIn.busy || key.trim() === '' || (choices !== null && project === '')}
+          aria-disabled={signIn.busy}
+          disabled={key.trim() === '' || (choices !== null && project === '')}
         >
           {signIn.busy ? 'Signing in…' : 'Sign in'}
         </button>

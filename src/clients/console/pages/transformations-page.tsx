@@ -48,7 +48,7 @@ export function TransformationsPage() {
           <AppliedBy appliedBy={data.applied_by} />
         </p>
       )}
-      {steps.length > 0 && <ChainList steps={steps} onChanged={reload} />}
+      {steps.length > 0 && <ChainList steps={steps} />}
       {steps.length > 0 && may('plugin:write') && <StoredLab />}
       {data && <LastRuns steps={steps} />}
     </>

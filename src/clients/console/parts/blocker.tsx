@@ -14,13 +14,12 @@ import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly batchExport: BatchExport;
-  readonly onChanged: () => void;
 }
 
 type Range = NonNullable<Coverage['blocker']>;
 
 /** What holds the high-water mark of an export, with what an operator can do. Nothing if it needs no one. */
-export function Blocker({ batchExport, onChanged }: Props) {
+export function Blocker({ batchExport }: Props) {
   const { client, may } = useConsole();
   const now = useNow();
   const {
@@ -30,9 +29,10 @@ export function Blocker({ batchExport, onChanged }: Props) {
     paused,
     paused_reason: reason,
   } = batchExport;
-  const { data, reload } = useResource({
+  const { data } = useResource({
+    key: id,
     // What moves the mark or fills a hole shows in the export first.
-    key: [id, mark, runs[0]?.id, runs[0]?.status].join(),
+    version: [mark, runs[0]?.id, runs[0]?.status].join(),
     load: (signal) => client.findBlocker(id, Date.now(), signal),
     pollMs: () => 15_000,
   });
@@ -40,13 +40,8 @@ export function Blocker({ batchExport, onChanged }: Props) {
   if (blocker === null || !needsOperator(blocker, now)) return null;
   // The page says already that it is paused.
   if (paused && ['paused', 'never_asked'].includes(blocker.state)) return null;
-  const changed = () => {
-    reload();
-    onChanged();
-  };
   const isHealing = blocker.state === 'failed' && blocker.healing > 0;
   const nextProbe = isHealing ? (data?.healing?.next_probe_at ?? null) : null;
-  const parts = { exportId: id, blocker, onChanged: changed };
   return (
     <section className="row alert is-Failed" aria-label="What holds the export back">
       <div>
@@ -69,9 +64,8 @@ export function Blocker({ batchExport, onChanged }: Props) {
           <ExportAgainButton
             exportId={id}
             again={{ ...blocker, reprocess: reprocessOf(blocker) }}
-            onStarted={changed}
           />
-          <AcceptButton {...parts} />
+          <AcceptButton exportId={id} blocker={blocker} />
         </div>
       )}
     </section>
@@ -81,7 +75,6 @@ export function Blocker({ batchExport, onChanged }: Props) {
 interface PartProps {
   readonly exportId: string;
   readonly blocker: Range;
-  readonly onChanged: () => void;
 }
 
 function AcceptButton(props: PartProps) {
@@ -95,7 +88,6 @@ function AcceptButton(props: PartProps) {
 function AcceptDialog({
   exportId,
   blocker,
-  onChanged,
   onClose,
 }: PartProps & { readonly onClose: () => void }) {
   const { client } = useConsole();
@@ -106,7 +98,6 @@ function AcceptDialog({
     const { accepted } = await client.acceptCoverage(exportId, { from: start, to: end, reason });
     say(`${plural(accepted, 'interval')} accepted.`);
     onClose();
-    onChanged();
   });
   return (
     <ConfirmDialog

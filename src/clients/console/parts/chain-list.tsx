@@ -1,5 +1,6 @@
 import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import type { Step } from '../api-types.ts';
+import { announceChange } from '../changes.ts';
 import { inOrder, moved, ordersOf } from '../chain-order.ts';
 import type { ApiFailure } from '../client.ts';
 import { useConsole } from '../console-context.ts';
@@ -13,13 +14,12 @@ import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly steps: readonly Step[];
-  readonly onChanged: () => void;
 }
 
 /** The steps in their order; with the right to write, they can be moved by drag, buttons and keys. */
-export function ChainList({ steps, onChanged }: Props) {
+export function ChainList({ steps }: Props) {
   const { may } = useConsole();
-  const { shown, move, failure } = useChainOrder(steps, onChanged);
+  const { shown, move, failure } = useChainOrder(steps);
   const { list, drag, handlersOf } = useDrag<HTMLOListElement>((from, to) => {
     const step = shown[from];
     if (step) move(step, to);
@@ -61,8 +61,8 @@ export function ChainList({ steps, onChanged }: Props) {
                   ends={position === shown.length - 1}
                   onMove={() => move(step, position + 1)}
                 />
-                <EnableButton step={step} onChanged={onChanged} />
-                <DeleteStepButton step={step} onChanged={onChanged} />
+                <EnableButton step={step} />
+                <DeleteStepButton step={step} />
               </div>
             )}
           </li>
@@ -171,7 +171,7 @@ interface ChainOrder {
 }
 
 /** The order of the chain. Moves are stored one after the other. */
-function useChainOrder(steps: readonly Step[], onStored: () => void): ChainOrder {
+function useChainOrder(steps: readonly Step[]): ChainOrder {
   const { client } = useConsole();
   const say = useSay();
   const [wanted, setWanted] = useState<readonly number[] | null>(null);
@@ -197,7 +197,7 @@ function useChainOrder(steps: readonly Step[], onStored: () => void): ChainOrder
       if (latest.current === ids) setWanted(null);
     } finally {
       if (latest.current === ids) latest.current = null;
-      onStored();
+      announceChange();
     }
   };
   const move = (step: Step, to: number) => {

@@ -8,7 +8,7 @@ interface Props {
   /** What it is, such as `export`. */
   readonly what: string;
   readonly remove: () => Promise<unknown>;
-  readonly onDeleted: () => void;
+  readonly onDeleted?: () => void;
   /** What the deletion means. */
   readonly children: ReactNode;
 }
@@ -33,7 +33,7 @@ function DeleteDialog(props: Props & { readonly onClose: () => void }) {
     await remove();
     say(`${name} is deleted.`);
     onClose();
-    onDeleted();
+    onDeleted?.();
   });
   return (
     <ConfirmDialog

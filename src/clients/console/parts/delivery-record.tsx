@@ -39,7 +39,12 @@ function Record({ batchExport: { id, name } }: { readonly batchExport: BatchExpo
     <section aria-label="Deadlines of the last 30 days">
       <div className="row">
         <h2>Deadlines of the last 30 days</h2>
-        <button type="button" className="last" onClick={() => void save.run()} disabled={save.busy}>
+        <button
+          type="button"
+          className="last"
+          onClick={() => void save.run()}
+          aria-disabled={save.busy}
+        >
           Save as CSV
         </button>
       </div>

@@ -15,7 +15,7 @@ export function DestinationTest({ exportId }: { exportId: string }) {
   if (!may('batch_export:write')) return null;
   return (
     <div className="check">
-      <button type="button" disabled={test.busy} onClick={() => void test.run()}>
+      <button type="button" aria-disabled={test.busy} onClick={() => void test.run()}>
         {test.busy ? 'Testing…' : 'Test the destination'}
       </button>
       <Failure failure={test.failure} />

@@ -1,8 +1,8 @@
 import {
   type ButtonHTMLAttributes,
   type ReactNode,
-  useEffect,
   useId,
+  useLayoutEffect,
   useRef,
   useState,
 } from 'react';
@@ -24,6 +24,23 @@ export function DialogButton({ dialog, ...button }: ButtonProps) {
   );
 }
 
+/** For a dialog that is open as long as it exists. Its end gives the focus back to what had it before. */
+export function useModal(onClose: () => void) {
+  const ref = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => {
+    const shown = ref.current;
+    shown?.showModal();
+    return () => shown?.close();
+  }, []);
+  return {
+    ref,
+    onClose: () => {
+      // Strict mode closes it, and opens it again at once.
+      if (!ref.current?.open) onClose();
+    },
+  };
+}
+
 interface Props {
   readonly title: string;
   readonly children: ReactNode;
@@ -39,11 +56,10 @@ interface Props {
 /** Asks for confirmation. It stays open if the action fails. */
 export function ConfirmDialog(props: Props) {
   const { title, children, verb, dismiss = 'Cancel', danger, action, onClose } = props;
-  const dialog = useRef<HTMLDialogElement>(null);
+  const modal = useModal(onClose);
   const titleId = useId();
-  useEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} aria-labelledby={titleId} onClose={onClose}>
+    <dialog {...modal} aria-labelledby={titleId}>
       <form
         className="stack"
         onSubmit={(event) => {
@@ -55,10 +71,14 @@ export function ConfirmDialog(props: Props) {
         {children}
         <Failure failure={action.failure} />
         <div className="row end">
-          <button type="button" onClick={() => dialog.current?.close()}>
+          <button type="button" onClick={() => modal.ref.current?.close()}>
             {dismiss}
           </button>
-          <button type="submit" className={danger ? 'danger' : 'primary'} disabled={action.busy}>
+          <button
+            type="submit"
+            className={danger ? 'danger' : 'primary'}
+            aria-disabled={action.busy}
+          >
             {verb}
           </button>
         </div>

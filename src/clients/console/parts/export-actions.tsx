@@ -13,11 +13,10 @@ import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly batchExport: BatchExport;
-  readonly onChanged: () => void;
 }
 
 /** Pauses or unpauses an export, after confirmation. */
-export function PauseButton({ batchExport, onChanged }: Props) {
+export function PauseButton({ batchExport }: Props) {
   const { may } = useConsole();
   const { paused, name } = batchExport;
   const Dialog = paused ? UnpauseDialog : PauseDialog;
@@ -26,7 +25,7 @@ export function PauseButton({ batchExport, onChanged }: Props) {
   return (
     <DialogButton
       aria-label={`${verb} ${name}`}
-      dialog={(onClose) => <Dialog {...{ batchExport, onChanged, onClose }} />}
+      dialog={(onClose) => <Dialog {...{ batchExport, onClose }} />}
     >
       {verb}
     </DialogButton>
@@ -37,14 +36,13 @@ interface DialogProps extends Props {
   readonly onClose: () => void;
 }
 
-function PauseDialog({ batchExport: { id, name }, onChanged, onClose }: DialogProps) {
+function PauseDialog({ batchExport: { id, name }, onClose }: DialogProps) {
   const { client } = useConsole();
   const say = useSay();
   const pause = useAction(async () => {
     await client.pause(id);
     say(`${name} is paused.`);
     onClose();
-    onChanged();
   });
   return (
     <ConfirmDialog title={`Pause ${name}?`} verb="Pause" action={pause} onClose={onClose}>
@@ -53,7 +51,7 @@ function PauseDialog({ batchExport: { id, name }, onChanged, onClose }: DialogPr
   );
 }
 
-function UnpauseDialog({ batchExport, onChanged, onClose }: DialogProps) {
+function UnpauseDialog({ batchExport, onClose }: DialogProps) {
   const { id, name } = batchExport;
   const { client } = useConsole();
   const say = useSay();
@@ -66,7 +64,6 @@ function UnpauseDialog({ batchExport, onChanged, onClose }: DialogProps) {
     const { backfill_total_runs: runs } = await client.unpause(id, chosen);
     say(`${name} is unpaused.${runs === undefined ? '' : ` ${plural(runs, 'run')} started.`}`);
     onClose();
-    onChanged();
   });
   const change = (part: Partial<typeof chosen>) => setChosen({ ...chosen, ...part });
   return (
@@ -149,12 +146,15 @@ function LeftOut({
 }
 
 /** Deletes an export, after confirmation. */
-export function DeleteExportButton({ batchExport: { id, name }, onChanged }: Props) {
+export function DeleteExportButton({
+  batchExport: { id, name },
+  onDeleted,
+}: Props & { readonly onDeleted?: () => void }) {
   const { client, may } = useConsole();
   if (!may('batch_export:write')) return null;
   const remove = () => client.deleteExport(id);
   return (
-    <DeleteButton name={name} what="export" remove={remove} onDeleted={onChanged}>
+    <DeleteButton {...{ name, remove, ...(onDeleted && { onDeleted }) }} what="export">
       Its live runs and backfills are cancelled, and it never runs again. Files at the destination
       stay.
     </DeleteButton>

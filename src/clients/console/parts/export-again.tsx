@@ -19,14 +19,13 @@ interface Props {
   readonly exportId: string;
   readonly again: Again;
   readonly className?: string;
-  readonly onStarted: () => void;
 }
 
 /**
  * The one button for every failed, missing or finished interval. It starts at once, and the message that says so can cancel
  * it. A single interval gets a run, several get a backfill.
  */
-export function ExportAgainButton({ exportId, again, className, onStarted }: Props) {
+export function ExportAgainButton({ exportId, again, className }: Props) {
   const { client, may } = useConsole();
   const say = useSay();
   // They have never run.
@@ -36,7 +35,6 @@ export function ExportAgainButton({ exportId, again, className, onStarted }: Pro
       const { id } = await client.retryRun(exportId, again.run.id);
       say('The interval is exported again.', async () => {
         await client.cancelRun(exportId, id);
-        onStarted();
       });
     } else {
       const { start, end, reprocess } = again;
@@ -47,7 +45,6 @@ export function ExportAgainButton({ exportId, again, className, onStarted }: Pro
       );
       const cancel = async () => {
         await client.cancelBackfill(exportId, id ?? '', 'cancel');
-        onStarted();
       };
       if (runs === 0) say('There is nothing to export: these intervals have data or a live run.');
       else
@@ -56,7 +53,6 @@ export function ExportAgainButton({ exportId, again, className, onStarted }: Pro
           cancel,
         );
     }
-    onStarted();
   });
   if (!may('batch_export:write')) return null;
   const many =
@@ -66,7 +62,7 @@ export function ExportAgainButton({ exportId, again, className, onStarted }: Pro
       <button
         type="button"
         className={className}
-        disabled={begin.busy}
+        aria-disabled={begin.busy}
         onClick={() => void begin.run()}
       >
         Export {many}

@@ -80,7 +80,7 @@ export function Lab({ lab, title, shownElsewhere = [], children }: Props) {
         )}
         <Failure failure={rest} />
         <div className="row">
-          <button type="submit" disabled={busy}>
+          <button type="submit" aria-disabled={busy}>
             {busy ? 'Running…' : 'Run the lab'}
           </button>
           <FieldsToCorrect count={elsewhere} />

@@ -8,15 +8,15 @@ interface Props {
   readonly onOlder: (() => void) | null;
 }
 
-/** Buttons for newer and older pages; nothing if there is only one page. */
+/** Buttons for newer and older pages; nothing if there is only one page. At an end they keep the focus, so they are not disabled. */
 export function Pager({ onNewer, onOlder }: Props) {
   if (!onNewer && !onOlder) return null;
   return (
     <nav className="pager" aria-label="Pages">
-      <button type="button" disabled={!onNewer} onClick={() => onNewer?.()}>
+      <button type="button" aria-disabled={!onNewer} onClick={() => onNewer?.()}>
         ← Newer
       </button>
-      <button type="button" disabled={!onOlder} onClick={() => onOlder?.()}>
+      <button type="button" aria-disabled={!onOlder} onClick={() => onOlder?.()}>
         Older →
       </button>
     </nav>
@@ -51,7 +51,11 @@ export function OffsetPager({ page, pageSize, offset, name = 'page' }: OffsetPro
   const before = Math.min(offset, Math.ceil(count / pageSize) * pageSize) - pageSize;
   return (
     <nav className="pager" aria-label="Pages">
-      <button type="button" disabled={offset === 0} onClick={goTo(before)}>
+      <button
+        type="button"
+        aria-disabled={offset === 0}
+        onClick={offset === 0 ? undefined : goTo(before)}
+      >
         ← Previous
       </button>
       <span className="muted small">
@@ -59,7 +63,11 @@ export function OffsetPager({ page, pageSize, offset, name = 'page' }: OffsetPro
           `${formatCount(offset + 1)}–${formatCount(offset + results.length)} of `}
         {formatCount(count)}
       </span>
-      <button type="button" disabled={next === null} onClick={goTo(offset + pageSize)}>
+      <button
+        type="button"
+        aria-disabled={next === null}
+        onClick={next === null ? undefined : goTo(offset + pageSize)}
+      >
         Next →
       </button>
     </nav>

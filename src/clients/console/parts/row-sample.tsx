@@ -14,7 +14,7 @@ export function RowSample({ exportId }: { exportId: string }) {
   const look = useAction(async () => setPreview(await client.previewRows(exportId)));
   return (
     <div className="check">
-      <button type="button" disabled={look.busy} onClick={() => void look.run()}>
+      <button type="button" aria-disabled={look.busy} onClick={() => void look.run()}>
         {look.busy ? 'Loading…' : 'Preview rows'}
       </button>
       <Failure failure={look.failure} />

@@ -14,11 +14,10 @@ import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly run: Run;
-  readonly onRetried: () => void;
 }
 
 /** Why a run failed, what to do, and a button to export its interval again. */
-export function RunProblem({ run, onRetried }: Props) {
+export function RunProblem({ run }: Props) {
   const { may } = useConsole();
   const now = useNow();
   if (run.latest_error === null) return null;
@@ -48,11 +47,11 @@ export function RunProblem({ run, onRetried }: Props) {
       </div>
       {hasEnded(run) && may('batch_export:write') && (
         <div className="row last">
-          <ExportAgainButton exportId={run.batch_export} again={{ run }} onStarted={onRetried} />
+          <ExportAgainButton exportId={run.batch_export} again={{ run }} />
           {lacksRows && (
             <DialogButton
               className="danger"
-              dialog={(onClose) => <DropDialog {...{ run, text, onRetried, onClose }} />}
+              dialog={(onClose) => <DropDialog {...{ run, text, onClose }} />}
             >
               Export again and drop missing rows
             </DialogButton>
@@ -70,14 +69,15 @@ interface DropProps extends Props {
 }
 
 /** Asks before the interval is exported again without the rows that its source no longer has. */
-function DropDialog({ run, text, onRetried, onClose }: DropProps) {
+function DropDialog({ run, text, onClose }: DropProps) {
   const { client } = useConsole();
   const say = useSay();
   const drop = useAction(async () => {
-    await client.retryRun(run.batch_export, run.id, 'drop');
-    say('A new run of the interval is queued. It removes the rows that are missing.');
+    const { id } = await client.retryRun(run.batch_export, run.id, 'drop');
+    say('The interval is exported again, without the rows that are missing.', async () => {
+      await client.cancelRun(run.batch_export, id);
+    });
     onClose();
-    onRetried();
   });
   return (
     <RemovalDialog

@@ -1,5 +1,6 @@
-import { useEffect, useId, useRef } from 'react';
+import { useId } from 'react';
 import { CopyText } from './copy-text.tsx';
+import { useModal } from './dialog.tsx';
 
 interface Props {
   /** Whose secret it is. */
@@ -10,11 +11,10 @@ interface Props {
 
 /** Shows a secret that no later answer has, until the reader closes it. */
 export function SecretDialog({ name, secret, onClose }: Props) {
-  const dialog = useRef<HTMLDialogElement>(null);
+  const modal = useModal(onClose);
   const titleId = useId();
-  useEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} aria-labelledby={titleId} onClose={onClose}>
+    <dialog {...modal} aria-labelledby={titleId}>
       <div className="stack">
         <h2 id={titleId}>The secret of {name}</h2>
         <p>Your receiver checks signatures with it. It is shown only now: copy it.</p>
@@ -22,7 +22,7 @@ export function SecretDialog({ name, secret, onClose }: Props) {
           <CopyText what="secret" text={secret} />
         </p>
         <div className="row end">
-          <button type="button" className="primary" onClick={() => dialog.current?.close()}>
+          <button type="button" className="primary" onClick={() => modal.ref.current?.close()}>
             Done
           </button>
         </div>

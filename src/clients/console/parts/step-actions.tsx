@@ -7,17 +7,15 @@ import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly step: Step;
-  readonly onChanged: () => void;
 }
 
 /** Enables or disables a step; shows why the API refuses. */
-export function EnableButton({ step: { id, name, enabled }, onChanged }: Props) {
+export function EnableButton({ step: { id, name, enabled } }: Props) {
   const { client } = useConsole();
   const say = useSay();
   const toggle = useAction(async () => {
     await client.changeStep(id, { enabled: !enabled });
     say(`${name} is ${enabled ? 'disabled' : 'enabled'}.`);
-    onChanged();
   });
   const verb = enabled ? 'Disable' : 'Enable';
   return (
@@ -26,7 +24,7 @@ export function EnableButton({ step: { id, name, enabled }, onChanged }: Props) 
         type="button"
         className="small"
         aria-label={`${verb} ${name}`}
-        disabled={toggle.busy}
+        aria-disabled={toggle.busy}
         onClick={() => void toggle.run()}
       >
         {verb}
@@ -37,11 +35,11 @@ export function EnableButton({ step: { id, name, enabled }, onChanged }: Props) 
 }
 
 /** Deletes a step, after confirmation. */
-export function DeleteStepButton({ step: { id, name }, onChanged }: Props) {
+export function DeleteStepButton({ step: { id, name } }: Props) {
   const { client } = useConsole();
   const remove = () => client.deleteStep(id);
   return (
-    <DeleteButton name={name ?? `step ${id}`} what="step" remove={remove} onDeleted={onChanged}>
+    <DeleteButton name={name ?? `step ${id}`} what="step" remove={remove}>
       Runs that start from now on do not apply it. Files that were exported with it stay.
     </DeleteButton>
   );

@@ -10,17 +10,15 @@ import { useSay } from './toasts.tsx';
 interface Props {
   readonly target: NotificationTarget;
   readonly name: string;
-  readonly onChanged: () => void;
 }
 
 /** What can be changed of a target. */
-export function TargetActions({ target, name, onChanged }: Props) {
+export function TargetActions({ target, name }: Props) {
   const { targets } = useTargets();
   const say = useSay();
   const toggle = useAction(async () => {
     await targets.change(target.id, { enabled: !target.enabled });
     say(`${name} is ${target.enabled ? 'disabled' : 'enabled'}.`);
-    onChanged();
   });
   return (
     <div className="row">
@@ -32,7 +30,6 @@ export function TargetActions({ target, name, onChanged }: Props) {
             save={async (body) => {
               await targets.change(target.id, body);
               say(`${name} is saved.`);
-              onChanged();
             }}
           />
         )}
@@ -41,7 +38,7 @@ export function TargetActions({ target, name, onChanged }: Props) {
       </DialogButton>
       <button
         type="button"
-        disabled={toggle.busy}
+        aria-disabled={toggle.busy}
         aria-label={`${target.enabled ? 'Disable' : 'Enable'} ${name}`}
         onClick={() => void toggle.run()}
       >
@@ -50,17 +47,12 @@ export function TargetActions({ target, name, onChanged }: Props) {
       {target.kind === 'webhook' && (
         <DialogButton
           aria-label={`New secret for ${name}`}
-          dialog={(onClose) => <RotateDialog {...{ target, name, onChanged, onClose }} />}
+          dialog={(onClose) => <RotateDialog {...{ target, name, onClose }} />}
         >
           New secret
         </DialogButton>
       )}
-      <DeleteButton
-        name={name}
-        what="target"
-        remove={() => targets.remove(target.id)}
-        onDeleted={onChanged}
-      >
+      <DeleteButton name={name} what="target" remove={() => targets.remove(target.id)}>
         Nothing is sent to it any more, and its log goes.
       </DeleteButton>
       <Failure failure={toggle.failure} />
@@ -72,11 +64,10 @@ interface RotateProps extends Props {
   readonly onClose: () => void;
 }
 
-function RotateDialog({ target, name, onChanged, onClose }: RotateProps) {
+function RotateDialog({ target, name, onClose }: RotateProps) {
   const { targets, showSecret } = useTargets();
   const rotate = useAction(async () => {
     const { secret } = await targets.rotateSecret(target.id);
-    onChanged();
     onClose();
     if (secret !== null) showSecret(name, secret);
   });

@@ -24,7 +24,7 @@ export function Deliveries({ target }: { target: NotificationTarget }) {
       {data?.results.length === 0 && <p className="muted">Nothing was sent yet.</p>}
       <ul className="stack">
         {data?.results.map((delivery) => (
-          <DeliveryItem key={delivery.id} {...{ target, delivery }} onChanged={reload} />
+          <DeliveryItem key={delivery.id} {...{ target, delivery }} />
         ))}
       </ul>
       {data && <CursorPager page={data} onMove={setCursor} />}
@@ -42,11 +42,10 @@ const states: Readonly<Record<Delivery['status'], readonly [string, string]>> = 
 
 interface DeliveryProps {
   readonly target: NotificationTarget;
-  readonly onChanged: () => void;
   readonly delivery: Delivery;
 }
 
-function DeliveryItem({ target, delivery, onChanged }: DeliveryProps) {
+function DeliveryItem({ target, delivery }: DeliveryProps) {
   const { targets, mayWrite } = useTargets();
   const say = useSay();
   const [label, style] = states[delivery.status];
@@ -54,7 +53,6 @@ function DeliveryItem({ target, delivery, onChanged }: DeliveryProps) {
   const repeat = useAction(async () => {
     await targets.redeliver(target.id, delivery.id);
     say('The delivery is sent again within seconds.');
-    onChanged();
   });
   return (
     <li className="stack">
@@ -80,7 +78,7 @@ function DeliveryItem({ target, delivery, onChanged }: DeliveryProps) {
             type="button"
             className="small last"
             onClick={() => void repeat.run()}
-            disabled={repeat.busy}
+            aria-disabled={repeat.busy}
             aria-label={`Send again: ${delivery.event_type}`}
           >
             Send again

@@ -41,13 +41,13 @@ export function TargetList({ targets, mayWrite, reach, events, children }: Props
       <div className="row heading">
         <h1>Notifications</h1>
         {data && data.count > 0 && <span className="muted">{plural(data.count, 'target')}</span>}
-        {mayWrite && <NewTarget onCreated={reload} />}
+        {mayWrite && <NewTarget />}
       </div>
       <Pending {...{ data, failure, reload }} />
       {data?.results.length === 0 && <Empty title="No notification targets yet">{children}</Empty>}
       <ul className="stack">
         {data?.results.map((target) => (
-          <TargetItem key={target.id} target={target} onChanged={reload} />
+          <TargetItem key={target.id} target={target} />
         ))}
       </ul>
       {shown && <SecretDialog {...shown} onClose={() => showSecret(null)} />}
@@ -55,7 +55,7 @@ export function TargetList({ targets, mayWrite, reach, events, children }: Props
   );
 }
 
-function NewTarget({ onCreated }: { readonly onCreated: () => void }) {
+function NewTarget() {
   const { targets, showSecret } = useTargets();
   const say = useSay();
   return (
@@ -69,7 +69,6 @@ function NewTarget({ onCreated }: { readonly onCreated: () => void }) {
             const created = await targets.create(body);
             say('The target is created.');
             if (created.secret !== null) showSecret(nameOf(created), created.secret);
-            onCreated();
           }}
         />
       )}
@@ -84,23 +83,15 @@ const addressOf = (target: NotificationTarget) =>
 const nameOf = (target: NotificationTarget) =>
   target.description === '' ? addressOf(target) : target.description;
 
-interface TargetProps {
-  readonly target: NotificationTarget;
-  readonly onChanged: () => void;
-}
-
-function TargetItem({ target, onChanged }: TargetProps) {
+function TargetItem({ target }: { target: NotificationTarget }) {
   const { targets, mayWrite, reach } = useTargets();
   const say = useSay();
-  const [tests, setTests] = useState(0);
   const [isOpen, setOpen] = useState(false);
   const address = addressOf(target);
   const name = nameOf(target);
   const test = useAction(async () => {
     const { delivered, answer } = await targets.test(target.id);
     say(delivered ? `The test was delivered: ${answer}.` : `The test failed: ${answer}.`);
-    setTests((count) => count + 1);
-    onChanged();
   });
   return (
     <li className="card stack target" aria-label={name}>
@@ -114,7 +105,7 @@ function TargetItem({ target, onChanged }: TargetProps) {
             type="button"
             className="small last"
             onClick={() => void test.run()}
-            disabled={test.busy}
+            aria-disabled={test.busy}
             aria-label={`Send a test to ${name}`}
           >
             {test.busy ? 'Sending…' : 'Send a test'}
@@ -140,13 +131,13 @@ function TargetItem({ target, onChanged }: TargetProps) {
       )}
       {target.disabled_reason !== null && <p className="bad-text">{target.disabled_reason}</p>}
       <Failure failure={test.failure} />
-      {mayWrite && <TargetActions {...{ target, name, onChanged }} />}
+      {mayWrite && <TargetActions {...{ target, name }} />}
       <div>
         <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? 'Hide deliveries' : 'Show deliveries'}
         </button>
       </div>
-      {isOpen && <Deliveries key={tests} target={target} />}
+      {isOpen && <Deliveries target={target} />}
     </li>
   );
 }

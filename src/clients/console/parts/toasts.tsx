@@ -49,7 +49,12 @@ function CancelButton({ cancel }: { readonly cancel: () => Promise<void> }) {
   });
   return (
     <>
-      <button type="button" className="small" disabled={act.busy} onClick={() => void act.run()}>
+      <button
+        type="button"
+        className="small"
+        aria-disabled={act.busy}
+        onClick={() => void act.run()}
+      >
         Cancel
       </button>
       {act.failure && <span> {act.failure.message}</span>}
