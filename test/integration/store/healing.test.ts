@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { describeError, SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { takeProbe } from '../../../src/state/store/healing/causes.ts';
 import { sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
@@ -311,7 +311,7 @@ it('ends after heal_for_hours, and says so in the log', async () => {
   expect(entry?.message).toContain('heal_for_hours is over');
 });
 
-it('is held up by no other place than its own: a known outage names the next probe', () => {
+it('is held up by no other place than its own: a known outage says what failed there, and nothing that ends', () => {
   const cause = {
     id: 'c',
     scope: 'source',
@@ -320,11 +320,12 @@ it('is held up by no other place than its own: a known outage names the next pro
     isOpen: true,
     beganAt: '2024-03-01T00:00:00.000000Z',
     failedAt: '2024-03-01T00:00:30.000000Z',
-    nextProbeAt: '2024-03-01T00:01:00.000000Z',
+    latestError: describeError(new SluiceError('source.unavailable', 'ECONNREFUSED')),
   } as const;
   const run = { exportId: 'e', causes: [cause], probes: null, askedAt: null };
   const at = (source: string) => () => refuseKnownOutage(run, { destination: 'events', source });
   expect(at('orders')).not.toThrow();
   expect(at('events')).toThrow(KnownOutage);
-  expect(at('events')).toThrow(/next at 2024-03-01T00:01:00/);
+  const text = 'no attempt was made: it has failed since 2024-03-01T00:00:00.000000Z: ECONNREFUSED';
+  expect(at('events')).toThrow(expect.objectContaining({ detail: text }));
 });
