@@ -96,6 +96,27 @@ it('heals oldest first, in the lane of its export behind live runs, at most as m
   expect(runs).toEqual(oldest.map((start) => ({ lane: id, heals: true, start })));
 });
 
+it('tries a dead place again by a live run once its probe is due, if its exports do not heal', async () => {
+  const place = placeOf(rejected);
+  const [first = '', second = '', third = ''] = await exportsOf(3, 1);
+  await side.db.query(`update batch_exports set heal_for_hours = 0 where id = any ($1::uuid[])`, [
+    [first, second, third],
+  ]);
+  await work([first], place);
+  const known = place.requests;
+  place.error = null;
+  await work([second], place);
+  expect([place.requests, await stateOf(second)], 'no probe before its time').toEqual([
+    known,
+    ['Failed'],
+  ]);
+  await probesAreDue();
+  expect(await heal(side.context), 'nothing heals').toBe(0);
+  await work([third], place);
+  expect(await stateOf(third)).toEqual(['Completed']);
+  expect(await side.db.query(`select from causes`)).toEqual([]);
+});
+
 it('leaves live runs at a known dead place their attempts, and starts them at once when it works', async () => {
   const place = placeOf(unavailable);
   const [broken = '', fresh = ''] = await exportsOf(2, 1);
@@ -320,6 +341,7 @@ it('is held up by no other place than its own: a known outage says what failed t
     isOpen: true,
     beganAt: '2024-03-01T00:00:00.000000Z',
     failedAt: '2024-03-01T00:00:30.000000Z',
+    ageMs: 60_000,
     latestError: describeError(new SluiceError('source.unavailable', 'ECONNREFUSED')),
   } as const;
   const run = { exportId: 'e', causes: [cause], probes: null, askedAt: null };

@@ -1,6 +1,7 @@
-import { type CauseScope, causeKindOf } from '../../../foundation/domain/causes.ts';
+import { type CauseScope, causeKindOf, probeDelayMs } from '../../../foundation/domain/causes.ts';
 import { errorCatalogue, SluiceError } from '../../../foundation/domain/errors.ts';
-import type { KnownCause } from '../../../state/store/healing/causes.ts';
+import { type KnownCause, takeProbe } from '../../../state/store/healing/causes.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
 
 /** The source and the destination of a run: runs of one place have the same text. */
@@ -77,4 +78,26 @@ export function refuseKnownOutage(
   }
   const probed = known.find(({ id }) => id === run.probes);
   if (source && probed && probed.scope !== 'source') throw new KnownOutage(probed);
+}
+
+/**
+ * Refuses an attempt at a place that is known not to work, unless the attempt is its probe: if the probe is due, and no other run will
+ * make it. Exports that do not heal have no such run, and their place would never be tried again.
+ *
+ * @throws KnownOutage
+ */
+export async function beginAtPlaces(
+  db: Sql,
+  run: Pick<ClaimedRun, 'exportId' | 'causes' | 'probes' | 'askedAt'>,
+  places: RunPlaces,
+): Promise<void> {
+  try {
+    refuseKnownOutage(run, places);
+  } catch (error) {
+    const cause =
+      error instanceof KnownOutage && run.probes === null
+        ? run.causes.find(({ id }) => id === error.causeId)
+        : undefined;
+    if (!cause || !(await takeProbe(db, cause.id, probeDelayMs(cause.ageMs), true))) throw error;
+  }
 }

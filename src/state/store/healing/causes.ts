@@ -16,6 +16,7 @@ export interface KnownCause {
   /** Otherwise the place is only suspected. */
   readonly isOpen: boolean;
   readonly beganAt: Timestamp;
+  readonly ageMs: number;
   /** When an attempt there failed last. */
   readonly failedAt: Timestamp;
   /** The text of that failure. */
@@ -23,7 +24,8 @@ export interface KnownCause {
 }
 
 const knownCause = `jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
-  'beganAt', api_time(k.began_at), 'failedAt', api_time(k.failed_at), 'latestError', k.latest_error)`;
+  'beganAt', api_time(k.began_at), 'failedAt', api_time(k.failed_at),
+  'ageMs', (extract(epoch from clock_timestamp() - k.began_at) * 1000)::float8, 'latestError', k.latest_error)`;
 
 /** Maximum causes of a tenant that a claim reads. */
 const mostKnown = 200;
