@@ -79,7 +79,7 @@ test('pause, with a dry run and a question, tasks and cancel', async () => {
   const [cause] = JSON.parse((await operator('causes', '--json')).out) as { id: string }[];
   const id = cause?.id ?? '';
   const dry = await operator('causes', 'pause', id, '--dry-run');
-  expect(dry.out).toContain('pause: 3 exports of 1 customer');
+  expect(dry.out).toBe('pause: 3 exports of 1 customer\n');
   expect((await operator('causes', 'tasks')).out).toContain('none');
   // There is no person to ask.
   expect((await operator('causes', 'retry', id)).code).toBe(2);
@@ -129,7 +129,12 @@ test('apply makes the targets those of the file, and then changes nothing', asyn
   expect(unset.err).toContain('notifications[0].url: the environment variable HOOK is not set');
   const dry = await owner(['apply', '-f', file, '--dry-run'], env);
   expect(dry.out).toContain('+ create');
-  expect((await owner(['apply', '-f', file], env)).out).toContain('target Applied');
+  const applied = await owner(['apply', '-f', file], env);
+  expect(applied.out).toContain('target Applied');
+  // Its secret is in no log of a deployment, and not lost without a word.
+  const rotate = /sluice (notifications rotate) ([\w-]{36})/.exec(applied.out);
+  const rotated = await owner([...(rotate?.[1] ?? '').split(' '), rotate?.[2] ?? '']);
+  expect(rotated.out).toMatch(/^secret +whsec_/);
   expect((await owner(['apply', '-f', file], env)).out).toContain('1 unchanged');
   await write(target('export.failing, export.late'));
   expect((await owner(['apply', '-f', file], env)).out).toMatch(/~ update .*Applied .*: events/);
@@ -284,4 +289,20 @@ test('delivery shows a record that a customer can be sent, as text, JSON and CSV
     undefined,
   ]);
   expect((await owner(['delivery', id, '--window', 'long'])).err).toContain('--window');
+});
+
+test('status --all --check counts causes that the screen does not have', async () => {
+  const side = { db: api.db, teamId: api.tenant.projectIds[0] };
+  expect((await operator('status', '--all', '--check')).code).toBe(0);
+  for (let index = 0; index <= 20; index += 1) {
+    const destination = { type: 'S3', config: { bucket_name: `b-${index}` }, secrets: null };
+    const stored = await storeExport(api.db, await exportOfThePast(side, { destination }));
+    await api.db.query(
+      `update batch_exports set failing_since = now(), failing_code = $2, failing_error = 'gone' where id = $1`,
+      [stored?.id, index < 20 ? 'destination.bucket_not_found' : 'internal.unexpected'],
+    );
+  }
+  const checked = await operator('status', '--all', '--check');
+  expect(checked.out).not.toContain('internal.unexpected');
+  expect([checked.code, checked.err]).toEqual([1, 'Something needs the operator.\n']);
 });

@@ -6,6 +6,7 @@ import { unknownIn } from './export-fields.ts';
 import { expandVariables, type VariableNames, withoutVariables } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
 import { targetCalls } from './notifications.ts';
+import { plain } from '../text.ts';
 import type { NotificationTarget } from './types.ts';
 
 export type TargetChange = Change<string>;
@@ -72,14 +73,31 @@ export async function planTargets(
   return [...changes, ...left.map(({ id, description }) => deletionOf(id, description))];
 }
 
-export async function sendTargets(api: Api, changes: readonly TargetChange[]): Promise<void> {
+/** @returns the changes, those that created a target with its id */
+export async function sendTargets(
+  api: Api,
+  changes: readonly TargetChange[],
+): Promise<readonly TargetChange[]> {
   const calls = targetCalls(api, false);
-  for (const { action, id, body } of changes) {
-    if (action === 'create') await calls.create(body);
+  const sent: TargetChange[] = [];
+  for (const change of changes) {
+    const { action, id, body } = change;
+    const created = action === 'create' ? await calls.create(body) : null;
     if (action === 'update' && id !== null) await calls.change(id, body);
     if (action === 'delete' && id !== null) await calls.remove(id);
+    sent.push(created ? { ...change, id: created.id } : change);
   }
+  return sent;
 }
+
+/** The secrets of new webhooks, which no log of a deployment should have: how to get each. */
+export const secretLines = (sent: readonly TargetChange[]): readonly string[] =>
+  sent
+    .filter(({ action, body }) => action === 'create' && body.url !== undefined)
+    .map(
+      ({ name, id }) =>
+        `The secret that signs the requests to ${plain(name)} is not shown. To get one: sluice notifications rotate ${id}`,
+    );
 
 function changeOf(
   name: string,
