@@ -80,6 +80,17 @@ test('pause, with a dry run and a question, tasks and cancel', async () => {
   const id = cause?.id ?? '';
   const dry = await operator('causes', 'pause', id, '--dry-run');
   expect(dry.out).toBe('pause: 3 exports of 1 customer\n');
+  // A retry also exports what a pause of Sluice missed, which no number of missing intervals has.
+  const pausing = (reason: string | null) =>
+    api.db.query(
+      `update batch_exports set paused = $1::text is not null, paused_reason = $1 where failing_since is not null`,
+      [reason],
+    );
+  await pausing('gone');
+  expect((await operator('causes', 'retry', id, '--dry-run')).out).toContain(
+    '3 paused exports of them continue, and also export what the pause missed',
+  );
+  await pausing(null);
   expect((await operator('causes', 'tasks')).out).toContain('none');
   // There is no person to ask.
   expect((await operator('causes', 'retry', id)).code).toBe(2);
@@ -181,6 +192,16 @@ test('a file of targets: what is named twice, kinds, and variables of similar na
   await write({ ...twice, kind: 'email', recipients: ['a@example.com'] });
   expect((await owner(['apply', '-f', file], env)).err).toContain(
     'notifications[0].kind: the stored target has the kind webhook, which cannot change',
+  );
+
+  await write({ ...twice, recipients: ['a@example.com'], url: `\${HOOK}` });
+  expect((await owner(['apply', '-f', file], env)).err).toContain(
+    'notifications[0].recipients is only for the kind email',
+  );
+  const mail = { description: 'Mail', kind: 'email', recipients: ['a@example.com'] };
+  await write({ ...mail, url: `\${HOOK}` });
+  expect((await owner(['apply', '-f', file], env)).err).toContain(
+    'notifications[0].url is only for the kind webhook',
   );
 
   // Each has a variable of its own, which is a name that a shell takes.

@@ -64,6 +64,12 @@ export async function planTargets(
         `${where}.kind: the stored target has the kind ${kind}, which cannot change. Give the new target another description.`,
       );
     }
+    if (url !== undefined && kind === 'email') {
+      problems.push(`${where}.url is only for the kind webhook. An e-mail target has recipients.`);
+    }
+    if (spec.recipients !== undefined && kind !== 'email') {
+      problems.push(`${where}.recipients is only for the kind email. A webhook has a url.`);
+    }
     const change = changeOf(name, spec, found[0], options.secrets ?? false);
     if ('url' in change.body) problems.push(...missing);
     return [change];
