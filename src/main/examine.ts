@@ -128,11 +128,14 @@ async function examineQueue(config: Config, url: string): Promise<Examined> {
       maxConnections: 1,
       onError: () => {},
     });
+  let connectionFault: unknown = null;
   const queues = connectQueues(
     'pool' in carrier
       ? { kind: 'postgres', pool: carrier.pool }
       : { kind: 'redis', address: carrier },
-    () => {},
+    (error) => {
+      connectionFault = error;
+    },
   );
   try {
     // A connection to Redis opens while the first question waits; the producer's own does not wait.
@@ -142,7 +145,7 @@ async function examineQueue(config: Config, url: string): Promise<Examined> {
     const name = address === null ? 'DATABASE_URL' : 'REDIS_URL';
     return failed(
       'queue',
-      `${name}: unreachable: ${reasonOf(error)}. Start it, or correct the address.`,
+      `${name}: unreachable: ${reasonOf(connectionFault ?? error)}. Start it, or correct the address.`,
     );
   } finally {
     await queues.close();
@@ -289,7 +292,10 @@ async function examineDestinations(
     const tried = [...places].slice(0, triedPlaces).map(async ([place, [newest, ...others]]) => {
       if (!newest) return [];
       const { detail, ...found } = await tryOne(place, newest);
-      return [{ ...found, detail: `${detail}${untriedOf(others)}` }];
+      const untried = untriedOf(others);
+      return [
+        { ...found, detail: untried === '' ? detail : `${detail.replace(/\.$/, '')}${untried}` },
+      ];
     });
     return [...(await Promise.all(tried)).flat(), ...untriedPlaces(places.size - triedPlaces)];
   } catch (error) {

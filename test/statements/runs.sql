@@ -86,7 +86,8 @@ with asked as materialized (
        c.heals, c.probes, case when c.purpose <> 'whole' or c.heals then null
   when c.backfill_id is not null then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id and b.reprocess in ('failed', 'missing'))
   when c.generation > 0 then api_time(c.created_at) end as "askedAt", coalesce((select jsonb_agg(jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
-  'beganAt', api_time(k.began_at), 'failedAt', api_time(k.failed_at), 'nextProbeAt', api_time(k.next_probe_at))) from (
+  'beganAt', api_time(k.began_at), 'failedAt', api_time(k.failed_at),
+  'ageMs', (extract(epoch from clock_timestamp() - k.began_at) * 1000)::float8, 'latestError', k.latest_error)) from (
     select * from causes where organization_id = p.organization_id and scope = 'export' and place = c.export_id::text
     union all
     (select * from causes where organization_id = p.organization_id and scope = 'destination' order by failed_at desc limit 200)

@@ -1,9 +1,9 @@
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { endCauses } from '../../src/service/use-cases/healing/end-causes.ts';
 import {
+  beginAtPlaces,
   causesAt,
   type RunPlaces,
-  refuseKnownOutage,
 } from '../../src/service/use-cases/healing/known-outage.ts';
 import { recordFault } from '../../src/service/use-cases/runs/finish-run.ts';
 import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
@@ -35,7 +35,7 @@ export function attemptsOf(side: RunSide) {
     const run = await claim(side, runId);
     const places: RunPlaces = { destination: place.name, source };
     try {
-      refuseKnownOutage(run, places);
+      await beginAtPlaces(side.db, run, places);
       place.requests += 1;
       if (place.error) throw place.error;
     } catch (error) {

@@ -14,7 +14,7 @@ import type { RunStatements } from '../../state/store/runs/run-statements.ts';
 import { releaseUploads } from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { endCauses } from '../use-cases/healing/end-causes.ts';
-import { causesAt, refuseKnownOutage, type RunPlaces } from '../use-cases/healing/known-outage.ts';
+import { beginAtPlaces, causesAt, type RunPlaces } from '../use-cases/healing/known-outage.ts';
 import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
 import {
   endDeleted,
@@ -90,7 +90,7 @@ export class Attempt {
     const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
     try {
       this.#begin();
-      if (run.causes.length > 0) this.#refuseKnownOutage();
+      if (run.causes.length > 0) await this.#beginAtPlaces();
       const destination = this.#openDestination();
       try {
         const job = await this.#prepare(destination);
@@ -148,9 +148,9 @@ export class Attempt {
     return this.#places;
   }
 
-  #refuseKnownOutage(): void {
+  async #beginAtPlaces(): Promise<void> {
     const places = this.#findPlaces();
-    if (places) refuseKnownOutage(this.#run, places);
+    if (places) await beginAtPlaces(this.#options.context.db, this.#run, places);
   }
 
   /** All places of the run work. If this fails, the next success or probe does it. */

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
+import { createKey } from '../../support/tenants.ts';
 
 let api: ApiUnderTest;
 let client: ApiClient;
@@ -175,4 +176,33 @@ describe("a transformation's config as JSON in a string", () => {
     const { body } = await client.get(`${configs()}/${made.body.id}`);
     expect(JSON.parse(String(body.config))).toMatchObject({ word: 'kept' });
   });
+});
+
+test('an id that cannot be one is 404 on every path of an operator', async () => {
+  const key = await createKey(api.db, { organizationId: null });
+  const operator = client.withKey(key.key);
+  const { body } = await operator.get('/api/openapi.json');
+  const paths = Object.entries(body.paths as Record<string, Record<string, unknown>>);
+  const asked = paths.flatMap(([path, operations]) =>
+    path.startsWith('/api/admin/') && path.includes('{')
+      ? Object.keys(operations).map((method) => [method, path] as const)
+      : [],
+  );
+  expect(asked.length).toBeGreaterThan(15);
+  // Bodies that each operation accepts.
+  const bodies: Record<string, object> = {
+    'patch /api/admin/organizations/{organization_id}': { disabled: true },
+    'patch /api/admin/projects/{project_id}': { disabled: true },
+    'post /api/admin/organizations/{organization_id}/projects': { name: 'X' },
+    'post /api/admin/organizations/{organization_id}/keys': { name: 'X', scopes: ['*'] },
+    'post /api/admin/causes/{cause_id}/tasks': { action: 'probe' },
+  };
+  for (const [method, path] of asked) {
+    for (const id of ['x', '-1', '1.5', '99999999999999999999', '%F0%9F%98%80']) {
+      const answer = await operator.send(method.toUpperCase(), path.replaceAll(/\{\w+\}/g, id), {
+        ...(method !== 'get' && method !== 'delete' && { body: bodies[`${method} ${path}`] ?? {} }),
+      });
+      expect([method, path, id, answer.status]).toEqual([method, path, id, 404]);
+    }
+  }
 });

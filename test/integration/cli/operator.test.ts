@@ -79,7 +79,18 @@ test('pause, with a dry run and a question, tasks and cancel', async () => {
   const [cause] = JSON.parse((await operator('causes', '--json')).out) as { id: string }[];
   const id = cause?.id ?? '';
   const dry = await operator('causes', 'pause', id, '--dry-run');
-  expect(dry.out).toContain('pause: 3 exports of 1 customer');
+  expect(dry.out).toBe('pause: 3 exports of 1 customer\n');
+  // A retry also exports what a pause of Sluice missed, which no number of missing intervals has.
+  const pausing = (reason: string | null) =>
+    api.db.query(
+      `update batch_exports set paused = $1::text is not null, paused_reason = $1 where failing_since is not null`,
+      [reason],
+    );
+  await pausing('gone');
+  expect((await operator('causes', 'retry', id, '--dry-run')).out).toContain(
+    '3 paused exports of them continue, and also export what the pause missed',
+  );
+  await pausing(null);
   expect((await operator('causes', 'tasks')).out).toContain('none');
   // There is no person to ask.
   expect((await operator('causes', 'retry', id)).code).toBe(2);
@@ -129,7 +140,12 @@ test('apply makes the targets those of the file, and then changes nothing', asyn
   expect(unset.err).toContain('notifications[0].url: the environment variable HOOK is not set');
   const dry = await owner(['apply', '-f', file, '--dry-run'], env);
   expect(dry.out).toContain('+ create');
-  expect((await owner(['apply', '-f', file], env)).out).toContain('target Applied');
+  const applied = await owner(['apply', '-f', file], env);
+  expect(applied.out).toContain('target Applied');
+  // Its secret is in no log of a deployment, and not lost without a word.
+  const rotate = /sluice (notifications rotate) ([\w-]{36})/.exec(applied.out);
+  const rotated = await owner([...(rotate?.[1] ?? '').split(' '), rotate?.[2] ?? '']);
+  expect(rotated.out).toMatch(/^secret +whsec_/);
   expect((await owner(['apply', '-f', file], env)).out).toContain('1 unchanged');
   await write(target('export.failing, export.late'));
   expect((await owner(['apply', '-f', file], env)).out).toMatch(/~ update .*Applied .*: events/);
@@ -176,6 +192,16 @@ test('a file of targets: what is named twice, kinds, and variables of similar na
   await write({ ...twice, kind: 'email', recipients: ['a@example.com'] });
   expect((await owner(['apply', '-f', file], env)).err).toContain(
     'notifications[0].kind: the stored target has the kind webhook, which cannot change',
+  );
+
+  await write({ ...twice, recipients: ['a@example.com'], url: `\${HOOK}` });
+  expect((await owner(['apply', '-f', file], env)).err).toContain(
+    'notifications[0].recipients is only for the kind email',
+  );
+  const mail = { description: 'Mail', kind: 'email', recipients: ['a@example.com'] };
+  await write({ ...mail, url: `\${HOOK}` });
+  expect((await owner(['apply', '-f', file], env)).err).toContain(
+    'notifications[0].url is only for the kind webhook',
   );
 
   // Each has a variable of its own, which is a name that a shell takes.
@@ -284,4 +310,20 @@ test('delivery shows a record that a customer can be sent, as text, JSON and CSV
     undefined,
   ]);
   expect((await owner(['delivery', id, '--window', 'long'])).err).toContain('--window');
+});
+
+test('status --all --check counts causes that the screen does not have', async () => {
+  const side = { db: api.db, teamId: api.tenant.projectIds[0] };
+  expect((await operator('status', '--all', '--check')).code).toBe(0);
+  for (let index = 0; index <= 20; index += 1) {
+    const destination = { type: 'S3', config: { bucket_name: `b-${index}` }, secrets: null };
+    const stored = await storeExport(api.db, await exportOfThePast(side, { destination }));
+    await api.db.query(
+      `update batch_exports set failing_since = now(), failing_code = $2, failing_error = 'gone' where id = $1`,
+      [stored?.id, index < 20 ? 'destination.bucket_not_found' : 'internal.unexpected'],
+    );
+  }
+  const checked = await operator('status', '--all', '--check');
+  expect(checked.out).not.toContain('internal.unexpected');
+  expect([checked.code, checked.err]).toEqual([1, 'Something needs the operator.\n']);
 });

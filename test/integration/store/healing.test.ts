@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from 'vitest';
-import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { describeError, SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { takeProbe } from '../../../src/state/store/healing/causes.ts';
 import { sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
@@ -94,6 +94,27 @@ it('heals oldest first, in the lane of its export behind live runs, at most as m
   const starts = (await listRuns(side.db, id)).map(({ start }) => start);
   const oldest = [...new Set(starts)].toSorted().slice(0, 2);
   expect(runs).toEqual(oldest.map((start) => ({ lane: id, heals: true, start })));
+});
+
+it('tries a dead place again by a live run once its probe is due, if its exports do not heal', async () => {
+  const place = placeOf(rejected);
+  const [first = '', second = '', third = ''] = await exportsOf(3, 1);
+  await side.db.query(`update batch_exports set heal_for_hours = 0 where id = any ($1::uuid[])`, [
+    [first, second, third],
+  ]);
+  await work([first], place);
+  const known = place.requests;
+  place.error = null;
+  await work([second], place);
+  expect([place.requests, await stateOf(second)], 'no probe before its time').toEqual([
+    known,
+    ['Failed'],
+  ]);
+  await probesAreDue();
+  expect(await heal(side.context), 'nothing heals').toBe(0);
+  await work([third], place);
+  expect(await stateOf(third)).toEqual(['Completed']);
+  expect(await side.db.query(`select from causes`)).toEqual([]);
 });
 
 it('leaves live runs at a known dead place their attempts, and starts them at once when it works', async () => {
@@ -311,7 +332,7 @@ it('ends after heal_for_hours, and says so in the log', async () => {
   expect(entry?.message).toContain('heal_for_hours is over');
 });
 
-it('is held up by no other place than its own: a known outage names the next probe', () => {
+it('is held up by no other place than its own: a known outage says what failed there, and nothing that ends', () => {
   const cause = {
     id: 'c',
     scope: 'source',
@@ -320,11 +341,13 @@ it('is held up by no other place than its own: a known outage names the next pro
     isOpen: true,
     beganAt: '2024-03-01T00:00:00.000000Z',
     failedAt: '2024-03-01T00:00:30.000000Z',
-    nextProbeAt: '2024-03-01T00:01:00.000000Z',
+    ageMs: 60_000,
+    latestError: describeError(new SluiceError('source.unavailable', 'ECONNREFUSED')),
   } as const;
   const run = { exportId: 'e', causes: [cause], probes: null, askedAt: null };
   const at = (source: string) => () => refuseKnownOutage(run, { destination: 'events', source });
   expect(at('orders')).not.toThrow();
   expect(at('events')).toThrow(KnownOutage);
-  expect(at('events')).toThrow(/next at 2024-03-01T00:01:00/);
+  const text = 'no attempt was made: it has failed since 2024-03-01T00:00:00.000000Z: ECONNREFUSED';
+  expect(at('events')).toThrow(expect.objectContaining({ detail: text }));
 });

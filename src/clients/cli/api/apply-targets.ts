@@ -6,6 +6,7 @@ import { unknownIn } from './export-fields.ts';
 import { expandVariables, type VariableNames, withoutVariables } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
 import { targetCalls } from './notifications.ts';
+import { plain } from '../text.ts';
 import type { NotificationTarget } from './types.ts';
 
 export type TargetChange = Change<string>;
@@ -63,6 +64,12 @@ export async function planTargets(
         `${where}.kind: the stored target has the kind ${kind}, which cannot change. Give the new target another description.`,
       );
     }
+    if (url !== undefined && kind === 'email') {
+      problems.push(`${where}.url is only for the kind webhook. An e-mail target has recipients.`);
+    }
+    if (spec.recipients !== undefined && kind !== 'email') {
+      problems.push(`${where}.recipients is only for the kind email. A webhook has a url.`);
+    }
     const change = changeOf(name, spec, found[0], options.secrets ?? false);
     if ('url' in change.body) problems.push(...missing);
     return [change];
@@ -72,14 +79,31 @@ export async function planTargets(
   return [...changes, ...left.map(({ id, description }) => deletionOf(id, description))];
 }
 
-export async function sendTargets(api: Api, changes: readonly TargetChange[]): Promise<void> {
+/** @returns the changes, those that created a target with its id */
+export async function sendTargets(
+  api: Api,
+  changes: readonly TargetChange[],
+): Promise<readonly TargetChange[]> {
   const calls = targetCalls(api, false);
-  for (const { action, id, body } of changes) {
-    if (action === 'create') await calls.create(body);
+  const sent: TargetChange[] = [];
+  for (const change of changes) {
+    const { action, id, body } = change;
+    const created = action === 'create' ? await calls.create(body) : null;
     if (action === 'update' && id !== null) await calls.change(id, body);
     if (action === 'delete' && id !== null) await calls.remove(id);
+    sent.push(created ? { ...change, id: created.id } : change);
   }
+  return sent;
 }
+
+/** The secrets of new webhooks, which no log of a deployment should have: how to get each. */
+export const secretLines = (sent: readonly TargetChange[]): readonly string[] =>
+  sent
+    .filter(({ action, body }) => action === 'create' && body.url !== undefined)
+    .map(
+      ({ name, id }) =>
+        `The secret that signs the requests to ${plain(name)} is not shown. To get one: sluice notifications rotate ${id}`,
+    );
 
 function changeOf(
   name: string,

@@ -3,7 +3,7 @@ import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
 import { planChain, sendChain, summaryOfChain } from './apply-chain.ts';
 import { type Action, type ApplyChoice, changeLine } from './apply-changes.ts';
-import { planTargets, sendTargets, summaryOfTargets } from './apply-targets.ts';
+import { planTargets, secretLines, sendTargets, summaryOfTargets } from './apply-targets.ts';
 import { confirm } from './confirm.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
@@ -65,22 +65,21 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
     const question = `Delete ${going} of ${await projectOf(api, stored)} that the file does not have?`;
     await confirm(deps.terminal, question, options.yes ?? false);
   }
-  if (!options.dryRun) {
-    // The chain comes first: an export that applies it must not send rows that a step masks.
-    await sendChain(api, chain ?? []);
-    await sendTargets(api, targets ?? []);
-  }
+  // The chain comes first: an export that applies it must not send rows that a step masks.
+  if (!options.dryRun) await sendChain(api, chain ?? []);
+  const sent = options.dryRun ? [] : await sendTargets(api, targets ?? []);
   const done = options.dryRun
     ? steps.map(planned)
     : await perform(deps, api, steps, fields, options);
   const inChain = summaryOfChain(chain);
   const others = {
     ...(chain ? { transformations: chain } : {}),
-    ...(targets ? { notifications: targets } : {}),
+    ...(targets ? { notifications: options.dryRun ? targets : sent } : {}),
   };
   print(deps, options, chain || targets ? { exports: done, ...others } : done, () => [
     ...(inChain === null ? [] : [inChain]),
     ...(targets ? [summaryOfTargets(targets)] : []),
+    ...secretLines(sent),
     summaryOf(done, options.dryRun ?? false),
   ]);
   const failed = done.filter(({ error }) => error !== null);

@@ -180,7 +180,14 @@ async function act(
     api.callAdmin('post', '/causes/{cause_id}/tasks', { path, body, notFound: noSuchCause });
   const preview = await ask({ action, dry_run: true });
   if (!('dry_run' in preview)) throw new CliError('The service did not answer with a dry run.');
-  const summary = `${action}: ${plural(preview.exports, 'export')} of ${plural(preview.organizations, 'customer')}, ${plural(preview.missing_intervals, 'interval')} without data`;
+  const missing = plural(preview.missing_intervals, 'interval');
+  const whose = `${plural(preview.exports, 'export')} of ${plural(preview.organizations, 'customer')}`;
+  const paused =
+    preview.paused_exports > 0
+      ? `. ${plural(preview.paused_exports, 'paused export')} of them continue, and also export what the pause missed`
+      : '';
+  // A pause exports none.
+  const summary = `${action}: ${whose}${action === 'pause' ? '' : `, ${missing} without data`}${paused}`;
   if (options.dryRun) {
     print(deps, options, preview, () => [summary]);
     return;

@@ -67,9 +67,10 @@ async function statusOfAll(
   api: Api,
   service: Readiness,
 ): Promise<void> {
-  const [causes, exports] = await Promise.all([
+  const [causes, exports, customers] = await Promise.all([
     api.callAdmin('get', '/causes', { query: { limit: shownCauses } }),
     api.callAdmin('get', '/exports', { query: { limit: 1 } }),
+    api.callAdmin('get', '/causes', { query: { limit: 1, turn: 'customer' } }),
   ]);
   const found = { url: api.url, service, exports: exports.count, causes: causes.results };
   print(deps, options, found, () => [
@@ -77,7 +78,8 @@ async function statusOfAll(
     `Exports   ${exports.count} of all customers`,
     ...causeLines(deps, causes.results, causes.count),
   ]);
-  const isWell = service.status === 'ok' && causes.results.every(({ turn }) => turn === 'customer');
+  // The screen has only the causes of the most exports.
+  const isWell = service.status === 'ok' && causes.count === customers.count;
   if (options.check && !isWell) throw new CliError('Something needs the operator.');
 }
 

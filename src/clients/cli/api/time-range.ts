@@ -13,11 +13,11 @@ function readSpan(text: string): number | null {
 }
 
 /** A time as a person writes it: ISO 8601, UTC if it has no offset. @throws CliError that names the option */
-function readTime(option: string, text: string): string {
+function readTime(option: string, text: string, others = ''): string {
   const parsed = parseTime(text);
   if (parsed) return parsed.timestamp;
   throw new CliError(
-    `${option}: ${text} is not a time. Use ISO 8601, such as 2024-03-01 or 2024-03-01T06:00:00Z; without an offset it is UTC.`,
+    `${option}: ${text} is not a time. Use ISO 8601, such as 2024-03-01 or 2024-03-01T06:00:00Z${others}; without an offset a time is UTC.`,
     exitCodes.misused,
   );
 }
@@ -30,7 +30,9 @@ function minuteOf(api: Api): number {
 /** A span back from now, or a time. The service must have answered before: its clock is the one that counts. */
 export function readSince(api: Api, option: string, text: string): string {
   const spanMs = readSpan(text);
-  return spanMs === null ? readTime(option, text) : toTimestamp((api.serviceTime() ?? 0) - spanMs);
+  return spanMs === null
+    ? readTime(option, text, ', or a span such as 6h')
+    : toTimestamp((api.serviceTime() ?? 0) - spanMs);
 }
 
 export interface RangeOptions {

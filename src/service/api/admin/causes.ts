@@ -109,7 +109,11 @@ export const TaskPreview = named(
     action: Type.Enum([...taskActions]),
     organizations: Count,
     exports: Count,
-    missing_intervals: { ...Count, description: 'Intervals that would be exported again.' },
+    missing_intervals: {
+      ...Count,
+      description:
+        'Intervals that would be exported again. A retry of paused exports also exports what the pause missed.',
+    },
     paused_exports: {
       ...Count,
       description: 'Exports that Sluice paused and that would continue.',

@@ -1,6 +1,7 @@
-import { type CauseScope, causeKindOf } from '../../../foundation/domain/causes.ts';
-import { SluiceError } from '../../../foundation/domain/errors.ts';
-import type { KnownCause } from '../../../state/store/healing/causes.ts';
+import { type CauseScope, causeKindOf, probeDelayMs } from '../../../foundation/domain/causes.ts';
+import { errorCatalogue, SluiceError } from '../../../foundation/domain/errors.ts';
+import { type KnownCause, takeProbe } from '../../../state/store/healing/causes.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
 import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
 
 /** The source and the destination of a run: runs of one place have the same text. */
@@ -9,22 +10,28 @@ export interface RunPlaces {
   readonly source: string;
 }
 
-/** An attempt that was not made, because its place is known not to work. */
+/** An attempt that was not made, because its place is known not to work. Its text says what failed there. */
 export class KnownOutage extends SluiceError {
   readonly causeId: string;
 
-  constructor({
-    id,
-    code,
-    beganAt,
-    nextProbeAt,
-  }: Pick<KnownCause, 'id' | 'code' | 'beganAt' | 'nextProbeAt'>) {
+  constructor(cause: Pick<KnownCause, 'id' | 'code' | 'beganAt' | 'latestError'>) {
+    const detail = detailOf(cause);
+    // Not when the next probe is: a reader comes later, and finds it beside the cause.
     super(
-      code,
-      `no attempt was made: it has failed since ${beganAt}, and Sluice probes it next at ${nextProbeAt}`,
+      cause.code,
+      `no attempt was made: it has failed since ${cause.beganAt}${detail === null ? '' : `: ${detail}`}`,
     );
-    this.causeId = id;
+    this.causeId = cause.id;
   }
+}
+
+/** What the newest attempt at the place added to the meaning of its code; a remedy may refer to it. */
+function detailOf({ code, latestError }: Pick<KnownCause, 'code' | 'latestError'>): string | null {
+  const { means, remedy } = errorCatalogue[code];
+  const [before, after] = [`${code}: ${means} (`, `) ${remedy}`];
+  return latestError.startsWith(before) && latestError.endsWith(after)
+    ? latestError.slice(before.length, -after.length)
+    : null;
 }
 
 /** The place of a failure at the scope that its code speaks of; the export's own if its places are not known. */
@@ -71,4 +78,26 @@ export function refuseKnownOutage(
   }
   const probed = known.find(({ id }) => id === run.probes);
   if (source && probed && probed.scope !== 'source') throw new KnownOutage(probed);
+}
+
+/**
+ * Refuses an attempt at a place that is known not to work, unless the attempt is its probe: if the probe is due, and no other run will
+ * make it. Exports that do not heal have no such run, and their place would never be tried again.
+ *
+ * @throws KnownOutage
+ */
+export async function beginAtPlaces(
+  db: Sql,
+  run: Pick<ClaimedRun, 'exportId' | 'causes' | 'probes' | 'askedAt'>,
+  places: RunPlaces,
+): Promise<void> {
+  try {
+    refuseKnownOutage(run, places);
+  } catch (error) {
+    const cause =
+      error instanceof KnownOutage && run.probes === null
+        ? run.causes.find(({ id }) => id === error.causeId)
+        : undefined;
+    if (!cause || !(await takeProbe(db, cause.id, probeDelayMs(cause.ageMs), true))) throw error;
+  }
 }

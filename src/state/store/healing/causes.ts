@@ -16,13 +16,16 @@ export interface KnownCause {
   /** Otherwise the place is only suspected. */
   readonly isOpen: boolean;
   readonly beganAt: Timestamp;
+  readonly ageMs: number;
   /** When an attempt there failed last. */
   readonly failedAt: Timestamp;
-  readonly nextProbeAt: Timestamp;
+  /** The text of that failure. */
+  readonly latestError: string;
 }
 
 const knownCause = `jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
-  'beganAt', api_time(k.began_at), 'failedAt', api_time(k.failed_at), 'nextProbeAt', api_time(k.next_probe_at))`;
+  'beganAt', api_time(k.began_at), 'failedAt', api_time(k.failed_at),
+  'ageMs', (extract(epoch from clock_timestamp() - k.began_at) * 1000)::float8, 'latestError', k.latest_error)`;
 
 /** Maximum causes of a tenant that a claim reads. */
 const mostKnown = 200;
@@ -184,13 +187,14 @@ export interface PlaceCause {
   readonly beganAt: Timestamp;
   readonly ageMs: number;
   readonly nextProbeAt: Timestamp;
+  readonly latestError: string;
 }
 
 /** Almost always there are none. */
 export async function listPlaceCauses(sql: Sql, asked: PlacesAsked): Promise<PlaceCause[]> {
   return sql.query<PlaceCause>(
     `select c.id, c.place, c.code, c.opened_at is not null as "isOpen", api_time(c.began_at) as "beganAt", api_time(c.next_probe_at) as "nextProbeAt",
-            (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8 as "ageMs"
+            (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8 as "ageMs", c.latest_error as "latestError"
        from causes c where c.scope = $1 and ($1 = 'source' or c.organization_id = (select organization_id from projects where id = $2))
       order by c.failed_at desc limit ${mostKnown}`,
     [asked.scope, asked.scope === 'source' ? null : asked.teamId],
