@@ -66,7 +66,11 @@ export function ExportsPage() {
         )}
       </div>
       {!isNew && <ListTools what="exports" orderings={orderings} ordering={ordering} />}
-      <Failure failure={failure ?? counts.failure} onRetry={reload} stale={data !== null} />
+      <Failure
+        failure={failure ?? counts.failure}
+        onRetry={failure ? reload : counts.reload}
+        stale={data !== null}
+      />
       {!data && !failure && <Loading lines={5} />}
       {isNew && <NoExports />}
       {data?.results.length === 0 && !isNew && (
