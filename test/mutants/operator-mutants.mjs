@@ -20,7 +20,12 @@ export const operatorMutants = [
       'false',
     ],
     ['it deletes without a question', 'apply', '!options.dryRun && going !== null', 'false'],
-    ['a dry run changes the chain', 'apply', 'if (!options.dryRun) {', 'if (true) {'],
+    [
+      'a dry run changes the chain',
+      'apply',
+      'if (!options.dryRun) await sendChain',
+      'if (true) await sendChain',
+    ],
     ['--secrets sends nothing', 'apply', 'const resent = secrets &&', 'const resent = false &&'],
     [
       'two exports of one name are one',

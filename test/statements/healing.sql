@@ -55,8 +55,8 @@ with hastened as (
 
 -- healing/causes.ts listPlaceCauses
 -- takes $1 text, $2 integer
--- gives id uuid, place text, code text, isOpen boolean, beganAt text, nextProbeAt text, ageMs double precision, latestError text
-select c.id, c.place, c.code, c.opened_at is not null as "isOpen", api_time(c.began_at) as "beganAt", api_time(c.next_probe_at) as "nextProbeAt",
+-- gives id uuid, scope text, place text, code text, isOpen boolean, beganAt text, nextProbeAt text, ageMs double precision, latestError text
+select c.id, c.scope, c.place, c.code, c.opened_at is not null as "isOpen", api_time(c.began_at) as "beganAt", api_time(c.next_probe_at) as "nextProbeAt",
             (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8 as "ageMs", c.latest_error as "latestError"
        from causes c where c.scope = $1 and ($1 = 'source' or c.organization_id = (select organization_id from projects where id = $2))
       order by c.failed_at desc limit 200;

@@ -348,6 +348,13 @@ it('is held up by no other place than its own: a known outage says what failed t
   const at = (source: string) => () => refuseKnownOutage(run, { destination: 'events', source });
   expect(at('orders')).not.toThrow();
   expect(at('events')).toThrow(KnownOutage);
-  const text = 'no attempt was made: it has failed since 2024-03-01T00:00:00.000000Z: ECONNREFUSED';
+  const text = 'no attempt was made: it has failed since 2024-03-01T00:00:00.000000Z';
+  // A source is shared: what failed there for another organization is not shown.
   expect(at('events')).toThrow(expect.objectContaining({ detail: text }));
+  const latestError = describeError(new SluiceError('destination.unavailable', 'ECONNREFUSED'));
+  const ofStore = { scope: 'destination', code: 'destination.unavailable', latestError } as const;
+  const atStore = { ...run, causes: [{ ...cause, ...ofStore }] };
+  expect(() => refuseKnownOutage(atStore, { destination: 'events', source: 'orders' })).toThrow(
+    expect.objectContaining({ detail: `${text}: ECONNREFUSED` }),
+  );
 });

@@ -14,7 +14,7 @@ export interface RunPlaces {
 export class KnownOutage extends SluiceError {
   readonly causeId: string;
 
-  constructor(cause: Pick<KnownCause, 'id' | 'code' | 'beganAt' | 'latestError'>) {
+  constructor(cause: Pick<KnownCause, 'id' | 'scope' | 'code' | 'beganAt' | 'latestError'>) {
     const detail = detailOf(cause);
     // Not when the next probe is: a reader comes later, and finds it beside the cause.
     super(
@@ -25,8 +25,16 @@ export class KnownOutage extends SluiceError {
   }
 }
 
-/** What the newest attempt at the place added to the meaning of its code; a remedy may refer to it. */
-function detailOf({ code, latestError }: Pick<KnownCause, 'code' | 'latestError'>): string | null {
+/**
+ * What the newest attempt at the place added to the meaning of its code; a remedy may refer to it. A source serves several
+ * organizations, so what failed there for one of them is not shown to the others.
+ */
+function detailOf({
+  scope,
+  code,
+  latestError,
+}: Pick<KnownCause, 'scope' | 'code' | 'latestError'>): string | null {
+  if (scope === 'source') return null;
   const { means, remedy } = errorCatalogue[code];
   const [before, after] = [`${code}: ${means} (`, `) ${remedy}`];
   return latestError.startsWith(before) && latestError.endsWith(after)

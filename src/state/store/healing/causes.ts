@@ -180,6 +180,7 @@ export type PlacesAsked =
 /** What is known of a place that has failed. */
 export interface PlaceCause {
   readonly id: string;
+  readonly scope: CauseScope;
   readonly place: string;
   readonly code: ErrorCode;
   /** Otherwise it is only suspected. */
@@ -193,7 +194,7 @@ export interface PlaceCause {
 /** Almost always there are none. */
 export async function listPlaceCauses(sql: Sql, asked: PlacesAsked): Promise<PlaceCause[]> {
   return sql.query<PlaceCause>(
-    `select c.id, c.place, c.code, c.opened_at is not null as "isOpen", api_time(c.began_at) as "beganAt", api_time(c.next_probe_at) as "nextProbeAt",
+    `select c.id, c.scope, c.place, c.code, c.opened_at is not null as "isOpen", api_time(c.began_at) as "beganAt", api_time(c.next_probe_at) as "nextProbeAt",
             (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8 as "ageMs", c.latest_error as "latestError"
        from causes c where c.scope = $1 and ($1 = 'source' or c.organization_id = (select organization_id from projects where id = $2))
       order by c.failed_at desc limit ${mostKnown}`,
