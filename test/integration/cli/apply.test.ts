@@ -317,9 +317,9 @@ test('the chain of the project is part of the file, and is applied before the ex
   const drop = { ...hash, name: 'Drop', plugin: 'Drop properties', config: { properties: 'plan' } };
   const first = await applyChain([hash, drop]);
   expect(first).toMatchObject({ code: 0, err: '' });
-  expect(first.out).toContain('Transformations: 2 steps to create, 0 to update');
+  expect(first.out).toContain('Transformations: 2 steps created, 0 updated');
   const second = await applyChain([hash, drop]);
-  expect(second.out).toContain('0 to update, 0 to delete, 2 unchanged.');
+  expect(second.out).toContain('0 updated, 0 deleted, 2 unchanged.');
   const chain = async () =>
     (await api.client.get(`${api.project}/pipeline_transformation_configs`)).body.results.map(
       ({ name, enabled, order }) => [name, enabled, order],

@@ -186,9 +186,7 @@ test('a file of targets: what is named twice, kinds, and variables of similar na
   const twice = { description: 'Twice', events: ['export.late', 'export.late'] };
   await write({ ...twice, url: `\${HOOK}` });
   await owner(['apply', '-f', file], env);
-  expect((await owner(['apply', '-f', file], env)).out).toContain(
-    '0 to update, 0 to delete, 1 unch',
-  );
+  expect((await owner(['apply', '-f', file], env)).out).toContain('0 updated, 0 deleted, 1 unch');
   await write({ ...twice, kind: 'email', recipients: ['a@example.com'] });
   expect((await owner(['apply', '-f', file], env)).err).toContain(
     'notifications[0].kind: the stored target has the kind webhook, which cannot change',
@@ -222,7 +220,7 @@ test('a file of targets: what is named twice, kinds, and variables of similar na
   await writeFile(file, `exports: []\n${out.slice(out.indexOf('notifications:'))}`);
   const same = await owner(['apply', '-f', file], env);
   expect([same.code, same.err]).toEqual([0, '']);
-  expect(same.out).toMatch(/0 to create, 0 to update, 0 to delete, \d unchanged/);
+  expect(same.out).toMatch(/0 created, 0 updated, 0 deleted, \d unchanged/);
 });
 
 test('admin creates, lists, disables and enables organizations, projects and keys over HTTP', async () => {

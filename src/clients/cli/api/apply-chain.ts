@@ -143,9 +143,12 @@ export async function sendChain(api: Api, changes: readonly StepChange[]): Promi
 }
 
 /** `1 step created, 2 unchanged`; null without a list of steps. */
-export function summaryOfChain(changes: readonly StepChange[] | null): string | null {
+export function summaryOfChain(
+  changes: readonly StepChange[] | null,
+  isDryRun: boolean,
+): string | null {
   if (changes === null) return null;
-  return `Transformations: ${countsOf(changes, (count) => plural(count, 'step'))}`;
+  return `Transformations: ${countsOf(changes, isDryRun, (count) => plural(count, 'step'))}`;
 }
 
 /** The chain as a list for a file, with a variable in place of each secret; empty for a key that may not read it. */

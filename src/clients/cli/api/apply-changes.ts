@@ -38,11 +38,20 @@ export function changeLine(
   return paint(line, colours[action]);
 }
 
-/** `1 to create, 0 to update, …`. @param created what stands for the number of new ones */
+/**
+ * `1 created, 0 updated, …`; of a dry run `1 to create, 0 to update, …`.
+ *
+ * @param created what stands for the number of new ones
+ */
 export function countsOf(
   changes: readonly { readonly action: Action }[],
+  isDryRun: boolean,
   created: (count: number) => string = String,
 ): string {
   const number = (action: Action) => changes.filter((change) => change.action === action).length;
-  return `${created(number('create'))} to create, ${number('update')} to update, ${number('delete')} to delete, ${number('unchanged')} unchanged.`;
+  const [made, updated, deleted] = [created(number('create')), number('update'), number('delete')];
+  const counts = isDryRun
+    ? `${made} to create, ${updated} to update, ${deleted} to delete`
+    : `${made} created, ${updated} updated, ${deleted} deleted`;
+  return `${counts}, ${number('unchanged')} unchanged.`;
 }

@@ -153,7 +153,7 @@ export async function targetsOfFile(
   return { targets, leftOut: stored.length - named.length };
 }
 
-/** `Targets: 1 to create, …`. */
-export function summaryOfTargets(changes: readonly TargetChange[]): string {
-  return `Notification targets: ${countsOf(changes)}`;
+/** `Notification targets: 1 created, …`. */
+export function summaryOfTargets(changes: readonly TargetChange[], isDryRun: boolean): string {
+  return `Notification targets: ${countsOf(changes, isDryRun)}`;
 }

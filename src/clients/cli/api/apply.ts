@@ -71,16 +71,17 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
   const done = options.dryRun
     ? steps.map(planned)
     : await perform(deps, api, steps, fields, options);
-  const inChain = summaryOfChain(chain);
+  const isDryRun = options.dryRun ?? false;
+  const inChain = summaryOfChain(chain, isDryRun);
   const others = {
     ...(chain ? { transformations: chain } : {}),
     ...(targets ? { notifications: options.dryRun ? targets : sent } : {}),
   };
   print(deps, options, chain || targets ? { exports: done, ...others } : done, () => [
     ...(inChain === null ? [] : [inChain]),
-    ...(targets ? [summaryOfTargets(targets)] : []),
+    ...(targets ? [summaryOfTargets(targets, isDryRun)] : []),
     ...secretLines(sent),
-    summaryOf(done, options.dryRun ?? false),
+    summaryOf(done, isDryRun),
   ]);
   const failed = done.filter(({ error }) => error !== null);
   if (failed.length === 0) return;
