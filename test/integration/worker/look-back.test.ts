@@ -281,7 +281,7 @@ describe('rows that come late', () => {
     const lookAgain: Source['lookAgain'] = async ({ tenantKey }, _, __, signal) => {
       const teamId = Number(tenantKey);
       looked.push(teamId);
-      if (teamId === side.teamId) await once(signal, 'abort');
+      if (teamId === side.teamId) if (!signal.aborted) await once(signal, 'abort');
       return { now: nothing, mayHaveLateRows: false };
     };
     const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
@@ -330,7 +330,7 @@ describe('rows that come late', () => {
       looked.push(teamId);
       if (quick.includes(teamId) || looked.filter((each) => each === teamId).length > 1)
         return { now: nothing, mayHaveLateRows: false };
-      await once(signal, 'abort');
+      if (!signal.aborted) await once(signal, 'abort');
       throw signal.reason;
     };
     const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
