@@ -1,5 +1,6 @@
 /** Which other intervals have settled with one, and what those that follow need not look for. */
 
+import { setImmediate } from 'node:timers/promises';
 import type pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { type Look, liveAt } from '../../../src/rows/sources/postgres/live-transactions.ts';
@@ -119,7 +120,11 @@ describe('a proof that will soon be too old', () => {
     await renew();
     expect(seen()).toBe(2);
     now = 500;
-    await Promise.all([renew(), renew()]);
+    const first = renew();
+    while (seen() < 3) await setImmediate();
+    // Another one meanwhile looks no more.
+    await renew();
+    await first;
     expect(seen()).toBe(4);
     now = 1_500;
     expect(recall({ process: 0, database: renewedAt })).toMatchObject({ settled: true });

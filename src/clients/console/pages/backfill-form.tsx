@@ -75,10 +75,10 @@ export function BackfillForm({ batchExport, initial }: Props) {
       batchExport.id,
       requestOf(draft),
     );
-    if (runs === 0) say('There was nothing to export.');
+    if (runs === 0 || id === undefined) say('There was nothing to export.');
     else {
       say('The backfill has started.', async () => {
-        await client.cancelBackfill(batchExport.id, id ?? '', 'cancel');
+        await client.cancelBackfill(batchExport.id, id, 'cancel');
       });
     }
     setAsking(false);

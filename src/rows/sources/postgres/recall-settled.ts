@@ -1,4 +1,4 @@
-import type { DataInterval, Moment } from '../../../foundation/domain/time.ts';
+import type { DataInterval, Instant, Moment } from '../../../foundation/domain/time.ts';
 import type { Settlement } from '../source.ts';
 import { type SettledServers, type SettleTimes, settledNow, settleInterval } from './settle.ts';
 
@@ -30,16 +30,9 @@ export async function renewSettled(
   times: SettleTimes,
   databaseMs: number,
 ): Promise<void> {
-  const { memory } = servers.source;
-  const end = memory.agingEnd;
-  if (end === null || memory.isRenewed) return;
-  memory.isRenewed = true;
   const ahead = { ...times, timeoutMs: aheadMs, isAhead: true };
-  try {
-    await settleInterval(servers, { start, end }, ahead, new AbortController().signal, databaseMs);
-  } catch {
-    // As above.
-  } finally {
-    memory.isRenewed = false;
-  }
+  const { signal } = new AbortController();
+  const prove = (end: Instant) =>
+    settleInterval(servers, { start, end }, ahead, signal, databaseMs).catch(() => {});
+  await servers.source.memory.renew(prove);
 }

@@ -31,8 +31,7 @@ interface Proof {
 export class SettleMemory {
   #proof: Proof | null = null;
   #serverStart = '';
-  /** Whether the proof is being found once more. */
-  isRenewed = false;
+  #isRenewing = false;
   readonly #late = new Set<string>();
   readonly #now: () => number;
 
@@ -96,10 +95,18 @@ export class SettleMemory {
     return known === null || this.#now() - known.at > freshMs ? null : known;
   }
 
-  /** The end up to which a proof counts that will soon be too old; null if there is none. */
-  get agingEnd(): Instant | null {
+  /**
+   * Finds a proof once more that will soon be too old, one at a time.
+   *
+   * @param prove up to which end
+   */
+  async renew(prove: (end: Instant) => Promise<unknown>): Promise<void> {
     const known = this.#fresh();
-    return known === null || this.#now() - known.at < agingMs ? null : known.end;
+    if (known === null || this.#now() - known.at < agingMs || this.#isRenewing) return;
+    this.#isRenewing = true;
+    await prove(known.end).finally(() => {
+      this.#isRenewing = false;
+    });
   }
 
   /** The connection was lost: another server may answer next. */
