@@ -38,8 +38,10 @@ const isManifest = (key: string): boolean => key.endsWith('_manifest.json');
 export function createRecorder(now: () => number): Recorder {
   const writes: ObjectWrite[] = [];
   const violations: string[] = [];
-  /** By bucket and manifest: the keys that it names. */
-  const named = new Map<string, ReadonlySet<string>>();
+  /** What each manifest names, by address. */
+  const named = new Map<string, readonly string[]>();
+  /** The manifests that name an address. */
+  const namedBy = new Map<string, Set<string>>();
   let sequence = 0;
 
   const record = (bucket: Bucket, key: string, by: ObjectWrite['by'], etag: string | null) => {
@@ -47,10 +49,27 @@ export function createRecorder(now: () => number): Recorder {
     const kind = isManifest(key) ? 'manifest' : 'file';
     writes.push({ sequence, at: now(), bucket: bucket.name, key, by, kind, etag });
     if (writes.length > maxWrites) writes.shift();
-    for (const [manifest, keys] of named) {
-      if (keys.has(addressOf(bucket, key))) {
-        violations.push(`write ${sequence}: ${by} of ${key}, which ${manifest} names`);
-      }
+    for (const manifest of namedBy.get(addressOf(bucket, key)) ?? []) {
+      violations.push(`write ${sequence}: ${by} of ${key}, which ${manifest} names`);
+    }
+  };
+
+  const forget = (manifest: string): void => {
+    for (const file of named.get(manifest) ?? []) {
+      const others = namedBy.get(file);
+      others?.delete(manifest);
+      if (others?.size === 0) namedBy.delete(file);
+    }
+    named.delete(manifest);
+  };
+
+  const remember = (manifest: string, files: readonly string[]): void => {
+    forget(manifest);
+    named.set(manifest, files);
+    for (const file of files) {
+      const others = namedBy.get(file);
+      if (others) others.add(manifest);
+      else namedBy.set(file, new Set([manifest]));
     }
   };
 
@@ -70,11 +89,14 @@ export function createRecorder(now: () => number): Recorder {
           `write ${sequence}: ${key} names ${file.key} of ${file.bytes} bytes, which ${there}`,
         );
       }
-      named.set(addressOf(bucket, key), new Set(files.map((file) => addressOf(bucket, file.key))));
+      remember(
+        addressOf(bucket, key),
+        files.map((file) => addressOf(bucket, file.key)),
+      );
     },
     deleted(bucket, key) {
       record(bucket, key, 'delete', null);
-      named.delete(addressOf(bucket, key));
+      forget(addressOf(bucket, key));
     },
   };
 }
