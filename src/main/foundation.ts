@@ -62,22 +62,7 @@ export async function openFoundation(
   const databases = await openDatabases(config, (message) => logger.info(message));
   const onError = (error: Error) => logger.warn({ err: error }, 'a connection failed');
   try {
-    await waitForDatabase(() => checkDirectUrl(databases), waiting);
-    if (config.REDIS_URL === null) {
-      await waitForDatabase(() => requireQueueSession(databases.directUrl), waiting);
-    }
-    if (config.AUTO_MIGRATE) {
-      const done = await waitForDatabase(
-        () => prepareSchemas(config, databases.directUrl),
-        waiting,
-      );
-      if (done.length > 0) logger.info({ migrations: done }, 'migrated');
-    }
-    await waitForDatabase(() => checkSchema(databases.directUrl), waiting);
-    const { sourceRole } = databases;
-    if (sourceRole) {
-      await waitForDatabase(() => ensureSourceRole(databases.url, sourceRole, models), waiting);
-    }
+    await prepareDatabases(config, databases, models, waiting);
     const secrets = await openSecretBox(config);
     const pool = {
       connectionString: databases.url,
@@ -142,6 +127,28 @@ export async function openFoundation(
   } catch (error) {
     await databases.stop();
     throw error;
+  }
+}
+
+/** Brings the schemas up to date, or checks that they are, each step as soon as the database can be reached. */
+async function prepareDatabases(
+  config: Config,
+  databases: Databases,
+  models: readonly SourcedModel[],
+  waiting: Start,
+): Promise<void> {
+  await waitForDatabase(() => checkDirectUrl(databases), waiting);
+  if (config.REDIS_URL === null) {
+    await waitForDatabase(() => requireQueueSession(databases.directUrl), waiting);
+  }
+  if (config.AUTO_MIGRATE) {
+    const done = await waitForDatabase(() => prepareSchemas(config, databases.directUrl), waiting);
+    if (done.length > 0) waiting.logger.info({ migrations: done }, 'migrated');
+  }
+  await waitForDatabase(() => checkSchema(databases.directUrl), waiting);
+  const { sourceRole } = databases;
+  if (sourceRole) {
+    await waitForDatabase(() => ensureSourceRole(databases.url, sourceRole, models), waiting);
   }
 }
 

@@ -13,11 +13,8 @@ import { removeWorker, reportWorker } from '../state/store/runs/workers.ts';
 import type { Metrics } from '../foundation/telemetry/metrics.ts';
 import { WorkGuard } from '../service/use-cases/work-guard.ts';
 import type { AttemptReport } from '../service/worker/attempt-report.ts';
-import {
-  createHandlers,
-  type HandlerOptions,
-  type WorkerReports,
-} from '../service/worker/handlers.ts';
+import type { HandlerOptions, WorkerReports } from '../service/worker/handler-options.ts';
+import { createHandlers } from '../service/worker/handlers.ts';
 import { LeaseKeeper } from '../service/worker/lease-keeper.ts';
 import { NotificationCourier } from '../service/worker/notification-courier.ts';
 import { Parking } from '../service/worker/parking.ts';

@@ -23,6 +23,7 @@ import { decodeManifest, type Manifest } from '../../src/rows/pipeline/manifest.
 import { readDeliveredKeys } from '../../src/rows/pipeline/read-back.ts';
 import { SpoolFolder } from '../../src/rows/pipeline/spool-folder.ts';
 import { createPostgresSource } from '../../src/rows/sources/index.ts';
+import type { IntervalSource } from '../../src/rows/pipeline/interval-attempt.ts';
 import type { Source } from '../../src/rows/sources/source.ts';
 import {
   contextWith,
@@ -153,9 +154,16 @@ export interface Attempt {
   readonly exported: Promise<ExportedInterval>;
 }
 
+/** A source that opens its snapshots in another way. */
+export const openedOtherwise = (source: Source, open: Source['open']): IntervalSource => ({
+  settle: (...asked) => source.settle(...asked),
+  describe: (...asked) => source.describe(...asked),
+  open,
+});
+
 /** Exports an interval. `ports` replaces answers of the run's own side. */
 export function attempt(
-  { source }: Pick<IntervalBench, 'source'>,
+  { source }: { readonly source: IntervalSource },
   destination: Destination,
   job: IntervalJob,
   {

@@ -6,7 +6,7 @@ import type { Column } from '../../foundation/domain/row-block.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { Destination } from '../destinations/destination.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
-import { refusePartOfDay } from '../sources/source.ts';
+import { refusePartOfDay, type SourceSnapshot } from '../sources/source.ts';
 import type { TableState } from '../table-formats/iceberg/held-files.ts';
 import { type Commit, commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
@@ -138,7 +138,7 @@ async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
 /** Makes an interval from all rows that the source has. */
 async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> {
   const { job, source, destination, ports, found, signal, steps, folder } = attempt;
-  const { settled, pending, position, server } = attempt.settlement;
+  const { position, server } = attempt.settlement;
   const request = requestOf(job);
   const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
   for (const change of snapshot.typeChanges) ports.log('WARNING', change);
@@ -148,35 +148,14 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
   // Beside the reading. What fails there may be for want of a connection.
   const counting = snapshot.countRows(signal).catch(() => null);
   const commit = async (written: WrittenRows): Promise<IntervalResult> => {
-    const { files, columns, droppedRows } = written;
+    const { files, columns } = written;
     const countAgain = () => ports.step('source', () => snapshot.countRows(signal));
     const totalRows = (await counting) ?? (await countAgain());
     if (written.readRows !== totalRows) {
       const text = `${totalRows} rows were counted, but ${written.readRows} were read`;
       throw new SluiceError('source.count_mismatch', text);
     }
-    const keyDigest = snapshot.keySet()?.digest ?? null;
-    const intent: CommitIntent = {
-      generation: job.generation,
-      era: job.era,
-      totalRows,
-      rows: files.rows,
-      rejectedRows: files.rejectedRows,
-      droppedRows,
-      ...(written.steps && { steps: countSteps(written.steps) }),
-      bytes: files.bytes,
-      files: written.made,
-      rejectedFiles: written.rejectedFiles,
-      madeFiles: written.made.length,
-      manifestKey: job.writesManifest ? manifestKey(job.names) : null,
-      recipe: recipeOf(job, columns),
-      snapshot: snapshot.snapshot,
-      settled,
-      pending,
-      keyDigest,
-      keyCount: totalRows,
-      deliveredDigest: droppedRows === 0 ? keyDigest : null,
-    };
+    const intent = intentOf(attempt, snapshot, written, totalRows);
     // The source's transaction is as short as it can be, and nothing waits for its end.
     closing = snapshot.close();
     signal.throwIfAborted();
@@ -211,6 +190,37 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
     await keys?.close();
     await (closing ?? snapshot.close());
   }
+}
+
+/** What the commit of an interval that was made from all its rows says. */
+function intentOf(
+  { job, settlement: { settled, pending } }: SettledAttempt,
+  snapshot: SourceSnapshot,
+  { files, columns, made, rejectedFiles, droppedRows, steps }: WrittenRows,
+  totalRows: number,
+): CommitIntent {
+  const keyDigest = snapshot.keySet()?.digest ?? null;
+  return {
+    generation: job.generation,
+    era: job.era,
+    totalRows,
+    rows: files.rows,
+    rejectedRows: files.rejectedRows,
+    droppedRows,
+    ...(steps && { steps: countSteps(steps) }),
+    bytes: files.bytes,
+    files: made,
+    rejectedFiles,
+    madeFiles: made.length,
+    manifestKey: job.writesManifest ? manifestKey(job.names) : null,
+    recipe: recipeOf(job, columns),
+    snapshot: snapshot.snapshot,
+    settled,
+    pending,
+    keyDigest,
+    keyCount: totalRows,
+    deliveredDigest: droppedRows === 0 ? keyDigest : null,
+  };
 }
 
 function recipeOf(

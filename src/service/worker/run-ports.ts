@@ -52,25 +52,72 @@ export function openPorts(
   run: ClaimedRun,
   log: RunLog,
 ): OpenPorts {
-  const lost = () => new SluiceError('run.lease_lost');
   const lease = new KnownLease(policy.leaseMs, () => confirmLease(db, run, policy.leaseMs));
-  const sent = new SentBytes(run);
-  let cursor: unknown = run.cursor;
-  /** The file whose parts were recorded last. */
-  let begunKey: string | null = null;
   let unwritten: RunProgress | null = null;
   let writtenAt = performance.now();
-  /** Keys whose note was made for the upload that is beginning. */
-  const ownNotes = new Set<string>();
   const writeProgress = async () => {
     if (unwritten === null) return;
-    const progress = { ...unwritten, cursor };
+    const progress = { ...unwritten, cursor: readCursor() };
     unwritten = null;
     writtenAt = performance.now();
     if (!(await recordProgress(db, run, progress))) throw lost();
   };
   const perDay = policy.maxStoredBytesPerDay;
   const lines = new PluginLines(log, (bytes) => countStoredBytes(db, run.teamId, bytes, perDay));
+  const { journal, readCursor } = openJournal(db, run);
+  const confirmCommit: RunPorts['confirmCommit'] = async (intent) => {
+    const { generation, manifestKey } = intent;
+    const { destinationVersion } = run;
+    const keys = namedBy(intent);
+    // Nothing becomes readable. The record checks the fence.
+    if (keys.length === 0) return;
+    const commit = { generation, destinationVersion, manifestKey, keys };
+    await lease.renewBy(() => statements.beginCommit(run, intent, commit));
+  };
+  const ports: RunPorts = {
+    journal: namingOwnFaults(journal),
+    ...namingOwnFaults({ confirmCommit }),
+    async progressed({ totalRows, rows, bytes, files }) {
+      unwritten = {
+        recordsTotalCount: totalRows,
+        recordsCompleted: rows,
+        bytesExported: bytes,
+        files,
+        cursor: readCursor(),
+      };
+      if (performance.now() - writtenAt >= progressEveryMs) await writeProgress();
+    },
+    confirmLease: () => lease.confirm(),
+    lease,
+    ownsUploads: () => ownsUploads(db, run, policy.leaseMs),
+    async raiseGeneration(floor) {
+      const generation = await raiseGeneration(db, run, floor);
+      if (generation === null) throw lost();
+      return generation;
+    },
+    readNow: () => readNow(db),
+    knowsCommit: (...commit) => knowsCommit(db, run, ...commit),
+    withdraw: (keys) => withdrawFiles(db, run, keys),
+    log: (level, message) => log.add(level, message),
+    logOfPlugin: (level, message) => lines.add(level, message),
+    step: (name, work) => inSpan(traces, name, {}, work),
+  };
+  return { ports, writeProgress, endPluginLines: () => lines.end() };
+}
+
+const lost = () => new SluiceError('run.lease_lost');
+
+/** Records what a run uploads. The cursor is the file that was sent last, and how many parts of it. */
+function openJournal(
+  db: Context['db'],
+  run: ClaimedRun,
+): { readonly journal: UploadJournal; readCursor(): unknown } {
+  const sent = new SentBytes(run);
+  let cursor: unknown = run.cursor;
+  /** The file whose parts were recorded last. */
+  let begunKey: string | null = null;
+  /** Keys whose note was made for the upload that is beginning. */
+  const ownNotes = new Set<string>();
   const journal: UploadJournal = {
     async starting(key) {
       const note = await noteUpload(db, run, key);
@@ -96,44 +143,7 @@ export function openPorts(
     },
     ended: (upload) => forgetUpload(db, run.runId, upload),
   };
-  const confirmCommit: RunPorts['confirmCommit'] = async (intent) => {
-    const { generation, manifestKey } = intent;
-    const { destinationVersion } = run;
-    const keys = namedBy(intent);
-    // Nothing becomes readable. The record checks the fence.
-    if (keys.length === 0) return;
-    const commit = { generation, destinationVersion, manifestKey, keys };
-    await lease.renewBy(() => statements.beginCommit(run, intent, commit));
-  };
-  const ports: RunPorts = {
-    journal: namingOwnFaults(journal),
-    ...namingOwnFaults({ confirmCommit }),
-    async progressed({ totalRows, rows, bytes, files }) {
-      unwritten = {
-        recordsTotalCount: totalRows,
-        recordsCompleted: rows,
-        bytesExported: bytes,
-        files,
-        cursor,
-      };
-      if (performance.now() - writtenAt >= progressEveryMs) await writeProgress();
-    },
-    confirmLease: () => lease.confirm(),
-    lease,
-    ownsUploads: () => ownsUploads(db, run, policy.leaseMs),
-    async raiseGeneration(floor) {
-      const generation = await raiseGeneration(db, run, floor);
-      if (generation === null) throw lost();
-      return generation;
-    },
-    readNow: () => readNow(db),
-    knowsCommit: (...commit) => knowsCommit(db, run, ...commit),
-    withdraw: (keys) => withdrawFiles(db, run, keys),
-    log: (level, message) => log.add(level, message),
-    logOfPlugin: (level, message) => lines.add(level, message),
-    step: (name, work) => inSpan(traces, name, {}, work),
-  };
-  return { ports, writeProgress, endPluginLines: () => lines.end() };
+  return { journal, readCursor: () => cursor };
 }
 
 /** How much of its files a lineage has sent: what its earlier attempts recorded counts too. */

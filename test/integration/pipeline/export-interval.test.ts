@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { readThrough } from '../../../src/service/admission/read-through.ts';
-import type { Source } from '../../../src/rows/sources/source.ts';
+import type { IntervalSource } from '../../../src/rows/pipeline/interval-attempt.ts';
 import { codeOf, readAll, uploadsUnder } from '../../conformance/destination-suite.ts';
 import {
   attempt,
@@ -13,6 +13,7 @@ import {
   manifestPath,
   type OpenedDestination,
   openedBy,
+  openedOtherwise,
   openIntervalBench,
   readableKeys,
   readManifest,
@@ -204,32 +205,29 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
 });
 
 /** The bench's source, which loses a row of each block and may count only once the rows are read. */
-function losingRows(countsAtEnd: boolean): Source {
-  return {
-    ...bench.source,
-    open: async (...asked) => {
-      const snapshot = await bench.source.open(...asked);
-      let isRead = false;
-      const losing = readThrough(
-        snapshot,
-        (inner) =>
-          async function* (slice, signal) {
-            for await (const block of inner.read(slice, signal)) {
-              yield { ...block, rowCount: block.rowCount - 1 };
-            }
-            isRead = true;
-          },
-      );
-      const countRows = async (signal: AbortSignal) => {
-        if (countsAtEnd && !isRead) throw new SluiceError('source.unavailable');
-        return snapshot.countRows(signal);
-      };
-      return Object.defineProperties(losing, {
-        totalCount: { value: null },
-        countRows: { value: countRows },
-      });
-    },
-  };
+function losingRows(countsAtEnd: boolean): IntervalSource {
+  return openedOtherwise(bench.source, async (...asked) => {
+    const snapshot = await bench.source.open(...asked);
+    let isRead = false;
+    const losing = readThrough(
+      snapshot,
+      (inner) =>
+        async function* (slice, signal) {
+          for await (const block of inner.read(slice, signal)) {
+            yield { ...block, rowCount: block.rowCount - 1 };
+          }
+          isRead = true;
+        },
+    );
+    const countRows = async (signal: AbortSignal) => {
+      if (countsAtEnd && !isRead) throw new SluiceError('source.unavailable');
+      return snapshot.countRows(signal);
+    };
+    return Object.defineProperties(losing, {
+      totalCount: { value: null },
+      countRows: { value: countRows },
+    });
+  });
 }
 
 it.each([

@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { Source } from '../../../src/rows/sources/source.ts';
 import { readAll } from '../../conformance/destination-suite.ts';
 import {
   attempt,
@@ -9,6 +8,7 @@ import {
   type IntervalBench,
   type OpenedDestination,
   openedBy,
+  openedOtherwise,
   openIntervalBench,
   readableKeys,
   readManifest,
@@ -129,13 +129,10 @@ it('makes the same files of numerics in their own form as of their JSON', async 
   const dslQuery =
     'SELECT uuid, properties.n::numeric(6,2) AS price, properties.n::numeric(15,9) AS exact FROM events';
   const asked: unknown[] = [];
-  const source: Source = {
-    ...bench.source,
-    open(given, ...more) {
-      asked.push(given.numerics);
-      return bench.source.open(given, ...more);
-    },
-  };
+  const source = openedOtherwise(bench.source, (given, ...more) => {
+    asked.push(given.numerics);
+    return bench.source.open(given, ...more);
+  });
   const made = async (takesNumerics: boolean) => {
     const job = firstJob({
       encoding: { ...encoding, takesNumerics },

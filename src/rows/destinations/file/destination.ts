@@ -7,7 +7,9 @@ import {
   allTraits,
   type CheckStep,
   type Destination,
+  type OpenObject,
   type OpenUpload,
+  type ReadOptions,
   type StoreTraits,
   unrecorded,
 } from '../destination.ts';
@@ -58,26 +60,7 @@ export function openFileDestination(
         return commitManifest(folder ?? root, name, body, expected, lease);
       });
     },
-    readFile: async (key, { signal, maxBytes } = {}) =>
-      at(key, async (path) => {
-        const handle = await openForRead(path);
-        if (handle === null) return null;
-        try {
-          const facts = await handle.stat({ bigint: true });
-          const { size, mtimeMs } = facts;
-          if (maxBytes !== undefined && size > maxBytes) {
-            const detail = `${key} is longer than ${maxBytes / 1024 ** 2} MiB`;
-            throw new SluiceError('destination.invalid_answer', detail);
-          }
-          const etag = tagOf(facts);
-          const modifiedAt = Number(mtimeMs);
-          const stream = handle.createReadStream(signal ? { signal } : {});
-          return { body: read(stream), etag, modifiedAt };
-        } catch (error) {
-          await handle.close();
-          throw error;
-        }
-      }),
+    readFile: async (key, options = {}) => at(key, (path) => readPath(path, key, options)),
     statFile: async (key) =>
       at(key, async (path, folder) => {
         const found = await lstat(path).catch(ignore('ENOENT'));
@@ -104,6 +87,31 @@ export function openFileDestination(
     close: async () => {},
   };
   return destination;
+}
+
+/** @throws SluiceError `destination.invalid_answer` if the file is longer than it may be */
+async function readPath(
+  path: string,
+  key: string,
+  { signal, maxBytes }: ReadOptions,
+): Promise<OpenObject | null> {
+  const handle = await openForRead(path);
+  if (handle === null) return null;
+  try {
+    const facts = await handle.stat({ bigint: true });
+    const { size, mtimeMs } = facts;
+    if (maxBytes !== undefined && size > maxBytes) {
+      const detail = `${key} is longer than ${maxBytes / 1024 ** 2} MiB`;
+      throw new SluiceError('destination.invalid_answer', detail);
+    }
+    const etag = tagOf(facts);
+    const modifiedAt = Number(mtimeMs);
+    const stream = handle.createReadStream(signal ? { signal } : {});
+    return { body: read(stream), etag, modifiedAt };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
 }
 
 async function writeMarker(destination: Destination, key: string): Promise<void> {

@@ -2,18 +2,20 @@ import type pg from 'pg';
 import { Grouped } from '../../../foundation/domain/grouped.ts';
 import { KeyedGroups } from '../../../foundation/domain/keyed-groups.ts';
 import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.ts';
-import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import type { Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { begin, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
 import { type ReadRelation, rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
+import { MemorySnapshot } from './memory-snapshot.ts';
 import { readKindSql } from './plain-table.ts';
-import { type PlanSelect, type RequestPlan, type SelectPlan, showsKeys } from './plan.ts';
+import type { PlanSelect, RequestPlan } from './plan.ts';
 import { findRefusal } from './refusal.ts';
 import { readSlices, type SliceReading } from './read-slice.ts';
 import { findTypeChanges } from './schema-changes.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 import { sliceInterval } from './slices.ts';
+import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 
 /** A request with as many rows, or more, is opened alone. */
 const mostRows = 1_000;
@@ -101,70 +103,19 @@ export class JointSnapshots {
     server: string | null,
     signal: AbortSignal,
   ): Promise<readonly Answer[]> {
-    const plans = all.map((asked) => tryPlan(this.#plan, asked.request));
-    const planned = plans.filter((plan) => plan !== null);
-    const shapes = [
-      ...new Set(planned.flatMap((plan) => [plan.describeSql, plan.used.describeSql ?? []].flat())),
-    ];
-    const relations = [
-      ...new Map(planned.map(({ relation }) => [identityOf(relation), relation])).values(),
-    ];
-    const counts = all.flatMap(({ request: { interval } }, index) => {
-      const sql = plans[index]?.countSql(interval, mostRows);
-      return sql === undefined ? [] : [`(${sql})`];
-    });
-    const begun = await begin(
+    const planned = planAll(this.#plan, all);
+    const { client, snapshot, serverStart, answers } = await begin(
       this.#options,
-      { tenantKey, rowSecurity: rowSecuritySql(relations, false) },
+      { tenantKey, rowSecurity: rowSecuritySql(planned.relations, false) },
       { position: null, server },
-      [
-        ...shapes.map((sql) => ({ sql, describeOnly: true })),
-        { sql: `SELECT ${[...counts, ...relations.map(readKindSql)].join(', ')}` },
-      ],
+      statementsOf(all, planned),
       signal,
     );
-    const { client, snapshot, serverStart } = begun;
     let isWhole = false;
     try {
-      const { answers } = begun;
-      const described = new Map(shapes.map((sql, index) => [sql, answers[index]?.fields ?? []]));
-      const values = [...(answers[shapes.length]?.rows[0] ?? [])];
-      const counted = plans.map((plan) => (plan ? Number(values.shift()) : null));
-      const kinds = relations.map(() => values.shift());
-      const isPlain = kinds.every((kind) => kind === 'plain');
-      if (!isPlain && (await areTablesReplaced(client, signal))) throw tablesReplaced();
-      const others = relations.filter(
-        (_, index) => !['plain', 'tables'].includes(kinds[index] ?? ''),
-      );
-      const refused = await findRefusedOf(client, others, signal);
-      const small: Small[] = [];
-      for (const [index, { request, maxBytes }] of all.entries()) {
-        const plan = plans[index];
-        const rows = counted[index];
-        const slices = sliceInterval(request.interval, this.#options.sliceMs, rows ?? 0);
-        const isSmall = rows !== undefined && rows !== null && rows < mostRows && slices.length < 2;
-        if (!plan || !isSmall || refused.has(identityOf(plan.relation))) continue;
-        const { used } = plan;
-        const nameShape = (sql: string) => nameColumns(client, described.get(sql) ?? [], signal);
-        const named = await nameShape(plan.describeSql);
-        const found = used.describeSql === null ? named : await nameShape(used.describeSql);
-        // What has changed is for the one that is opened alone, which says so.
-        if ((await findTypeChanges(client, used.columns, found, signal)).length > 0) continue;
-        const select = plan.select(named, serverVersionOf(client));
-        const keys = new KeyDigest();
-        const reading = { options: this.#options, model: request.model, select, keys };
-        small.push({ index, reading, slices, rows, leftBytes: maxBytes, blocks: [] });
-      }
-      const withRows = small.flatMap((one) =>
-        one.slices.map((slice) => ({ one, reading: one.reading, slice })),
-      );
-      for await (const { of, block } of readSlices(client, withRows, signal)) {
-        const one = withRows[of]?.one;
-        if (!one) continue;
-        one.leftBytes -= block.bytes.length;
-        if (one.leftBytes < 0) one.blocks = [];
-        else one.blocks.push(copyBlock(block));
-      }
+      const answered = readAnswers(planned, answers);
+      const small = await this.#findSmall(client, all, { ...planned, ...answered }, signal);
+      await readRows(client, small, signal);
       isWhole = true;
       const opened: Answer[] = all.map(() => null);
       for (const { index, leftBytes, reading, ...held } of small) {
@@ -178,6 +129,40 @@ export class JointSnapshots {
       if (isWhole) void this.#end(client);
       else destroyConnection(client);
     }
+  }
+
+  /** Those whose rows are read here. The others are opened alone. */
+  async #findSmall(
+    client: pg.Client,
+    all: readonly Asked[],
+    { plans, relations, described, counted, kinds }: Planned & Answered,
+    signal: AbortSignal,
+  ): Promise<readonly Small[]> {
+    const isPlain = kinds.every((kind) => kind === 'plain');
+    if (!isPlain && (await areTablesReplaced(client, signal))) throw tablesReplaced();
+    const others = relations.filter(
+      (_, index) => !['plain', 'tables'].includes(kinds[index] ?? ''),
+    );
+    const refused = await findRefusedOf(client, others, signal);
+    const small: Small[] = [];
+    for (const [index, { request, maxBytes }] of all.entries()) {
+      const plan = plans[index];
+      const rows = counted[index] ?? null;
+      const slices = sliceInterval(request.interval, this.#options.sliceMs, rows ?? 0);
+      const isSmall = rows !== null && rows < mostRows && slices.length < 2;
+      if (!plan || !isSmall || refused.has(identityOf(plan.relation))) continue;
+      const { used } = plan;
+      const nameShape = (sql: string) => nameColumns(client, described.get(sql) ?? [], signal);
+      const named = await nameShape(plan.describeSql);
+      const found = used.describeSql === null ? named : await nameShape(used.describeSql);
+      // What has changed is for the one that is opened alone, which says so.
+      if ((await findTypeChanges(client, used.columns, found, signal)).length > 0) continue;
+      const select = plan.select(named, serverVersionOf(client));
+      const keys = new KeyDigest();
+      const reading = { options: this.#options, model: request.model, select, keys };
+      small.push({ index, reading, slices, rows, leftBytes: maxBytes, blocks: [] });
+    }
+    return small;
   }
 
   /** Never rejects. */
@@ -198,6 +183,77 @@ interface Small {
   /** Negative: it has too many bytes. */
   leftBytes: number;
   blocks: RowBlock[];
+}
+
+/** What a group of requests asks its server. */
+interface Planned {
+  /** Null for a request that cannot be planned. */
+  readonly plans: readonly (RequestPlan | null)[];
+  /** The SELECTs to describe, each once. */
+  readonly shapes: readonly string[];
+  readonly relations: readonly ReadRelation[];
+}
+
+function planAll(plan: PlanSelect, all: readonly Asked[]): Planned {
+  const plans = all.map((asked) => tryPlan(plan, asked.request));
+  const planned = plans.filter((found) => found !== null);
+  const shapes = planned.flatMap(({ describeSql, used }) => [describeSql, used.describeSql ?? []]);
+  const relations = new Map(planned.map(({ relation }) => [identityOf(relation), relation]));
+  return { plans, shapes: [...new Set(shapes.flat())], relations: [...relations.values()] };
+}
+
+function statementsOf(
+  all: readonly Asked[],
+  { plans, shapes, relations }: Planned,
+): readonly BatchStatement[] {
+  const counts = all.flatMap(({ request: { interval } }, index) => {
+    const sql = plans[index]?.countSql(interval, mostRows);
+    return sql === undefined ? [] : [`(${sql})`];
+  });
+  return [
+    ...shapes.map((sql) => ({ sql, describeOnly: true })),
+    { sql: `SELECT ${[...counts, ...relations.map(readKindSql)].join(', ')}` },
+  ];
+}
+
+/** What the server says about a group. */
+interface Answered {
+  /** By the SELECT that was described. */
+  readonly described: ReadonlyMap<string, BatchAnswer['fields']>;
+  /** By request; null if it has no plan. */
+  readonly counted: readonly (number | null)[];
+  /** By relation. */
+  readonly kinds: readonly (string | null | undefined)[];
+}
+
+function readAnswers(
+  { plans, shapes, relations }: Planned,
+  answers: readonly BatchAnswer[],
+): Answered {
+  const values = [...(answers[shapes.length]?.rows[0] ?? [])];
+  return {
+    described: new Map(shapes.map((sql, index) => [sql, answers[index]?.fields ?? []])),
+    counted: plans.map((plan) => (plan ? Number(values.shift()) : null)),
+    kinds: relations.map(() => values.shift()),
+  };
+}
+
+/** Reads the rows of all, as long as each keeps to its bytes. */
+async function readRows(
+  client: pg.Client,
+  small: readonly Small[],
+  signal: AbortSignal,
+): Promise<void> {
+  const parts = small.flatMap((one) =>
+    one.slices.map((slice) => ({ one, reading: one.reading, slice })),
+  );
+  for await (const { of, block } of readSlices(client, parts, signal)) {
+    const one = parts[of]?.one;
+    if (!one) continue;
+    one.leftBytes -= block.bytes.length;
+    if (one.leftBytes < 0) one.blocks = [];
+    else one.blocks.push(copyBlock(block));
+  }
 }
 
 function tryPlan(plan: PlanSelect, request: SourceRequest): RequestPlan | null {
@@ -222,70 +278,6 @@ async function findRefusedOf(
     if (await findRefusal(client, relation, signal)) refused.add(identityOf(relation));
   }
   return refused;
-}
-
-interface Held {
-  readonly select: SelectPlan;
-  readonly slices: readonly Slice[];
-  readonly blocks: readonly RowBlock[];
-  readonly rows: number;
-  readonly keys: KeyDigest;
-  readonly snapshot: string;
-}
-
-/** The rows of a request in memory. Its transaction has ended. */
-class MemorySnapshot implements SourceSnapshot {
-  readonly columns;
-  readonly hasDays: boolean;
-  readonly typeChanges: readonly string[] = [];
-  readonly keyIndices: readonly number[];
-  readonly showsKeys: boolean;
-  readonly totalCount: number;
-  readonly snapshot: string;
-  readonly slices: readonly Slice[];
-  readonly projection;
-  readonly #keys: KeyDigest | null;
-  #blocks: readonly RowBlock[];
-
-  constructor({ select, slices, blocks, rows, keys, snapshot }: Held) {
-    this.columns = select.columns;
-    this.hasDays = select.moment.type === 'date';
-    this.keyIndices = select.keys?.places.filter((place) => place < this.columns.length) ?? [];
-    this.showsKeys = showsKeys(select);
-    this.projection = select.projection;
-    this.totalCount = rows;
-    this.snapshot = snapshot;
-    this.slices = slices;
-    this.#keys = select.keys === null ? null : keys;
-    this.#blocks = blocks;
-  }
-
-  async countRows(): Promise<number> {
-    return this.totalCount;
-  }
-
-  keySet(): KeySet | null {
-    return this.#keys && { digest: this.#keys.read(), count: this.#keys.count };
-  }
-
-  readKeySet(): Promise<KeySet> {
-    throw new Error('the rows are in memory, without their transaction');
-  }
-
-  share(): Promise<SourceSnapshot> {
-    throw new Error('the rows are in memory, without their transaction');
-  }
-
-  async *read(_: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
-    for (const block of this.#blocks) {
-      signal.throwIfAborted();
-      yield block;
-    }
-  }
-
-  async close(): Promise<void> {
-    this.#blocks = [];
-  }
 }
 
 /** Aborts when all of them have aborted. */

@@ -1,7 +1,6 @@
-import { isExactNumeric } from '../../../foundation/domain/decimal-columns.ts';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { Model, ModelColumn } from '../../../foundation/domain/model.ts';
-import type { Column, ColumnType } from '../../../foundation/domain/row-block.ts';
+import type { Column } from '../../../foundation/domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
 import { elsewhereSql, type KeyTexts } from '../../query/elsewhere.ts';
@@ -24,16 +23,21 @@ import {
   outputsOf,
   relationOf,
   type Selection,
-  type SentColumn,
 } from '../../query/select.ts';
 import type { Projection, SourceRequest } from '../source.ts';
-import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
+import { columnTypeOf, type DescribedColumn } from './column-types.ts';
 import type { ReadRelation } from './hidden-rows.ts';
 import type { JsonDecoder } from './json-decoder.ts';
-import { decoderOf, keptNumeric, numericDecoder } from './json-decoders.ts';
-import { type WiderType, writtenType } from './schema-changes.ts';
+import type { WiderType } from './schema-changes.ts';
+import {
+  hiddenKeysOf,
+  outputIndexOf,
+  type ReadRequest,
+  type SentColumns,
+  sentColumns,
+} from './sent-columns.ts';
 import { refuseTenantColumn } from './tenant-column.ts';
-import { type TieFields, type TieKeyType, tieKeyTypes } from './tie-order.ts';
+import { type TieFields, tieFieldsOf } from './tie-order.ts';
 
 /**
  * The SQL of one export. `copySql` sorts by the interval column and then by the key, so that unchanged rows
@@ -114,129 +118,125 @@ export function planModels(models: readonly Model[]): PlanSelect {
     const asked = request.dslQuery === null ? null : readQuery(request.dslQuery, model);
     const projection = request.select === 'columns' ? projectionOf(model, asked) : null;
     const query = projection && asked ? { ...asked, outputs: outputsOf(model, null) } : asked;
-    const { tenantKey, includeEvents, excludeEvents } = request;
-    const selectionOf = ({ start, end }: DataInterval): Selection => {
-      const range = { start: toTimestamp(start), end: toTimestamp(end) };
-      return { model, query, tenantKey, range, includeEvents, excludeEvents };
-    };
-    const counts = {
-      countSql: (range: DataInterval, limit: number | null) => countSql(selectionOf(range), limit),
-      countLateSql: (range: DataInterval, xmin: string) => countLateSql(selectionOf(range), xmin),
-      findRowSql: (range: DataInterval, text: string) => findRowSql(selectionOf(range), text),
-    };
-    const isShown = (key: string) => outputIndexOf(key, model, query) >= 0;
-    const hiddenKeys =
-      request.select === 'keys' ? [] : model.keyColumns.filter((key) => !isShown(key));
-    const outputs = outputsOf(model, query);
-    const isKey = (output: Output | undefined) =>
-      output?.expression.kind === 'column' && model.keyColumns.includes(output.expression.name);
-    const select = (
-      given: readonly DescribedColumn[],
-      serverVersion: number | null,
-      wider: ReadonlyMap<string, WiderType> = new Map(),
-    ): SelectPlan => {
-      const widerAt = (index: number): WiderType | undefined => {
-        const expression = outputs[index]?.expression;
-        return expression?.kind === 'column' ? wider.get(expression.name) : undefined;
-      };
-      const described = given.map((column, index) => {
-        const expression = outputs[index]?.expression;
-        if (expression?.kind !== 'column') return column;
-        const sourceType = writtenType(model, expression.name, column.sourceType);
-        return { ...column, sourceType, ...wider.get(expression.name) };
-      });
-      const sendsRows = (request.select ?? 'rows') === 'rows';
-      const sendsText = request.nested === 'text' && sendsRows;
-      const sendsNumerics = request.numerics === 'binary' && sendsRows;
-      /** Keys come as they always have: their digests are kept. */
-      const mayDecode = (index: number) => {
-        return request.select !== 'keys' && index < outputs.length && !isKey(outputs[index]);
-      };
-      const decoderAt = (index: number): JsonDecoder | null =>
-        mayDecode(index) ? decoderOf(described[index]?.typeOid ?? 0, serverVersion) : null;
-      const all = described.map((column, index): Column & SentColumn => {
-        const { name, typeOid, sourceType } = column;
-        const isText =
-          sendsText && isNested(column) && index < outputs.length && !isKey(outputs[index]);
-        if (isText) return { name, type: 'text', sourceType, sentAs: 'text' };
-        const decoder = decoderAt(index);
-        const isKept =
-          sendsNumerics && decoder === numericDecoder && isExactNumeric(column.sourceType);
-        const type = isKept ? 'numeric' : columnTypeOf(typeOid);
-        const castTo = widerAt(index)?.sql;
-        if (castTo !== undefined) return { name, type, sourceType, sentAs: 'binary', castTo };
-        return decoder ? { name, type, sourceType, sentAs: 'binary' } : { name, type, sourceType };
-      });
-      const columns = all.slice(0, outputs.length);
-      const decoders = all.slice(0, columns.length).map(({ sentAs, type }, index) => {
-        if (type === 'numeric') return keptNumeric;
-        return sentAs === 'binary' ? decoderAt(index) : null;
-      });
-      const hidden = hiddenKeys.map((name, index) => {
-        return { ...(all[columns.length + index] as Column), name };
-      });
+    return planRequest({ request, model, query, projection });
+  };
+}
+
+function planRequest(read: ReadRequest): RequestPlan {
+  const { request, model, query } = read;
+  const selectionOf = selectionsOf(read);
+  const described = [...hiddenKeysOf(read), model.intervalColumn];
+  return {
+    relation: readRelationOf(model),
+    model,
+    describeSql: describeSql(model, query, described),
+    used: usedBy(request, model, query),
+    select(given, serverVersion, wider = new Map()) {
       // The last two of what `describeSql` describes.
-      const { typeOid = 0, sourceType = '' } = given.at(-2) ?? {};
       refuseTenantColumn(model.tenantColumn, given.at(-1));
-      const intervalColumn = { type: columnTypeOf(typeOid), sourceType };
-      if (request.select === 'keys') {
-        const keys = keyColumnsOf(model, query, columns);
-        return {
-          columns: keys,
-          decoders: [],
-          projection,
-          hidden: [],
-          moment: intervalColumn,
-          keys: null,
-          copySql: (range) => copyKeysSql(selectionOf(range), keys),
-          elsewhereSql: (range, wanted) => elsewhereSql(selectionOf(range), keys, wanted),
-          explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
-          ...counts,
-        };
-      }
-      const indices = model.keyColumns.map((key) =>
-        isShown(key) ? outputIndexOf(key, model, query) : columns.length + hiddenKeys.indexOf(key),
-      );
-      const shownMoment = outputIndexOf(model.intervalColumn, model, query);
-      const isHidden = shownMoment < 0;
-      const sent = [...columns, ...hidden];
-      const moment = isHidden ? all[sent.length] : columns[shownMoment];
-      const fields = tieFieldsOf(sent, indices, moment, isHidden ? sent.length : shownMoment);
-      const moments = isHidden && moment ? [{ ...moment, name: model.intervalColumn }] : [];
-      const tiedHidden = [...hidden, ...moments];
-      const keyColumns = model.keyColumns.map((name, index) => {
-        return { ...(all[indices[index] as number] as Column), name };
-      });
-      return {
-        columns,
-        decoders,
-        projection,
-        hidden,
-        moment: intervalColumn,
-        keys: {
-          places: indices,
-          columns: keyColumns,
-          copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
-        },
-        copySql: (range) => copySql(selectionOf(range), columns, hidden),
-        explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
-        tied: fields && {
-          hidden: tiedHidden,
-          fields,
-          copySql: (range) => copySql(selectionOf(range), columns, tiedHidden, 'interval'),
-        },
-        ...counts,
-      };
-    };
-    const described = [...hiddenKeys, model.intervalColumn];
-    return {
-      relation: readRelationOf(model),
-      model,
-      describeSql: describeSql(model, query, described),
-      used: usedBy(request, model, query),
-      select,
-      ...counts,
-    };
+      const { typeOid = 0, sourceType = '' } = given.at(-2) ?? {};
+      const moment = { type: columnTypeOf(typeOid), sourceType };
+      const sent = sentColumns(read, { given, serverVersion, wider });
+      const planOf = request.select === 'keys' ? planOfKeys : planOfRows;
+      return { ...planOf(read, sent), moment, ...countsOf(selectionOf) };
+    },
+    ...countsOf(selectionOf),
+  };
+}
+
+type SelectionOf = (range: DataInterval) => Selection;
+
+function selectionsOf({ request, model, query }: ReadRequest): SelectionOf {
+  const { tenantKey, includeEvents, excludeEvents } = request;
+  return ({ start, end }) => {
+    const range = { start: toTimestamp(start), end: toTimestamp(end) };
+    return { model, query, tenantKey, range, includeEvents, excludeEvents };
+  };
+}
+
+type Counts = Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'>;
+
+const countsOf = (selectionOf: SelectionOf): Counts => ({
+  countSql: (range, limit) => countSql(selectionOf(range), limit),
+  countLateSql: (range, xmin) => countLateSql(selectionOf(range), xmin),
+  findRowSql: (range, text) => findRowSql(selectionOf(range), text),
+});
+
+type Sends = Omit<SelectPlan, 'moment' | keyof Counts>;
+
+function planOfKeys(read: ReadRequest, { all, width }: SentColumns): Sends {
+  const { model, query, projection } = read;
+  const selectionOf = selectionsOf(read);
+  const columns = all.slice(0, width);
+  const keys = keyColumnsOf(model, query, columns);
+  return {
+    columns: keys,
+    decoders: [],
+    projection,
+    hidden: [],
+    keys: null,
+    copySql: (range) => copyKeysSql(selectionOf(range), keys),
+    elsewhereSql: (range, wanted) => elsewhereSql(selectionOf(range), keys, wanted),
+    explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
+  };
+}
+
+function planOfRows(read: ReadRequest, { all, width, decoders }: SentColumns): Sends {
+  const { model, query, projection } = read;
+  const selectionOf = selectionsOf(read);
+  const columns = all.slice(0, width);
+  const hiddenKeys = hiddenKeysOf(read);
+  const hidden = hiddenKeys.map((name, index) => ({ ...(all[width + index] as Column), name }));
+  const places = model.keyColumns.map((key) => {
+    const shown = outputIndexOf(key, model, query);
+    return shown >= 0 ? shown : width + hiddenKeys.indexOf(key);
+  });
+  const keyColumns = model.keyColumns.map((name, index) => {
+    return { ...(all[places[index] as number] as Column), name };
+  });
+  return {
+    columns,
+    decoders,
+    projection,
+    hidden,
+    keys: {
+      places,
+      columns: keyColumns,
+      copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
+    },
+    copySql: (range) => copySql(selectionOf(range), columns, hidden),
+    explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
+    tied: tiedPlanOf(read, { all, columns, hidden, places }),
+  };
+}
+
+interface SentRows {
+  readonly all: SentColumns['all'];
+  readonly columns: SentColumns['all'];
+  readonly hidden: readonly Column[];
+  /** Of the keys among the columns and the hidden ones. */
+  readonly places: readonly number[];
+}
+
+/** Sorts by the interval column alone, which is sent too if the rows do not show it. */
+function tiedPlanOf(
+  read: ReadRequest,
+  { all, columns, hidden, places }: SentRows,
+): TiedPlan | null {
+  const { model, query } = read;
+  const selectionOf = selectionsOf(read);
+  const sent = [...columns, ...hidden];
+  const shown = outputIndexOf(model.intervalColumn, model, query);
+  const isHidden = shown < 0;
+  const moment = isHidden ? all[sent.length] : columns[shown];
+  const fields = tieFieldsOf(sent, places, moment, isHidden ? sent.length : shown);
+  if (!fields) return null;
+  const moments = isHidden && moment ? [{ ...moment, name: model.intervalColumn }] : [];
+  const sentToo = [...hidden, ...moments];
+  return {
+    hidden: sentToo,
+    fields,
+    copySql: (range) => copySql(selectionOf(range), columns, sentToo, 'interval'),
   };
 }
 
@@ -278,40 +278,6 @@ export function readRelationOf(model: Model): ReadRelation {
 const namesObjects = (expression: string): boolean =>
   /[\w"]\s*\.\s*["\p{L}_]/u.test(expression.replace(/\bpg_catalog\s*\.\s*/gi, ''));
 
-/** Types of at most 16 bytes, as they come: a block has many rows of these. */
-const shortTypes: ReadonlySet<ColumnType> = new Set([
-  ...(['bool', 'int2', 'int4', 'int8', 'float4', 'float8'] as const),
-  ...(['uuid', 'date', 'timestamp', 'timestamptz'] as const),
-]);
-
-/** Types whose equal values have equal bytes. */
-const momentTypes: ReadonlySet<ColumnType> = new Set(['date', 'timestamp', 'timestamptz']);
-
-const isTieKeyType = (type: ColumnType | undefined): type is TieKeyType =>
-  tieKeyTypes.some((known) => known === type);
-
-/**
- * What sorts rows that come in the order of `moment`. Null if the server has to sort them: its sort takes
- * little beside values that may be long, and knows the order of all types.
- *
- * @param keys indices among `sent`
- * @param index of the moment in a row
- */
-function tieFieldsOf(
-  sent: readonly SentColumn[],
-  keys: readonly number[],
-  moment: Column | undefined,
-  index: number,
-): TieFields | null {
-  if (!moment || !momentTypes.has(moment.type) || sent.length === 0) return null;
-  if (!sent.every(({ type, sentAs }) => sentAs === undefined && shortTypes.has(type))) return null;
-  const fields = keys.flatMap((field) => {
-    const type = sent[field]?.type;
-    return isTieKeyType(type) ? [{ field, type }] : [];
-  });
-  return fields.length === keys.length ? { moment: index, keys: fields } : null;
-}
-
 function projectionOf(model: Model, query: ParsedQuery | null): Projection {
   const outputs = outputsOf(model, query);
   const problem = describeComputed(outputs);
@@ -348,15 +314,6 @@ function queryReader(): (text: string, model: Model) => ParsedQuery {
     kept.set(key, result.ok, key.length);
     return result.ok;
   };
-}
-
-/** The index of the output that is this key, under any name; -1 if there is none. */
-function outputIndexOf(key: string, model: Model, query: ParsedQuery | null): number {
-  const isPlain = model.columns.some((column) => column.name === key && !column.expression);
-  if (!isPlain) return -1;
-  return outputsOf(model, query).findIndex(
-    ({ expression }) => expression.kind === 'column' && expression.name === key,
-  );
 }
 
 /** The keys as the file names them, if it has each of them unchanged; else none. */

@@ -1,10 +1,21 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { eventsModel } from '../../../foundation/domain/events-model.ts';
-import type { Description, Source, SourceRequest } from '../source.ts';
+import type { DataInterval, Moment } from '../../../foundation/domain/time.ts';
+import type {
+  Description,
+  EarlierExport,
+  SecondLook,
+  Settlement,
+  Source,
+  SourceRequest,
+  SourceSnapshot,
+  SourceState,
+} from '../source.ts';
 import { beginReading, type SnapshotOptions } from './begin-snapshot.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
 import {
+  type ConnectionOptions,
   closeConnection,
   connect,
   describeColumns,
@@ -15,7 +26,7 @@ import {
 import { findCulprit } from './culprit.ts';
 import { findExcessRights } from './excess-rights.ts';
 import { explain } from './explain.ts';
-import { type HeldSessions, watchHeldLocks } from './held-locks.ts';
+import { watchHeldLocks } from './held-locks.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
 import { JointSnapshots } from './joint-snapshots.ts';
 import { KeptConnections } from './kept-connections.ts';
@@ -23,7 +34,12 @@ import { haveRowsChanged, lookAgain } from './late-rows.ts';
 import { planModels, type PlanSelect } from './plan.ts';
 import type { HoldRow } from './read-slice.ts';
 import { recallSettled, renewSettled } from './recall-settled.ts';
-import { recheckInterval, settleInterval } from './settle.ts';
+import {
+  recheckInterval,
+  type SettledServers,
+  type SettleTimes,
+  settleInterval,
+} from './settle.ts';
 import { SharedServer } from './shared-server.ts';
 import { Conflicts, openShortReads } from './short-reads.ts';
 import { openSnapshot } from './snapshot.ts';
@@ -83,153 +99,224 @@ const mostKept = 16;
 /** Maximum time of one look at a server. */
 const lookPatienceMs = 30_000;
 
+const defaults = {
+  applicationName: 'sluice-export',
+  settleTimeoutMs: 300_000,
+  settlePollMs: 250,
+  onSettleLook: () => {},
+  keepConnectionMs: 0,
+  sliceMs: 600_000,
+  blockBytes: 256 * 1024,
+  maxRowBytes: 64 * 2 ** 20,
+  connectTimeoutMs: 10_000,
+  statementTimeoutMs: 3_600_000,
+  idleTimeoutMs: 600_000,
+  lockWaitMs: 5_000,
+  snapshotMs: 86_400_000,
+};
+
 /** Exports a PostgreSQL database. Opens connections only while a method or a snapshot needs them. */
-export function createPostgresSource(given: PostgresSourceOptions): Source {
-  const options = {
-    applicationName: 'sluice-export',
-    settleTimeoutMs: 300_000,
-    settlePollMs: 250,
-    onSettleLook: () => {},
-    keepConnectionMs: 0,
-    sliceMs: 600_000,
-    blockBytes: 256 * 1024,
-    maxRowBytes: 64 * 2 ** 20,
-    connectTimeoutMs: 10_000,
-    statementTimeoutMs: 3_600_000,
-    idleTimeoutMs: 600_000,
-    lockWaitMs: 5_000,
-    snapshotMs: 86_400_000,
-    plan: planModels([eventsModel]),
-    manyTies: new Set<string>(),
-    guardedViews: new Set<string>(),
-    ...given,
-  };
-  const times = {
-    timeoutMs: options.settleTimeoutMs,
-    pollMs: options.settlePollMs,
-    unseenMs: given.unseenMs ?? options.settleTimeoutMs,
-  };
-  const { primaryUrl = null, allowUnsettledStandby: allowsStandby = false } = given;
-  /** Connects for one piece of work. After an abort its reason is thrown, not the error that it caused. */
-  const connected = async <T>(
-    address: Address,
-    signal: AbortSignal,
-    work: (client: pg.Client) => Promise<T>,
-  ): Promise<T> => {
+export const createPostgresSource = (given: PostgresSourceOptions): Source =>
+  new PostgresSource(given);
+
+class PostgresSource implements Source {
+  readonly place?: string;
+  readonly #plan: PlanSelect;
+  readonly #times: SettleTimes;
+  readonly #source: Address;
+  readonly #primary: Address | null;
+  readonly #servers: SettledServers;
+  /** Of the connections that read no rows. */
+  readonly #connecting: Pick<ConnectionOptions, 'applicationName' | 'connectTimeoutMs'>;
+  /** Watches what other sessions wait for while it reads. */
+  readonly #watched: SnapshotOptions;
+  /** Reads as runs do: keeps connections, and notes what a standby ended. */
+  readonly #reading: SnapshotOptions;
+  readonly #conflicts = new Conflicts();
+  readonly #joint: JointSnapshots;
+
+  constructor(given: PostgresSourceOptions) {
+    if (given.place !== undefined) this.place = given.place;
+    const plan = given.plan ?? planModels([eventsModel]);
+    const known = { manyTies: new Set<string>(), guardedViews: new Set<string>() };
+    const options = { ...defaults, ...known, ...given };
+    const { connectionString, addressName, settleTimeoutMs, settlePollMs } = options;
+    const { primaryUrl = null, primaryName, unseenMs = settleTimeoutMs } = given;
+    this.#plan = plan;
+    this.#times = { timeoutMs: settleTimeoutMs, pollMs: settlePollMs, unseenMs };
+    this.#source = { connectionString, addressName };
+    this.#primary =
+      primaryUrl === null ? null : { connectionString: primaryUrl, addressName: primaryName };
     const { applicationName, connectTimeoutMs } = options;
-    const client = await connect({ ...address, applicationName, connectTimeoutMs }, signal);
-    try {
-      return await work(client);
-    } catch (error) {
-      signal.throwIfAborted();
-      throw notOfQuery(error);
-    } finally {
-      await closeConnection(client);
-    }
-  };
-  const { connectionString, addressName } = options;
-  const source: Address = { connectionString, addressName };
-  const primary: Address | null =
-    primaryUrl === null ? null : { connectionString: primaryUrl, addressName: given.primaryName };
-  const inspectServers = <T>(signal: AbortSignal, work: (found: InspectedServers) => Promise<T>) =>
-    connected(source, signal, (client) =>
-      work({
-        client,
-        allowsStandby,
-        withPrimary: primary === null ? null : (withIt) => connected(primary, signal, withIt),
-      }),
-    );
-  const shareServer = (address: Address) =>
-    new SharedServer({
-      connect: (signal) => {
-        const { applicationName, connectTimeoutMs } = options;
-        return connect({ ...address, applicationName, connectTimeoutMs }, signal);
-      },
+    this.#connecting = { applicationName, connectTimeoutMs };
+    const source = this.#shareServer(this.#source, options);
+    this.#servers = {
+      source,
+      primary: this.#primary && this.#shareServer(this.#primary, options),
+      allowsStandby: given.allowUnsettledStandby ?? false,
+    };
+    this.#watched = {
+      ...options,
+      watchHeld: (sessions) => watchHeldLocks(source, options, sessions),
+    };
+    this.#reading = {
+      ...this.#watched,
+      kept: new KeptConnections(options.keepConnectionMs, mostKept),
+      settledAt: () => source.serverStart,
+      conflicts: this.#conflicts,
+    };
+    this.#joint = new JointSnapshots(this.#reading, plan);
+  }
+
+  /** A server whose looks all intervals that settle there share. */
+  #shareServer(address: Address, options: typeof defaults): SharedServer {
+    return new SharedServer({
+      connect: (signal) => connect({ ...address, ...this.#connecting }, signal),
       pollMs: options.settlePollMs,
       keepMs: options.keepConnectionMs,
       patienceMs: lookPatienceMs,
       onLook: options.onSettleLook,
     });
-  const servers = {
-    source: shareServer(source),
-    primary: primary === null ? null : shareServer(primary),
-    allowsStandby,
-  };
-  const conflicts = new Conflicts();
-  const watched = {
-    ...options,
-    watchHeld: (sessions: HeldSessions) => watchHeldLocks(servers.source, options, sessions),
-  };
-  const reading = {
-    ...watched,
-    kept: new KeptConnections(options.keepConnectionMs, mostKept),
-    settledAt: () => servers.source.serverStart,
-    conflicts,
-  };
-  const joint = new JointSnapshots(reading, options.plan);
-  const open: Source['open'] = async (request, signal, position = null, server = null) => {
+  }
+
+  settle(
+    interval: DataInterval,
+    signal: AbortSignal,
+    waitedMs = 0,
+    databaseMs = Number.NEGATIVE_INFINITY,
+    onWait?: (blockers: readonly string[]) => void,
+  ): Promise<Settlement> {
+    const all = this.#times.timeoutMs;
+    // Not 0 unless it was: then what is pending would not be remembered as late.
+    const timeoutMs = Math.max(all - waitedMs, Math.min(1, all));
+    const patience = { ...this.#times, timeoutMs, ...(onWait && { onWait }) };
+    return withReason(
+      signal,
+      settleInterval(this.#servers, interval, patience, signal, databaseMs),
+    );
+  }
+
+  recall(interval: DataInterval, requestedAt: Moment, databaseMs?: number): Settlement | null {
+    const found = recallSettled(this.#servers, interval, requestedAt);
+    if (found && databaseMs !== undefined) {
+      void renewSettled(this.#servers, interval, this.#times, databaseMs);
+    }
+    return found;
+  }
+
+  recheck(
+    interval: DataInterval,
+    pending: readonly string[],
+    signal: AbortSignal,
+  ): Promise<Settlement> {
+    const found = recheckInterval(this.#servers, interval, pending, this.#times, signal);
+    return withReason(signal, found);
+  }
+
+  lookAgain(
+    request: SourceRequest,
+    earlier: EarlierExport,
+    position: string | null,
+    signal: AbortSignal,
+    server: string | null = null,
+  ): Promise<SecondLook> {
+    const look = { options: this.#watched, plan: this.#plan, request };
+    return lookAgain(look, earlier, { position, server }, signal);
+  }
+
+  hasChanged(
+    request: SourceRequest,
+    earlier: EarlierExport,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const look = { options: this.#watched, plan: this.#plan, request };
+    return haveRowsChanged(look, earlier, signal);
+  }
+
+  findElsewhere(
+    request: SourceRequest,
+    keys: readonly (readonly (string | null)[])[],
+    signal: AbortSignal,
+  ): Promise<readonly (readonly (string | null)[])[]> {
+    return findElsewhere(this.#reading, this.#plan, request, keys, signal);
+  }
+
+  async open(
+    request: SourceRequest,
+    signal: AbortSignal,
+    position: string | null = null,
+    server: string | null = null,
+  ): Promise<SourceSnapshot> {
+    const { model, select } = request;
     const settled = { position, server };
-    const { plan } = options;
-    const mayBeShort = request.select !== 'keys';
+    const short = { options: this.#reading, plan: this.#plan, request, settled };
+    const mayBeShort = select !== 'keys';
     try {
-      if (mayBeShort && conflicts.has(request.model)) {
-        return await openShortReads({ options: reading, plan, request, settled }, signal);
-      }
-      return await openSnapshot(reading, plan, request, settled, signal);
+      if (mayBeShort && this.#conflicts.has(model)) return await openShortReads(short, signal);
+      return await openSnapshot(this.#reading, this.#plan, request, settled, signal);
     } catch (error) {
       signal.throwIfAborted();
-      const found = await findCulprit(error, watched, plan, request, signal);
-      if (found.code !== 'source.recovery_conflict' || conflicts.has(request.model)) throw found;
-      conflicts.note(request.model);
+      const found = await findCulprit(error, this.#watched, this.#plan, request, signal);
+      if (found.code !== 'source.recovery_conflict' || this.#conflicts.has(model)) throw found;
+      this.#conflicts.note(model);
       if (!mayBeShort) throw found;
-      return openShortReads({ options: reading, plan, request, settled }, signal);
+      return openShortReads(short, signal);
     }
-  };
-  const describe: Source['describe'] = (request, signal) =>
-    describeRequest(watched, options.plan, request, signal);
-  return {
-    ...(given.place !== undefined && { place: given.place }),
-    settle: (interval, signal, waitedMs = 0, databaseMs = Number.NEGATIVE_INFINITY, onWait) => {
-      // Not 0 unless it was: then what is pending would not be remembered as late.
-      const timeoutMs = Math.max(times.timeoutMs - waitedMs, Math.min(1, times.timeoutMs));
-      const patience = { ...times, timeoutMs, ...(onWait && { onWait }) };
-      return withReason(signal, settleInterval(servers, interval, patience, signal, databaseMs));
-    },
-    recall: (interval, requestedAt, databaseMs) => {
-      const found = recallSettled(servers, interval, requestedAt);
-      if (found && databaseMs !== undefined)
-        void renewSettled(servers, interval, times, databaseMs);
-      return found;
-    },
-    recheck: (interval, pending, signal) =>
-      withReason(signal, recheckInterval(servers, interval, pending, times, signal)),
-    lookAgain: (request, earlier, position, signal, server = null) =>
-      lookAgain(
-        { options: watched, plan: options.plan, request },
-        earlier,
-        { position, server },
-        signal,
-      ),
-    hasChanged: (request, earlier, signal) =>
-      haveRowsChanged({ options: watched, plan: options.plan, request }, earlier, signal),
-    findElsewhere: (request, keys, signal) =>
-      findElsewhere(reading, options.plan, request, keys, signal),
-    open,
-    openSmall: async (request, signal, maxBytes, position = null, server = null) => {
-      const isAlone = position !== null || request.select === 'keys';
-      const asked = { request, signal, maxBytes, server };
-      const opened = isAlone ? null : await joint.open(asked);
-      return opened ?? open(request, signal, position, server);
-    },
-    describe,
-    tryRow: (name, tenantKey, ofOthers, signal) => {
-      const planned = { options: reading, plan: options.plan };
-      return tryRow({ describe, open }, planned, { name, tenantKey, ofOthers }, signal);
-    },
-    findExcessRights: (signal) =>
-      connected(source, signal, (client) => findExcessRights(client, signal)),
-    inspect: (signal) => inspectServers(signal, (found) => inspectSource(found, signal)),
-  };
+  }
+
+  async openSmall(
+    request: SourceRequest,
+    signal: AbortSignal,
+    maxBytes: number,
+    position: string | null = null,
+    server: string | null = null,
+  ): Promise<SourceSnapshot> {
+    const isAlone = position !== null || request.select === 'keys';
+    const opened = isAlone ? null : await this.#joint.open({ request, signal, maxBytes, server });
+    return opened ?? this.open(request, signal, position, server);
+  }
+
+  describe(request: SourceRequest, signal: AbortSignal): Promise<Description> {
+    return describeRequest(this.#watched, this.#plan, request, signal);
+  }
+
+  tryRow(
+    name: string,
+    tenantKey: string,
+    ofOthers: boolean,
+    signal: AbortSignal,
+  ): Promise<readonly string[]> {
+    const planned = { options: this.#reading, plan: this.#plan };
+    return tryRow(this, planned, { name, tenantKey, ofOthers }, signal);
+  }
+
+  findExcessRights(signal: AbortSignal): Promise<readonly string[]> {
+    return this.#connected(this.#source, signal, (client) => findExcessRights(client, signal));
+  }
+
+  inspect(signal: AbortSignal): Promise<SourceState> {
+    const { allowsStandby } = this.#servers;
+    const primary = this.#primary;
+    return this.#connected(this.#source, signal, (client) => {
+      const withPrimary: InspectedServers['withPrimary'] =
+        primary && ((work) => this.#connected(primary, signal, work));
+      return inspectSource({ client, allowsStandby, withPrimary }, signal);
+    });
+  }
+
+  /** Connects for one piece of work. */
+  async #connected<T>(
+    address: Address,
+    signal: AbortSignal,
+    work: (client: pg.Client) => Promise<T>,
+  ): Promise<T> {
+    const client = await connect({ ...address, ...this.#connecting }, signal);
+    try {
+      return await withReason(signal, work(client));
+    } finally {
+      await closeConnection(client);
+    }
+  }
 }
 
 /** After an abort its reason is thrown, not the error that it caused. */

@@ -1,5 +1,8 @@
+import type { Column, ColumnType } from '../../../foundation/domain/row-block.ts';
+import type { SentColumn } from '../../query/select.ts';
+
 /** Types of keys whose order is that of their bytes, read as whole numbers. */
-export const tieKeyTypes = ['int2', 'int4', 'int8', 'uuid'] as const;
+const tieKeyTypes = ['int2', 'int4', 'int8', 'uuid'] as const;
 
 export type TieKeyType = (typeof tieKeyTypes)[number];
 
@@ -8,6 +11,40 @@ export interface TieFields {
   /** Rows come sorted by this one: a date or a timestamp. */
   readonly moment: number;
   readonly keys: readonly { readonly field: number; readonly type: TieKeyType }[];
+}
+
+/** Types of at most 16 bytes, as they come: a block has many rows of these. */
+const shortTypes: ReadonlySet<ColumnType> = new Set([
+  ...(['bool', 'int2', 'int4', 'int8', 'float4', 'float8'] as const),
+  ...(['uuid', 'date', 'timestamp', 'timestamptz'] as const),
+]);
+
+/** Types whose equal values have equal bytes. */
+const momentTypes: ReadonlySet<ColumnType> = new Set(['date', 'timestamp', 'timestamptz']);
+
+const isTieKeyType = (type: ColumnType | undefined): type is TieKeyType =>
+  tieKeyTypes.some((known) => known === type);
+
+/**
+ * What sorts rows that come in the order of `moment`. Null if the server has to sort them: its sort takes
+ * little beside values that may be long, and knows the order of all types.
+ *
+ * @param keys indices among `sent`
+ * @param index of the moment in a row
+ */
+export function tieFieldsOf(
+  sent: readonly SentColumn[],
+  keys: readonly number[],
+  moment: Column | undefined,
+  index: number,
+): TieFields | null {
+  if (!moment || !momentTypes.has(moment.type) || sent.length === 0) return null;
+  if (!sent.every(({ type, sentAs }) => sentAs === undefined && shortTypes.has(type))) return null;
+  const fields = keys.flatMap((field) => {
+    const type = sent[field]?.type;
+    return isTieKeyType(type) ? [{ field, type }] : [];
+  });
+  return fields.length === keys.length ? { moment: index, keys: fields } : null;
 }
 
 /** Fields of rows that follow one another. */

@@ -1,0 +1,96 @@
+import { isExactNumeric } from '../../../foundation/domain/decimal-columns.ts';
+import type { Model } from '../../../foundation/domain/model.ts';
+import type { Column } from '../../../foundation/domain/row-block.ts';
+import type { ParsedQuery } from '../../query/parse-query.ts';
+import { outputsOf, type SentColumn } from '../../query/select.ts';
+import type { Projection, SourceRequest } from '../source.ts';
+import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
+import type { JsonDecoder } from './json-decoder.ts';
+import { decoderOf, keptNumeric, numericDecoder } from './json-decoders.ts';
+import { type WiderType, writtenType } from './schema-changes.ts';
+
+/** A request whose query was read. */
+export interface ReadRequest {
+  readonly request: SourceRequest;
+  readonly model: Model;
+  /** Of all columns, if the request is of `columns`. */
+  readonly query: ParsedQuery | null;
+  readonly projection: Projection | null;
+}
+
+/** Keys of the model that the rows do not show, and that are sent beside them. */
+export const hiddenKeysOf = ({ request, model, query }: ReadRequest): readonly string[] =>
+  request.select === 'keys'
+    ? []
+    : model.keyColumns.filter((key) => outputIndexOf(key, model, query) < 0);
+
+/** The index of the output that is this key, under any name; -1 if there is none. */
+export function outputIndexOf(key: string, model: Model, query: ParsedQuery | null): number {
+  const isPlain = model.columns.some((column) => column.name === key && !column.expression);
+  if (!isPlain) return -1;
+  return outputsOf(model, query).findIndex(
+    ({ expression }) => expression.kind === 'column' && expression.name === key,
+  );
+}
+
+/** What the server says about the columns of `describeSql`. */
+interface Described {
+  readonly given: readonly DescribedColumn[];
+  readonly serverVersion: number | null;
+  readonly wider: ReadonlyMap<string, WiderType>;
+}
+
+/** Each described column as it is sent: those of the rows, then hidden keys, the interval column and the tenant's. */
+export interface SentColumns {
+  readonly all: readonly (Column & SentColumn)[];
+  /** How many of them are columns of the rows. */
+  readonly width: number;
+  /** By column of the rows. */
+  readonly decoders: readonly (JsonDecoder | null)[];
+}
+
+export function sentColumns(
+  read: ReadRequest,
+  { given, serverVersion, wider }: Described,
+): SentColumns {
+  const { request, model, query } = read;
+  const outputs = outputsOf(model, query);
+  const nameAt = (index: number): string | null => {
+    const expression = outputs[index]?.expression;
+    return expression?.kind === 'column' ? expression.name : null;
+  };
+  const described = given.map((column, index) => {
+    const name = nameAt(index);
+    if (name === null) return column;
+    const sourceType = writtenType(model, name, column.sourceType);
+    return { ...column, sourceType, ...wider.get(name) };
+  });
+  const sendsRows = (request.select ?? 'rows') === 'rows';
+  const sendsText = request.nested === 'text' && sendsRows;
+  const sendsNumerics = request.numerics === 'binary' && sendsRows;
+  /** Keys come as they always have: their digests are kept. */
+  const isKey = (index: number) => model.keyColumns.includes(nameAt(index) ?? '');
+  const mayChange = (index: number) => index < outputs.length && !isKey(index);
+  const decoderAt = (index: number): JsonDecoder | null =>
+    request.select !== 'keys' && mayChange(index)
+      ? decoderOf(described[index]?.typeOid ?? 0, serverVersion)
+      : null;
+  const all = described.map((column, index): Column & SentColumn => {
+    const { name, typeOid, sourceType } = column;
+    if (sendsText && isNested(column) && mayChange(index)) {
+      return { name, type: 'text', sourceType, sentAs: 'text' };
+    }
+    const decoder = decoderAt(index);
+    const isKept = sendsNumerics && decoder === numericDecoder && isExactNumeric(sourceType);
+    const type = isKept ? 'numeric' : columnTypeOf(typeOid);
+    const castTo = wider.get(nameAt(index) ?? '')?.sql;
+    if (castTo !== undefined) return { name, type, sourceType, sentAs: 'binary', castTo };
+    return decoder ? { name, type, sourceType, sentAs: 'binary' } : { name, type, sourceType };
+  });
+  const width = outputs.length;
+  const decoders = all.slice(0, width).map(({ sentAs, type }, index) => {
+    if (type === 'numeric') return keptNumeric;
+    return sentAs === 'binary' ? decoderAt(index) : null;
+  });
+  return { all, width, decoders };
+}

@@ -1,0 +1,33 @@
+import type { Producer } from '../../state/queue/producer.ts';
+import type { Admission } from '../admission/admission.ts';
+import type { WorkGuard } from '../use-cases/work-guard.ts';
+import type { AttemptReport } from './attempt-report.ts';
+import type { ExecutorOptions } from './execute-run.ts';
+import type { NotificationCourier } from './notification-courier.ts';
+import type { Parking } from './parking.ts';
+import type { SampleOptions } from './run-sample-jobs.ts';
+
+/** What the jobs of a worker need. */
+export interface HandlerOptions {
+  readonly producer: Producer;
+  readonly executor: ExecutorOptions & { readonly guard: WorkGuard };
+  readonly admission: Admission;
+  readonly parking: Pick<Parking, 'settle'>;
+  readonly courier: Pick<NotificationCourier, 'collect'>;
+  readonly sampleRows: SampleOptions['sampleRows'];
+  readonly reports: WorkerReports;
+  /** Verifies exports if that is due, until it is done. Never throws. */
+  readonly verify: () => Promise<void>;
+}
+
+/** What a worker reports, to its log and its metrics. */
+export interface WorkerReports {
+  attemptEnded(report: AttemptReport, seconds: number): void;
+  /** A small run threw: its job has ended before. */
+  runFailed(error: unknown): void;
+  runsMade(by: 'tick' | 'backfill' | 'healing', runs: number): void;
+  scheduleFailed(error: unknown, exportId: string): void;
+  sampleFailed(error: unknown): void;
+  offboarded(offboardingId: string): void;
+  offboardingFailed(error: unknown): void;
+}

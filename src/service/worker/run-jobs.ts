@@ -1,0 +1,161 @@
+import { Grouped } from '../../foundation/domain/grouped.ts';
+import type { JobData } from '../../state/queue/catalogue.ts';
+import { isDatabaseUnavailable } from '../../state/store/database/unavailable.ts';
+import type { ClaimedRun } from '../../state/store/runs/claims.ts';
+import { expectLarge } from '../../state/store/runs/outbox.ts';
+import { findRunNeeds, type RunNeeds } from '../../state/store/runs/run-needs.ts';
+import type { ComingRun } from '../admission/admission.ts';
+import type { AttemptReport } from './attempt-report.ts';
+import { type ExecutorOptions, executeRun } from './execute-run.ts';
+import type { HandlerOptions } from './handler-options.ts';
+import { retryUntilRecorded } from './retry-until-recorded.ts';
+import { paced } from './shared-work.ts';
+import { traceProcess } from './trace-jobs.ts';
+
+type RunJobOptions = Pick<HandlerOptions, 'executor' | 'admission' | 'parking' | 'reports'>;
+
+/** What looks for more work when a run has ended. */
+export interface NextRuns {
+  /** Makes the next runs of a backfill. */
+  advance(backfillId: string): Promise<void>;
+  /** Enqueues the runs that may begin. */
+  dispatch(): Promise<void>;
+}
+
+/** The jobs that execute runs. When one ends, its backfill goes on and the dispatcher looks for more. */
+export class RunJobs {
+  readonly #options: RunJobOptions;
+  readonly #needs: Grouped<string, RunNeeds | null>;
+  /** Backfills to continue: a run of each has ended. */
+  readonly #waiting = new Set<string>();
+  readonly #proceed: (canWait: boolean) => Promise<void>;
+
+  constructor(options: RunJobOptions, next: NextRuns) {
+    this.#options = options;
+    const { context } = options.executor;
+    this.#needs = new Grouped(
+      (runIds: readonly string[]) => findRunNeeds(context.db, runIds),
+      isDatabaseUnavailable,
+    );
+    this.#proceed = paced(() => this.#takeMore(next));
+  }
+
+  async executeLarge(data: JobData['execute-run']): Promise<void> {
+    const run = await this.#execute(data, false);
+    if (run) await this.#continueAfter(run, false);
+  }
+
+  /** Begins each as soon as there is room. Then the job ends; the runs go on. */
+  executeSmall({ runs }: JobData['execute-small-runs']): Promise<void> {
+    const { admission, reports } = this.#options;
+    return admission.beginSmall(
+      runs.map((data) => async () => {
+        const run = await this.#execute(data, true).catch(reports.runFailed);
+        // The next one does not wait for it.
+        if (!run) return;
+        void this.#continueAfter(run, admission.room().isFull).catch(this.#unlessStopping);
+      }),
+    );
+  }
+
+  async #execute(
+    { runId, traceparent }: JobData['execute-run'],
+    small: boolean,
+  ): Promise<ClaimedRun | null> {
+    const { traces } = this.#options.executor.context;
+    const attempt = () => admitAndExecute(this.#options, this.#needs, runId, small);
+    const report = await traceProcess(traces, small, runId, traceparent ?? null, attempt);
+    return report?.run ?? null;
+  }
+
+  /** A slot is free: the next run need not wait for the next tick. */
+  #continueAfter({ backfillId }: ClaimedRun, canWait: boolean): Promise<void> {
+    if (backfillId !== null) this.#waiting.add(backfillId);
+    return this.#proceed(canWait);
+  }
+
+  async #takeMore({ advance, dispatch }: NextRuns): Promise<void> {
+    // Another worker goes on.
+    if (this.#options.executor.stopping.aborted) return;
+    const backfillIds = [...this.#waiting];
+    this.#waiting.clear();
+    const advanced = await Promise.allSettled(backfillIds.map(advance));
+    await dispatch();
+    for (const one of advanced) if (one.status === 'rejected') throw one.reason;
+  }
+
+  /** The database may be closed before the last of them has ended. */
+  readonly #unlessStopping = (error: unknown): void => {
+    const { executor, reports } = this.#options;
+    if (!executor.stopping.aborted) reports.runFailed(error);
+  };
+}
+
+/**
+ * Executes a run once its interval has settled and it was admitted. It is not claimed before, so another worker may take it
+ * meanwhile: the dispatcher re-enqueues a run that no worker claims.
+ *
+ * @param small whether it came as a run that is expected to be small
+ */
+async function admitAndExecute(
+  options: RunJobOptions,
+  needsOf: Grouped<string, RunNeeds | null>,
+  runId: string,
+  small: boolean,
+): Promise<AttemptReport | null> {
+  const { executor } = options;
+  const { db, policy } = executor.context;
+  const needs = await retryUntilRecorded(
+    () => needsOf.take(runId),
+    AbortSignal.timeout(policy.leaseMs / 2),
+  );
+  if (!needs || needs.isHeld) return null;
+  const isAlone = needs.crashes >= policy.maxSharedCrashes;
+  if (small && (!needs.small || needs.ownSteps > 0 || isAlone)) {
+    // Its neighbours may have ended since it was enqueued. A process of its own needs memory from the start.
+    await expectLarge(db, runId);
+    return null;
+  }
+  // The dispatcher enqueues it again, here or at another worker.
+  const endTurn = isAlone ? executor.program.turns.enter() : () => {};
+  if (!endTurn) return null;
+  try {
+    return await admitAndRead(options, runId, { ...needs, small, isAlone });
+  } finally {
+    endTurn();
+  }
+}
+
+async function admitAndRead(
+  { executor, admission, parking, reports }: RunJobOptions,
+  runId: string,
+  run: RunNeeds & ComingRun,
+): Promise<AttemptReport | null> {
+  // The attempt of a run whose source is known not to work makes no request either.
+  const readiness = isKnownDead(executor, run)
+    ? { settlement: null }
+    : await parking.settle(runId, run);
+  if (readiness === 'parked') return null;
+  const ticket = await admission.enter(run);
+  if (!ticket) return null;
+  try {
+    const startedAt = performance.now();
+    const report = await executeRun(executor, runId, { ...readiness, ticket });
+    reports.attemptEnded(report, (performance.now() - startedAt) / 1_000);
+    return report;
+  } finally {
+    ticket.leave();
+  }
+}
+
+function isKnownDead(
+  { connectors }: ExecutorOptions,
+  { deadSources, isProbe, model }: RunNeeds,
+): boolean {
+  if (deadSources.length === 0 || isProbe) return false;
+  try {
+    return deadSources.includes(connectors.sourcePlaceOf(model));
+  } catch {
+    return false;
+  }
+}

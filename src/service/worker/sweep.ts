@@ -1,0 +1,93 @@
+import { listRunningBackfills } from '../../state/store/exports/backfills.ts';
+import { checkCompleteness, checkFreshness } from '../../state/store/exports/freshness.ts';
+import { sweepExpiredLeases } from '../../state/store/runs/leases.ts';
+import { removeEndedEntries } from '../../state/store/runs/outbox.ts';
+import { sweepWorkers } from '../../state/store/runs/workers.ts';
+import { checkDeadlines } from '../use-cases/deadlines/check-deadlines.ts';
+import { heal } from '../use-cases/healing/heal.ts';
+import { advanceTasks } from '../use-cases/operators/tasks.ts';
+import { lookBack } from '../use-cases/runs/look-back.ts';
+import { SlowExports } from '../use-cases/runs/slow-exports.ts';
+import { collectFiles } from './collect-files.ts';
+import { collectUploads } from './collect-uploads.ts';
+import { comparePlaces } from './compare-places.ts';
+import type { HandlerOptions } from './handler-options.ts';
+import { offboardTenants } from './offboard-tenants.ts';
+import type { NextRuns } from './run-jobs.ts';
+import { sampleJobs } from './run-sample-jobs.ts';
+import { skipWhileBusy } from './shared-work.ts';
+
+/** Sweeps between two looks that read all exports: one minute. */
+const sweepsPerLook = 12;
+
+/**
+ * The duties that come with time: leases that ended, exports that are late, intervals that heal, files that are left over. A duty
+ * that takes long uses one slot of this worker, however often the sweep comes.
+ */
+export function createSweep(options: HandlerOptions, next: NextRuns): () => Promise<void> {
+  const { executor, reports, courier } = options;
+  const { context } = executor;
+  const { db } = context;
+  const { verify, collect, sample, offboard, look } = longDuties(options, next);
+  let sweeps = 0;
+  return async () => {
+    // Exports without an objective of their own have no index: one look per minute.
+    const looksAtAll = sweeps % sweepsPerLook === 0;
+    const usual = { minutes: context.policy.freshnessMinutes };
+    await checkFreshness(db, looksAtAll ? usual : undefined);
+    if (looksAtAll) await checkCompleteness(db);
+    void verify();
+    sweeps += 1;
+    await courier.collect();
+    await sweepExpiredLeases(db);
+    const ended = await removeEndedEntries(db);
+    if (ended > 0) reports.runFailed(new Error(`the outbox held ${ended} runs that had ended`));
+    await sweepWorkers(db);
+    await advanceTasks(context);
+    await checkDeadlines(context);
+    reports.runsMade('healing', await heal(context));
+    for (const backfillId of await listRunningBackfills(db)) await next.advance(backfillId);
+    await next.dispatch();
+    await collect();
+    // Long jobs must not hold up the rest of the sweep.
+    void sample().catch(reports.sampleFailed);
+    await offboard();
+    // The last, as it may take long.
+    await look();
+  };
+}
+
+function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
+  const { producer, executor, admission, reports, sampleRows } = options;
+  const { context, guard, connectors, stopping } = executor;
+  const slow = new SlowExports();
+  return {
+    verify: skipWhileBusy(options.verify),
+    collect: skipWhileBusy(async () => {
+      await collectUploads(executor);
+      await comparePlaces(executor);
+      await collectFiles(executor);
+    }),
+    sample: sampleJobs({
+      ...{ context, guard, memory: admission.memory, sampleRows },
+      onSampleError: reports.sampleFailed,
+    }),
+    offboard: skipWhileBusy(() =>
+      offboardTenants({
+        ...{ context, executor, producer, guard },
+        onOffboarded: reports.offboarded,
+        onOffboardingError: reports.offboardingFailed,
+      }),
+    ),
+    look: skipWhileBusy(() =>
+      lookBack(context, {
+        ...{ guard, slow, stopping },
+        sourceOf: connectors.sourceOf,
+        keepsFiles: connectors.keepsFiles,
+        onError: executor.onLookBackError,
+        // If it fails, the next tick dispatches the run.
+        onMade: () => void dispatch().catch(() => {}),
+      }),
+    ),
+  };
+}
