@@ -1,7 +1,6 @@
 import { Console } from 'node:console';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,6 +9,7 @@ import pg from 'pg';
 import { startEmbeddedPostgres } from '../src/state/embedded-postgres/start.ts';
 import { createSecretBox } from '../src/foundation/security/secret-box.ts';
 import { openDatabase } from '../src/state/store/database/database.ts';
+import type { ObjectWrite } from '../test/support/s3-server/recorder.ts';
 import { createTenant } from '../test/support/tenants.ts';
 import { measureApi, percentilesOf } from './service/api-times.ts';
 import { watchIdle } from './service/idle.ts';
@@ -17,7 +17,7 @@ import { end, Processes, s3Credentials } from './service/processes.ts';
 
 /**
  * From the tick to the end: exports that are due in the same instant, without jitter, by one worker beside an
- * API. First to an S3, with 100 rows each: when the first byte of each arrived. Then empty ones to NoOp: when
+ * API. First to an S3, with 100 rows each: when the store had the first object of each. Then empty ones to NoOp: when
  * all are done. Each kind is due twice: first by a worker that has just started, of exports that never ran (cold), then
  * again (warm). All of them belong to as many organizations as `--organizations` says, in turn.
  *
@@ -54,10 +54,9 @@ const configOf = {
   file_format: 'JSONLines',
   compression: 'gzip',
 };
-let watch: Awaited<ReturnType<typeof startWatch>> | undefined;
 try {
-  watch = await startWatch((await processes.startS3()).endpoint);
-  configOf.endpoint_url = watch.endpoint;
+  const { endpoint, control } = await processes.startS3();
+  configOf.endpoint_url = endpoint;
   const redis = values.queue === 'redis' ? await processes.startRedis() : null;
   const env = {
     ...process.env,
@@ -90,15 +89,13 @@ try {
       const answers = await measureApi(exportsUrl(first.team), first.key, done);
       const { completed, seconds, tickSeconds } = await done;
       const idle = endIdle();
-      const bytesAt = [...watch.firstAt.values()].map((at) => at - dueAt);
-      watch.firstAt.clear();
-      const byte = percentilesOf(bytesAt);
-      const bytes = { 'first byte p50 ms': byte(0.5), 'first byte p99 ms': byte(0.99) };
+      const object = percentilesOf(await firstObjects(control, dueAt));
+      const objects = { 'first object p50 ms': object(0.5), 'first object p99 ms': object(0.99) };
       table[`${count} to ${kind}, ${time}`] = {
         completed,
         'ticks recorded after s': round(tickSeconds),
         'last ended after s': round(seconds),
-        ...(kind === 'S3' ? bytes : {}),
+        ...(kind === 'S3' ? objects : {}),
         'API p50 ms': answers.p50,
         'API p99 ms': answers.p99,
         'no core busy %': Math.round(100 * idle),
@@ -113,7 +110,6 @@ try {
   out.table(table);
 } finally {
   await processes.endAll();
-  watch?.close();
   await pool.end();
   await postgres.stop();
   await rm(dataDir, { recursive: true, force: true });
@@ -226,26 +222,16 @@ async function readNow(): Promise<number> {
   return Number(rows[0]?.now);
 }
 
-/** Passes bytes on to the store, and notes when the first of each export came. */
-async function startWatch(endpoint: string) {
-  const firstAt = new Map<string, number>();
-  const { port: target } = new URL(endpoint);
-  const server = createServer((client) => {
-    const upstream = connect(Number(target), '127.0.0.1');
-    client.on('data', (bytes) => {
-      for (const [, id = ''] of bytes
-        .toString('latin1')
-        .matchAll(/PUT \/exports\/([0-9a-f-]{36})\//g)) {
-        if (!firstAt.has(id)) firstAt.set(id, Date.now());
-      }
-    });
-    client.pipe(upstream).pipe(client);
-    for (const socket of [client, upstream]) socket.on('error', () => socket.destroy());
-  });
-  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-  const address = server.address();
-  const port = typeof address === 'object' ? address?.port : 0;
-  return { endpoint: `http://127.0.0.1:${port}`, firstAt, close: () => server.close() };
+/** When the store had the first object of each export that was due at this instant, in milliseconds after it. */
+async function firstObjects(control: string, dueAt: number): Promise<readonly number[]> {
+  const answer = await fetch(`${control}/writes?bucket=exports`);
+  const writes = (await answer.json()) as readonly Pick<ObjectWrite, 'at' | 'key'>[];
+  const first = new Map<string, number>();
+  for (const { at, key } of writes) {
+    const [id = ''] = key.split('/');
+    if (at >= dueAt && !first.has(id)) first.set(id, at - dueAt);
+  }
+  return [...first.values()];
 }
 
 function round(value: number): number {
