@@ -167,13 +167,13 @@ export class FileSet {
     if (!partitions) return this.#writeToFiles(block);
     let added = await partitions.add(block, 0);
     while (added < block.rowCount) {
-      await this.#writeRound(partitions);
+      await this.#writePass(partitions);
       added = await partitions.add(block, added);
     }
   }
 
-  async #writeRound(partitions: PartitionedRows): Promise<void> {
-    for await (const { folder, blocks } of partitions.takeRound()) {
+  async #writePass(partitions: PartitionedRows): Promise<void> {
+    for await (const { folder, blocks } of partitions.takePass()) {
       this.#options.signal.throwIfAborted();
       this.#partition = folder;
       for await (const block of blocks) await this.#writeToFiles(block);
@@ -259,12 +259,12 @@ export class FileSet {
     readonly rejectedFiles: readonly ManifestFile[];
   }> {
     const { partitions } = this.#options;
-    if (partitions) await this.#writeRound(partitions);
+    if (partitions) await this.#writePass(partitions);
     await partitions?.close();
     if (this.#open) await this.#end();
     if (this.#rejected) this.#endedRejected.push(this.#rejected);
     this.#rejected = null;
-    // In rounds a partition can come again.
+    // A partition can come again in a later pass.
     if (partitions) this.#ended.sort(byFolder);
     // Before the commit begins: until then another attempt can resume what was sent.
     for (const file of this.#all()) await file.flush();

@@ -10,8 +10,8 @@ import type { FieldToJson } from '../transforms/block-row.ts';
 import { partitionFolder } from './partition-folder.ts';
 import { RowSpool, usualSpoolLimits } from './row-spool.ts';
 
-/** Bytes of rows of one round. More rows of an interval are in further files of their partitions. */
-const usualRoundBytes = 2 * 1024 ** 3;
+/** Bytes of rows of one pass. More rows of an interval are in further files of their partitions. */
+const usualPassBytes = 2 * 1024 ** 3;
 
 /** Folders that are kept by value, for each field. */
 const keptFolders = 20_000;
@@ -28,13 +28,13 @@ interface Field {
 export interface PartitionLimits {
   readonly memoryBytes: number;
   readonly blockBytes: number;
-  readonly roundBytes: number;
+  readonly passBytes: number;
   readonly partitions: number;
 }
 
 export const usualPartitionLimits: PartitionLimits = {
   ...usualSpoolLimits,
-  roundBytes: usualRoundBytes,
+  passBytes: usualPassBytes,
   partitions: maxPartitions,
 };
 
@@ -66,7 +66,7 @@ export function openPartitions(
 }
 
 /**
- * Sorts rows by partition, in rounds: each round is as many rows as reach a number of bytes. So rounds, and what is in them,
+ * Sorts rows by partition, in passes: each pass is as many rows as reach a number of bytes. So passes, and what is in them,
  * depend on the rows alone.
  */
 export class PartitionedRows {
@@ -94,24 +94,24 @@ export class PartitionedRows {
   /**
    * Adds rows of a block.
    *
-   * @returns the first row that was not added, because the round is full: take the round, then add the rest
+   * @returns the first row that was not added, because the pass is full: take the pass, then add the rest
    * @throws SluiceError `destination.too_many_partitions`
    */
   async add(block: RowBlock, from: number): Promise<number> {
     for (let row = from; row < block.rowCount; row += 1) {
-      if (this.#spool.bytes >= this.#limits.roundBytes) return row;
+      if (this.#spool.bytes >= this.#limits.passBytes) return row;
       const waits = this.#spool.add(this.#numberOf(block, row), block, row);
       if (waits) await waits;
     }
     return block.rowCount;
   }
 
-  /** The partitions of the round, by folder. Afterwards there are none. */
-  async *takeRound(): AsyncGenerator<Partition> {
-    const round = this.#spool.groups
+  /** The partitions of the pass, by folder. Afterwards there are none. */
+  async *takePass(): AsyncGenerator<Partition> {
+    const pass = this.#spool.groups
       .map((number) => ({ number, folder: this.#folders[number] ?? '' }))
       .sort((one, other) => (one.folder < other.folder ? -1 : 1));
-    for (const { number, folder } of round) yield { folder, blocks: this.#spool.read(number) };
+    for (const { number, folder } of pass) yield { folder, blocks: this.#spool.read(number) };
     await this.#spool.clear();
   }
 

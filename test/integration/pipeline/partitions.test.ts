@@ -50,7 +50,7 @@ const small = {
   ...usualPartitionLimits,
   memoryBytes: 8_000,
   blockBytes: 1_500,
-  roundBytes: 10_000,
+  passBytes: 10_000,
 };
 
 /** The folder of a key, without the prefix. */
@@ -107,7 +107,7 @@ describe.each(casesOf(['CSV', 'Parquet'] as const, ['JSONLines'] as const))(
     });
 
     it('have the same bytes whatever memory there is, and with the same rows nothing is committed', async () => {
-      const few = { ...small, roundBytes: usualPartitionLimits.roundBytes };
+      const few = { ...small, passBytes: usualPartitionLimits.passBytes };
       const sums = ({ result }: ExportedInterval) => result.files.map(({ sha256 }) => sha256);
       const large = job({ encoding, partitionLimits: { ...few, memoryBytes: 1 << 24 } });
       const first = await attempt(bench, destination, large).exported;
