@@ -11,7 +11,12 @@ import type { Context, Doorbell } from '../service/use-cases/context.ts';
 import { startEmbeddedPostgres } from '../state/embedded-postgres/start.ts';
 import { connectQueues, type QueueConnection } from '../state/queue/connection.ts';
 import { openProducer, type Producer } from '../state/queue/producer.ts';
-import { type Database, openDatabase, openQueuePool } from '../state/store/database/database.ts';
+import {
+  type Database,
+  type DatabaseOptions,
+  openDatabase,
+  openQueuePool,
+} from '../state/store/database/database.ts';
 import { currentEra, findHold, listEras } from '../state/store/database/eras.ts';
 import { checkSchema } from '../state/store/database/migrate.ts';
 import { registerEncryptionKeys } from '../state/store/tenants/sealed-secrets.ts';
@@ -74,22 +79,12 @@ export async function openFoundation(
     const db = openDatabase(pool);
     await waitForDatabase(() => registerEncryptionKeys(db, secrets.keyIds), waiting);
     const era = await waitForDatabase(() => watchEra(db, logger), waiting);
-    const { REDIS_URL: address } = config;
-    const carrier =
-      address ??
-      openQueuePool({
-        ...pool,
-        connectionString: databases.directUrl,
-        applicationName: `sluice-${role}-queue`,
-      });
-    const queues = connectQueues(
-      'pool' in carrier
-        ? { kind: 'postgres', pool: carrier.pool }
-        : { kind: 'redis', address: carrier },
-      onError,
-    );
+    const { queues, closePool } = openQueues(config, pool, databases.directUrl);
     const producer = openProducer(queues, onError);
-    const outages = new Outages(logger, dependenciesOf(db, address === null ? null : queues));
+    const outages = new Outages(
+      logger,
+      dependenciesOf(db, config.REDIS_URL === null ? null : queues),
+    );
     screenLines(logger, outages);
     const metrics = createMetrics();
     watchDependencies(metrics, outages);
@@ -119,7 +114,7 @@ export async function openFoundation(
         await traces?.close();
         await producer.close();
         await queues.close();
-        if ('pool' in carrier) await carrier.close();
+        await closePool();
         await db.close();
         await databases.stop();
       },
@@ -150,6 +145,23 @@ async function prepareDatabases(
   if (sourceRole) {
     await waitForDatabase(() => ensureSourceRole(databases.url, sourceRole, models), waiting);
   }
+}
+
+/** The queues: in Redis, or in our database with connections of their own. */
+function openQueues(
+  { REDIS_URL: redis }: Config,
+  pool: DatabaseOptions,
+  directUrl: string,
+): { readonly queues: QueueConnection; closePool(): Promise<void> } {
+  const { onError } = pool;
+  if (redis !== null) {
+    const queues = connectQueues({ kind: 'redis', address: redis }, onError);
+    return { queues, closePool: async () => {} };
+  }
+  const applicationName = `${pool.applicationName}-queue`;
+  const own = openQueuePool({ ...pool, connectionString: directUrl, applicationName });
+  const queues = connectQueues({ kind: 'postgres', pool: own.pool }, onError);
+  return { queues, closePool: () => own.close() };
 }
 
 /** What this process needs. @param redis null: the queue is in PostgreSQL */

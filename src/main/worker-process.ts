@@ -6,7 +6,8 @@ import { Admission } from '../service/admission/admission.ts';
 import { watchBuffers } from '../service/admission/buffer-watch.ts';
 import { idleWorkerBytes } from '../service/admission/memory-budget.ts';
 import { describeInterval } from '../foundation/domain/time.ts';
-import { openConsumer } from '../state/queue/consumer.ts';
+import type { JobHandlers } from '../state/queue/catalogue.ts';
+import { type Consumer, openConsumer } from '../state/queue/consumer.ts';
 import { RunStatements } from '../state/store/runs/run-statements.ts';
 import { addWorkerSeconds } from '../state/store/runs/worker-seconds.ts';
 import { removeWorker, reportWorker } from '../state/store/runs/workers.ts';
@@ -45,7 +46,7 @@ const keepConnectionMs = 5_000;
  * @throws StartError if WORKER_MEMORY_MB is too small for MAX_ROW_MIB
  */
 export async function startWorker(foundation: Foundation): Promise<Part> {
-  const { config, context, db, logger, metrics, producer, queues } = foundation;
+  const { config, context, db, logger, producer } = foundation;
   checkRowLimit(config);
   const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const stopping = new AbortController();
@@ -91,15 +92,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   const endWatch = watchBuffers();
   const endReports = await startReporting(foundation, admission, workerId);
   const { slots, smallRuns } = admission.room();
-  const consumer = openConsumer(queues, handlers, {
-    runConcurrency: slots,
-    takesSmallRuns: smallRuns > 0,
-    onError: (error) => logger.warn({ err: error }, 'the queue reported an error'),
-    onJobFailed: (job, error) => {
-      metrics.jobsFailed.inc({ handler: job });
-      logger.warn({ err: error, job }, 'a job failed');
-    },
-  });
+  const consumer = consume(foundation, admission, handlers);
   logger.info({ worker: workerId, concurrency: slots, smallRuns }, 'worker started');
   return {
     async close() {
@@ -119,6 +112,24 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       await removeWorker(db, workerId).catch(() => {});
     },
   };
+}
+
+/** Takes jobs from the queues, large runs up to the number of slots. */
+function consume(
+  { queues, logger, metrics }: Foundation,
+  admission: Admission,
+  handlers: JobHandlers,
+): Consumer {
+  const { slots, smallRuns } = admission.room();
+  return openConsumer(queues, handlers, {
+    runConcurrency: slots,
+    takesSmallRuns: smallRuns > 0,
+    onError: (error) => logger.warn({ err: error }, 'the queue reported an error'),
+    onJobFailed: (job, error) => {
+      metrics.jobsFailed.inc({ handler: job });
+      logger.warn({ err: error, job }, 'a job failed');
+    },
+  });
 }
 
 /** What executes runs. */
