@@ -1,10 +1,12 @@
 /** Builds the operators' page into dist/console, only if one of its sources is newer. */
 import { fileURLToPath } from 'node:url';
 import { changedAt } from './changed-at.mjs';
+import { compressFiles } from './compress-files.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const sources = ['src/clients/console', 'vite.config.ts', 'package-lock.json'];
-const built = 'dist/console/index.html';
+const sources = ['src/clients/console', 'vite.config.ts', 'package-lock.json', 'scripts'];
+const folder = 'dist/console';
+const built = `${folder}/index.html.br`;
 
 process.chdir(root);
 if (Math.max(...sources.map(changedAt)) >= changedAt(built)) {
@@ -12,4 +14,5 @@ if (Math.max(...sources.map(changedAt)) >= changedAt(built)) {
   process.env.NODE_ENV = 'production';
   const { build } = await import('vite');
   await build({ configFile: 'vite.config.ts', logLevel: 'warn' });
+  compressFiles(folder);
 }

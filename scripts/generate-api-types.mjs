@@ -1,10 +1,12 @@
 /**
- * Writes the types of the API, dist/api-schema.d.ts, from the service's own OpenAPI document, only if a
- * source of the service is newer. The page and the quickstart use them. Needs no database.
+ * Writes the service's own OpenAPI document with its pages, dist/api-docs, and from it the types of the API,
+ * dist/api-schema.d.ts, only if a source of the service is newer. The page and the quickstart use the types.
+ * Needs no database.
  */
 import { execFileSync } from 'node:child_process';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { buildApiDocs } from './build-api-docs.mjs';
 import { changedAt } from './changed-at.mjs';
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)));
@@ -18,5 +20,7 @@ if (Math.max(...sources.map(changedAt)) >= changedAt(target)) {
   execFileSync(process.execPath, compile, { stdio: 'inherit' });
   const { readDocument } = await import('./openapi-document.mjs');
   const { default: openapiTypescript } = await import('openapi-typescript');
-  writeFileSync(target, await openapiTypescript(await readDocument(), { immutableTypes: true }));
+  const document = await readDocument();
+  buildApiDocs('dist/api-docs', document);
+  writeFileSync(target, await openapiTypescript(document, { immutableTypes: true }));
 }

@@ -34,6 +34,7 @@ export async function readDocument() {
     readiness: unused,
     queueBoard: null,
     consoleDir: null,
+    docsDir: null,
   });
   await api.ready();
   const document = api.swagger();

@@ -67,7 +67,8 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     queueBoard: createDashboard(producer, '/admin/queues', (runIds) =>
       findRunsOfJobs(foundation, runIds),
     ),
-    consoleDir: findConsole(),
+    consoleDir: findBuilt('console', 'assets'),
+    docsDir: findBuilt('api-docs', 'docs'),
   });
   const metricsPort =
     config.METRICS_PORT === null
@@ -91,11 +92,10 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   };
 }
 
-/** The built page, beside this file's folder in dist; null if it was not built. */
-function findConsole(): string | null {
-  const folder = fileURLToPath(new URL('../console', import.meta.url));
-  // The page's source, at the same place beside src/main, has no assets.
-  return existsSync(`${folder}/assets`) ? folder : null;
+/** A folder that the build wrote, beside this file's folder in dist; null if it has not `part`. */
+function findBuilt(name: string, part: string): string | null {
+  const folder = fileURLToPath(new URL(`../${name}`, import.meta.url));
+  return existsSync(`${folder}/${part}`) ? folder : null;
 }
 
 /** The folder of an export without an id yet cannot have one. */

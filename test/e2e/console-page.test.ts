@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
 import { Client } from 'pg';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -12,6 +14,7 @@ import {
   startPage,
   timezoneId,
 } from '../support/page-under-test.ts';
+import { projectRoot } from '../support/processes.ts';
 
 const hour = 3_600_000;
 const rowsAnHour = 40;
@@ -277,16 +280,29 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     const [script = ''] = /\/console\/assets\/[^"]+\.js/.exec(html) ?? [];
     const asset = await fetch(`${site.address}${script}`);
     expect(asset.headers.get('cache-control')).toContain('immutable');
-    expect(asset.headers.get('content-encoding')).toBe('gzip');
-    const unpacked = await asset.text();
-    for (const taken of ['identity', 'gzip;q=0', 'br']) {
-      const plain = await fetch(`${site.address}${script}`, {
+    const unpacked = await readFile(path.join(projectRoot, 'dist', script), 'utf8');
+    for (const [taken, coding] of [
+      ['gzip, deflate, br, zstd', 'br'],
+      ['gzip;q=1.0, br;q=0', 'gzip'],
+      ['GZIP', 'gzip'],
+      ['identity', null],
+      ['gzip;q=0, br ; q=0.0', null],
+      ['brown', null],
+    ] as const) {
+      const found = await fetch(`${site.address}${script}`, {
         headers: { 'accept-encoding': taken },
       });
-      expect(plain.headers.get('content-encoding')).toBeNull();
-      expect(plain.headers.get('vary')).toContain('accept-encoding');
-      expect((await plain.text()) === unpacked).toBe(true);
+      expect(found.headers.get('content-encoding')).toBe(coding);
+      expect(found.headers.get('vary')).toContain('accept-encoding');
+      expect((await found.text()) === unpacked).toBe(true);
     }
+    // What the build wrote beside the asset is what was sent, and has no address of its own.
+    expect((await fetch(`${site.address}${script}.br`)).status).toBe(404);
+    const document = await fetch(`${site.address}/api/openapi.json`, {
+      headers: { 'accept-encoding': 'br' },
+    });
+    expect(document.headers.get('content-encoding')).toBe('br');
+    expect(await document.json()).toHaveProperty('openapi', '3.1.0');
     expect((await fetch(`${site.address}/console/assets/none.js`)).status).toBe(404);
     expect(site.faults).toEqual([]);
   });

@@ -71,7 +71,8 @@ async function prepare(): Promise<Prepared> {
   announceRedis(redis);
   const opening = openServer();
   const compiled = compileS3Server(path.join(root, 'dist/s3-server'));
-  const built = Promise.all([build().then(writeBundle), buildPage(), compiled, opening]);
+  const programs = build().then(() => Promise.all([writeBundle(), run('generate-api-types')]));
+  const built = Promise.all([programs, run('build-console'), compiled, opening]);
   const server = await opening;
   try {
     const postgres = await prepareTemplate(server.url);
@@ -91,9 +92,8 @@ function announceRedis({ url, program, docker }: RedisWays): void {
 }
 
 /** Once, before the files: two of them that built it would delete each other's files. */
-async function buildPage(): Promise<void> {
-  const script = path.resolve(import.meta.dirname, '../../scripts/build-console.mjs');
-  await promisify(execFile)(process.execPath, [script]);
+async function run(script: string): Promise<void> {
+  await promisify(execFile)(process.execPath, [path.join(root, `scripts/${script}.mjs`)]);
 }
 
 /** Without a check of the types, which is the type check's matter. */

@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import type { ApiOptions } from '../../src/service/api/options.ts';
@@ -12,6 +13,7 @@ import { previewsOf } from '../../src/main/preview-rows.ts';
 import { applyFilters } from '../../src/rows/query/property-filters.ts';
 import type { Database } from '../../src/state/store/database/database.ts';
 import { checkReadiness } from '../../src/service/use-cases/installation/check-readiness.ts';
+import { projectRoot } from './processes.ts';
 import { testSecrets } from './test-secrets.ts';
 
 /** Limits that no test meets by accident. */
@@ -60,6 +62,7 @@ export function testApiOptions(
     notifications: openNotifications(config),
     queueBoard: null,
     consoleDir: null,
+    docsDir: path.join(projectRoot, 'dist/api-docs'),
     ...changes,
   };
 }

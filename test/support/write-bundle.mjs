@@ -31,7 +31,6 @@ const external = [
   '@bull-board/api',
   '@bull-board/fastify',
   '@duckdb/node-api',
-  '@fastify/swagger-ui',
   '@mongodb-js/zstd',
   'fauxqs',
   'libpg-query',

@@ -18,6 +18,7 @@ import { coverageRoutes } from './coverage/routes.ts';
 import { healthRoutes } from './health/routes.ts';
 import { requireAccess, requireKeys } from './hooks/authentication.ts';
 import { serveConsole } from './hooks/console-page.ts';
+import { serveDocs } from './hooks/docs-page.ts';
 import { answerErrors, sendError } from './hooks/errors.ts';
 import { FailedKeys } from './hooks/failed-keys.ts';
 import { boundHeldBytes } from './hooks/held-bytes.ts';
@@ -118,6 +119,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   refuseUnknownFields(api);
   const methods = noteMethods(api);
   await describeApi(api, shared, atOnce);
+  serveDocs(api, options.docsDir);
   serveConsole(api, options.consoleDir);
 
   healthRoutes(api, options, operators);

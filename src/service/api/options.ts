@@ -162,6 +162,8 @@ export interface ApiOptions {
   readonly compilesAtOnce?: boolean;
   /** The folder that the operators' page was built into; null if it was not built. */
   readonly consoleDir: string | null;
+  /** The folder that the OpenAPI document and its pages were built into; null if they were not built. */
+  readonly docsDir: string | null;
 }
 
 /** What the routes need besides the context of each request. */

@@ -1,5 +1,5 @@
 import type { Api } from '../api.ts';
-import { serveFolder } from '../prepared-answers.ts';
+import { serveFolder } from '../built-files.ts';
 
 /** Allows only the page's own files and the API on the same host. No inline script or style. */
 const contentPolicy = [

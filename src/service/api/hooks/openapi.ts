@@ -30,7 +30,6 @@ import { Throughput } from '../throughput/routes.ts';
 import { LabResult } from '../transformations/lab.ts';
 import { Plugin, RearrangedConfigs, TransformationConfig } from '../transformations/schema.ts';
 import { madeLate } from '../validation/made-late.ts';
-import { serveDocs } from './docs-page.ts';
 import { takesIdempotencyKey } from './idempotency.ts';
 
 /** Schemas that the document defines once, by name. */
@@ -89,7 +88,7 @@ const idempotencyHeader = {
   },
 };
 
-/** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */
+/** Describes the routes for the OpenAPI 3.1 document, `api.swagger()`. */
 export async function describeApi(
   api: Api,
   shared: readonly object[],
@@ -133,7 +132,6 @@ export async function describeApi(
       buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `def-${index}`),
     },
   });
-  serveDocs(api);
 }
 
 type Json = Readonly<Record<string, unknown>>;
