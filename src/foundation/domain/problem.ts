@@ -63,3 +63,25 @@ export function refuseIfAny(problems: readonly Problem[]): void {
 /** The record does not exist, or was deleted before it could be locked. */
 export const notFound = (): Refusal =>
   new Refusal({ code: 'not_found', detail: 'Not found.', attr: null });
+
+/**
+ * What each action returns, in their order.
+ *
+ * @throws Refusal with the problems of all actions that are refused
+ */
+export function withAllProblems<Results extends readonly unknown[]>(
+  ...actions: { readonly [Index in keyof Results]: () => Results[Index] }
+): Results {
+  const problems: Problem[] = [];
+  const results = actions.map((action) => {
+    try {
+      return action();
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      problems.push(...error.problems);
+      return null;
+    }
+  });
+  refuseIfAny(problems);
+  return results as unknown as Results;
+}

@@ -7,7 +7,7 @@ import {
 import { withEffort } from './effort.ts';
 import type { RowError } from './row-error.ts';
 import { readNumber } from './settings.ts';
-import { type Apply, InvalidSetting, type Row, stepFields, type Transform } from './transform.ts';
+import { type Apply, readAll, type Row, stepFields, type Transform } from './transform.ts';
 
 /** What every step has, whatever its plugin. */
 export interface StepFacts {
@@ -95,21 +95,21 @@ export function ownSchema(fields: readonly PluginField[]): readonly PluginField[
 /**
  * A step of an own plugin, from its config with the secrets.
  *
- * @throws InvalidSetting if a setting that every step has is not right
+ * @throws InvalidSettings if settings that every step has are not right
  */
 export function defineOwnStep(
   given: Pick<OwnStep, 'id' | 'name' | 'source' | 'config' | 'secrets'>,
 ): OwnStep {
   const { on_error: onError, max_error_share: _, ...config } = given.config;
-  const [problem] = checkPluginConfig(stepFields, { ...(onError && { on_error: onError }) });
-  if (problem) throw new InvalidSetting(problem.attr ?? '', problem.detail);
+  const problems = checkPluginConfig(stepFields, { ...(onError && { on_error: onError }) });
   const settings = withDefaults(stepFields, filledIn(given.config));
+  const read = { maxErrorShare: () => readNumber(settings, 'max_error_share', errorShares) };
   return {
     ...given,
     kind: 'own',
     config,
     onError: onError === 'reject' ? 'reject' : 'keep',
-    maxErrorShare: readNumber(settings, 'max_error_share', errorShares),
+    ...readAll(read, problems),
   };
 }
 
@@ -123,17 +123,22 @@ function filledIn(config: PluginConfig): PluginConfig {
 /**
  * A step from its plugin and its config, with the secrets. A step that protects always rejects.
  *
- * @throws InvalidSetting also for a stored config that no longer fits its plugin
+ * @throws InvalidSettings with all problems, also of a stored config that no longer fits its plugin
  */
 export function compileStep(
   given: { readonly id: number; readonly name: string | null; readonly config: PluginConfig },
   transform: Transform,
 ): RowStep {
   const { configSchema } = transform;
-  const [problem] = checkPluginConfig(configSchema, given.config);
-  if (problem) throw new InvalidSetting(problem.attr ?? '', problem.detail);
-  const config = withDefaults(configSchema, filledIn(given.config));
-  const apply = transform.compile(config);
+  const problems = checkPluginConfig(configSchema, given.config);
+  const faulty = new Set(problems.map(({ attr }) => attr));
+  const sound = Object.entries(filledIn(given.config)).filter(([key]) => !faulty.has(key));
+  const config = withDefaults(configSchema, Object.fromEntries(sound));
+  const read = {
+    apply: () => transform.compile(config),
+    maxErrorShare: () => readNumber(config, 'max_error_share', errorShares),
+  };
+  const { apply, maxErrorShare } = readAll(read, problems);
   return {
     kind: 'row',
     id: given.id,
@@ -141,6 +146,6 @@ export function compileStep(
     apply: (row) => withEffort(() => apply(row)),
     from: { ...given, plugin: transform.id },
     onError: transform.protects || config.on_error === 'reject' ? 'reject' : 'keep',
-    maxErrorShare: readNumber(config, 'max_error_share', errorShares),
+    maxErrorShare,
   };
 }

@@ -32,16 +32,50 @@ export interface Transform extends Plugin {
   compile(config: PluginConfig): Apply;
 }
 
-/** A setting with a value that the plugin cannot use. */
-export class InvalidSetting extends Error {
-  readonly problem: Problem;
+/** Settings with values that the plugin cannot use. */
+export class InvalidSettings extends Error {
+  /** `attr` is the key of the setting. */
+  readonly problems: readonly Problem[];
 
+  constructor(problems: readonly Problem[]) {
+    super(problems.map(({ attr, detail }) => `${attr}: ${detail}`).join(' '));
+    this.name = 'InvalidSettings';
+    this.problems = problems;
+  }
+}
+
+/** A setting with a value that the plugin cannot use. */
+export class InvalidSetting extends InvalidSettings {
   /** @param detail what is wrong and what to write instead */
   constructor(key: string, detail: string) {
-    super(`${key}: ${detail}`);
-    this.name = 'InvalidSetting';
-    this.problem = { code: 'invalid_input', detail, attr: key };
+    super([{ code: 'invalid_input', detail, attr: key }]);
   }
+}
+
+/**
+ * What each reader of a setting returns, by name.
+ *
+ * @param known problems that the schema found: a reader of their settings adds none
+ * @throws InvalidSettings with these, and with the problems of all readers
+ */
+export function readAll<Values extends object>(
+  readers: { readonly [Name in keyof Values]: () => Values[Name] },
+  known: readonly Problem[] = [],
+): Values {
+  const problems = new Map(known.map((problem) => [problem.attr, problem]));
+  const values: Partial<Values> = {};
+  for (const name of Object.keys(readers) as (keyof Values)[]) {
+    try {
+      values[name] = readers[name]();
+    } catch (error) {
+      if (!(error instanceof InvalidSettings)) throw error;
+      for (const problem of error.problems) {
+        if (!problems.has(problem.attr)) problems.set(problem.attr, problem);
+      }
+    }
+  }
+  if (problems.size > 0) throw new InvalidSettings([...problems.values()]);
+  return values as Values;
 }
 
 type Given = Pick<Transform, 'id' | 'name' | 'description' | 'protects' | 'compile'> & {

@@ -121,6 +121,30 @@ describe('a new export', () => {
     expect(body.detail).toMatch(detail);
   });
 
+  test('is refused by the source and by the rules in one answer, also if its schema refuses it', async () => {
+    const dsl_query = 'SELECT id + word AS n FROM orders';
+    const destination = s3({ bucket_name: 'UPPER' });
+    const found = async (changes: object) =>
+      (await create({ dsl_query, destination, ...changes })).body.errors
+        .map(({ attr }) => attr)
+        .sort();
+    const both = ['destination__config__bucket_name', 'dsl_query'];
+    expect(await found({})).toEqual(both);
+    expect(await found({ name: 7 })).toEqual([...both, 'name']);
+    const { id } = (await create({})).body;
+    const change = { dsl_query, destination: { config: { bucket_name: 'UPPER' } } };
+    for (const [name, attrs] of [
+      ['Orders', both],
+      [7, [...both, 'name']],
+    ] as const) {
+      const { body } = await client.patch(`${api.project}/batch_exports/${id}`, {
+        ...change,
+        name,
+      });
+      expect(body.errors.map(({ attr }) => attr).sort()).toEqual(attrs);
+    }
+  });
+
   test.each([
     ['unordered', 'source.model_invalid', /ordering operator for type json/],
     [

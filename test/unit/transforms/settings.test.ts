@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { withDefaults } from '../../../src/foundation/domain/plugin.ts';
+import type { Problem } from '../../../src/foundation/domain/problem.ts';
 import { transforms } from '../../../src/rows/transforms/index.ts';
 import { compileStep } from '../../../src/rows/transforms/step.ts';
-import { InvalidSetting } from '../../../src/rows/transforms/transform.ts';
+import { InvalidSettings } from '../../../src/rows/transforms/transform.ts';
 
 function compile(name: string, config: Readonly<Record<string, string>>) {
   const transform = transforms.find((candidate) => candidate.name === name);
@@ -10,15 +11,17 @@ function compile(name: string, config: Readonly<Record<string, string>>) {
   return transform.compile(withDefaults(transform.configSchema, config));
 }
 
-function problemOf(action: () => unknown): unknown {
+function problemsOf(action: () => unknown): readonly Problem[] {
   try {
     action();
   } catch (error) {
-    if (error instanceof InvalidSetting) return error.problem;
+    if (error instanceof InvalidSettings) return error.problems;
     throw error;
   }
-  return null;
+  return [];
 }
+
+const problemOf = (action: () => unknown) => problemsOf(action)[0];
 
 const deepGroup = `${'{"not":'.repeat(11)}{"column":"event","is":1}${'}'.repeat(11)}`;
 
@@ -75,6 +78,29 @@ describe('a setting that its plugin cannot use is refused by name, with what to 
       detail: 'Write a number from 0 to 1.',
     });
   });
+});
+
+test.each([
+  [
+    'Mask properties',
+    { properties: '', keep_first: 'a', keep_last: '-1', max_error_share: '2', color: 'red' },
+    ['color', 'keep_first', 'keep_last', 'max_error_share', 'properties'],
+  ],
+  ['Hash properties', { properties: '[' }, ['properties', 'salt']],
+  [
+    'Strip URLs',
+    { properties: ',', keep_parameters: '[1]', on_error: 'x', max_error_share: 'x' },
+    ['keep_parameters', 'max_error_share', 'on_error', 'properties'],
+  ],
+  ['Truncate values', { max_length: 'x', properties: '["' }, ['max_length', 'properties']],
+  ['Parse URLs', { properties: ',', parameters: '["' }, ['parameters', 'properties']],
+])('all settings that their plugin cannot use are named at once: %s %j', (name, config, keys) => {
+  const transform = transforms.find((candidate) => candidate.name === name);
+  if (!transform) throw new Error(`There is no plugin ${name}.`);
+  const given = { id: 1, name: null, config: config as Readonly<Record<string, string>> };
+  expect(problemsOf(() => compileStep(given, transform)).map(({ attr }) => attr)).toEqual(
+    expect.arrayContaining(keys),
+  );
 });
 
 describe('a step', () => {

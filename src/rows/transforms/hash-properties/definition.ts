@@ -1,7 +1,8 @@
+import type { PluginConfig } from '../../../foundation/domain/plugin.ts';
 import { type Json, jsonNull, listOf, plainOf, toJson } from '../json.ts';
 import { chooseProperties } from '../properties.ts';
 import { anyColumnField, propertiesField } from '../settings.ts';
-import { defineTransform, field, InvalidSetting } from '../transform.ts';
+import { defineTransform, field, InvalidSetting, readAll } from '../transform.ts';
 import { hmacOf } from './hmac.ts';
 
 export const hashProperties = defineTransform({
@@ -21,11 +22,18 @@ export const hashProperties = defineTransform({
     anyColumnField,
   ],
   compile(config) {
-    const { salt } = config;
-    if (!salt) throw new InvalidSetting('salt', 'Write a secret text, and keep it the same.');
-    const properties = chooseProperties(config);
+    const { properties, salt } = readAll({
+      properties: () => chooseProperties(config),
+      salt: () => requireSalt(config),
+    });
     const hmac = hmacOf(salt);
     const hash = (value: Json): Json => (value === jsonNull ? value : toJson(hmac(plainOf(value))));
     return (row) => properties.update(row, (value) => listOf(value)?.map(hash) ?? hash(value));
   },
 });
+
+/** Also for a stored config: an empty key would make hashes that anyone can make. */
+function requireSalt({ salt }: PluginConfig): string {
+  if (!salt) throw new InvalidSetting('salt', 'Write a secret text, and keep it the same.');
+  return salt;
+}

@@ -1,7 +1,7 @@
 import { type Json, jsonNull, kindOf, listOf, plainOf, toJson } from '../json.ts';
 import { chooseProperties } from '../properties.ts';
 import { anyColumnField, propertiesField, readNumber } from '../settings.ts';
-import { defineTransform, field } from '../transform.ts';
+import { defineTransform, field, readAll } from '../transform.ts';
 
 const shown = { from: 0, to: 100, whole: true };
 
@@ -17,9 +17,11 @@ export const maskProperties = defineTransform({
     anyColumnField,
   ],
   compile(config) {
-    const properties = chooseProperties(config);
-    const first = readNumber(config, 'keep_first', shown);
-    const last = readNumber(config, 'keep_last', shown);
+    const { properties, first, last } = readAll({
+      properties: () => chooseProperties(config),
+      first: () => readNumber(config, 'keep_first', shown),
+      last: () => readNumber(config, 'keep_last', shown),
+    });
     const mask = (value: Json): Json => {
       if (value === jsonNull) return value;
       const text = kindOf(value) === 'object' ? '' : plainOf(value);

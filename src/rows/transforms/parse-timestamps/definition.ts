@@ -1,5 +1,5 @@
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
-import { addParts, type Parts } from '../derived-properties.ts';
+import { addParts, type Parts, readSources } from '../derived-properties.ts';
 import { toJson } from '../json.ts';
 import { anyColumnField, propertiesField } from '../settings.ts';
 import { defineTransform } from '../transform.ts';
@@ -11,7 +11,7 @@ export const parseTimestamps = defineTransform({
     'Adds year, month, day, hour, minute and weekday of timestamps as properties, in UTC.',
   protects: false,
   fields: [propertiesField, anyColumnField],
-  compile: (config) => addParts(config, partsOf),
+  compile: (config) => addParts(readSources(config), partsOf),
 });
 
 const noParts: Parts = new Map();

@@ -1,7 +1,7 @@
-import { addParts, type Parts } from '../derived-properties.ts';
+import { addParts, type Parts, readSources } from '../derived-properties.ts';
 import { type JsonText, toJson } from '../json.ts';
 import { anyColumnField, propertiesField, readNames } from '../settings.ts';
-import { defineTransform, field } from '../transform.ts';
+import { defineTransform, field, readAll } from '../transform.ts';
 
 export const parseUrls = defineTransform({
   id: 13,
@@ -18,8 +18,11 @@ export const parseUrls = defineTransform({
     anyColumnField,
   ],
   compile(config) {
-    const parameters = readNames(config, 'parameters');
-    return addParts(config, (text) => partsOf(text, parameters));
+    const { parameters, sources } = readAll({
+      parameters: () => readNames(config, 'parameters'),
+      sources: () => readSources(config),
+    });
+    return addParts(sources, (text) => partsOf(text, parameters));
   },
 });
 

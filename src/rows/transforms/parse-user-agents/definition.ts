@@ -1,5 +1,5 @@
 import { parse } from 'bowser';
-import { addParts, type Parts } from '../derived-properties.ts';
+import { addParts, type Parts, readSources } from '../derived-properties.ts';
 import { type JsonText, toJson } from '../json.ts';
 import { remember } from '../remember.ts';
 import { anyColumnField, propertiesField } from '../settings.ts';
@@ -11,7 +11,7 @@ export const parseUserAgents = defineTransform({
   description: 'Adds browser, operating system and device of user agents as properties.',
   protects: false,
   fields: [{ ...propertiesField, default: '$raw_user_agent' }, anyColumnField],
-  compile: (config) => addParts(config, remember(partsOfUserAgent)),
+  compile: (config) => addParts(readSources(config), remember(partsOfUserAgent)),
 });
 
 /** Nothing beyond it says more about the browser, and the library's patterns are slow on long texts. */

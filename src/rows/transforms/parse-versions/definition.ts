@@ -1,4 +1,4 @@
-import { addParts, type Parts } from '../derived-properties.ts';
+import { addParts, type Parts, readSources } from '../derived-properties.ts';
 import { type JsonText, toJson } from '../json.ts';
 import { anyColumnField, propertiesField } from '../settings.ts';
 import { defineTransform } from '../transform.ts';
@@ -10,7 +10,7 @@ export const parseVersions = defineTransform({
     'Adds major, minor, patch, pre-release and build of semantic versions as properties.',
   protects: false,
   fields: [propertiesField, anyColumnField],
-  compile: (config) => addParts(config, partsOf),
+  compile: (config) => addParts(readSources(config), partsOf),
 });
 
 const number = '(0|[1-9]\\d{0,15})';

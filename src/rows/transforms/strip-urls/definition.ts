@@ -2,7 +2,7 @@ import { spendPassed } from '../effort.ts';
 import { type JsonText, mapScalars, stringOf, toJson } from '../json.ts';
 import { chooseProperties } from '../properties.ts';
 import { anyColumnField, propertiesField, readNames } from '../settings.ts';
-import { defineTransform, field } from '../transform.ts';
+import { defineTransform, field, readAll } from '../transform.ts';
 
 /** Times as long as to pass over a character of JSON: a URL is split into its parts. */
 const stripCost = 10;
@@ -29,8 +29,10 @@ export const stripUrls = defineTransform({
     anyColumnField,
   ],
   compile(config) {
-    const properties = chooseProperties(config);
-    const keptParameters = new Set(readNames(config, 'keep_parameters'));
+    const { properties, keptParameters } = readAll({
+      properties: () => chooseProperties(config),
+      keptParameters: () => new Set(readNames(config, 'keep_parameters')),
+    });
     const keepsFragment = config.fragment === 'keep';
     const strip = (value: JsonText): JsonText => {
       const text = stringOf(value);

@@ -1,7 +1,7 @@
 import { type Json, type JsonText, mapScalars, objectOf, stringOf, toJson } from '../json.ts';
 import { chooseProperties, editColumn } from '../properties.ts';
 import { anyColumnField, propertiesField, readNames, readNumber } from '../settings.ts';
-import { defineTransform, field } from '../transform.ts';
+import { defineTransform, field, readAll } from '../transform.ts';
 
 export const truncateValues = defineTransform({
   id: 18,
@@ -18,13 +18,16 @@ export const truncateValues = defineTransform({
     anyColumnField,
   ],
   compile(config) {
-    const maxLength = readNumber(config, 'max_length', { from: 1, to: 1_000_000, whole: true });
     const { column = 'properties' } = config;
+    const { maxLength, properties } = readAll({
+      maxLength: () => readNumber(config, 'max_length', { from: 1, to: 1_000_000, whole: true }),
+      properties: () =>
+        readNames(config, 'properties').length > 0 || column === '*'
+          ? chooseProperties(config)
+          : null,
+    });
     const truncate = (value: Json) => mapScalars(value, (scalar) => cutOff(scalar, maxLength));
-    if (readNames(config, 'properties').length > 0 || column === '*') {
-      const properties = chooseProperties(config);
-      return (row) => properties.update(row, truncate);
-    }
+    if (properties) return (row) => properties.update(row, truncate);
     return (row) => editColumn(row, column, (holder) => objectOf(truncate(holder)) ?? holder);
   },
 });

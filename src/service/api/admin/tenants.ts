@@ -1,6 +1,6 @@
 import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
-import { type TSchema, Type } from 'typebox';
-import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
+import { type Static, type TSchema, Type } from 'typebox';
+import { notFound } from '../../../foundation/domain/problem.ts';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import type { Scope } from '../../../foundation/security/scopes.ts';
 import { findApiKey, listApiKeys } from '../../../state/store/tenants/api-keys.ts';
@@ -11,10 +11,16 @@ import {
   listOrganizationPage,
 } from '../../../state/store/tenants/tenants.ts';
 import { createOrganization } from '../../use-cases/tenants/create-organization.ts';
-import { createProject } from '../../use-cases/tenants/create-project.ts';
+import { checkProject, createProject } from '../../use-cases/tenants/create-project.ts';
 import { disableTenant } from '../../use-cases/tenants/disable-tenant.ts';
 import { setFreshness } from '../../use-cases/tenants/set-freshness.ts';
-import { type IssuedKey, issueKey } from '../../use-cases/tenants/issue-key.ts';
+import {
+  checkKey,
+  checkName,
+  type IssuedKey,
+  type IssueKeyInput,
+  issueKey,
+} from '../../use-cases/tenants/issue-key.ts';
 import { revokeKey, rotateKey } from '../../use-cases/tenants/revoke-key.ts';
 import { type Api, callerOf, type Request } from '../api.ts';
 import { describeOperation } from '../descriptions.ts';
@@ -22,6 +28,7 @@ import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
+import { refusesAll } from '../validation/every-problem.ts';
 import {
   ApiKey,
   ChangeProject,
@@ -61,6 +68,26 @@ const write = <P extends object>(name: string, summary: string, parts: P) =>
   operation('operator:write', name, summary, parts);
 const all = <T extends TSchema>(item: T) => Type.Object({ results: Type.Array(item) });
 
+const newOrganization = refusesAll({
+  standIns: { name: 'unnamed' },
+  examine: (_request, body) => checkName(String(body.name)),
+});
+const newProject = refusesAll({
+  standIns: { name: 'unnamed' },
+  examine: (_request, body) => {
+    const { name, tenant_key: tenantKey = null } = body as Static<typeof CreateProject>;
+    return checkProject({ organizationId: '', name, tenantKey });
+  },
+});
+const newKey = refusesAll({
+  standIns: { name: 'unnamed', scopes: ['*'] },
+  examine: async (request, body) => {
+    const { organization_id: id } = request.params as { organization_id?: string };
+    const organizationId = id === undefined ? null : await organizationOf(request, id);
+    return checkKey(request.context.db, keyInput(organizationId, body as NewKey));
+  },
+});
+
 /** Organizations and projects, for operators. */
 export function tenantRoutes(api: Api): void {
   const organizations = '/organizations';
@@ -87,10 +114,13 @@ export function tenantRoutes(api: Api): void {
 
   api.post(
     organizations,
-    write('createOrganization', 'Create an organization', {
-      body: CreateOrganization,
-      response: { 201: Ref(Organization), ...postErrors() },
-    }),
+    {
+      ...write('createOrganization', 'Create an organization', {
+        body: CreateOrganization,
+        response: { 201: Ref(Organization), ...postErrors() },
+      }),
+      ...newOrganization,
+    },
     async (request, reply) => {
       const { db } = request.context;
       const created = await createOrganization(db, request.body.name, callerOf(request).id);
@@ -131,11 +161,14 @@ export function tenantRoutes(api: Api): void {
 
   api.post(
     `${one}/projects`,
-    write('createProject', 'Create a project', {
-      params: OfOrganization,
-      body: CreateProject,
-      response: { 201: Ref(Project), ...postErrors() },
-    }),
+    {
+      ...write('createProject', 'Create a project', {
+        params: OfOrganization,
+        body: CreateProject,
+        response: { 201: Ref(Project), ...postErrors() },
+      }),
+      ...newProject,
+    },
     async (request, reply) => {
       const organizationId = await organizationOf(request, request.params.organization_id);
       const { name, tenant_key: tenantKey = null } = request.body;
@@ -198,12 +231,12 @@ export function keyRoutes(api: Api): void {
         body: CreateKey,
         response: { 201: Ref(IssuedApiKey), ...postErrors() },
       }),
+      ...newKey,
       ...issued,
     },
     async (request, reply) => {
       const organizationId = await organizationOf(request, request.params.organization_id);
-      const { name, scopes, project_ids: projectIds = null, expires_at: end } = request.body;
-      const input = { organizationId, projectIds, name, scopes, expiresAt: readExpiry(end) };
+      const input = keyInput(organizationId, request.body);
       const key = await issueKey(request.context.db, input, callerOf(request).id);
       reply.code(201);
       return issuedView(key);
@@ -226,17 +259,11 @@ export function keyRoutes(api: Api): void {
         body: CreateOperatorKey,
         response: { 201: Ref(IssuedApiKey), ...postErrors() },
       }),
+      ...newKey,
       ...issued,
     },
     async (request, reply) => {
-      const { name, scopes, expires_at: end } = request.body;
-      const input = {
-        organizationId: null,
-        projectIds: null,
-        name,
-        scopes,
-        expiresAt: readExpiry(end),
-      };
+      const input = keyInput(null, request.body);
       const key = await issueKey(request.context.db, input, callerOf(request).id);
       reply.code(201);
       return issuedView(key);
@@ -283,12 +310,15 @@ async function organizationOf({ context }: Request, id: string): Promise<string>
   return found.id;
 }
 
-function readExpiry(text: string | null | undefined) {
-  if (text === null || text === undefined) return null;
-  const parsed = parseTime(text);
-  if (parsed) return parsed.timestamp;
-  const detail = 'expires_at must be a time in ISO 8601.';
-  throw new Refusal({ code: 'invalid_input', detail, attr: 'expires_at' });
+type NewKey = Static<typeof CreateKey> | Static<typeof CreateOperatorKey>;
+
+/** @param organizationId null: the key of an operator */
+function keyInput(organizationId: string | null, body: NewKey): IssueKeyInput {
+  const { name, scopes, expires_at: end = null } = body;
+  const projectIds = 'project_ids' in body ? (body.project_ids ?? null) : null;
+  // The schema has refused what is not a time.
+  const expiresAt = end === null ? null : (parseTime(end)?.timestamp ?? null);
+  return { organizationId, projectIds, name, scopes, expiresAt };
 }
 
 const issuedView = ({ apiKey, key }: IssuedKey) => ({ ...inSnakeCase(apiKey), key });

@@ -9,6 +9,7 @@ import {
 } from '../../../state/store/exports/backfills.ts';
 import {
   type BackfillRequest,
+  checkBackfill,
   previewBackfill,
   startBackfill,
 } from '../../use-cases/backfills/start-backfill.ts';
@@ -25,6 +26,7 @@ import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
+import { refusesAll } from '../validation/every-problem.ts';
 import { isUuid } from '../validation/validator.ts';
 import { Backfill, BackfillBody, BackfillPreview, CancelBackfillBody } from './schema.ts';
 import { backfillPreviewView, backfillView } from './view.ts';
@@ -46,16 +48,26 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.post(
     '/:id/backfill',
-    write('backfillBatchExport', 'Export a range of the past', ['id'], {
-      body: BackfillBody,
-      response: {
-        200: Type.Union([Ref(BatchExport), Ref(BackfillPreview)]),
-        ...postErrors(),
-      },
-    }),
+    {
+      ...write('backfillBatchExport', 'Export a range of the past', ['id'], {
+        body: BackfillBody,
+        response: {
+          200: Type.Union([Ref(BatchExport), Ref(BackfillPreview)]),
+          ...postErrors(),
+        },
+      }),
+      ...refusesAll({
+        examine: (request, body) => problemsOf(request, body as BackfillBody),
+        // The start is compared with the end.
+        follow: { end_at: ['start_at'] },
+      }),
+    },
     async (request, reply) => {
       refuseOtherRows(request);
       const batchExport = batchExportOf(request);
+      if (boundsWithoutOffset(request.body).length > 0) {
+        throw new Refusal(...(await problemsOf(request, request.body)));
+      }
       const asked = backfillRequest(request.body);
       if (request.body.dry_run === true) {
         const preview = await previewBackfill(request.context, batchExport, asked);
@@ -125,32 +137,43 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
   );
 }
 
-/**
- * Turns a validated body into the request of the use case.
- *
- * @throws Refusal (400) for a bound without an offset: a guess could export the wrong hours
- */
+/** Turns a validated body into the request of the use case. */
 function backfillRequest(body: BackfillBody): BackfillRequest {
-  const problems: Problem[] = [];
-  const read = (attr: 'start_at' | 'end_at'): Instant | null => {
-    const text = body[attr];
-    if (text === undefined || text === null) return null;
-    const parsed = parseTime(text);
-    if (!parsed?.hasOffset) {
-      const detail = 'Must have an offset from UTC, such as 2024-03-01T00:00:00Z.';
-      problems.push({ code: 'invalid_input', detail, attr });
-    }
+  const read = (text: string | null | undefined): Instant | null => {
+    const parsed = text === undefined || text === null ? null : parseTime(text);
     return parsed && ceilInstant(parsed.timestamp);
   };
-  const startAt = read('start_at');
-  const endAt = read('end_at');
-  if (problems.length > 0) throw new Refusal(...problems);
   return {
-    startAt,
-    endAt,
+    startAt: read(body.start_at),
+    endAt: read(body.end_at),
     order: body.order ?? 'oldest_first',
     reprocess: body.reprocess ?? 'all',
     dropsMissing: body.missing_rows === 'drop',
     concurrency: body.concurrency ?? null,
   };
+}
+
+/** A bound needs an offset: a guess could export the wrong hours. */
+function boundsWithoutOffset(body: BackfillBody): readonly string[] {
+  return (['start_at', 'end_at'] as const).filter((name) => {
+    const text = body[name];
+    return typeof text === 'string' && parseTime(text)?.hasOffset !== true;
+  });
+}
+
+/** Everything that is wrong with the bounds of a body. */
+async function problemsOf(request: Request, body: BackfillBody): Promise<readonly Problem[]> {
+  const withoutOffset = boundsWithoutOffset(body);
+  const found = await checkBackfill(
+    request.context.db,
+    batchExportOf(request),
+    backfillRequest(body),
+  );
+  return [
+    ...withoutOffset.map((attr): Problem => {
+      const detail = 'Must have an offset from UTC, such as 2024-03-01T00:00:00Z.';
+      return { code: 'invalid_input', detail, attr };
+    }),
+    ...found.filter(({ attr }) => attr === null || !withoutOffset.includes(attr)),
+  ];
 }

@@ -13,12 +13,14 @@ import { recordWarnings } from '../../use-cases/exports/record-warnings.ts';
 import { changeFilters } from '../../use-cases/exports/filters.ts';
 import { checkEventFilters, type ExportRules } from '../../use-cases/exports/rules.ts';
 import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
+import type { CreateExportInput } from '../../use-cases/exports/create-export.ts';
 import type { UpdateExportInput } from '../../use-cases/exports/update-export.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
 import { ApiError } from '../api-error.ts';
 import type { Deps, DescribedRequest } from '../options.ts';
 import { untilClosed } from '../until-closed.ts';
 import { addWarnings } from '../warnings.ts';
+import { newQuery } from './input.ts';
 
 /** What of an export its source must be able to run. */
 export interface Runnable {
@@ -50,6 +52,19 @@ export function changesRows({
   const rows = [include, exclude, decimals, partitions];
   const fields = [dslQuery, filters, transformations, ...rows, ...times];
   return fields.some((field) => field !== undefined);
+}
+
+/** An export as it would be made. */
+export function newRunnable(
+  rules: ExportRules,
+  input: CreateExportInput,
+  teamId: number,
+): Runnable {
+  const { model, transformations } = input;
+  const { dslQuery } = newQuery(rules, input);
+  const { config } = input.destination;
+  const sampleInterval = sampleIntervalOf(input);
+  return { teamId, model, dslQuery, transformations, config, sampleInterval };
 }
 
 /** An export as it would be after a change. */

@@ -11,11 +11,14 @@ import {
   refuseTakenName,
 } from '../../use-cases/exports/create-export.ts';
 import { deleteExport } from '../../use-cases/exports/delete-export.ts';
-import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
 import { pauseExport } from '../../use-cases/exports/pause-export.ts';
 import { countChainSteps } from '../../../state/store/transformations/transformation-configs.ts';
 import { previewUnpause, unpauseExport } from '../../use-cases/exports/unpause-export.ts';
-import { examineChange, updateExport } from '../../use-cases/exports/update-export.ts';
+import {
+  examineChange,
+  type UpdateExportInput,
+  updateExport,
+} from '../../use-cases/exports/update-export.ts';
 import { type Api, actorOf, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
 import { offsetEnvelope, pageOf, upToPageBytes } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
@@ -23,10 +26,16 @@ import { exportOperations, type Family, organizationFamily } from '../operations
 import type { Deps } from '../options.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
-import { changedRunnable, changesRows, checkOnSource, warn } from './check-on-source.ts';
+import {
+  changedRunnable,
+  changesRows,
+  newRunnable,
+  checkOnSource,
+  warn,
+} from './check-on-source.ts';
+import { refusesAll, withRules } from '../validation/every-problem.ts';
 import { checkTablePlace } from './check-table-place.ts';
-import { everyProblem } from './every-problem.ts';
-import { createInput, newQuery, updateInput } from './input.ts';
+import { createInput, updateInput } from './input.ts';
 import { teamFor } from './load.ts';
 import { refuseOtherRows } from './same-rows.ts';
 import { BatchExport, batchExportBodies, UnpauseBody, UnpausePreview } from './schema.ts';
@@ -48,11 +57,45 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     family === organizationFamily,
   );
   const { read, write } = exportOperations(family);
-  /** Stands in for a new export's required fields. */
-  const newExport = {
-    name: 'unnamed',
-    interval: 'day',
-    destination: { type: rules.destinationTypes[0], config: {} },
+  const newExport = refusesAll({
+    standIns: {
+      name: 'unnamed',
+      interval: 'day',
+      destination: { type: rules.destinationTypes[0], config: {} },
+    },
+    follow: exportFollows,
+    examine: async (request, body, reply) => {
+      const sound = body as Parameters<typeof createInput>[0] & { readonly team_id?: number };
+      const input = createInput(sound);
+      const teamId = await teamOf(request, sound.team_id, input);
+      const examine = () => examineNewExport(request.context, rules, teamId, input).problems;
+      const runnable = newRunnable(rules, input, teamId);
+      await withRules(checkOnSource(deps, request, reply, runnable), examine);
+      return examine();
+    },
+  });
+  /** The project of a new export. If there is none, the answer names all other problems too. */
+  const teamOf = (request: Request, said: number | undefined, input: CreateExportInput) =>
+    withRules(
+      teamFor(request.context.db, reachOf(request), said),
+      () => examineNewExport(request.context, rules, 0, input).problems,
+    );
+  const changedExport = refusesAll({
+    follow: exportFollows,
+    examine: async (request, body, reply) => {
+      const input = updateInput(body as Parameters<typeof updateInput>[0]);
+      await askSource(request, reply, input);
+      return examineChange(request.context, rules, batchExportOf(request), input).problems;
+    },
+  });
+  /** @returns warnings @throws Refusal with every problem of the change, if the source cannot run it */
+  const askSource = async (request: Request, reply: Reply, input: UpdateExportInput) => {
+    if (!changesRows(input)) return [];
+    const before = batchExportOf(request);
+    return withRules(
+      checkOnSource(deps, request, reply, changedRunnable(rules, before, input)),
+      () => examineChange(request.context, rules, before, input).problems,
+    );
   };
   /** What the source said to requests that are being answered: warnings, or why it cannot run. */
   const checks = new WeakMap<Request, Promise<readonly string[]>>();
@@ -92,23 +135,13 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         body: Create,
         response: { 201: Ref(BatchExport), ...postErrors() },
       }),
-      attachValidation: true,
+      ...newExport,
       // Before the handler, which may be within a transaction: the source may be slow.
       preHandler: async (request, reply) => {
-        if (request.validationError) {
-          throw everyProblem(request, newExport, (body) => {
-            const { teamId } = reachOf(request);
-            const input = createInput(body as Parameters<typeof createInput>[0]);
-            return examineNewExport(request.context, rules, teamId ?? 0, input).problems;
-          });
-        }
-        const { team_id: team } = request.body;
-        const teamId = await teamFor(request.context.db, reachOf(request), team);
+        await newExport.preHandler(request, reply);
         const input = createInput(request.body);
-        const { dslQuery } = newQuery(rules, input);
-        const { config } = input.destination;
-        const sampleInterval = sampleIntervalOf(input);
-        const asked = { ...input, dslQuery, teamId, config, sampleInterval };
+        const teamId = await teamOf(request, request.body.team_id, input);
+        const asked = { ...input, ...newRunnable(rules, input, teamId) };
         const check = checkNew(deps, request, reply, asked);
         checks.set(request, check);
         await check.catch(() => {});
@@ -119,11 +152,14 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       const input = createInput(request.body);
       const actor = actorOf(request);
       // A refusal of the check too, unless the request is answered as it was before.
-      const warnings = await checks.get(request);
+      const warnings = await withRules(
+        checks.get(request) ?? Promise.resolve([]),
+        () => examineNewExport(request.context, rules, teamId, input).problems,
+      );
       const created = await createExport(request.context, rules, actor, teamId, input);
       const idle =
         request.body.transformations === undefined ? await chainWarnings(request, teamId) : [];
-      await warn(request, reply, created.batchExport, [...(warnings ?? []), ...idle]);
+      await warn(request, reply, created.batchExport, [...warnings, ...idle]);
       reply.code(201);
       return createdExportView(request.context, created);
     },
@@ -148,19 +184,11 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         body,
         response: { 200: Ref(BatchExport), ...bodyErrors() },
       }),
-      attachValidation: true,
+      ...changedExport,
       handler: async (request, reply) => {
         const before = batchExportOf(request);
-        if (request.validationError) {
-          throw everyProblem(request, {}, (sound) => {
-            const input = updateInput(sound as Parameters<typeof updateInput>[0]);
-            return examineChange(request.context, rules, before, input).problems;
-          });
-        }
         const input = updateInput(request.body);
-        const warnings = changesRows(input)
-          ? await checkOnSource(deps, request, reply, changedRunnable(rules, before, input))
-          : [];
+        const warnings = await askSource(request, reply, input);
         const actor = actorOf(request);
         const after = await updateExport(request.context, rules, actor, before.id, input);
         await warn(request, reply, after, warnings);
@@ -212,6 +240,12 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     },
   );
 }
+
+/** Fields whose rules need another one: a query and filters are of their model. */
+const exportFollows = {
+  model: ['dsl_query', 'filters'],
+  interval: ['offset_day', 'offset_hour', 'freshness_minutes', 'deadline_at'],
+};
 
 /** What the source and the store say to a new export. @returns warnings @throws Refusal */
 async function checkNew(

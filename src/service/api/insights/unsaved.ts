@@ -1,7 +1,7 @@
 import { type Static, type TObject, type TProperties, Type } from 'typebox';
 import type { DestinationDefinition } from '../../../rows/destinations/destination.ts';
 import { readFileSettings } from '../../../foundation/domain/file-settings.ts';
-import { Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import { Refusal, refuseIfAny, withAllProblems } from '../../../foundation/domain/problem.ts';
 import { notePassedTest } from '../../use-cases/healing/note-passed-test.ts';
 import {
   readChangedDestination,
@@ -78,8 +78,10 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       const { destination: asked, model: name = defaultModel, team_id: team } = body;
       const teamId = await teamFor(request.context.db, reachOf(request), team);
       const { type } = asked;
-      const whole = readNewDestination(rules, teamId, type, asked.config);
-      const dslQuery = readQuery(rules, { model: name, dslQuery: null, filters: null }, body);
+      const [whole, dslQuery] = withAllProblems(
+        () => readNewDestination(rules, teamId, type, asked.config),
+        () => readQuery(rules, { model: name, dslQuery: null, filters: null }, body),
+      );
       const { transformations: isTransformed = false } = body;
       await checkColumns(deps, request, reply, {
         ...{ teamId, model: name, dslQuery, transformations: isTransformed, config: whole },
@@ -108,9 +110,11 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       const { context } = request;
       const { id, teamId, model: name, destination: stored } = batchExport;
       const { destination: change } = request.body;
-      const changed =
-        change === undefined ? null : readChangedDestination(context, rules, batchExport, change);
-      const dslQuery = readQuery(rules, batchExport, request.body);
+      const [changed, dslQuery] = withAllProblems(
+        () =>
+          change === undefined ? null : readChangedDestination(context, rules, batchExport, change),
+        () => readQuery(rules, batchExport, request.body),
+      );
       const { transformations = batchExport.transformations } = request.body;
       const config = { ...stored.config, ...changed };
       const runnable = { ...{ teamId, model: name, dslQuery, transformations }, config };

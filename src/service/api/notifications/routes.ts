@@ -16,6 +16,7 @@ import {
 } from '../../../state/store/notifications/notification-targets.ts';
 import {
   changeTarget,
+  checkTargetChange,
   createTarget,
   removeTarget,
   rotateSecret,
@@ -32,6 +33,7 @@ import type { Deps } from '../options.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { untilClosed } from '../until-closed.ts';
+import { refusesAll, withRules } from '../validation/every-problem.ts';
 import { isUuid } from '../validation/validator.ts';
 import {
   CreatedNotificationTarget,
@@ -42,7 +44,7 @@ import {
   PatchTarget,
 } from './schema.ts';
 import { deliveryView, targetView, targetWithSecretView } from './view.ts';
-import type { TargetInput } from '../../use-cases/notifications/rules.ts';
+import { checkTarget, type TargetInput } from '../../use-cases/notifications/rules.ts';
 
 /** A hook: the target that the path names, or 404. Runs before the body is read. */
 async function loadNotificationTarget(request: Request): Promise<void> {
@@ -57,6 +59,18 @@ async function loadNotificationTarget(request: Request): Promise<void> {
 export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
   const { notifications: sender, notificationTests: tests } = deps;
   const { read, write } = notificationOperations(family, loadNotificationTarget);
+  const newTarget = refusesAll({
+    examine: (_request, body) => {
+      const { kind, ...input } = createInput(body as CreateTarget);
+      return checkTarget(sender, kind, input, false);
+    },
+    // A target of another kind has other fields.
+    follow: { kind: ['url', 'format', 'recipients'] },
+  });
+  const changedTarget = refusesAll({
+    examine: (request, body) =>
+      checkTargetChange(sender, targetOf(request), changeInput(body as PatchTarget)),
+  });
   const oneTarget = { 200: Ref(NotificationTarget) };
 
   api.get(
@@ -81,14 +95,17 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
   });
   api.post(
     '',
-    { ...create, config: { ...create.config, shownOnce: 'secret' } },
+    { ...create, ...newTarget, config: { ...create.config, shownOnce: 'secret' } },
     async (request, reply) => {
       const reach = reachOf(request);
       const said = request.body.team_id ?? undefined;
       const { db } = request.context;
       const isForAll = reach.teamId === null && said === undefined;
-      const teamId = isForAll ? null : await teamFor(db, reach, said);
       const input = createInput(request.body);
+      const { kind, ...target } = input;
+      const teamId = isForAll
+        ? null
+        : await withRules(teamFor(db, reach, said), () => checkTarget(sender, kind, target, false));
       const actor = actorOf(request);
       const created = await createTarget(request.context, sender, actor, teamId, input);
       reply.code(201);
@@ -106,10 +123,13 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.patch(
     '/:id',
-    write('updateNotificationTarget', 'Update a notification target', ['id'], {
-      body: PatchTarget,
-      response: { ...oneTarget, ...bodyErrors() },
-    }),
+    {
+      ...write('updateNotificationTarget', 'Update a notification target', ['id'], {
+        body: PatchTarget,
+        response: { ...oneTarget, ...bodyErrors() },
+      }),
+      ...changedTarget,
+    },
     async (request) => {
       const { id } = targetOf(request);
       const change = changeInput(request.body);

@@ -5,9 +5,13 @@ import {
 } from '../../../state/store/transformations/transformation-configs.ts';
 import {
   changeTransformationConfig,
+  checkChange,
   removeTransformationConfig,
 } from '../../use-cases/transformations/change-config.ts';
-import { createTransformationConfig } from '../../use-cases/transformations/create-config.ts';
+import {
+  checkNewStep,
+  createTransformationConfig,
+} from '../../use-cases/transformations/create-config.ts';
 import { rearrangeTransformationConfigs } from '../../use-cases/transformations/rearrange-configs.ts';
 import { startTransformationJob } from '../../use-cases/transformations/start-job.ts';
 import { type Api, actorOf, type Request } from '../api.ts';
@@ -16,6 +20,7 @@ import { PageQuery } from '../lists/schema.ts';
 import { projectFamily, transformationOperations } from '../operations.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
+import { refusesAll } from '../validation/every-problem.ts';
 import { addWarnings } from '../warnings.ts';
 import { changeInput, createInput, rearrangement } from './input.ts';
 import { loadTransformationConfig, stepOf, teamOf, withPlugins } from './load.ts';
@@ -36,6 +41,26 @@ const { read, write } = transformationOperations(
   'transformation config',
   loadTransformationConfig,
 );
+
+const newStep = refusesAll({
+  standIns: { order: 0 },
+  follow: { plugin: ['config'] },
+  examine: async (request, body) => {
+    // The settings are those of a plugin.
+    if (body.plugin === undefined) return [];
+    const input = createInput(body as Parameters<typeof createInput>[0]);
+    await checkNewStep(request.context, actorOf(request), input);
+    return [];
+  },
+});
+
+const changedStep = refusesAll({
+  examine: (request, body) => {
+    const input = changeInput(body as Parameters<typeof changeInput>[0]);
+    checkChange(request.context, stepOf(request), input);
+    return [];
+  },
+});
 
 /** The transformation chain of a project. */
 export function transformationConfigRoutes(api: Api): void {
@@ -68,10 +93,13 @@ export function transformationConfigRoutes(api: Api): void {
 
   api.post(
     '',
-    write('createTransformationConfig', 'Add a step to the chain', [], {
-      body: CreateTransformationConfig,
-      response: { 201: Ref(TransformationConfig), ...postErrors() },
-    }),
+    {
+      ...write('createTransformationConfig', 'Add a step to the chain', [], {
+        body: CreateTransformationConfig,
+        response: { 201: Ref(TransformationConfig), ...postErrors() },
+      }),
+      ...newStep,
+    },
     async (request, reply) => {
       const input = createInput(request.body);
       const actor = actorOf(request);
@@ -124,10 +152,13 @@ export function transformationConfigRoutes(api: Api): void {
 
   api.patch(
     '/:id',
-    write('updateTransformationConfig', 'Update a step', ['id'], {
-      body: PatchTransformationConfig,
-      response: { ...answer, ...bodyErrors() },
-    }),
+    {
+      ...write('updateTransformationConfig', 'Update a step', ['id'], {
+        body: PatchTransformationConfig,
+        response: { ...answer, ...bodyErrors() },
+      }),
+      ...changedStep,
+    },
     async (request, reply) => {
       const { id, teamId } = stepOf(request).step;
       const input = changeInput(request.body);

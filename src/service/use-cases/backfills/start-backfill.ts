@@ -1,6 +1,12 @@
 import type { Reprocess } from '../../../foundation/domain/backfill.ts';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
-import { notFound, type ProblemCode, Refusal } from '../../../foundation/domain/problem.ts';
+import {
+  notFound,
+  type Problem,
+  type ProblemCode,
+  Refusal,
+  refuseIfAny,
+} from '../../../foundation/domain/problem.ts';
 import type { DataInterval, Instant } from '../../../foundation/domain/time.ts';
 import { describeInterval } from '../../../foundation/domain/time.ts';
 import { countIntervals, intervalsIn, widenRange } from '../../scheduling/backfill-range.ts';
@@ -210,9 +216,12 @@ async function readRange(
   request: BackfillRequest,
 ): Promise<{ readonly range: DataInterval; readonly timeline: Timeline }> {
   const now = await readNow(sql);
-  const asked = askedRange(batchExport, request, now);
-  const timeline = await readTimeline(sql, batchExport.id, batchExport.schedule, asked);
-  const range = widenRange(timeline, asked, now);
+  const asked = askedRange(batchExport, request);
+  refuseIfAny(rangeProblems(asked, request, now));
+  const { start, end } = asked;
+  if (start === null || end === null) throw new Error('a range without bounds passed its check');
+  const timeline = await readTimeline(sql, batchExport.id, batchExport.schedule, { start, end });
+  const range = widenRange(timeline, { start, end }, now);
   if (!range) {
     throw fault(
       'start_at',
@@ -229,29 +238,50 @@ async function readRange(
   return { range, timeline };
 }
 
-/** @throws Refusal */
-function askedRange(
-  batchExport: BatchExport,
-  request: BackfillRequest,
-  now: Instant,
-): DataInterval {
-  const own = windowOf(batchExport.startAt, batchExport.endAt);
-  const start = request.startAt ?? own.startAt;
-  const end = request.endAt ?? own.endAt;
-  if (start === null) {
-    throw fault('start_at', 'start_at is required: the export has no start_at.', 'required');
-  }
-  if (end === null) {
-    throw fault('end_at', 'end_at is required: the export has no end_at.', 'required');
-  }
-  if (start < firstStart) throw fault('start_at', 'start_at must not be before 1970.');
-  if (start >= end) throw fault('start_at', 'start_at must be before end_at.');
-  if (request.endAt !== null && end > now) {
-    throw fault('end_at', 'end_at must not be in the future.');
-  }
-  return { start, end };
+interface AskedRange {
+  readonly start: Instant | null;
+  readonly end: Instant | null;
 }
 
-function fault(attr: string, detail: string, code: ProblemCode = 'invalid_input'): Refusal {
-  return new Refusal({ code, detail, attr });
+/** The bounds of a request; the export's own if it has none. */
+function askedRange({ startAt, endAt }: BatchExport, request: BackfillRequest): AskedRange {
+  const own = windowOf(startAt, endAt);
+  return { start: request.startAt ?? own.startAt, end: request.endAt ?? own.endAt };
+}
+
+/** What is wrong with the bounds of a request, each by itself and together. */
+function rangeProblems(
+  { start, end }: AskedRange,
+  request: BackfillRequest,
+  now: Instant,
+): Problem[] {
+  const problems: Problem[] = [];
+  const add = (attr: string, detail: string, code: ProblemCode = 'invalid_input') =>
+    problems.push({ code, detail, attr });
+  if (start === null) {
+    add('start_at', 'start_at is required: the export has no start_at.', 'required');
+  } else if (start < firstStart) {
+    add('start_at', 'start_at must not be before 1970.');
+  } else if (end !== null && start >= end) {
+    add('start_at', 'start_at must be before end_at.');
+  }
+  if (end === null) {
+    add('end_at', 'end_at is required: the export has no end_at.', 'required');
+  } else if (request.endAt !== null && end > now) {
+    add('end_at', 'end_at must not be in the future.');
+  }
+  return problems;
+}
+
+/** Everything that is wrong with the bounds of a request. */
+export async function checkBackfill(
+  sql: Sql,
+  batchExport: BatchExport,
+  request: BackfillRequest,
+): Promise<readonly Problem[]> {
+  return rangeProblems(askedRange(batchExport, request), request, await readNow(sql));
+}
+
+function fault(attr: string, detail: string): Refusal {
+  return new Refusal({ code: 'invalid_input', detail, attr });
 }

@@ -5,7 +5,12 @@ import {
   type NotificationSender,
   type TargetKind,
 } from '../../../foundation/domain/notification.ts';
-import { notFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import {
+  notFound,
+  type Problem,
+  Refusal,
+  refuseIfAny,
+} from '../../../foundation/domain/problem.ts';
 import { type Change, recordActivity } from '../../../state/store/exports/activity.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import {
@@ -77,6 +82,28 @@ export type TargetChange = {
   readonly [Field in keyof TargetInput]?: TargetInput[Field] | undefined;
 };
 
+/** Everything that is wrong with a change of a target. */
+export function checkTargetChange(
+  sender: NotificationSender,
+  before: NotificationTarget,
+  change: TargetChange,
+): Problem[] {
+  return checkTarget(sender, before.kind, changedInput(before, change), true);
+}
+
+/** A target after a change; its URL is null if it stays. */
+function changedInput(before: NotificationTarget, change: TargetChange): TargetInput {
+  return {
+    description: change.description ?? before.description,
+    url: change.url ?? null,
+    format: change.format ?? before.format,
+    recipients: change.recipients ?? before.recipients,
+    events: change.events ?? before.events,
+    enabled: change.enabled ?? before.enabled,
+    digests: change.digests ?? before.digests,
+  };
+}
+
 /** Changes a target. If it is disabled, what waits for it is not sent. */
 export async function changeTarget(
   context: Context,
@@ -88,18 +115,8 @@ export async function changeTarget(
   return context.db.transaction(async (tx) => {
     const before = await lockTarget(tx, id);
     if (!before) throw notFound();
-    const url = change.url ?? null;
-    const input: TargetInput = {
-      description: change.description ?? before.description,
-      url,
-      format: change.format ?? before.format,
-      recipients: change.recipients ?? before.recipients,
-      events: change.events ?? before.events,
-      enabled: change.enabled ?? before.enabled,
-      digests: change.digests ?? before.digests,
-    };
-    refuseIfAny(checkTarget(sender, before.kind, input, true));
-    const { url: _, ...settings } = input;
+    refuseIfAny(checkTargetChange(sender, before, change));
+    const { url, ...settings } = changedInput(before, change);
     const after = await updateTarget(tx, id, {
       ...settings,
       urlPreview: url === null ? before.urlPreview : previewUrl(url),

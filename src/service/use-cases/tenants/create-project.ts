@@ -1,4 +1,4 @@
-import { Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import { type Problem, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
 import { recordActivity } from '../../../state/store/exports/activity.ts';
 import type { Transactor } from '../../../state/store/database/database.ts';
 import { checkTenantKey } from '../../../foundation/domain/tenant-key.ts';
@@ -15,8 +15,7 @@ export async function createProject(
   input: NewProject,
   keyId: string | null = null,
 ): Promise<Project> {
-  const { tenantKey = null } = input;
-  refuseIfAny([...checkName(input.name), ...(tenantKey === null ? [] : checkTenantKey(tenantKey))]);
+  refuseIfAny(checkProject(input));
   if (!(await findOrganization(db, input.organizationId))) {
     const detail = `There is no organization ${input.organizationId}.`;
     throw new Refusal({ code: 'does_not_exist', detail, attr: 'organization' });
@@ -34,4 +33,9 @@ export async function createProject(
     });
     return created;
   });
+}
+
+/** Everything that is wrong with a new project. */
+export function checkProject({ name, tenantKey = null }: NewProject): Problem[] {
+  return [...checkName(name), ...(tenantKey === null ? [] : checkTenantKey(tenantKey))];
 }

@@ -35,6 +35,12 @@ export async function issueKey(
   input: IssueKeyInput,
   keyId: string | null = null,
 ): Promise<IssuedKey> {
+  refuseIfAny(await checkKey(db, input));
+  return db.transaction((tx) => storeNewKey(tx, input, 'created', keyId));
+}
+
+/** Everything that is wrong with a new key. */
+export async function checkKey(db: Sql, input: IssueKeyInput): Promise<Problem[]> {
   const { organizationId } = input;
   const known = organizationId === null ? operatorScopes : scopes;
   const problems = [...checkName(input.name), ...checkScopes(input.scopes, known)];
@@ -55,8 +61,7 @@ export async function issueKey(
     const detail = `${input.expiresAt} is in the past: the key would never be valid. Choose a later time.`;
     problems.push({ code: 'invalid_input', detail, attr: 'expires_at' });
   }
-  refuseIfAny(problems);
-  return db.transaction((tx) => storeNewKey(tx, input, 'created', keyId));
+  return problems;
 }
 
 /** Mints and stores a key within a transaction. */

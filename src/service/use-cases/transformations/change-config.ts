@@ -6,6 +6,7 @@ import {
   type Problem,
   Refusal,
   refuseIfAny,
+  withAllProblems,
 } from '../../../foundation/domain/problem.ts';
 import type { SecretBox } from '../../../foundation/security/secret-box.ts';
 import type { Change } from '../../../state/store/exports/activity.ts';
@@ -48,11 +49,9 @@ export async function changeTransformationConfig(
   return context.db.transaction(async (tx) => {
     const before = await findTransformationConfig(tx, teamId, id, 'for update');
     if (!before) throw notFound();
-    if (input.plugin !== undefined && input.plugin !== before.plugin)
-      throw new Refusal(fixedPlugin);
     const plugins = await findPlugins(tx, actor.organizationId, [before.plugin]);
     const plugin = plugins.get(before.plugin) ?? null;
-    const changed = changeConfig(context, plugin, before, input.config);
+    const changed = checkChange(context, { step: before, plugin }, input);
     const deleted = input.deleted ?? before.deleted;
     const enabled = (input.enabled ?? before.enabled) && !deleted;
     if (enabled && !before.enabled) await refuseLongChain(tx, teamId, id);
@@ -83,6 +82,20 @@ const missingPlugin: Problem = {
   detail: 'The plugin is no longer installed, so its config cannot be checked. Install it again.',
   attr: 'plugin',
 };
+
+/** The config after a change. @throws Refusal with every problem of the change */
+export function checkChange(
+  context: Context,
+  { step: before, plugin }: Step,
+  input: UpdateTransformationInput,
+): Pick<TransformationSettings, 'config' | 'secrets'> {
+  const isOther = input.plugin !== undefined && input.plugin !== before.plugin;
+  const [, changed] = withAllProblems(
+    () => refuseIfAny(isOther ? [fixedPlugin] : []),
+    () => changeConfig(context, plugin, before, input.config),
+  );
+  return changed;
+}
 
 /**
  * Merges the change into the config: null removes a setting, the mask keeps a secret. A value that was

@@ -13,7 +13,7 @@ import {
 } from '../../../state/store/transformations/transformation-configs.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
 import { compileStep, defineOwnStep } from '../../../rows/transforms/step.ts';
-import { InvalidSetting } from '../../../rows/transforms/transform.ts';
+import { InvalidSettings } from '../../../rows/transforms/transform.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
 import { refuseLongChain } from './chain-size.ts';
@@ -45,9 +45,7 @@ export async function createTransformationConfig(
   input: CreateTransformationInput,
 ): Promise<Step> {
   const { db, secrets } = context;
-  const plugin = (await findPlugins(db, actor.organizationId, [input.plugin])).get(input.plugin);
-  if (!plugin) throw new Refusal(unknownPlugin);
-  refuseIfAny(configProblems(plugin, input.config));
+  const plugin = await checkNewStep(context, actor, input);
   const config = withDefaults(plugin.configSchema, input.config as Record<string, string>);
   return db.transaction(async (tx) => {
     const id = await nextTransformationConfigId(tx);
@@ -69,24 +67,45 @@ export async function createTransformationConfig(
   });
 }
 
+/** The plugin of a new step. @throws Refusal if there is none, or with every problem of its config */
+export async function checkNewStep(
+  { db }: Context,
+  { organizationId }: Actor,
+  { plugin: id, config }: Pick<CreateTransformationInput, 'plugin' | 'config'>,
+): Promise<InstalledPlugin> {
+  const plugin = (await findPlugins(db, organizationId, [id])).get(id);
+  if (!plugin) throw new Refusal(unknownPlugin);
+  refuseIfAny(configProblems(plugin, config));
+  return plugin;
+}
+
 const unknownPlugin: Problem = {
   code: 'does_not_exist',
   detail: 'There is no plugin with this id.',
   attr: 'plugin',
 };
 
-/** The problems of a complete config: those that its schema finds, else those of its values. */
+/** All problems of a complete config: those that its schema finds, and those of the other values. */
 export function configProblems(
   plugin: InstalledPlugin,
   config: Readonly<Record<string, unknown>>,
 ): Problem[] {
   const tooLarge = checkConfigSize(config, 'config');
+  // To compile a large one costs too much.
   if (tooLarge.length > 0) return tooLarge;
   const problems = checkPluginConfig(plugin.configSchema, config);
-  const found = problems.length > 0 ? problems : valueProblems(plugin, config as PluginConfig);
-  return found.map((problem) => ({ ...problem, attr: `config__${problem.attr}` }));
+  const faulty = new Set(problems.map(({ attr }) => attr));
+  const sound = Object.entries(config).filter(([key]) => !faulty.has(key));
+  const others = valueProblems(plugin, Object.fromEntries(sound) as PluginConfig).filter(
+    ({ attr }) => !faulty.has(attr),
+  );
+  return [...problems, ...others].map(({ attr, ...problem }) => ({
+    ...problem,
+    attr: `config__${attr}`,
+  }));
 }
 
+/** @param config texts, some of which may be missing */
 function valueProblems({ id }: InstalledPlugin, config: PluginConfig): readonly Problem[] {
   const transform = findTransform(id);
   try {
@@ -94,7 +113,7 @@ function valueProblems({ id }: InstalledPlugin, config: PluginConfig): readonly 
     else defineOwnStep({ id, name: '', source: '', config, secrets: [] });
     return [];
   } catch (error) {
-    if (!(error instanceof InvalidSetting)) throw error;
-    return [error.problem];
+    if (!(error instanceof InvalidSettings)) throw error;
+    return error.problems;
   }
 }

@@ -9,7 +9,7 @@ import {
 } from '../../../state/store/transformations/chains.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
 import { compileStep, defineOwnStep, type StepDefinition } from '../../../rows/transforms/step.ts';
-import { InvalidSetting } from '../../../rows/transforms/transform.ts';
+import { InvalidSetting, InvalidSettings } from '../../../rows/transforms/transform.ts';
 import type { Context } from '../context.ts';
 import { openPluginConfig } from './secrets.ts';
 
@@ -51,7 +51,7 @@ export async function openChain(
 }
 
 function why(error: unknown): string {
-  if (error instanceof InvalidSetting) return error.message;
+  if (error instanceof InvalidSettings) return error.message;
   const isSecret = error instanceof SluiceError && error.code === 'secrets.undecryptable';
   if (!isSecret) throw error;
   return 'its secrets cannot be decrypted';

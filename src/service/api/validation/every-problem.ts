@@ -1,0 +1,107 @@
+import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
+import type { Reply, Request } from '../api.ts';
+import { ApiError } from '../api-error.ts';
+import { refusalOf } from '../hooks/errors.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** How the rest of a body is checked whose schema refuses a part of it. */
+export interface BodyRules {
+  /** For required fields that are missing or have a problem. */
+  readonly standIns?: Json;
+  /** Fields that cannot be checked without another one, by that one. */
+  readonly follow?: Readonly<Record<string, readonly string[]>>;
+  /**
+   * The problems of a body that has passed the schema, but for its destination's config. It may be refused instead: then these are the
+   * problems.
+   */
+  examine(
+    request: Request,
+    body: Json,
+    reply: Reply,
+  ): readonly Problem[] | Promise<readonly Problem[]>;
+}
+
+/**
+ * Options of a route: a body that its schema refuses is refused with all that the rules find in the rest of it. A form or a file
+ * is corrected in one go.
+ */
+export function refusesAll(rules: BodyRules) {
+  return {
+    attachValidation: true,
+    preHandler: async (request: Request, reply: Reply): Promise<void> => {
+      if (request.validationError) throw await everyProblem(request, reply, rules);
+    },
+  };
+}
+
+/** What is wrong with a body that its schema refuses. */
+async function everyProblem(request: Request, reply: Reply, rules: BodyRules): Promise<Refusal> {
+  const refusal = refusalOf(request.validationError, request);
+  const { problems } = refusal;
+  const { body } = request;
+  if (!isRecord(body) || problems.some(({ attr }) => attr === null)) return refusal;
+  const keepsDestination = hasOwnSchema(body.destination, problems);
+  const faulty = new Set(problems.map(({ attr }) => fieldOf(attr)));
+  if (keepsDestination) faulty.delete('destination');
+  for (const [field, followers] of Object.entries(rules.follow ?? {})) {
+    if (faulty.has(field)) for (const name of followers) faulty.add(name);
+  }
+  const sound = Object.entries(body).filter(([name]) => !faulty.has(name));
+  const whole = { ...rules.standIns, ...Object.fromEntries(sound) };
+  const found = await problemsOf(async () => rules.examine(request, whole, reply));
+  return merged(
+    refusal,
+    found.filter(({ attr }) => !faulty.has(fieldOf(attr))),
+  );
+}
+
+/**
+ * Waits for what a source, a store or our own tables say to a request. If they refuse it, so do the rules, in the same answer.
+ *
+ * @param examine the problems that the rules find
+ */
+export async function withRules<T>(
+  check: Promise<T>,
+  examine: () => readonly Problem[],
+): Promise<T> {
+  try {
+    return await check;
+  } catch (error) {
+    // An error of another kind is about the service, not about the body.
+    if (!(error instanceof Refusal) || error instanceof ApiError) throw error;
+    throw merged(new Refusal(...examine()), error.problems);
+  }
+}
+
+/** The problems that an examination returns or is refused for. */
+async function problemsOf(examine: () => Promise<readonly Problem[]>): Promise<readonly Problem[]> {
+  try {
+    return await examine();
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return error.problems;
+  }
+}
+
+/** One problem per field. */
+function merged({ problems }: Refusal, others: readonly Problem[]): Refusal {
+  const known = new Set(problems.map(({ attr }) => attr));
+  return new Refusal(...problems, ...others.filter(({ attr }) => !known.has(attr)));
+}
+
+/** Whether only the config of a destination has problems: the rules check it by themselves. */
+function hasOwnSchema(destination: unknown, problems: readonly Problem[]): boolean {
+  const ofDestination = problems.filter(({ attr }) => fieldOf(attr) === 'destination');
+  return (
+    isRecord(destination) &&
+    isRecord(destination.config) &&
+    ofDestination.every(({ attr }) => attr?.startsWith('destination__config__'))
+  );
+}
+
+const fieldOf = (attr: string | null): string => attr?.split('__', 1)[0] ?? '';
+
+function isRecord(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
