@@ -135,6 +135,34 @@ with spans as materialized (
              where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true) as decided group by data_interval_start, data_interval_end
       order by min(rank), data_interval_start;
 
+-- intervals/gaps.ts findGaps
+-- takes $1 uuid, $2 timestamp with time zone
+-- gives start bigint, end bigint
+select floor(extract(epoch from g.start) * 1000)::bigint as start, floor(extract(epoch from g."end") * 1000)::bigint as "end" from (
+  select e.at as start, s.at as "end" from (
+  select least((select x.data_interval_start from receipts x where x.export_id = $1 and true and x.data_interval_start >= $2
+         order by x.data_interval_start asc limit 1),(select x.data_interval_start from runs x where x.export_id = $1 and true and x.data_interval_start >= $2
+         order by x.data_interval_start asc limit 1),(select x.data_interval_start from holes x where x.export_id = $1 and true and x.data_interval_start >= $2
+         order by x.data_interval_start asc limit 1),(select x.data_interval_start from accepted_intervals x where x.export_id = $1 and true and x.data_interval_start >= $2
+         order by x.data_interval_start asc limit 1),(select x.data_interval_start from ticks x where x.export_id = $1 and x.fate <> 'outside_window' and x.data_interval_start >= $2
+         order by x.data_interval_start asc limit 1)) as at
+  union select start_at from backfills where export_id = $1
+  union select planned_to from backfills where export_id = $1 and planned_to is not null
+  union select t.data_interval_start from (
+      select data_interval_start, lag(data_interval_end) over (order by data_interval_start) as ended
+        from ticks where export_id = $1 and fate <> 'outside_window') as t
+     where t.ended is distinct from t.data_interval_start) as s
+   cross join lateral (select greatest(
+     (select x.data_interval_end from receipts x where x.export_id = $1 and true and x.data_interval_start < s.at
+         order by x.data_interval_start desc limit 1),(select x.data_interval_end from runs x where x.export_id = $1 and true and x.data_interval_start < s.at
+         order by x.data_interval_start desc limit 1),(select x.data_interval_end from holes x where x.export_id = $1 and true and x.data_interval_start < s.at
+         order by x.data_interval_start desc limit 1),(select x.data_interval_end from accepted_intervals x where x.export_id = $1 and true and x.data_interval_start < s.at
+         order by x.data_interval_start desc limit 1),(select x.data_interval_end from ticks x where x.export_id = $1 and x.fate <> 'outside_window' and x.data_interval_start < s.at
+         order by x.data_interval_start desc limit 1),
+     (select max(least(b.end_at, s.at)) from backfills b where b.export_id = $1 and b.status = 'Running' and b.reprocess <> 'missing' and b.start_at < s.at)) as at) as e
+   where e.at < s.at and (exists (select from receipts x where x.export_id = $1 and x.data_interval_start = s.at and true) or exists (select from runs x where x.export_id = $1 and x.data_interval_start = s.at and true) or exists (select from holes x where x.export_id = $1 and x.data_interval_start = s.at and true) or exists (select from accepted_intervals x where x.export_id = $1 and x.data_interval_start = s.at and true) or exists (select from ticks x where x.export_id = $1 and x.data_interval_start = s.at and x.fate <> 'outside_window')
+     or exists (select from backfills b where b.export_id = $1 and b.status = 'Running' and b.reprocess <> 'missing' and b.start_at <= s.at and s.at < b.end_at))) as g order by g."end" desc;
+
 -- intervals/high-water-mark.ts advanceHighWaterMark
 -- takes $1 uuid
 with recursive prefix as (

@@ -21,6 +21,7 @@ export type BatchExport = Schemas['BatchExport'];
 export type UnpausePreview = Schemas['UnpausePreview'];
 export type Config = BatchExport['destination']['config'];
 export type Coverage = Schemas['Coverage'];
+export type CoverageGaps = Schemas['CoverageGaps'];
 export type Backfill = Schemas['Backfill'];
 export type BackfillPreview = Schemas['BackfillPreview'];
 /** What an export needs; each has one. */

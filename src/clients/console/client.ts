@@ -9,6 +9,7 @@ import type {
   CheckStep,
   Config,
   Coverage,
+  CoverageGaps,
   CursorPage,
   DeliveryRecord,
   Health,
@@ -219,17 +220,17 @@ export function createClient(key: string, project: string, onRefused: () => void
         query: { from: new Date(nowMs - dayMs).toISOString() },
         signal,
       }),
-    /** @param bounds milliseconds; null: from the oldest interval, as far back as the API allows */
-    getCoverage: (id: string, bounds: { start: number; end: number } | null, signal: AbortSignal) =>
+    /** @param bounds milliseconds */
+    getCoverage: (id: string, bounds: { start: number; end: number }, signal: AbortSignal) =>
       call<Coverage>(`/${id}/coverage`, {
-        query: bounds
-          ? {
-              from: new Date(bounds.start).toISOString(),
-              to: new Date(bounds.end).toISOString(),
-            }
-          : {},
+        query: {
+          from: new Date(bounds.start).toISOString(),
+          to: new Date(bounds.end).toISOString(),
+        },
         signal,
       }),
+    listGaps: (id: string, signal: AbortSignal) =>
+      call<CoverageGaps>(`/${id}/coverage/gaps`, { signal }),
     acceptCoverage: (id: string, { from, to, reason }: AcceptRequest) =>
       post<{ readonly accepted: number }>(`/${id}/coverage/accept`, {
         from,

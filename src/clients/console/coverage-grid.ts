@@ -135,18 +135,6 @@ export function countStates(
   return parts.length === 0 ? 'no interval' : parts.join(', ');
 }
 
-/** Stretches that neither the schedule nor a backfill asked for, between intervals that were: a backfill ended before the first tick. */
-export function seamsIn(ranges: readonly Range[]): readonly Range[] {
-  const asked = ranges.flatMap(({ state, start }) =>
-    state === 'never_asked' ? [] : [Date.parse(start)],
-  );
-  const [first, last] = [Math.min(...asked), Math.max(...asked)];
-  return ranges.filter(({ state, start }) => {
-    const at = Date.parse(start);
-    return state === 'never_asked' && at > first && at < last;
-  });
-}
-
 /** The intervals that begin in a span and whose late rows wait for a person. */
 export function lateRowsIn(
   waits: Coverage['late_rows_wait'],

@@ -45,6 +45,8 @@ const descriptions: Readonly<Record<string, string>> = {
     'Lists who created, changed or paused the export, with the API key. Secrets are masked.',
   retrieveCoverage:
     'Returns every interval that the schedule or a backfill requested. Intervals with the same state are merged into ranges. With `bucket=day`, the answer has counts per day. The blocker is the interval that stops the high-water mark.',
+  listCoverageGaps:
+    'Returns stretches that neither the schedule nor a backfill requested, although intervals before and after them were: for example from the end of a backfill to the first tick. All intervals of the export count, however many there are. A backfill of the stretch fills the gap.',
   retrieveDelivery:
     'Judges each interval that was due in the window by the current deadline of the export: met, missed, at risk or pending. An interval counts with its first delivery: a later commit of it changes nothing. Intervals that an operator accepted, and those of a pause by a person, are not owed. `budget` says how many deadlines may still be missed by `target`. With `format=csv`, the answer is a file with one line per interval.',
   retrieveThroughput:

@@ -3,7 +3,6 @@ import {
   countStates,
   gridRows,
   pageBounds,
-  seamsIn,
   shapeOf,
 } from '../../../src/clients/console/coverage-grid.ts';
 
@@ -54,23 +53,18 @@ describe('a cell', () => {
     expect(row?.cells.map(({ state }) => state)).toEqual([...Array(6).fill('failed'), null]);
   });
 
-  test('a stretch between a backfill and the first tick is a seam; one before everything is none', () => {
+  test('the worst state wins in a cell, and a cell that was requested in part is not blank', () => {
     const never = (start: string, end: string, intervals: number) => ({
       ...range(start, end, 'done', intervals),
       state: 'never_asked' as const,
     });
-    const seam = never('2024-03-12T05:00', '2024-03-12T07:00', 2);
     const ranges = [
       never('2024-03-12T00:00', '2024-03-12T03:00', 3),
       range('2024-03-12T03:00', '2024-03-12T05:00', 'done', 2),
-      seam,
+      never('2024-03-12T05:00', '2024-03-12T07:00', 2),
       range('2024-03-12T07:00', '2024-03-12T08:00', 'failed', 1),
       never('2024-03-12T08:00', '2024-03-12T09:00', 1),
     ];
-    expect(seamsIn(ranges)).toEqual([seam]);
-    expect(seamsIn(ranges.toReversed())).toEqual([seam]);
-    expect(seamsIn([seam])).toEqual([]);
-    // The worst state wins in a cell that has both.
     const day = { start: iso('2024-03-12T00:00'), end: iso('2024-03-13T00:00') };
     const [row] = gridRows(
       { ...shapeOf('hour'), cellMs: 6 * 3_600_000, columns: ['a', 'b', 'c', 'd'] },

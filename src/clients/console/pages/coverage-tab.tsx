@@ -1,12 +1,11 @@
 import { useState } from 'react';
-import type { BatchExport, Coverage } from '../api-types.ts';
+import type { BatchExport, Coverage, CoverageGaps } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import {
   countStates,
   gridRows,
   lateRowsIn,
   pageBounds,
-  seamsIn,
   shapeOf,
   stateLooks,
 } from '../coverage-grid.ts';
@@ -105,15 +104,15 @@ const shownSeams = 5;
 /** Offers what is between intervals that were asked for, also if these are on different pages of the grid. */
 function Seams({ exportId }: { exportId: string }) {
   const { client } = useConsole();
-  const { data } = useResource<Coverage>({
+  const { data } = useResource<CoverageGaps>({
     key: exportId,
-    load: (signal) => client.getCoverage(exportId, null, signal),
-    pollMs: () => 60_000,
+    load: (signal) => client.listGaps(exportId, signal),
+    pollMs: () => 15_000,
   });
-  const seams = seamsIn(data?.ranges ?? []).toReversed();
+  const { count = 0, results = [] } = data ?? {};
   return (
     <>
-      {seams.slice(0, shownSeams).map(({ start, end, intervals }) => (
+      {results.slice(0, shownSeams).map(({ start, end, intervals }) => (
         <div className="row" key={end}>
           <span className="warn-text small">
             <IntervalText start={start} end={end} />: {plural(intervals, 'interval')} between others
@@ -125,9 +124,9 @@ function Seams({ exportId }: { exportId: string }) {
           />
         </div>
       ))}
-      {seams.length > shownSeams && (
+      {count > shownSeams && (
         <p className="small muted">
-          {plural(seams.length - shownSeams, 'older gap')} like that: export these first.
+          {plural(count - shownSeams, 'older gap')} like that: export these first.
         </p>
       )}
     </>

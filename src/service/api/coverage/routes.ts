@@ -4,20 +4,25 @@ import {
   ceilInstant,
   floorInstant,
   type Instant,
+  toTimestamp,
   toTimestampOrNull,
 } from '../../../foundation/domain/time.ts';
 import { findHoles } from '../../../state/store/intervals/coverage.ts';
 import { type AcceptRequest, acceptCoverage } from '../../use-cases/exports/accept-coverage.ts';
 import { readCoverage } from '../../use-cases/exports/read-coverage.ts';
+import { readGaps } from '../../use-cases/exports/read-gaps.ts';
 import { type Api, actorOf, batchExportOf } from '../api.ts';
 import { missingView } from '../batch-exports/view.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
-import { AcceptBody, AcceptedCoverage, Coverage, CoverageQuery } from './schema.ts';
+import { AcceptBody, AcceptedCoverage, Coverage, CoverageGaps, CoverageQuery } from './schema.ts';
 import { countsView, coverageView } from './view.ts';
 
-/** The state of every data interval of an export, and the acceptance of those that are not done. */
+/** Maximum gaps in an answer. */
+const shownGaps = 100;
+
+/** The state of every data interval of an export, what was never requested between them, and the acceptance of those that are not done. */
 export function coverageRoutes(api: Api, family: Family): void {
   const { read, write } = exportOperations(family);
 
@@ -40,6 +45,22 @@ export function coverageRoutes(api: Api, family: Family): void {
         coverage,
         await findHoles(request.context.db, batchExport.id),
       );
+    },
+  );
+
+  api.get(
+    '/:id/coverage/gaps',
+    read('listCoverageGaps', 'List the gaps between requested intervals', ['id'], {
+      response: { 200: Ref(CoverageGaps), ...errors() },
+    }),
+    async (request) => {
+      const gaps = await readGaps(request.context, batchExportOf(request));
+      const results = gaps.slice(0, shownGaps).map(({ start, end, intervals }) => ({
+        start: toTimestamp(start),
+        end: toTimestamp(end),
+        intervals,
+      }));
+      return { count: gaps.length, results };
     },
   );
 

@@ -148,3 +148,18 @@ export const AcceptedCoverage = named(
   ),
 );
 export type AcceptedCoverage = Static<typeof AcceptedCoverage>;
+
+export const CoverageGaps = named(
+  'CoverageGaps',
+  Type.Object({
+    count: Type.Integer({ description: 'The number of gaps, also of those that are left out.' }),
+    results: Type.Array(
+      Type.Object({
+        start: Time,
+        end: Time,
+        intervals: CoverageRange.properties.intervals,
+      }),
+      { description: 'The newest 100, newest first.' },
+    ),
+  }),
+);

@@ -9,7 +9,7 @@ import { Backfill, BackfillPreview } from '../backfills/schema.ts';
 import { BatchExport, UnpausePreview } from '../batch-exports/schema.ts';
 import { ExportHealthCounts } from '../batch-exports/search.ts';
 import { Capabilities } from '../capabilities/routes.ts';
-import { AcceptedCoverage, Coverage } from '../coverage/schema.ts';
+import { AcceptedCoverage, Coverage, CoverageGaps } from '../coverage/schema.ts';
 import { DeliveryRecord } from '../delivery/schema.ts';
 import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../insights/schema.ts';
 import { BatchExportLog } from '../logs/schema.ts';
@@ -50,6 +50,7 @@ const components = [
   BackfillPreview,
   Coverage,
   AcceptedCoverage,
+  CoverageGaps,
   DeliveryRecord,
   Throughput,
   SchedulePreview,
