@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { systemClock } from '../../src/foundation/domain/clock.ts';
 import { toTimestamp } from '../../src/foundation/domain/time.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
+import { signInTo } from '../support/page-checks.ts';
 import {
   type PageUnderTest,
   pageBucket,
@@ -62,9 +63,7 @@ beforeAll(async () => {
   );
   await site.page.setViewportSize({ width: 1280, height: 800 });
   await site.page.goto(site.address);
-  await site.page.getByLabel('API key').fill(key);
-  await site.page.getByRole('button', { name: 'Sign in' }).click();
-  await site.page.getByRole('button', { name: 'Sign out' }).waitFor();
+  await signInTo(site.page, key);
   await site.page.getByLabel('Time zone of the page').selectOption({ label: 'UTC' });
 });
 afterAll(() => site?.close());
@@ -77,7 +76,7 @@ async function create(name: string, config: object, interval = 'hour'): Promise<
       type: 'S3',
       config: {
         region: 'us-east-1',
-        prefix: name.split(/\W/, 1)[0]?.toLowerCase(),
+        prefix: name.split(/[ ,]/, 1)[0]?.toLowerCase(),
         endpoint_url: site.s3.endpoint,
         aws_access_key_id: pageCredentials.accessKeyId,
         aws_secret_access_key: pageCredentials.secretAccessKey,
@@ -92,16 +91,28 @@ async function create(name: string, config: object, interval = 'hour'): Promise<
 
 test.each([
   ['exports', '', 'Events, hourly'],
-  ['export', 'exports/ID/runs', 'Completed'],
   ['coverage', 'exports/ID/coverage', 'Coverage'],
   ['charts', 'exports/ID/charts', 'Show as a table'],
   ['form', 'new', 'Test destination'],
 ])('the picture of %s', async (name, route, text) => {
   await site.page.goto(`${site.address}/console/#/${route.replace('ID', id)}`);
   await site.page.reload();
-  await site.page.getByText(text).first().waitFor();
-  await site.page.waitForLoadState('networkidle');
-  const file = path.join(folder, `${name}.png`);
-  await site.page.screenshot({ path: file });
-  expect((await stat(file)).size).toBeLessThanOrEqual(maxBytes);
+  await take(name, text);
 });
+
+test('the picture of causes, for an operator', async () => {
+  await site.page.getByRole('button', { name: 'Sign out' }).click();
+  await site.page.goto(`${site.address}/console/#/`);
+  await signInTo(site.page, await site.issueOperatorKey('*'));
+  await take('causes', 'no-such-bucket');
+});
+
+/** @param text what the page shows once it is complete */
+async function take(name: string, text: string): Promise<void> {
+  const { page } = site;
+  await page.getByText(text).first().waitFor();
+  await page.waitForLoadState('networkidle');
+  const file = path.join(folder, `${name}.png`);
+  await page.screenshot({ path: file });
+  expect((await stat(file)).size).toBeLessThanOrEqual(maxBytes);
+}

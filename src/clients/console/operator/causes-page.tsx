@@ -51,13 +51,13 @@ export function CausesPage({ client, mayWrite }: PageProps) {
         <h1>What keeps exports from their data</h1>
         {data && <span className="muted">{plural(data.count, 'cause')}</span>}
       </div>
-      <search className="row">
+      <search className="row filters">
         <TextField
           attr="search"
           label="Customer"
           value={text}
           onChange={setText}
-          input={{ placeholder: 'name, id or tenant key; or the id of an export' }}
+          help="Name, id or tenant key, or the id of an export."
         />
         <Choice
           attr="turn"

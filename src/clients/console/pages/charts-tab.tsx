@@ -56,7 +56,7 @@ export function ChartsTab({ exportId }: { exportId: string }) {
                 setBounds([]);
               }}
             />
-            <small className="muted">Times of the axes: {zones}</small>
+            <small className="muted">{`Times of the axes: ${zones}`}</small>
           </div>
           <Charts key={`${first} ${points.length}`} exportId={exportId} points={points} />
         </>
