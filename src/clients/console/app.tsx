@@ -14,10 +14,12 @@ import { RunPage } from './pages/run-page.tsx';
 import { SignInPage } from './pages/sign-in-page.tsx';
 import { NewStepPage, StepPage } from './pages/step-page.tsx';
 import { TransformationsPage } from './pages/transformations-page.tsx';
+import { Boundary } from './parts/boundary.tsx';
 import { Failure } from './parts/notice.tsx';
 import { ServiceBanner } from './parts/service-banner.tsx';
 import { Toasts } from './parts/toasts.tsx';
 import { TopBar } from './parts/top-bar.tsx';
+import { repeatKeys } from './repeat-keys.ts';
 import { hrefOf, type Route } from './route.ts';
 import {
   askForSession,
@@ -37,6 +39,7 @@ export function App() {
   const [farewell, setFarewell] = useState('');
   const change = useCallback((next: Session | null, reason = '') => {
     storeSession(next);
+    if (!next) repeatKeys.clear();
     setSession(next);
     setFarewell(reason);
   }, []);
@@ -128,7 +131,9 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
       <main id="main" tabIndex={-1}>
         <ServiceBanner />
         <Failure failure={me.failure} onRetry={me.reload} />
-        <Page key={project} route={route} project={project} />
+        <Boundary key={`${project} ${nameOf(route)}`}>
+          <Page key={project} route={route} project={project} />
+        </Boundary>
       </main>
     </ConsoleContext>
   );
@@ -179,10 +184,15 @@ function Sections({ route, may, me }: SectionsProps) {
   );
 }
 
+/** A page and what it is about; its tabs have the same. */
+function nameOf(route: Route): string {
+  const thing = 'exportId' in route ? route.exportId : 'stepId' in route ? route.stepId : '';
+  return `${route.page} ${thing}`;
+}
+
 /** Moves the focus to a new page, for keyboards and screen readers; not to a new tab of the same page. */
 function useFocusOnPage(route: Route): void {
-  const thing = 'exportId' in route ? route.exportId : 'stepId' in route ? route.stepId : '';
-  const page = `${route.page} ${thing}`;
+  const page = nameOf(route);
   const last = useRef(page);
   useEffect(() => {
     if (last.current === page) return;

@@ -24,7 +24,6 @@ import type {
   OffsetPage,
   PlannedInterval,
   Plugin,
-  Problem,
   ProjectOverview,
   RowPreview,
   Run,
@@ -34,66 +33,9 @@ import type {
   Trial,
   UnpausePreview,
 } from './api-types.ts';
-import type { Call } from './api-call.ts';
+import { type Call, callApi, senderOf } from './api-call.ts';
 import type { RunFilter } from './run-state.ts';
-import { parseJson } from './json.ts';
-import { readErrorBody } from './problems.ts';
 import { createTargetsClient } from './targets-client.ts';
-
-/** An answer with an error, or no answer (status 0). */
-export class ApiFailure extends Error {
-  readonly status: number;
-  readonly problems: readonly Problem[];
-  readonly requestId: string | null;
-
-  constructor(status: number, problems: readonly Problem[], requestId: string | null) {
-    super(problems.map(({ detail }) => detail).join(' '));
-    this.name = 'ApiFailure';
-    this.status = status;
-    this.problems = problems;
-    this.requestId = requestId;
-  }
-}
-
-/** @throws ApiFailure, or an AbortError if `signal` aborted it */
-export async function callApi<T>(key: string, path: string, call: Call = {}): Promise<T> {
-  const { method = 'GET', query = {}, body, signal } = call;
-  const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    if (value === null || value === '') continue;
-    for (const one of [value].flat()) search.append(name, String(one));
-  }
-  const headers: Record<string, string> = { authorization: `Bearer ${key}` };
-  if (body !== undefined) headers['content-type'] = 'application/json';
-  const response = await fetch(search.size > 0 ? `${path}?${search}` : path, {
-    method,
-    headers,
-    body: body === undefined ? null : JSON.stringify(body),
-    signal: signal ?? null,
-  }).catch((error: unknown) => {
-    if (signal?.aborted) throw error;
-    const detail = 'The service is unreachable. Check your network.';
-    throw new ApiFailure(0, [{ code: 'error', detail, attr: null }], null);
-  });
-  const text = await response.text();
-  const isText = response.headers.get('content-type')?.startsWith('text/') === true;
-  const answer = isText ? text : (parseJson(text) ?? null);
-  if (response.ok) return answer as T;
-  const { problems, requestId } = readErrorBody(response.status, answer);
-  throw new ApiFailure(response.status, problems, requestId);
-}
-
-/** @param onRefused called if the key is no longer accepted */
-export function senderOf(key: string, onRefused: () => void) {
-  return async <T>(path: string, options?: Call): Promise<T> => {
-    try {
-      return await callApi<T>(key, path, options);
-    } catch (error) {
-      if (error instanceof ApiFailure && error.status === 401) onRefused();
-      throw error;
-    }
-  };
-}
 
 /** The cursor in a link to another page. */
 export function cursorOf(link: string | null): string | null {

@@ -7,9 +7,13 @@ export interface ErrorAnswer {
   readonly requestId: string | null;
 }
 
-/** Reads the body of an error. If it is not the API's (but a proxy's), the status explains it. */
-export function readErrorBody(status: number, body: unknown): ErrorAnswer {
-  const fallback = [{ code: 'error', detail: explainStatus(status), attr: null }];
+/**
+ * Reads the body of an error. If it is not the API's (but a proxy's), the status explains it.
+ *
+ * @param isRead whether the request changed nothing
+ */
+export function readErrorBody(status: number, body: unknown, isRead: boolean): ErrorAnswer {
+  const fallback = [{ code: 'error', detail: explainStatus(status, isRead), attr: null }];
   if (!isRecord(body)) return { problems: fallback, requestId: null };
   const listed = Array.isArray(body.errors) ? body.errors : [body];
   const problems = listed.map(readProblem).filter((problem) => problem !== null);
@@ -19,6 +23,11 @@ export function readErrorBody(status: number, body: unknown): ErrorAnswer {
 
 function readProblem(value: unknown): Problem | null {
   if (!isRecord(value) || typeof value.detail !== 'string') return null;
+  // The page sends it by itself, so its name says nothing to the reader.
+  if (value.attr === 'Idempotency-Key') {
+    const detail = 'The first request of this change is still running. Try again in a moment.';
+    return { code: 'conflict', detail, attr: null };
+  }
   return {
     code: typeof value.code === 'string' ? value.code : 'error',
     detail: value.detail,
@@ -26,11 +35,24 @@ function readProblem(value: unknown): Problem | null {
   };
 }
 
-function explainStatus(status: number): string {
-  if (status === 502 || status === 503 || status === 504) {
-    return 'The service is unavailable. Retrying automatically.';
-  }
-  return `The service answered with status ${status}.`;
+/** What to do if it is not known whether a change was made. */
+const mayBeDone =
+  'What you asked for may have been done: look at the page before you try it again.';
+
+function explainStatus(status: number, isRead: boolean): string {
+  const what =
+    status === 502 || status === 503 || status === 504
+      ? 'The service is unavailable.'
+      : `The service answered with status ${status}.`;
+  return isRead || status < 500 ? what : `${what} ${mayBeDone}`;
+}
+
+/** Why there is no answer. @param isTooLate whether the page gave up waiting */
+export function explainLost(isTooLate: boolean, isRead: boolean): string {
+  const what = isTooLate
+    ? 'The service does not answer.'
+    : 'The service is unreachable. Check your network.';
+  return isRead ? what : `${what} ${mayBeDone}`;
 }
 
 /** Sorts problems: those of the fields by name, and all others. */

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { announceChange } from './changes.ts';
-import type { ApiFailure } from './client.ts';
+import type { ApiFailure } from './api-call.ts';
 import { toFailure } from './use-resource.ts';
 
 export interface Action<A extends readonly unknown[]> {
@@ -12,7 +12,7 @@ export interface Action<A extends readonly unknown[]> {
   readonly clear: () => void;
 }
 
-/** An action of the operator: whether it is running, and why it failed. What the page polls is loaded again after it. */
+/** An action of the operator: whether it is running, and why it failed. What the page polls is loaded again after it, also if it failed. */
 export function useAction<A extends readonly unknown[]>(
   work: (...args: A) => Promise<void>,
 ): Action<A> {
@@ -26,7 +26,10 @@ export function useAction<A extends readonly unknown[]>(
       await work(...args);
       announceChange();
     } catch (error) {
-      setFailure(toFailure(error));
+      const failed = toFailure(error);
+      setFailure(failed);
+      // What the page shows may be old, or the change was made although its answer did not arrive.
+      if (failed.status !== 400) announceChange();
     } finally {
       setBusy(false);
     }

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import type { LabRequest, Trial } from './api-types.ts';
-import { ApiFailure } from './client.ts';
+import { ApiFailure } from './api-call.ts';
 import { useConsole } from './console-context.ts';
 import { labRowsOf } from './lab-rows.ts';
 import { useAction } from './use-action.ts';

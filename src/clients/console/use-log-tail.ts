@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'react';
-import type { ApiFailure, Client } from './client.ts';
+import type { ApiFailure } from './api-call.ts';
+import type { Client } from './client.ts';
 import { appended, type TailEntries } from './log-tail.ts';
 import { toFailure } from './use-resource.ts';
 

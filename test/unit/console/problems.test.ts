@@ -8,7 +8,7 @@ import {
 describe('an error answer', () => {
   test('shows all its problems and its request', () => {
     const problem = { type: 'validation_error', code: 'required', detail: 'Needed.', attr: 'name' };
-    const answer = readErrorBody(400, { ...problem, errors: [problem], request_id: 'r1' });
+    const answer = readErrorBody(400, { ...problem, errors: [problem], request_id: 'r1' }, true);
     expect(answer).toEqual({
       problems: [{ code: 'required', detail: 'Needed.', attr: 'name' }],
       requestId: 'r1',
@@ -18,8 +18,15 @@ describe('an error answer', () => {
   test.each([[null], ['<html>'], [{ errors: [] }], [{ errors: [{ detail: 5 }] }]])(
     'that is not of our shape (%j) is described by its status',
     (body) => {
-      expect(readErrorBody(418, body).problems[0]?.detail).toMatch(/418/);
-      expect(readErrorBody(503, body).problems[0]?.detail).toMatch(/unavailable/);
+      expect(readErrorBody(418, body, false).problems[0]?.detail).toMatch(/418\.$/);
+      expect(readErrorBody(503, body, true).problems[0]?.detail).toMatch(/unavailable\.$/);
+    },
+  );
+
+  test.each([502, 503, 504, 500])(
+    'of a proxy says of a change that it may have been made: %i',
+    (status) => {
+      expect(readErrorBody(status, null, false).problems[0]?.detail).toMatch(/may have been done/);
     },
   );
 });

@@ -1,5 +1,5 @@
 import { type RefObject, useEffect, useRef } from 'react';
-import { ApiFailure } from '../client.ts';
+import { ApiFailure } from '../api-call.ts';
 import { sortProblems } from '../problems.ts';
 
 export interface FormProblems {

@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from 'react';
 import type { CheckStep, RowPreview } from '../api-types.ts';
-import type { ApiFailure } from '../client.ts';
+import type { ApiFailure } from '../api-call.ts';
 import { CheckSteps } from '../parts/destination-test.tsx';
 import { Failure } from '../parts/notice.tsx';
 import { Sample } from '../parts/row-sample.tsx';

@@ -7,7 +7,7 @@ import type {
   OperatorMe,
 } from '../api-types.ts';
 import type { Call } from '../api-call.ts';
-import { senderOf } from '../client.ts';
+import { senderOf } from '../api-call.ts';
 import { createTargetsClient } from '../targets-client.ts';
 
 export const causesPageSize = 50;

@@ -2,6 +2,7 @@ import { lazy, Suspense } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { describeDestination, describeInterval, failureOf, isBusy } from '../export-health.ts';
+import { Boundary } from '../parts/boundary.tsx';
 import { Blocker } from '../parts/blocker.tsx';
 import { DeleteExportButton, PauseButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
@@ -54,7 +55,9 @@ export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
               </a>
             ))}
           </nav>
-          <TabBody batchExport={data} tab={tab} />
+          <Boundary key={tab}>
+            <TabBody batchExport={data} tab={tab} />
+          </Boundary>
         </>
       )}
     </ExportZone>

@@ -1,6 +1,6 @@
 import { type FormEvent, useState } from 'react';
 import type { Me } from '../api-types.ts';
-import { ApiFailure, callApi } from '../client.ts';
+import { ApiFailure, callApi } from '../api-call.ts';
 import { Choice } from '../form/choice.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { Logo } from '../parts/logo.tsx';

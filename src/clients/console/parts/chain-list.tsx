@@ -2,7 +2,7 @@ import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import type { Step } from '../api-types.ts';
 import { announceChange } from '../changes.ts';
 import { inOrder, moved, ordersOf } from '../chain-order.ts';
-import type { ApiFailure } from '../client.ts';
+import type { ApiFailure } from '../api-call.ts';
 import { useConsole } from '../console-context.ts';
 import { formatShare } from '../numbers.ts';
 import { hrefOf } from '../route.ts';

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { ApiFailure } from '../client.ts';
+import type { ApiFailure } from '../api-call.ts';
 import type { Resource } from '../use-resource.ts';
 
 /** Shown if there is nothing yet, with what to do. */

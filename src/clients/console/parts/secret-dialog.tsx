@@ -2,6 +2,9 @@ import { useId } from 'react';
 import { CopyText } from './copy-text.tsx';
 import { useModal } from './dialog.tsx';
 
+/** For a secret whose answer did not arrive. */
+export const lostSecret = 'Its secret was in an answer that did not arrive. Make a new secret.';
+
 interface Props {
   /** Whose secret it is. */
   readonly name: string;

@@ -4,6 +4,7 @@ import { useAction } from '../use-action.ts';
 import { DeleteButton } from './delete-button.tsx';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
 import { Failure } from './notice.tsx';
+import { lostSecret } from './secret-dialog.tsx';
 import { TargetDialog } from './target-form.tsx';
 import { useSay } from './toasts.tsx';
 
@@ -66,10 +67,12 @@ interface RotateProps extends Props {
 
 function RotateDialog({ target, name, onClose }: RotateProps) {
   const { targets, showSecret } = useTargets();
+  const say = useSay();
   const rotate = useAction(async () => {
     const { secret } = await targets.rotateSecret(target.id);
     onClose();
-    if (secret !== null) showSecret(name, secret);
+    if (secret === null) say(lostSecret);
+    else showSecret(name, secret);
   });
   return (
     <ConfirmDialog

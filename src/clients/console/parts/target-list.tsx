@@ -7,7 +7,7 @@ import { useResource } from '../use-resource.ts';
 import { useTitle } from '../use-title.ts';
 import { DialogButton } from './dialog.tsx';
 import { Empty, Failure, Pending } from './notice.tsx';
-import { SecretDialog } from './secret-dialog.tsx';
+import { lostSecret, SecretDialog } from './secret-dialog.tsx';
 import { TargetActions } from './target-actions.tsx';
 import { Deliveries } from './target-deliveries.tsx';
 import { TargetDialog } from './target-form.tsx';
@@ -67,7 +67,9 @@ function NewTarget() {
           onClose={onClose}
           save={async (body) => {
             const created = await targets.create(body);
-            say('The target is created.');
+            // A webhook has a secret. No answer shows it twice.
+            const isLost = created.kind === 'webhook' && created.secret === null;
+            say(`The target is created.${isLost ? ` ${lostSecret}` : ''}`);
             if (created.secret !== null) showSecret(nameOf(created), created.secret);
           }}
         />

@@ -1,0 +1,142 @@
+import type { Page, Route } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type ApiClient, createApiClient } from '../support/api-client.ts';
+import { failFirstTicks } from '../support/page-rows.ts';
+import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
+import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
+
+const exportsPath = '/api/projects/@current/batch_exports';
+
+/** Without a worker, so that everything stays as the tests make it. */
+describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the service', () => {
+  let site: PageUnderTest;
+  let page: Page;
+  let client: ApiClient;
+  let id: string;
+
+  beforeAll(async () => {
+    site = await startPage('main/api.js');
+    ({ page } = site);
+    const key = await site.issueKey('batch_export:write,plugin:write');
+    client = createApiClient(site.address, key);
+    const destination = { type: 'NoOp', config: {} };
+    const made = { name: 'Orders', interval: 'hour', destination };
+    id = String((await client.post(exportsPath, made)).body.id);
+    await site.query(failFirstTicks, [id]);
+    await page.goto(site.address);
+    await signInTo(page, key);
+  });
+  afterAll(() => site?.close());
+
+  const button = (name: string | RegExp) => page.getByRole('button', { name });
+  const show = async (path: string) => {
+    await page.goto(`${site.address}/console/#/1/${path}`);
+    await page.reload();
+  };
+  const backfills = async () => (await client.get(`${exportsPath}/${id}/backfills`)).body.results;
+  /** The next POST to a path takes effect, and its answer is lost. */
+  const loseAnswer = (path: string) =>
+    page.route(path, async (route: Route) => {
+      if (route.request().method() !== 'POST') return route.fallback();
+      await route.fetch();
+      await route.abort();
+      await page.unroute(path);
+    });
+
+  test('a change whose answer is lost is made once, however often it is asked for', async () => {
+    await show(`exports/${id}/runs`);
+    await loseAnswer('**/backfill');
+    const again = button('Export 2 intervals again');
+    await again.click();
+    const alert = page.getByRole('alert').filter({ hasText: 'may have been done' });
+    await alert.waitFor();
+    expect(await page.locator(':focus').textContent()).toBe('Export 2 intervals again');
+    await expectToBeAccessible(page);
+    await again.click();
+    await page.getByText('2 intervals are exported again.').waitFor();
+    await expect.poll(() => alert.count()).toBe(0);
+    expect(await backfills()).toHaveLength(1);
+    await button('Cancel').last().click();
+    await page.getByText('Cancelled.', { exact: true }).waitFor();
+  });
+
+  test('an export whose answer is lost is created once', async () => {
+    await show('new');
+    await page.getByLabel('Type', { exact: true }).selectOption('NoOp');
+    await page.getByLabel('Name', { exact: true }).fill('Created once');
+    await loseAnswer('**/batch_exports');
+    await button('Create export').click();
+    await page.getByRole('alert').filter({ hasText: 'may have been done' }).waitFor();
+    await button('Create export').click();
+    await page.getByRole('heading', { name: 'Created once', level: 1 }).waitFor();
+    const { results } = (await client.get(`${exportsPath}?search=Created`)).body;
+    expect(results).toHaveLength(1);
+  });
+
+  test.each([
+    [
+      502,
+      '<html>Bad gateway</html>',
+      'The service is unavailable. What you asked for may have been done',
+    ],
+    [
+      429,
+      '{"code": "throttled", "detail": "Too many requests. Try again in 7 s.", "attr": null}',
+      'Try again in 7 s',
+    ],
+    [
+      409,
+      '{"code": "conflict", "detail": "The export was deleted.", "attr": null}',
+      'The export was deleted.',
+    ],
+  ])(
+    'shows an answer %i beside the button, and keeps the focus there',
+    async (status, body, text) => {
+      await show(`exports/${id}/runs`);
+      await page.route('**/pause', (route) => route.fulfill({ status, body }));
+      await button('Pause Orders').press('Enter');
+      const dialog = page.getByRole('dialog');
+      await dialog.getByRole('button', { name: 'Pause' }).press('Enter');
+      await dialog.getByRole('alert').getByText(text).waitFor();
+      expect(await page.locator(':focus').textContent()).toBe('Pause');
+      expect(await dialog.getByText('automatically').count()).toBe(0);
+      await page.keyboard.press('Escape');
+      await dialog.waitFor({ state: 'hidden' });
+      expect(await page.locator(':focus').getAttribute('aria-label')).toBe('Pause Orders');
+      await page.unroute('**/pause');
+    },
+  );
+
+  test('says that the service does not answer, and goes on once it does', async () => {
+    await page.clock.install();
+    await page.route('**/runs?**', () => {});
+    await show(`exports/${id}/runs`);
+    await page.getByRole('heading', { name: 'Orders', level: 1 }).waitFor();
+    await page.clock.fastForward(31_000);
+    const alert = page.getByRole('alert').filter({ hasText: 'The service does not answer.' });
+    await alert.waitFor();
+    await page.unroute('**/runs?**');
+    await alert.getByRole('button', { name: 'Try again' }).click();
+    await page
+      .getByRole('row', { name: /Failed/ })
+      .first()
+      .waitFor();
+    await page.clock.resume();
+  });
+
+  test('a file of the page that a new release has replaced leaves the rest of the page', async () => {
+    await show(`exports/${id}/runs`);
+    await page.route('**/assets/charts-tab-*.js', (route) => route.fulfill({ status: 404 }));
+    await page.getByRole('link', { name: 'Charts' }).click();
+    const alert = page.getByRole('alert').filter({ hasText: 'A new release may have replaced' });
+    await alert.waitFor();
+    await expectToBeAccessible(page);
+    await page.getByRole('link', { name: 'Coverage' }).click();
+    await page.getByRole('grid', { name: 'Coverage' }).waitFor();
+    await page.getByRole('link', { name: 'Charts' }).click();
+    await alert.waitFor();
+    await page.unroute('**/assets/charts-tab-*.js');
+    await button('Load the page again').click();
+    await page.getByText('No interval is exported yet').waitFor();
+  });
+});
