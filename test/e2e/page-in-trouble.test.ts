@@ -7,6 +7,10 @@ import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under
 
 const exportsPath = '/api/projects/@current/batch_exports';
 
+/** The oldest failed run says since when its destination has failed. */
+const noteKnownOutage = `update runs set latest_error = 'destination.unavailable: It has failed since 2024-03-01T12:00:00.123456Z.'
+  where export_id = $1`;
+
 /** Without a worker, so that everything stays as the tests make it. */
 describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the service', () => {
   let site: PageUnderTest;
@@ -124,6 +128,28 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     await page.clock.resume();
   });
 
+  test('shows the times within messages by the chosen clock, with its zone', async () => {
+    await site.query(noteKnownOutage, [id]);
+    await show(`exports/${id}/runs`);
+    const said = page.getByText('It has failed since 1 Mar 2024, 17:30:00 GMT+5:30.');
+    await said.first().waitFor();
+    await page.getByLabel('Time zone of the page').selectOption('utc');
+    await page.getByText('It has failed since 1 Mar 2024, 12:00:00 UTC.').first().waitFor();
+    await page.getByLabel('Time zone of the page').selectOption('local');
+  });
+
+  test('shows a phone the newest hours of the coverage that were requested', async () => {
+    const { width = 1280, height = 800 } = page.viewportSize() ?? {};
+    await page.setViewportSize({ width: 390, height });
+    await show(`exports/${id}/coverage`);
+    const cells = page.getByRole('gridcell', { name: /: failed/ });
+    await cells.first().waitFor();
+    const box = await cells.first().boundingBox();
+    expect(box?.x).toBeGreaterThanOrEqual(0);
+    expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(390);
+    await page.setViewportSize({ width, height });
+  });
+
   test('a file of the page that a new release has replaced leaves the rest of the page', async () => {
     await show(`exports/${id}/runs`);
     await page.route('**/assets/charts-tab-*.js', (route) => route.fulfill({ status: 404 }));
@@ -138,5 +164,18 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     await page.unroute('**/assets/charts-tab-*.js');
     await button('Load the page again').click();
     await page.getByText('No interval is exported yet').waitFor();
+  });
+
+  test('an operator skips to the content, and gets the focus there on another part of the page', async () => {
+    await button('Sign out').click();
+    await page.goto(`${site.address}/console/#/`);
+    await signInTo(page, await site.issueOperatorKey('*'));
+    const focused = () => page.evaluate('document.activeElement.id');
+    await page.getByRole('link', { name: 'Notifications', exact: true }).press('Enter');
+    await page.getByRole('heading', { name: 'Notifications' }).waitFor();
+    await expect.poll(focused).toBe('main');
+    await button('Skip to the content').press('Enter');
+    expect(await focused()).toBe('main');
+    await expectToBeAccessible(page);
   });
 });

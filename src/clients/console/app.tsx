@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { useCallback, useEffect, useMemo, useState } from 'react';
 import type { Me, Scope } from './api-types.ts';
 import { createClient } from './client.ts';
 import { ConsoleContext } from './console-context.ts';
@@ -29,6 +29,7 @@ import {
   shareSession,
   storeSession,
 } from './session.ts';
+import { useFocusOnPage } from './use-focus-on-page.ts';
 import { useKeptFocus } from './use-kept-focus.ts';
 import { useResource } from './use-resource.ts';
 import { useRoute } from './use-route.ts';
@@ -85,7 +86,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
   useEffect(() => {
     if (project !== session.project) onChange({ key, project });
   }, [key, project, session.project, onChange]);
-  useFocusOnPage(route);
+  useFocusOnPage(nameOf(route));
   const client = useMemo(
     () => createClient(key, project, () => onSignOut('The API key is no longer accepted.')),
     [key, project, onSignOut],
@@ -118,9 +119,6 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
   );
   return (
     <ConsoleContext value={context}>
-      <button type="button" className="skip" onClick={skipToMain}>
-        Skip to the content
-      </button>
       <TopBar
         home={hrefOf({ page: 'exports' })}
         nav={<Sections route={route} may={may} me={me.data} />}
@@ -188,22 +186,6 @@ function Sections({ route, may, me }: SectionsProps) {
 function nameOf(route: Route): string {
   const thing = 'exportId' in route ? route.exportId : 'stepId' in route ? route.stepId : '';
   return `${route.page} ${thing}`;
-}
-
-/** Moves the focus to a new page, for keyboards and screen readers; not to a new tab of the same page. */
-function useFocusOnPage(route: Route): void {
-  const page = nameOf(route);
-  const last = useRef(page);
-  useEffect(() => {
-    if (last.current === page) return;
-    last.current = page;
-    document.getElementById('main')?.focus();
-  }, [page]);
-}
-
-/** Moves the focus. A link to #main would change the route. */
-function skipToMain() {
-  document.getElementById('main')?.focus();
 }
 
 function Page({ route, project }: { readonly route: Route; readonly project: string }) {

@@ -12,6 +12,7 @@ import { useTitle } from '../use-title.ts';
 import { CauseActions } from './cause-actions.tsx';
 import { causeExportsPageSize, causesPageSize, type OperatorClient } from './operator-client.ts';
 import { TaskList } from './task-list.tsx';
+import { MessageText } from '../parts/message-text.tsx';
 
 const turns = [
   ['', 'Anyone'],
@@ -128,7 +129,11 @@ function CauseRow({ cause, client, mayWrite }: RowProps) {
           </>
         )}
       </p>
-      {cause.latest_error !== null && <p className="muted">{cause.latest_error}</p>}
+      {cause.latest_error !== null && (
+        <p className="muted">
+          <MessageText text={cause.latest_error} />
+        </p>
+      )}
       <p>
         {!cause.latest_error?.includes(cause.remedy) && `${cause.remedy} `}
         <span className="muted">
@@ -185,7 +190,9 @@ function CauseExports({ cause, client }: Props) {
               {one.missing_intervals > 0 &&
                 ` · ${plural(one.missing_intervals, 'interval')} without data`}
               {one.latest_error !== null && one.latest_error !== cause.latest_error && (
-                <p className="muted">{one.latest_error}</p>
+                <p className="muted">
+                  <MessageText text={one.latest_error} />
+                </p>
               )}
             </li>
           ))}

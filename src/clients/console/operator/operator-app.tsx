@@ -1,9 +1,11 @@
 import { useEffect, useMemo, useState } from 'react';
+import { Failure } from '../parts/notice.tsx';
 import { ServiceBanner } from '../parts/service-banner.tsx';
 import { TargetList } from '../parts/target-list.tsx';
 import { TopBar } from '../parts/top-bar.tsx';
 import { currentHash, hrefOf, type Route, readRoute } from '../route.ts';
 import { installationEvents } from '../target-events.ts';
+import { useFocusOnPage } from '../use-focus-on-page.ts';
 import { useResource } from '../use-resource.ts';
 import { CausesPage } from './causes-page.tsx';
 import { createOperatorClient } from './operator-client.ts';
@@ -20,7 +22,12 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
     [operatorKey, onSignOut],
   );
   const isOnNotifications = usePage() === 'notifications';
-  const { data: me } = useResource({
+  useFocusOnPage(String(isOnNotifications));
+  const {
+    data: me,
+    failure,
+    reload,
+  } = useResource({
     key: 'me',
     load: (signal) => client.getMe(signal),
     pollMs: (data) => (data ? null : 10_000),
@@ -45,6 +52,7 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
       />
       <main id="main" tabIndex={-1}>
         <ServiceBanner />
+        <Failure failure={failure} onRetry={reload} />
         {me !== null && !mayWrite && (
           <p className="row alert is-paused" role="status">
             This key only reads. To probe, retry or pause exports, or to change notification

@@ -22,6 +22,7 @@ import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { ExportZone } from '../use-times.ts';
 import { useTitle } from '../use-title.ts';
+import { MessageText } from '../parts/message-text.tsx';
 
 const orderings = {
   health: 'Most urgent first',
@@ -162,7 +163,7 @@ function Reasons({ batchExport }: { batchExport: BatchExport }) {
       )}
       {error && (
         <p className="bad-text small reason">
-          {error.code !== null && <code>{error.code}</code>} {error.text}{' '}
+          {error.code !== null && <code>{error.code}</code>} <MessageText text={error.text} />{' '}
           {failed && (
             <a href={hrefOf({ page: 'run', exportId: id, runId: failed.id })}>Show the run</a>
           )}

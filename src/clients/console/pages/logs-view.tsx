@@ -11,6 +11,7 @@ import { useLogTail } from '../use-log-tail.ts';
 import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { useSearchText } from '../use-search-text.ts';
+import { MessageText } from '../parts/message-text.tsx';
 
 interface Props {
   readonly exportId: string;
@@ -122,7 +123,7 @@ function LogLines({ entries, exportId, withRun }: LinesProps) {
           <TimeText at={timestamp} as="stamp" />
           <span className="level">{level}</span>
           <span className="message">
-            {message}
+            <MessageText text={message} />
             {withRun && run_id !== null && (
               <>
                 {' '}

@@ -17,6 +17,7 @@ import { useAction } from '../use-action.ts';
 import { chosenOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { useSay } from '../parts/toasts.tsx';
+import { MessageText } from '../parts/message-text.tsx';
 
 /** The runs of an export, newest first. */
 export function RunsTab({ exportId }: { exportId: string }) {
@@ -111,7 +112,7 @@ function RunRow({ run }: { run: Run }) {
       {error && (
         <tr className="run-error small">
           <td colSpan={7}>
-            {error.code !== null && <code>{error.code}</code>} {error.text}
+            {error.code !== null && <code>{error.code}</code>} <MessageText text={error.text} />
           </td>
         </tr>
       )}

@@ -35,6 +35,16 @@ export function CoverageTable({ columns, rows, cellMs, selected, onSelect }: Pro
     return () => window.removeEventListener('pointerup', stop);
   }, []);
 
+  // On a phone the newest hours are at the far end.
+  useEffect(() => {
+    const requested = 'td:not(.state-none, .state-never_asked)';
+    const row = table.current?.querySelector(requested)?.closest('tr');
+    const last = [...(row?.querySelectorAll<HTMLElement>(requested) ?? [])].at(-1);
+    const scrolled = table.current?.parentElement;
+    if (!scrolled || !last) return;
+    scrolled.scrollLeft = last.offsetLeft + last.offsetWidth - scrolled.clientWidth;
+  }, []);
+
   const select = (from: number, to: number) =>
     onSelect({ start: Math.min(from, to), end: Math.max(from, to) + cellMs });
   const begin = (at: number, extend: boolean) => {

@@ -11,6 +11,7 @@ import { ExportAgainButton } from './export-again.tsx';
 import { RemovalDialog } from './going-rows.tsx';
 import { IntervalText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
+import { MessageText } from './message-text.tsx';
 
 interface Props {
   readonly run: Run;
@@ -32,7 +33,9 @@ export function RunProblem({ run }: Props) {
           <IntervalText start={run.data_interval_start} end={run.data_interval_end} />{' '}
           {code !== null && <code>{code}</code>}
         </p>
-        <p>{text}</p>
+        <p>
+          <MessageText text={text} />
+        </p>
         {run.superseded && (
           <p className="good-text">
             The interval was exported later: nothing is left to do about this run.

@@ -60,7 +60,7 @@ function NewTarget() {
   const say = useSay();
   return (
     <DialogButton
-      className="primary"
+      className="primary last"
       dialog={(onClose) => (
         <TargetDialog
           target={null}
@@ -135,7 +135,12 @@ function TargetItem({ target }: { target: NotificationTarget }) {
       <Failure failure={test.failure} />
       {mayWrite && <TargetActions {...{ target, name }} />}
       <div>
-        <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <button
+          type="button"
+          aria-expanded={isOpen}
+          aria-label={`${isOpen ? 'Hide' : 'Show'} deliveries of ${name}`}
+          onClick={() => setOpen(!isOpen)}
+        >
           {isOpen ? 'Hide deliveries' : 'Show deliveries'}
         </button>
       </div>
@@ -149,7 +154,7 @@ function TargetState({ target }: { target: NotificationTarget }) {
   if (target.failing_since === null) return <span className="badge is-Completed">Enabled</span>;
   return (
     <span className="badge is-Failed">
-      Failing since <TimeText at={target.failing_since} as="relative" />
+      Failing since <TimeText at={target.failing_since} />
     </span>
   );
 }

@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react';
 import { forgetDrafts } from '../kept-drafts.ts';
 import { signOutOthers } from '../session.ts';
+import { focusMain } from '../use-focus-on-page.ts';
 import { Logo } from './logo.tsx';
 import { ClockSwitch } from './time-text.tsx';
 
@@ -20,17 +21,22 @@ export function TopBar({ home, nav, children, onSignOut }: Props) {
     onSignOut();
   };
   return (
-    <header className="top">
-      <a className="brand" href={home}>
-        <Logo />
-        Sluice
-      </a>
-      {nav}
-      <ClockSwitch />
-      {children}
-      <button type="button" className="quiet" onClick={signOut}>
-        Sign out
+    <>
+      <button type="button" className="skip" onClick={focusMain}>
+        Skip to the content
       </button>
-    </header>
+      <header className="top">
+        <a className="brand" href={home}>
+          <Logo />
+          Sluice
+        </a>
+        {nav}
+        <ClockSwitch />
+        {children}
+        <button type="button" className="quiet" onClick={signOut}>
+          Sign out
+        </button>
+      </header>
+    </>
   );
 }
