@@ -166,6 +166,30 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     await page.getByText('No interval is exported yet').waitFor();
   });
 
+  test('an export that was deleted elsewhere is not shown with buttons for it', async () => {
+    const destination = { type: 'NoOp', config: {} };
+    const made = { name: 'Gone soon', interval: 'hour', destination };
+    const gone = (await client.post(exportsPath, made)).body.id;
+    await show(`exports/${gone}/runs`);
+    await button('Pause Gone soon').click();
+    const dialog = page.getByRole('dialog');
+    await client.delete(`${exportsPath}/${gone}`);
+    // The answer to the action says it, and what the page shows is loaded again.
+    await dialog.getByRole('button', { name: 'Pause' }).click();
+    await page.getByText('This export does not exist').waitFor();
+    expect(await button('Pause Gone soon').count()).toBe(0);
+    await expectToBeAccessible(page);
+  });
+
+  test('asks for the key again if it ends, with the focus on its field', async () => {
+    await show(`exports/${id}/runs`);
+    await site.query('update api_keys set revoked_at = now()');
+    await page.getByText('The API key is no longer accepted.').waitFor();
+    await expect.poll(() => page.evaluate('document.activeElement.id')).toBe('key');
+    await signInTo(page, await site.issueKey('batch_export:write'));
+    await page.getByRole('heading', { name: 'Orders', level: 1 }).waitFor();
+  });
+
   test('an operator skips to the content, and gets the focus there on another part of the page', async () => {
     await button('Sign out').click();
     await page.goto(`${site.address}/console/#/`);

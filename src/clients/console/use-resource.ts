@@ -3,7 +3,7 @@ import { onChange } from './changes.ts';
 import { ApiFailure } from './api-call.ts';
 
 export interface Resource<T> {
-  /** The last answer; it stays until the next one. Null before the first. */
+  /** The last answer; it stays until the next one. Null before the first, and if the thing does not exist. */
   readonly data: T | null;
   /** Why the last request failed; null after a success. */
   readonly failure: ApiFailure | null;
@@ -75,10 +75,13 @@ export function useResource<T>({
         .catch((error: unknown) => {
           if (abort.signal.aborted) return;
           failed = true;
+          const failure = toFailure(error);
+          // What does not exist any more is not shown, with buttons for it.
+          const keeps = failure.status !== 404;
           setState((last) => ({
             key,
-            data: last.key === key ? last.data : null,
-            failure: toFailure(error),
+            data: keeps && last.key === key ? last.data : null,
+            failure,
           }));
         })
         .finally(wait);

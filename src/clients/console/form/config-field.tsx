@@ -43,7 +43,7 @@ export function ConfigField(props: Props) {
             checked={isCleared}
             onChange={(event) => toggle(event.target.checked)}
           />
-          Remove the stored value<span className="unseen"> of {field.label}</span>
+          Remove the stored value
         </label>
       )}
     </div>

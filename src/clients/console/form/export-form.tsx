@@ -60,13 +60,16 @@ export function ExportForm({ description, batchExport }: Props) {
   const save = useAction(async () => {
     const incomplete = findIncomplete(form.current);
     const problems = checkDraft(description, draft, incomplete, enabledSteps.length > 0);
-    setFound(problems);
-    const body = withIncomplete(bodyNow(), incomplete);
-    // The API takes an export that does not say it.
-    if (problems.has('transformations') && problems.size === 1) return;
-    const saved = batchExport
-      ? await client.updateExport(batchExport.id, body)
-      : await client.createExport(body);
+    const complete = withIncomplete(bodyNow(), incomplete);
+    // The API takes an export that does not say it, but none that says nothing.
+    const body = problems.has('transformations')
+      ? { ...complete, transformations: null }
+      : complete;
+    const answer = batchExport
+      ? client.updateExport(batchExport.id, body)
+      : client.createExport(body);
+    // With those that the API finds: a reader is shown all problems once.
+    const saved = await answer.finally(() => setFound(problems));
     forget();
     say(batchExport ? `${saved.name} is changed.` : `${saved.name} is created.`);
     goTo({ page: 'export', exportId: saved.id, tab: batchExport ? 'settings' : 'runs' });

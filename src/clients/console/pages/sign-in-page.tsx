@@ -69,7 +69,7 @@ export function SignInPage({ notice, onSignedIn }: Props) {
             setKey(text);
             setChoices(null);
           }}
-          input={{ type: 'password', placeholder: 'slc_…' }}
+          input={{ type: 'password', placeholder: 'slc_…', autoFocus: true }}
           help={
             <>
               Create one with <code>sluice keys create</code>. Only open tabs of this page keep it.

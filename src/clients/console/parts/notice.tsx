@@ -2,14 +2,21 @@ import type { ReactNode } from 'react';
 import type { ApiFailure } from '../api-call.ts';
 import type { Resource } from '../use-resource.ts';
 
+interface EmptyProps {
+  readonly title: string;
+  readonly children?: ReactNode;
+  /** `h1` if the page has no other heading. */
+  readonly heading?: 'h1' | 'h2';
+}
+
 /** Shown if there is nothing yet, with what to do. */
-export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+export function Empty({ title, children, heading: Heading = 'h2' }: EmptyProps) {
   return (
     <div className="empty">
       <svg viewBox="0 0 48 24" aria-hidden="true">
         <path d="M2 8q5.500-6 11 0t11 0t11 0t11 0M2 18q5.500-6 11 0t11 0t11 0t11 0" />
       </svg>
-      <h2>{title}</h2>
+      <Heading>{title}</Heading>
       {children}
     </div>
   );
@@ -81,7 +88,7 @@ interface TroubleProps extends FailureProps {
 export function Trouble({ what, ...rest }: TroubleProps) {
   if (rest.failure?.status !== 404) return <Failure {...rest} />;
   return (
-    <Empty title={`This ${what} does not exist`}>
+    <Empty title={`This ${what} does not exist`} heading="h1">
       <p>It may have been deleted, or belong to another project.</p>
     </Empty>
   );
