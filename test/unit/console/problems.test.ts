@@ -31,6 +31,13 @@ describe('an error answer', () => {
   );
 });
 
+test('a change that is still being made says so without the name of a header', () => {
+  const problem = { code: 'conflict', detail: 'A request with it runs.', attr: 'Idempotency-Key' };
+  expect(readErrorBody(409, { ...problem, errors: [problem] }, false).problems).toEqual([
+    { code: 'conflict', detail: expect.stringContaining('is still running'), attr: null },
+  ]);
+});
+
 test('problems go to the fields that they name, items of a list to the list, the rest above', () => {
   const problem = (attr: string | null, detail: string) => ({ code: 'x', detail, attr });
   const { byField, others } = sortProblems(
