@@ -124,6 +124,7 @@ export const TaskPreview = named(
 const search = {
   search: Type.Optional(
     Type.String({
+      pattern: '\\S',
       maxLength: 400,
       description:
         'A customer: part of the name of an organization or a project, its id, or a tenant key. Or the id of an export.',
@@ -157,7 +158,7 @@ export function causeRoutes(api: Api): void {
     async (request) => {
       const { search: text, turn = null } = request.query;
       const page = pageOf(request.query);
-      const asked = { search: text || null, turn, causeId: null };
+      const asked = { search: text ?? null, turn, causeId: null };
       const found = await listCauses(request.context.db, asked, page);
       return offsetEnvelope(request, page, found, causeView);
     },
@@ -170,7 +171,9 @@ export function causeRoutes(api: Api): void {
       querystring: Type.Object({
         ...PageQuery,
         ...search,
-        cause_id: Type.Optional(Type.String({ description: 'Only the exports of this cause.' })),
+        cause_id: Type.Optional(
+          Type.String({ pattern: '\\S', description: 'Only the exports of this cause.' }),
+        ),
         health: Type.Optional(
           Type.Array(Type.Enum([...exportHealths]), { description: 'May be repeated.' }),
         ),
@@ -180,7 +183,7 @@ export function causeRoutes(api: Api): void {
     async (request) => {
       const { search: text, turn = null, cause_id: causeId = null, health = null } = request.query;
       const page = pageOf(request.query);
-      const asked = { search: text || null, turn, causeId, healths: health };
+      const asked = { search: text ?? null, turn, causeId, healths: health };
       const found = await listOperatorExports(request.context.db, asked, page);
       return offsetEnvelope(request, page, found, ({ completeUpTo, teamId, ...one }) => ({
         ...inSnakeCase(one),

@@ -99,7 +99,11 @@ export function tenantRoutes(api: Api): void {
       querystring: Type.Object({
         ...PageQuery,
         search: Type.Optional(
-          Type.String({ maxLength: 400, description: 'Part of the name, or the id.' }),
+          Type.String({
+            pattern: '\\S',
+            maxLength: 400,
+            description: 'Part of the name, or the id.',
+          }),
         ),
       }),
       response: { 200: OffsetPageOf(Organization), ...errors() },
@@ -107,7 +111,7 @@ export function tenantRoutes(api: Api): void {
     async (request) => {
       const page = pageOf(request.query);
       const { search } = request.query;
-      const found = await listOrganizationPage(request.context.db, search || null, page);
+      const found = await listOrganizationPage(request.context.db, search ?? null, page);
       return offsetEnvelope(request, page, found, inSnakeCase);
     },
   );
