@@ -155,7 +155,7 @@ describe('what goes wrong', () => {
       2,
       'UUID',
     ],
-    ['a blank name', ['organizations', 'create', '--name', ' '], 2, 'blank'],
+    ['a blank name', ['organizations', 'create', '--name', ' '], 2, '--name is empty'],
     [
       'an organization that is not there',
       [

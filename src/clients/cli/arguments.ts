@@ -24,11 +24,14 @@ export function collectProjectIds(text: string, ids: readonly number[] = []): nu
   return [...ids, readProjectId(text)];
 }
 
+/** Values separated by commas, at least one. */
 export function readList(text: string): string[] {
-  return text
+  const items = text
     .split(',')
     .map((item) => item.trim())
     .filter((item) => item !== '');
+  if (items.length === 0) throw new InvalidArgumentError('It is empty: name at least one.');
+  return items;
 }
 
 export function readTime(text: string): Timestamp {
@@ -65,4 +68,12 @@ export function readSeconds(text: string): number {
     throw new InvalidArgumentError('It must be a whole number of seconds, at most 31536000.');
   }
   return seconds;
+}
+
+export function readPercent(text: string): number {
+  const percent = Number(text);
+  if (!/^\d+(\.\d+)?$/.test(text) || percent > 100) {
+    throw new InvalidArgumentError('It must be a number from 0 to 100.');
+  }
+  return percent;
 }

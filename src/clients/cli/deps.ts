@@ -34,6 +34,21 @@ export interface CliDeps {
 /** Exit codes; docs/cli.md lists them. */
 export const exitCodes = { done: 0, failed: 1, misused: 2, unreachable: 3, refused: 4 } as const;
 
+const misuseCodes: readonly string[] = [
+  'required',
+  'blank',
+  'null',
+  'incorrect_type',
+  'invalid_choice',
+  'max_length',
+  'max_value',
+  'min_value',
+];
+
+/** Whether a problem is with how a value is written, whatever the service has. */
+export const isMisuse = ({ code }: { readonly code: string | null }): boolean =>
+  code !== null && misuseCodes.includes(code);
+
 /** A failure with a message for the user. */
 export class CliError extends Error {
   override readonly name: string = 'CliError';

@@ -10,17 +10,25 @@ export function register(program: Command, deps: CliDeps): void {
       '--source-role',
       'also create or correct the role of SOURCE_DATABASE_URL, with DATABASE_URL as superuser',
     )
-    .action(async ({ sourceRole }: { sourceRole?: boolean }) => {
+    .option('--json', 'print JSON')
+    .action(async ({ sourceRole, json }: { sourceRole?: boolean; json?: boolean }) => {
       const { prepareSchemas } = await import('../../main/prepare-schemas.ts');
       const { readConfig } = await import('../../foundation/config/config.ts');
       const config = readConfig(deps.terminal.env);
       const url = await deps.findDatabase();
       const owner = sourceRole ? await findOwnerBeside(url) : null;
       const done = owner === null ? await prepareSchemas(config, url) : [];
-      deps.print(done.length > 0 ? `migrated: ${done.join(', ')}` : 'up to date');
-      if (!sourceRole) return;
+      if (!json) deps.print(done.length > 0 ? `migrated: ${done.join(', ')}` : 'up to date');
+      if (!sourceRole) {
+        if (json) deps.print(JSON.stringify({ migrated: done }));
+        return;
+      }
       const { ensureConfiguredRole } = await import('../../main/source-role.ts');
       const role = await ensureConfiguredRole(config, url);
+      if (json) {
+        deps.print(JSON.stringify({ migrated: done, source_role: role }));
+        return;
+      }
       deps.print(
         role === null
           ? 'no source role: SOURCE_DATABASE_URL names no other role of this database'

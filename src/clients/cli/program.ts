@@ -7,7 +7,7 @@ import { registerRecords } from './api/records.ts';
 import { registerRuns } from './api/runs.ts';
 import { registerTasks } from './api/tasks.ts';
 import { registerCompletion } from './completion.ts';
-import type { CliDeps } from './deps.ts';
+import { type CliDeps, CliError, exitCodes } from './deps.ts';
 import { registerDoctor } from './doctor.ts';
 import { register as registerEras } from './eras.ts';
 import { register as registerErase } from './erase.ts';
@@ -36,6 +36,7 @@ export function createProgram(deps: CliDeps, version: string): Command {
       writeOut: (text) => deps.terminal.out(text),
       writeErr: (text) => deps.terminal.err(text),
     });
+  program.hook('preAction', (_, command) => refuseEmptyValues(command));
   program.commandsGroup(groups.api);
   for (const register of [
     registerTasks,
@@ -69,3 +70,27 @@ export function createProgram(deps: CliDeps, version: string): Command {
   registerCompletion(program, deps);
   return program;
 }
+
+/** The only text that may be empty: it clears what is stored. */
+const mayBeEmpty: readonly unknown[] = ['--description'];
+
+/** An empty value is a script's variable that is not set. As a filter it would select everything. */
+function refuseEmptyValues(command: Command): void {
+  const isEmpty = (value: unknown) => typeof value === 'string' && value.trim() === '';
+  for (const [position, argument] of command.registeredArguments.entries()) {
+    if (isEmpty(command.args[position]))
+      throw emptyValue(`<${argument.name()}>`, argument.required);
+  }
+  for (const option of command.options) {
+    const value: unknown = command.getOptionValue(option.attributeName());
+    if ([value].flat().some(isEmpty) && !mayBeEmpty.includes(option.long)) {
+      throw emptyValue(option.long ?? option.flags, option.mandatory);
+    }
+  }
+}
+
+const emptyValue = (named: string, isRequired: boolean) =>
+  new CliError(
+    `${named} is empty. Enter a value${isRequired ? '' : ', or leave it out'}.`,
+    exitCodes.misused,
+  );

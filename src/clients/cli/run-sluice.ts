@@ -1,6 +1,6 @@
 import { CommanderError } from 'commander';
-import { type Problem, Refusal } from '../../foundation/domain/problem.ts';
-import { type CliDeps, CliError, exitCodes, type Terminal } from './deps.ts';
+import { Refusal } from '../../foundation/domain/problem.ts';
+import { type CliDeps, CliError, exitCodes, isMisuse, type Terminal } from './deps.ts';
 import { createProgram } from './program.ts';
 import { hasColours, visible } from './text.ts';
 
@@ -62,9 +62,16 @@ async function findDatabase({ env }: Terminal): Promise<string> {
   );
 }
 
-/** The value of an option is not valid, whatever the database has. */
-const isMisuse = ({ code }: Problem) =>
-  ['required', 'blank', 'max_length', 'invalid_choice'].includes(code);
+/** Options of the commands on the machine of the service, by the field that they set. */
+const optionOf: Readonly<Record<string, string>> = {
+  name: '--name',
+  scopes: '--scopes',
+  expires_at: '--expires-at',
+  tenant_key: '--tenant-key',
+  project_ids: '--project',
+  organization: '--organization',
+  organization_id: '--organization',
+};
 
 async function explain(error: unknown): Promise<{ code: number; message: string }> {
   // Commander has already printed what is wrong.
@@ -72,8 +79,13 @@ async function explain(error: unknown): Promise<{ code: number; message: string 
     return { code: error.exitCode === 0 ? exitCodes.done : exitCodes.misused, message: '' };
   }
   if (error instanceof CliError) return { code: error.exitCode, message: error.message };
-  if (error instanceof Refusal && error.problems.every(isMisuse)) {
-    return { code: exitCodes.misused, message: error.message };
+  if (error instanceof Refusal) {
+    const lines = error.problems.map(({ attr, detail }) => {
+      const option = attr === null ? undefined : optionOf[attr];
+      return option === undefined ? detail : `${option}: ${detail}`;
+    });
+    const code = error.problems.every(isMisuse) ? exitCodes.misused : exitCodes.failed;
+    return { code, message: lines.join('\n') };
   }
   const code = exitCodes.failed;
   const reason = error instanceof Error ? error.message || error.name : String(error);

@@ -29,6 +29,14 @@ export function registerAdmin(program: Command, deps: CliDeps): void {
   registerKeys(admin, deps);
 }
 
+const optionOf = {
+  name: '--name',
+  tenant_key: '--tenant-key',
+  scopes: '--scopes',
+  expires_at: '--expires-at',
+  project_ids: '--restrict-to',
+};
+
 const add = (group: Command, name: string, description: string) =>
   withApi(group.command(name).description(description));
 
@@ -38,7 +46,10 @@ function registerOrganizations(admin: Command, deps: CliDeps): void {
     .requiredOption('--name <name>', 'its name')
     .action(async (options: ApiOptions & { readonly name: string }) => {
       const body = { name: options.name };
-      const created = await openApi(deps, options).callAdmin('post', '/organizations', { body });
+      const created = await openApi(deps, options).callAdmin('post', '/organizations', {
+        body,
+        optionOf,
+      });
       printRecord(deps, options.json, created);
     });
   add(group, 'list', 'list the organizations by name')
@@ -46,7 +57,10 @@ function registerOrganizations(admin: Command, deps: CliDeps): void {
     .action(async (options: ApiOptions & { readonly search?: string }) => {
       const { search } = options;
       const query = { limit: 1_000, ...(search && { search }) };
-      const page = await openApi(deps, options).callAdmin('get', '/organizations', { query });
+      const page = await openApi(deps, options).callAdmin('get', '/organizations', {
+        query,
+        optionOf: { search: '--search' },
+      });
       printRecords(deps, options.json, page.results);
       if (!options.json && page.count > page.results.length)
         deps.print(`and ${page.count - page.results.length} more: use --search`);
@@ -94,6 +108,7 @@ function registerProjects(admin: Command, deps: CliDeps): void {
           path: { organization_id: organization },
           body: { name, ...(tenantKey !== undefined && { tenant_key: tenantKey }) },
           notFound: `There is no organization ${organization}.`,
+          optionOf,
         });
         printRecord(deps, options.json, created);
       },
@@ -145,11 +160,12 @@ function registerKeys(admin: Command, deps: CliDeps): void {
       const body = { name, scopes, ...(expires_at && { expires_at }) };
       const created =
         id === undefined
-          ? await api.callAdmin('post', '/keys', { body })
+          ? await api.callAdmin('post', '/keys', { body, optionOf })
           : await api.callAdmin('post', ofKeys, {
               path: { organization_id: id },
               body: { ...body, ...(restrictTo && { project_ids: restrictTo }) },
               notFound: `There is no organization ${id}.`,
+              optionOf,
             });
       printRecord(deps, options.json, created);
     });

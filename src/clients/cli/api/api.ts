@@ -123,7 +123,7 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
       return answer.json ?? null;
     }
     const { notFound, optionOf } = options;
-    throw explainAnswer(answer, { url: base, project, notFound, optionOf });
+    throw explainAnswer(answer, { method, url: base, project, notFound, optionOf });
   };
 
   return {
@@ -138,7 +138,7 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
       const answer = await request('GET', address, undefined, patienceMs);
       if (answer.status === 200) return answer.text;
       const { notFound, optionOf } = options;
-      throw explainAnswer(answer, { url: base, project, notFound, optionOf });
+      throw explainAnswer(answer, { method: 'GET', url: base, project, notFound, optionOf });
     },
     async callAdmin(method, path, options = {}) {
       const address = addressOf(`/api/admin${path}`, options);

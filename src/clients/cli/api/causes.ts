@@ -76,6 +76,8 @@ const descriptions: Readonly<Record<Action, string>> = {
   pause: 'pause all exports of the cause',
 };
 
+const optionOf = { search: '--customer', turn: '--turn' };
+
 const searchOf = ({ customer, turn }: SearchOptions) => ({
   ...(customer && { search: customer }),
   ...(turn && { turn }),
@@ -83,7 +85,10 @@ const searchOf = ({ customer, turn }: SearchOptions) => ({
 
 async function listCauses(deps: CliDeps, options: SearchOptions): Promise<void> {
   const query = { limit: listed, ...searchOf(options) };
-  const found = await openApi(deps, options).callAdmin('get', '/causes', { query });
+  const found = await openApi(deps, options).callAdmin('get', '/causes', {
+    query,
+    optionOf,
+  });
   print(deps, options, found.results, () => causeLines(deps, found.results, found.count));
 }
 
@@ -130,7 +135,10 @@ async function listExports(
   options: SearchOptions,
 ): Promise<void> {
   const query = { limit: listed, ...searchOf(options), ...(cause && { cause_id: cause }) };
-  const found = await openApi(deps, options).callAdmin('get', '/exports', { query });
+  const found = await openApi(deps, options).callAdmin('get', '/exports', {
+    query,
+    optionOf: { ...optionOf, cause_id: '<cause>' },
+  });
   const { customer, turn } = options;
   if (cause && found.count === 0 && customer === undefined && turn === undefined) {
     throw new CliError(noSuchCause);

@@ -57,6 +57,8 @@ export async function plugins(deps: CliDeps, options: ApiOptions): Promise<void>
   });
 }
 
+const optionOf = { name: '--name', order: '--order' };
+
 export interface StepOptions extends ApiOptions {
   readonly set?: readonly string[];
   readonly name?: string;
@@ -78,7 +80,7 @@ export async function create(deps: CliDeps, plugin: string, options: StepOptions
   const chain = await readChain(api);
   const last = Math.max(0, ...chain.results.map(({ order }) => order));
   const body = { plugin: pluginId, order: last + 1, ...bodyOf(deps, options) };
-  const step = await api.call('post', path, { body });
+  const step = await api.call('post', path, { body, optionOf });
   print(deps, options, step, () => [
     `Created step ${step.id}, ${stateOf(step)}. ${appliedBy(chain)}`,
   ]);
@@ -102,7 +104,11 @@ export async function update(deps: CliDeps, id: number, options: StepOptions): P
     );
   }
   const api = openApi(deps, options);
-  const step = await api.call('patch', `${path}/{id}`, { path: { id: String(id) }, body });
+  const step = await api.call('patch', `${path}/{id}`, {
+    path: { id: String(id) },
+    body,
+    optionOf,
+  });
   print(deps, options, step, () => [`Changed step ${step.id}, ${stateOf(step)}.`]);
 }
 

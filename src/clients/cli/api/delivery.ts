@@ -7,7 +7,7 @@ import type { AnswerOf } from './types.ts';
 
 interface Options extends ApiOptions {
   readonly window?: string;
-  readonly target?: string;
+  readonly target?: number;
   readonly csv?: boolean;
 }
 
@@ -23,7 +23,7 @@ export async function delivery(deps: CliDeps, name: string, options: Options): P
   const api = openApi(deps, options);
   const { id } = await findExport(api, name);
   const { window, target, csv } = options;
-  const query = { ...(window && { window }), ...(target && { target: Number(target) }) };
+  const query = { ...(window && { window }), ...(target !== undefined && { target }) };
   const asked = { path: { id }, optionOf: { window: '--window', target: '--target' } };
   if (csv) {
     const text = await api.readText('/batch_exports/{id}/delivery', {

@@ -1,4 +1,4 @@
-import { CliError, exitCodes } from '../deps.ts';
+import { CliError, exitCodes, isMisuse } from '../deps.ts';
 import { plain, plural } from '../text.ts';
 import { isRecord } from './json.ts';
 
@@ -12,6 +12,8 @@ export interface Answer {
 }
 
 interface Called {
+  /** The verb of HTTP. */
+  readonly method: string;
   readonly url: string;
   readonly project: string;
   readonly notFound: string | undefined;
@@ -20,6 +22,7 @@ interface Called {
 
 interface Problem {
   readonly attr: string | null;
+  readonly code: string | null;
   readonly detail: string;
 }
 
@@ -30,8 +33,8 @@ export class RefusedRequest extends CliError {
   /** The field that the first problem is about; null: none. */
   readonly attr: string | null;
 
-  constructor(message: string, status: number, attr: string | null) {
-    super(message);
+  constructor(message: string, status: number, attr: string | null, exitCode?: number) {
+    super(message, exitCode);
     this.status = status;
     this.attr = attr;
   }
@@ -70,13 +73,24 @@ export function explainAnswer(answer: Answer, called: Called): CliError {
   const lines = problems.map(({ attr, detail }) =>
     attr === null ? detail : `${typedName(attr, called)}: ${detail}`,
   );
-  return new RefusedRequest(lines.join('\n'), status, first.attr);
+  const exitCode = isOfOptions(problems, called) ? exitCodes.misused : exitCodes.failed;
+  return new RefusedRequest(lines.join('\n'), status, first.attr, exitCode);
 }
+
+/** Whether all is wrong usage: values of options that no service would take. */
+function isOfOptions(problems: readonly Problem[], { method, optionOf = {} }: Called): boolean {
+  return problems.every(({ attr, code }) => {
+    const isOption = attr !== null && Object.hasOwn(optionOf, firstOf(attr));
+    // A filter depends on nothing that is stored.
+    return isOption && (method === 'GET' || isMisuse({ code }));
+  });
+}
+
+const firstOf = (attr: string): string => attr.split('.')[0] ?? attr;
 
 /** What the person wrote the value under: an option, or a field of a file. */
 function typedName(attr: string, { optionOf }: Called): string {
-  const [first = attr] = attr.split('.');
-  return optionOf?.[first] ?? attr;
+  return optionOf?.[firstOf(attr)] ?? attr;
 }
 
 function explainRefusal(detail: string, { project }: Called): string {
@@ -135,7 +149,8 @@ function problemsOf(json: unknown): readonly Problem[] {
   return listed.flatMap((problem: unknown): Problem[] => {
     const detail = textOf(problem, 'detail');
     if (detail === null || textOf(json, 'code') === null) return [];
-    return [{ detail, attr: textOf(problem, 'attr')?.replaceAll('__', '.') ?? null }];
+    const attr = textOf(problem, 'attr')?.replaceAll('__', '.') ?? null;
+    return [{ detail, attr, code: textOf(problem, 'code') }];
   });
 }
 

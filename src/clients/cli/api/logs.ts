@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
-import { readList } from '../arguments.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { type Colour, type Paint, paintFor, plain, shortTime } from '../text.ts';
 import type { Api } from './api.ts';
@@ -13,7 +12,7 @@ import type { LogEntry, QueryOf } from './types.ts';
 export interface LogsOptions extends ApiOptions {
   readonly follow?: boolean;
   readonly run?: string;
-  readonly level?: string;
+  readonly level?: readonly string[];
   readonly limit: number;
   readonly since?: string;
   readonly search?: string;
@@ -39,7 +38,7 @@ export async function logs(deps: CliDeps, name: string, options: LogsOptions): P
   const { id } = await findExport(api, name);
   const { level, search, since } = options;
   const filter = {
-    ...(level === undefined ? {} : { level: readList(level) }),
+    ...(level === undefined ? {} : { level }),
     ...(search === undefined ? {} : { search }),
     ...(since === undefined ? {} : { after: readSince(api, '--since', since) }),
   };

@@ -154,6 +154,15 @@ function targetsOf(deps: CliDeps, options: TargetOptions) {
   return targetCalls(openApi(deps, options), options.installation ?? false);
 }
 
+const optionOf = {
+  kind: '--kind',
+  url: '--webhook',
+  format: '--format',
+  recipients: '--recipients',
+  events: '--events',
+  description: '--description',
+};
+
 const notFound = 'There is no such target. `sluice notifications list` lists them.';
 
 /** @param ofInstallation with the key of an operator */
@@ -165,8 +174,8 @@ export function targetCalls(api: Api, ofInstallation: boolean) {
   const at = (id: string) => ({ path: { id }, notFound });
   return {
     list: async () => (await call('get', all, { query: { limit: 100 } })).results,
-    create: (body: object) => call('post', all, { body }),
-    change: (id: string, body: object) => call('patch', one, { ...at(id), body }),
+    create: (body: object) => call('post', all, { body, optionOf }),
+    change: (id: string, body: object) => call('patch', one, { ...at(id), body, optionOf }),
     test: (id: string) => call('post', `${one}/test`, at(id)),
     rotate: (id: string) => call('post', `${one}/rotate_secret`, at(id)),
     remove: (id: string) => call('delete', one, at(id)),

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { readWholeNumber } from '../arguments.ts';
+import { readPercent, readWholeNumber } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
 import { withApi } from './open-api.ts';
 
@@ -17,7 +17,11 @@ export function registerRecords(program: Command, deps: CliDeps): void {
   withApi(program.command('delivery').description('show which deadlines were met, and why not'))
     .argument('<export>', which)
     .option('--window <span>', 'how far back, such as 24h, 30d or 4w (default: 30d)')
-    .option('--target <percent>', 'share of deadlines that should be met (default: 99)')
+    .option(
+      '--target <percent>',
+      'share of deadlines that should be met (default: 99)',
+      readPercent,
+    )
     .option('--csv', 'print CSV with a line per interval')
     .action(async (name, options) => (await import('./delivery.ts')).delivery(deps, name, options));
   registerTransformations(program, deps);

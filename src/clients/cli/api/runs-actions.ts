@@ -1,4 +1,3 @@
-import { readList } from '../arguments.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { count, paintFor, shortTime, tableLines } from '../text.ts';
 import { confirmRemoval } from './backfill.ts';
@@ -15,18 +14,17 @@ type RunQuery = QueryOf<'get', '/batch_exports/{batch_export_id}/runs'>;
 export async function list(
   deps: CliDeps,
   name: string,
-  options: ApiOptions & { status?: string; limit: number },
+  options: ApiOptions & { status?: readonly string[]; limit: number },
 ) {
   const { limit } = options;
   if (limit === 0) throw new CliError('--limit must be at least 1.', exitCodes.misused);
   const api = openApi(deps, options);
   const { id } = await findExport(api, name);
-  const status = options.status === undefined ? {} : { status: readList(options.status) };
   const shown: Run[] = [];
   let cursor: string | null = null;
   do {
     const query: RunQuery = {
-      ...(status as RunQuery),
+      ...(options.status && ({ status: options.status } as RunQuery)),
       limit: Math.min(pageSize, limit - shown.length),
       ...(cursor === null ? {} : { cursor }),
     };

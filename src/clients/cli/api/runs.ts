@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { readWholeNumber } from '../arguments.ts';
+import { readList, readWholeNumber } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
 import { missingRows, withApi } from './open-api.ts';
 
@@ -14,7 +14,7 @@ export function registerRuns(program: Command, deps: CliDeps): void {
     );
 
   add('list', 'list runs, newest first')
-    .option('--status <list>', 'only these, such as Failed,FailedRetryable, or Retrying')
+    .option('--status <list>', 'only these, such as Failed,FailedRetryable, or Retrying', readList)
     .option('--limit <n>', 'runs to show', readWholeNumber, 20)
     .action(async (name, options) => (await load()).list(deps, name, options));
 

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { readWholeNumber } from '../arguments.ts';
+import { readList, readWholeNumber } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
 import { missingRows, withApi } from './open-api.ts';
 
@@ -43,7 +43,7 @@ export function registerTasks(program: Command, deps: CliDeps): void {
     .argument('<export>', which)
     .option('-f, --follow', 'also show new entries until Ctrl-C')
     .option('--run <id>', 'only those of this run')
-    .option('--level <list>', 'only these, such as WARNING,ERROR')
+    .option('--level <list>', 'only these, such as WARNING,ERROR', readList)
     .option(
       '--since <time>',
       'only newer ones: a span back such as 6h or 90m, or a time in ISO 8601',

@@ -1,0 +1,339 @@
+/**
+ * What holds for every verb of the command line: `--json` prints one document, wrong values end with 2, an unreachable service
+ * with 3. A new verb fails until it has a row here.
+ */
+
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Command, Option } from 'commander';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { CliDeps } from '../../../src/clients/cli/deps.ts';
+import { createProgram } from '../../../src/clients/cli/program.ts';
+import { type CliResult, runCli } from '../../support/cli.ts';
+import {
+  bucket,
+  type Installation,
+  region,
+  startInstallation,
+} from '../../support/installation.ts';
+import { exportOfThePast } from '../../support/run-side.ts';
+import { storeExport } from '../../support/store-export.ts';
+import { createKey } from '../../support/tenants.ts';
+
+let installation: Installation;
+let folder: string;
+/** Of the project's owner, of an operator, and of the machine of the service. */
+let env: Record<'owner' | 'operator' | 'here', Record<string, string>>;
+/** What a row has left for the rows below it, by name. */
+const made = new Map<string, string>();
+
+beforeAll(async () => {
+  installation = await startInstallation({ workers: 0 });
+  const { db, client, tenant, s3, secrets } = installation;
+  folder = await mkdtemp(path.join(tmpdir(), 'sluice-verbs-'));
+  const operator = await createKey(db, { organizationId: null });
+  const spare = await createKey(db, { organizationId: tenant.organizationId });
+  const spareOperator = await createKey(db, { organizationId: null });
+  const service = { SLUICE_URL: client.baseUrl, SLUICE_PROJECT: String(tenant.projectIds[0]) };
+  env = {
+    owner: { ...service, SLUICE_KEY: tenant.key },
+    operator: { ...service, SLUICE_KEY: operator.key },
+    here: { ...installation.env },
+  };
+  const destination = {
+    type: 'S3',
+    config: {
+      bucket_name: bucket,
+      region,
+      endpoint_url: s3.endpoint,
+      aws_access_key_id: secrets.get('the access key id'),
+      aws_secret_access_key: secrets.get('the secret access key'),
+    },
+  };
+  const project = `/api/projects/${tenant.projectIds[0]}`;
+  for (const name of ['Kept', 'Deleted']) {
+    const body = { name, interval: 'hour', destination, deadline_minutes: 30 };
+    const answer = await client.post(`${project}/batch_exports`, body);
+    expect(answer.status, answer.text).toBe(201);
+    made.set(name, answer.body.id);
+  }
+  const runs = await db.query<{ id: string; status: string }>(
+    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+     select $1, $2, status, at, at + interval '1 hour', case when status = 'Failed' then now() end
+       from (values ('Failed', timestamptz '2024-03-01'), ('Starting', timestamptz '2024-03-02')) r (status, at) returning id, status`,
+    [made.get('Kept'), tenant.projectIds[0]],
+  );
+  for (const { id, status } of runs) made.set(status, id);
+  const failing = await storeExport(
+    db,
+    await exportOfThePast({ db, teamId: tenant.projectIds[1] }, {}),
+  );
+  await db.query(
+    `update batch_exports set failing_since = now(), failing_code = 'internal.unexpected', failing_error = 'gone' where id = $1`,
+    [failing?.id],
+  );
+  const causes = await sluice('operator', ['causes', '--json']);
+  made.set('cause', (JSON.parse(causes.out) as { id: string }[])[0]?.id ?? '');
+  made.set('organization', tenant.organizationId);
+  made.set('spare key', spare.apiKey.id);
+  made.set('spare operator key', spareOperator.apiKey.id);
+  await writeFile(path.join(folder, 'none.yaml'), 'exports: []\n');
+});
+afterAll(async () => {
+  await installation?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+type Who = 'owner' | 'operator' | 'here';
+
+const sluice = (who: Who, args: readonly string[], changes: Record<string, string> = {}) =>
+  runCli(args, { env: { ...env[who], ...changes } });
+
+interface Row {
+  readonly who: Who;
+  /** `{name}` is what a row before it has made. */
+  readonly args: readonly string[];
+  /** Under which name its `id` is kept. */
+  readonly keeps?: string;
+  /** Default 0. */
+  readonly code?: number;
+  /** Whether it says something on standard error; default: if it fails. */
+  readonly says?: true;
+  /** One document per line, any number of lines. */
+  readonly lines?: true;
+}
+
+const owner = (args: readonly string[], more: Partial<Row> = {}): Row => ({
+  who: 'owner',
+  args,
+  ...more,
+});
+const operator = (args: readonly string[], more: Partial<Row> = {}): Row => ({
+  who: 'operator',
+  args,
+  ...more,
+});
+const here = (args: readonly string[], more: Partial<Row> = {}): Row => ({
+  who: 'here',
+  args,
+  ...more,
+});
+
+const past = ['--from', '2024-03-01', '--to', '2024-03-01T02:00'];
+const hook = ['--webhook', 'https://127.0.0.1:1/hook'];
+
+/** Every verb, in an order in which each finds what it needs. */
+const rows: Readonly<Record<string, Row>> = {
+  'exports create': owner([
+    '--set',
+    'name=Made',
+    '--set',
+    'interval=day',
+    '--set',
+    'destination={type: NoOp, config: {}}',
+  ]),
+  'exports list': owner([]),
+  'exports get': owner(['Kept']),
+  'exports update': owner(['Kept', '--set', 'paused=false']),
+  'exports pause': owner(['Kept']),
+  'exports unpause': owner(['Kept']),
+  'exports delete': owner(['Deleted', '--yes']),
+  'exports test': owner(['Kept']),
+  'exports preview': owner(['Kept']),
+  'runs list': owner(['Kept']),
+  'runs files': owner(['Kept', '{Failed}']),
+  'runs cancel': owner(['Kept', '{Starting}']),
+  'runs retry': owner(['Kept', '{Failed}']),
+  'coverage list': owner(['Kept', ...past]),
+  'coverage accept': owner(['Kept', ...past, '--yes']),
+  changes: owner(['Kept']),
+  delivery: owner(['Kept']),
+  logs: owner(['Kept'], { lines: true }),
+  status: owner([]),
+  backfill: owner(['Kept', '--from', '2024-04-01', '--to', '2024-04-01T02:00', '--no-wait']),
+  export: owner([]),
+  apply: owner(['--file', '{folder}/none.yaml']),
+  'transformations list': owner([]),
+  'transformations plugins': owner([]),
+  'transformations create': owner(['Drop properties', '--set', 'properties=plan', '--disabled'], {
+    keeps: 'step',
+  }),
+  'transformations update': owner(['{step}', '--name', 'Renamed']),
+  'transformations delete': owner(['{step}', '--yes']),
+  'notifications create': owner(hook, { keeps: 'target' }),
+  'notifications list': owner([]),
+  'notifications edit': owner(['{target}', '--events', 'export.late']),
+  // Nothing answers at its address.
+  'notifications test': owner(['{target}'], { code: 1 }),
+  'notifications disable': owner(['{target}']),
+  'notifications enable': owner(['{target}']),
+  'notifications rotate': owner(['{target}']),
+  'notifications delete': owner(['{target}', '--yes']),
+  'causes list': operator([]),
+  'causes exports': operator(['{cause}']),
+  'causes probe': operator(['{cause}', '--yes']),
+  'causes retry': operator(['{cause}', '--yes']),
+  'causes pause': operator(['{cause}', '--yes'], { keeps: 'task' }),
+  'causes tasks': operator([]),
+  'causes cancel': operator(['{task}']),
+  'admin organizations create': operator(['--name', 'Initech'], { keeps: 'initech' }),
+  'admin organizations list': operator([]),
+  'admin organizations disable': operator(['{initech}']),
+  'admin organizations enable': operator(['{initech}']),
+  'admin projects create': operator(['--organization', '{initech}', '--name', 'Web'], {
+    keeps: 'web',
+  }),
+  'admin projects list': operator(['--organization', '{initech}']),
+  'admin projects disable': operator(['{web}']),
+  'admin projects enable': operator(['{web}']),
+  'admin keys create': operator(['--organization', '{initech}', '--scopes', '*', '--name', 'k'], {
+    keeps: 'key',
+  }),
+  'admin keys list': operator([]),
+  'admin keys rotate': operator(['{key}']),
+  'admin keys revoke': operator(['{key}']),
+  doctor: here([]),
+  migrate: here([]),
+  'organizations create': here(['--name', 'Hooli'], { keeps: 'hooli' }),
+  'organizations list': here([]),
+  'projects create': here(['--organization', '{hooli}', '--name', 'App'], { keeps: 'app' }),
+  'projects list': here(['--organization', '{hooli}']),
+  'keys create': here(['--organization', '{hooli}', '--scopes', '*', '--name', 'k'], {
+    keeps: 'their key',
+  }),
+  'keys list': here(['--operator']),
+  'keys rotate': here(['{their key}']),
+  'keys revoke': here(['{their key}']),
+  'keys rotate-encryption': here([]),
+  'projects delete': here(['{app}', '--organization', '{hooli}', '--confirm', 'App'], {
+    keeps: 'offboarding',
+  }),
+  'organizations delete': here(['{hooli}', '--confirm', 'Hooli']),
+  'offboardings list': here([]),
+  'offboardings show': here(['{offboarding}']),
+  'events generate': here([
+    '--project',
+    '{project}',
+    '--rows',
+    '3',
+    '--from',
+    '2024-03-01T00:00:00Z',
+    '--to',
+    '2024-03-01T01:00:00Z',
+  ]),
+  'models list': here([]),
+  'models check': here([]),
+  // The run of an interval has failed.
+  verify: here([], { code: 1 }),
+  'erase find': here(['--export', '{Kept}', '--key', 'nobody', '--column', 'distinct_id'], {
+    says: true,
+    lines: true,
+  }),
+  'erase rewrite': here(['--export', '{Kept}', '--key', 'nobody', '--column', 'distinct_id'], {
+    says: true,
+    lines: true,
+  }),
+  'eras list': here([]),
+  'eras accept': here([]),
+  'work list': here([]),
+  'work retry': here([]),
+};
+
+/** These start a service, or print a program for a shell. */
+const withoutJson = ['quickstart', 'completion'];
+
+const verbs = new Map<string, Command>();
+const collect = (command: Command, words: readonly string[]) => {
+  if (command.commands.length === 0) verbs.set(words.join(' '), command);
+  for (const inner of command.commands) collect(inner, [...words, inner.name()]);
+};
+collect(createProgram({} as CliDeps, '0.0.0'), []);
+
+const argsOf = (verb: string, { args }: Row): string[] => [
+  ...verb.split(' '),
+  ...args.map((arg) => arg.replaceAll(/\{([\w ]+)\}/g, (all, name) => textFor(name) ?? all)),
+];
+const textFor = (name: string): string | undefined =>
+  ({ folder, project: env.owner.SLUICE_PROJECT })[name] ?? made.get(name);
+
+/** Values that only the service, or nothing, can refuse. */
+const freeText = [
+  '--search',
+  '--customer',
+  '--description',
+  '--reason',
+  '--name',
+  '--run',
+  '--project',
+  '--file',
+  '--set',
+  '--tenant-key',
+  '--key',
+  '--column',
+  '--confirm',
+  '--export',
+  '--organization',
+  '--webhook',
+  '--recipients',
+];
+
+test('every verb has a row, and --json', () => {
+  const known = [...Object.keys(rows), ...withoutJson].toSorted();
+  expect([...verbs.keys()].toSorted()).toEqual(known);
+  const lacking = Object.keys(rows).filter(
+    (verb) => !verbs.get(verb)?.options.some(({ long }) => long === '--json'),
+  );
+  expect(lacking).toEqual([]);
+});
+
+describe.each(Object.entries(rows))('%s', (verb, row) => {
+  const takesValue = ({ required }: Option) => required;
+  const expectMisused = ({ code, out, err }: CliResult, args: readonly string[], named: string) => {
+    expect([args, code, out, err]).toEqual([args, 2, '', expect.stringContaining(named)]);
+  };
+
+  test('refuses values that are empty or that it does not know, by name', async () => {
+    const args = argsOf(verb, row);
+    for (const option of verbs.get(verb)?.options.filter(takesValue) ?? []) {
+      const { long } = option;
+      if (!long) throw new Error(`${option.flags} has no long form`);
+      for (const value of long === '--description' ? [] : ['', ' ']) {
+        const wrong = [...args, long, value];
+        expectMisused(await sluice(row.who, wrong), wrong, long);
+      }
+      if (freeText.includes(long)) continue;
+      const wrong = [...args, long, 'no-such-value'];
+      expectMisused(await sluice(row.who, wrong), wrong, long === '--url' ? 'SLUICE_URL' : long);
+    }
+    for (const [position, argument] of (verbs.get(verb)?.registeredArguments ?? []).entries()) {
+      const at = verb.split(' ').length + position;
+      const wrong = [...args.slice(0, at), '', ...args.slice(at + 1)];
+      expectMisused(await sluice(row.who, wrong), wrong, argument.name());
+    }
+  });
+
+  test('ends with 3 and prints nothing else if the service or the database is unreachable', async () => {
+    const nowhere = { SLUICE_URL: 'http://127.0.0.1:1', DATABASE_URL: 'postgres://127.0.0.1:1/no' };
+    const { code, out, err } = await sluice(row.who, [...argsOf(verb, row), '--json'], nowhere);
+    if (verb === 'models list') return;
+    // They say so in their answer.
+    if (verb === 'doctor' || verb === 'models check') {
+      expect([code, JSON.parse(out)]).toEqual([1, expect.any(Array)]);
+      return;
+    }
+    expect([code, out, err]).toEqual([3, '', expect.stringMatching(/^(SLUICE|DATABASE)_URL: /)]);
+  });
+
+  test('prints one JSON document, or one per line where it says so', async () => {
+    const { code, out, err } = await sluice(row.who, [...argsOf(verb, row), '--json']);
+    const says = row.says || row.code ? expect.stringMatching(/^[^\n]+\n$/) : '';
+    expect([code, err]).toEqual([row.code ?? 0, says]);
+    expect(out).toMatch(row.lines ? /^([^\n]+\n)*$/ : /^[^\n]+\n$/);
+    const documents = out
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as unknown);
+    if (row.keeps) made.set(row.keeps, String((documents[0] as { id: unknown }).id));
+  });
+});
