@@ -1,7 +1,8 @@
-import { type Fault, faultOf, faults } from '../foundation/domain/errors.ts';
+import { type Fault, faultOf, faults, isErrorCode } from '../foundation/domain/errors.ts';
 import type { Sql } from '../state/store/database/database.ts';
 import {
   type ExportHealth,
+  type LeftBehind,
   readExportHealth,
   type TroubledExports,
 } from '../state/store/exports/export-health.ts';
@@ -82,6 +83,12 @@ function faultByTurn(code: string): Fault {
   return faultOf(code) === 'destination' ? 'destination' : 'customer';
 }
 
+const unknown = 'unknown';
+
+/** Whose fault it was. What is no longer known is no fault of ours: an alert on it would stay red. */
+const faultLeft = (code: string | null): Fault | typeof unknown =>
+  code !== null && isErrorCode(code) ? faultByTurn(code) : unknown;
+
 function showHealth(gauges: Metrics['service'], health: ExportHealth): void {
   for (const fault of faults) {
     const those = health.troubled.filter(({ code }) => faultByTurn(code ?? '') === fault);
@@ -99,14 +106,12 @@ function showHealth(gauges: Metrics['service'], health: ExportHealth): void {
       { fault },
       sum(({ late }) => late),
     );
-    gauges.missingIntervals.set(
-      { fault },
-      sum(({ missingIntervals }) => missingIntervals),
-    );
-    gauges.pausedExports.set(
-      { by: 'sluice', fault },
-      sum(({ pausedBySluice }) => pausedBySluice),
-    );
+  }
+  for (const fault of [...faults, unknown]) {
+    const sum = (left: readonly LeftBehind[]) =>
+      left.reduce((total, { code, count }) => total + (faultLeft(code) === fault ? count : 0), 0);
+    gauges.missingIntervals.set({ fault }, sum(health.missingIntervals));
+    gauges.pausedExports.set({ by: 'sluice', fault }, sum(health.pausedBySluice));
   }
   gauges.pausedExports.set({ by: 'person', fault: '' }, health.pausedByPerson);
   gauges.pausedExports.set({ by: 'operator', fault: '' }, health.pausedByOperator);

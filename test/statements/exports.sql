@@ -334,16 +334,21 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
 
 -- exports/export-health.ts readExportHealth
 -- takes $1 text[]
--- gives troubled jsonb, pausedByPerson integer, pausedByOperator integer, worstLagSeconds double precision, longestLateSeconds double precision, waitingNotifications integer, oldestDueNotificationSeconds double precision, overdue jsonb, atRisk integer, healing integer, openCauses integer, failingTargets integer
+-- gives troubled jsonb, pausedBySluice jsonb, missingIntervals jsonb, pausedByPerson integer, pausedByOperator integer, worstLagSeconds double precision, longestLateSeconds double precision, waitingNotifications integer, oldestDueNotificationSeconds double precision, overdue jsonb, atRisk integer, healing integer, openCauses integer, failingTargets integer
 select (select coalesce(jsonb_agg(t), '[]') from (select e.failing_code as code, count(*) filter (where e.failing_since is not null)::int as failing,
          count(*) filter (where e.exhausted_since is not null)::int as exhausted,
-         count(*) filter (where e.late_since is not null)::int as late,
-         count(*) filter (where e.paused and e.paused_reason is not null and not paused_reason = any ($1::text[]))::int as "pausedBySluice",
-         coalesce(sum(h.missing), 0)::int as "missingIntervals"
-    from batch_exports e left join (select export_id, count(*) as missing from missing_intervals group by 1) h on h.export_id = e.id
-   where e.deleted_at is null and not (e.paused and (e.paused_reason is null or paused_reason = any ($1::text[]))) and (e.failing_since is not null or e.exhausted_since is not null or e.late_since is not null
-         or e.paused and e.paused_reason is not null or h.missing > 0)
+         count(*) filter (where e.late_since is not null)::int as late
+    from batch_exports e
+   where e.deleted_at is null and not (e.paused and (e.paused_reason is null or paused_reason = any ($1::text[]))) and (e.failing_since is not null or e.exhausted_since is not null or e.late_since is not null)
    group by 1) t) as troubled,
+            (select coalesce(jsonb_agg(t), '[]') from (select coalesce(e.failing_code, (select r.error_code from runs r
+    where r.export_id = e.id and r.status in ('Failed', 'FailedRetryable') order by r.created_at desc, r.id desc limit 1)) as code, count(*)::int as count
+    from batch_exports e where e.deleted_at is null and not (e.paused and (e.paused_reason is null or paused_reason = any ($1::text[]))) and e.paused
+   group by 1) t) as "pausedBySluice",
+            (select coalesce(jsonb_agg(t), '[]') from (select coalesce((select r.error_code from runs r
+    where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start and r.data_interval_end = h.data_interval_end and r.status in ('Failed', 'FailedRetryable') order by r.id desc limit 1), e.failing_code) as code, count(*)::int as count
+    from missing_intervals h join batch_exports e on e.id = h.export_id and e.deleted_at is null and not (e.paused and (e.paused_reason is null or paused_reason = any ($1::text[])))
+   group by 1) t) as "missingIntervals",
             e.*, n.*,
             (select jsonb_build_object('ours', count(*) filter (where turn = 'ours'), 'source', count(*) filter (where turn = 'source'),
                       'customer', count(*) filter (where turn = 'customer')) from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null

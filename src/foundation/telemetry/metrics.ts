@@ -119,12 +119,12 @@ export function createMetrics() {
       ),
       missingIntervals: gauge(
         'sluice_missing_intervals',
-        'Intervals without data whose runs have ended without success, by whose fault the newest failure of their export is; internal if it does not fail.',
+        'Intervals without data whose runs have ended without success, by whose fault the newest failure of the interval is; unknown if that is no longer known.',
         'fault',
       ),
       pausedExports: gauge(
         'sluice_paused_exports',
-        'Paused exports; by: person, operator (their tenant is disabled), or sluice after failures, with whose fault these are.',
+        'Paused exports; by: person, operator (their tenant is disabled), or sluice after failures, with whose fault these are; unknown if that is no longer known.',
         'by',
         'fault',
       ),

@@ -223,7 +223,7 @@ describe('causes', () => {
         causes: causes.body.results[0]?.missing_intervals,
         exports: exports.body.results.find((one) => one.id === id)?.missing_intervals,
         own: Object(own.body.missing).count,
-        metric: health.troubled.reduce((sum, { missingIntervals: n }) => sum + n, 0),
+        metric: health.missingIntervals.reduce((sum, { count }) => sum + count, 0),
         message: event?.n,
       };
     };

@@ -95,7 +95,9 @@ test('the gauges count one failing, late, paused or exhausted export among many,
   expect(seen.get('sluice_failing_exports{fault="internal"}')).toBe(0);
   expect(seen.get('sluice_missing_intervals{fault="destination"}')).toBe(1);
   expect(seen.get('sluice_late_exports{fault="internal"}')).toBe(1);
-  expect(seen.get('sluice_paused_exports{by="sluice",fault="internal"}')).toBe(1);
+  // No failure of it is known.
+  expect(seen.get('sluice_paused_exports{by="sluice",fault="unknown"}')).toBe(1);
+  expect(seen.get('sluice_paused_exports{by="sluice",fault="internal"}')).toBe(0);
   expect(seen.get('sluice_paused_exports{by="person",fault=""}')).toBe(0);
   expect(seen.get('sluice_worst_lag_seconds')).toBeGreaterThan(2 * 86_400 - 1);
   expect(seen.get('sluice_longest_late_seconds')).toBeGreaterThan(3.5 * 3_600 - 1);
@@ -128,6 +130,43 @@ test('the gauges count one failing, late, paused or exhausted export among many,
   // PostgreSQL is unreachable: no value of before.
   const blind = [...(await read(false)).keys()];
   expect(blind.filter((name) => /_exports|_runs|_capacity|_lag/.test(name))).toEqual([]);
+});
+
+test('what a failure left behind keeps its fault, and is never ours once it is no longer known', async () => {
+  await side.db.query('update batch_exports set deleted_at = now()');
+  const faultsOf = async (name: string) =>
+    Object.fromEntries(
+      [...(await read())].flatMap(([key, value]) => {
+        const [, labels = ''] = key.split(`sluice_${name}{`);
+        const [, fault] = /fault="(\w+)"/.exec(labels) ?? [];
+        return fault && value > 0 ? [[fault, value]] : [];
+      }),
+    );
+  const { id, runIds } = await exportWithRuns(side, 4);
+  const codes = ['destination.bucket_not_found', 'source.unavailable', 'internal.unexpected'];
+  for (const [at, code] of codes.entries()) {
+    await side.db.query(
+      `update runs set status = 'Failed', finished_at = now(), error_code = $2 where id = $1`,
+      [runIds[at], code],
+    );
+  }
+  expect(await faultsOf('failing_exports')).toEqual({ internal: 1 });
+  expect(await faultsOf('missing_intervals')).toEqual({ customer: 1, source: 1, internal: 1 });
+  // The store works again: the newest run says nothing of the intervals before it.
+  await complete(side.context, await claim(side, runIds[3] ?? ''));
+  expect(await faultsOf('failing_exports')).toEqual({});
+  expect(await faultsOf('missing_intervals')).toEqual({ customer: 1, source: 1, internal: 1 });
+  await side.db.query(`update batch_exports set paused = true, paused_reason = 'x' where id = $1`, [
+    id,
+  ]);
+  expect(await faultsOf('paused_exports')).toEqual({ internal: 1 });
+  // Retention has deleted the runs, or a person has cancelled them.
+  await side.db.query(
+    `update runs set error_code = null where export_id = $1 and status = 'Failed'`,
+    [id],
+  );
+  expect(await faultsOf('missing_intervals')).toEqual({ unknown: 3 });
+  expect(await faultsOf('paused_exports')).toEqual({ unknown: 1 });
 });
 
 test('what is old is deleted with its retention', async () => {

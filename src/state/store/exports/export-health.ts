@@ -9,14 +9,20 @@ export interface TroubledExports {
   readonly failing: number;
   readonly exhausted: number;
   readonly late: number;
-  readonly pausedBySluice: number;
-  /** Intervals without data whose runs have ended without success. */
-  readonly missingIntervals: number;
+}
+
+/** What a failure left behind, by its code; null: no longer known. The export may work again. */
+export interface LeftBehind {
+  readonly code: string | null;
+  readonly count: number;
 }
 
 /** What somebody must look at, and what waits to be notified. */
 export interface ExportHealth {
   readonly troubled: readonly TroubledExports[];
+  readonly pausedBySluice: readonly LeftBehind[];
+  /** Intervals without data whose runs have ended without success. */
+  readonly missingIntervals: readonly LeftBehind[];
   readonly pausedByPerson: number;
   /** Their organization or project is disabled. */
   readonly pausedByOperator: number;
@@ -42,19 +48,36 @@ export interface ExportHealth {
 const byOperator = `paused_reason = any ($1::text[])`;
 
 /** What a person or an operator has paused needs no one: its health is `paused`, whatever else is wrong with it. */
+const isWanted = `e.deleted_at is null and not (e.paused and (e.paused_reason is null or ${byOperator}))`;
+
 const troubled = `select e.failing_code as code, count(*) filter (where e.failing_since is not null)::int as failing,
          count(*) filter (where e.exhausted_since is not null)::int as exhausted,
-         count(*) filter (where e.late_since is not null)::int as late,
-         count(*) filter (where e.paused and e.paused_reason is not null and not ${byOperator})::int as "pausedBySluice",
-         coalesce(sum(h.missing), 0)::int as "missingIntervals"
-    from batch_exports e left join (select export_id, count(*) as missing from missing_intervals group by 1) h on h.export_id = e.id
-   where e.deleted_at is null and not (e.paused and (e.paused_reason is null or ${byOperator})) and (e.failing_since is not null or e.exhausted_since is not null or e.late_since is not null
-         or e.paused and e.paused_reason is not null or h.missing > 0)
+         count(*) filter (where e.late_since is not null)::int as late
+    from batch_exports e
+   where ${isWanted} and (e.failing_since is not null or e.exhausted_since is not null or e.late_since is not null)
+   group by 1`;
+
+/** The code of the newest run among those of `condition` that failed. */
+const codeOfFailed = (condition: string, order: string) => `(select r.error_code from runs r
+    where ${condition} and r.status in ('Failed', 'FailedRetryable') order by ${order} limit 1)`;
+
+const paused = `select coalesce(e.failing_code, ${codeOfFailed('r.export_id = e.id', 'r.created_at desc, r.id desc')}) as code, count(*)::int as count
+    from batch_exports e where ${isWanted} and e.paused
+   group by 1`;
+
+const ofInterval =
+  'r.export_id = h.export_id and r.data_interval_start = h.data_interval_start and r.data_interval_end = h.data_interval_end';
+
+/** An interval that a pause of Sluice missed has no run: what paused the export keeps it. */
+const missing = `select coalesce(${codeOfFailed(ofInterval, 'r.id desc')}, e.failing_code) as code, count(*)::int as count
+    from missing_intervals h join batch_exports e on e.id = h.export_id and ${isWanted}
    group by 1`;
 
 export async function readExportHealth(sql: Sql): Promise<ExportHealth> {
   const [row] = await sql.query<ExportHealth>(
     `select (select coalesce(jsonb_agg(t), '[]') from (${troubled}) t) as troubled,
+            (select coalesce(jsonb_agg(t), '[]') from (${paused}) t) as "pausedBySluice",
+            (select coalesce(jsonb_agg(t), '[]') from (${missing}) t) as "missingIntervals",
             e.*, n.*,
             (select jsonb_build_object('ours', count(*) filter (where turn = 'ours'), 'source', count(*) filter (where turn = 'source'),
                       'customer', count(*) filter (where turn = 'customer')) from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
