@@ -563,13 +563,17 @@ insert into operator_task_exports (task_id, export_id, team_id) select $1, id, t
 
 -- healing/operator-tasks.ts listTasks
 -- takes $1 bigint, $2 bigint
--- gives id uuid, action text, cause text, code text, status text, requestedBy uuid, createdAt timestamp with time zone, finishedAt timestamp with time zone, exports integer, doneExports integer, skippedExports integer, runs integer, completedRuns integer, failedRuns integer, count integer
+-- gives id uuid, action text, cause text, code text, status text, requestedBy uuid, createdAt timestamp with time zone, finishedAt timestamp with time zone, exports integer, doneExports integer, skippedExports integer, skippedBecause jsonb, runs integer, completedRuns integer, failedRuns integer, count integer
 select t.id, t.action, t.cause, t.code, t.status, t.requested_by as "requestedBy", t.created_at as "createdAt",
-  t.finished_at as "finishedAt", x.exports, x."doneExports", x."skippedExports", r.runs, r."completedRuns", r."failedRuns", t.count from (select *, count(*) over ()::int as count from operator_tasks
+  t.finished_at as "finishedAt", x.exports, x."doneExports", x."skippedExports", w."skippedBecause", r.runs, r."completedRuns", r."failedRuns", t.count from (select *, count(*) over ()::int as count from operator_tasks
        order by created_at desc, id desc limit $1 offset $2) t, lateral (
     select count(*)::int as exports, count(*) filter (where i.status = 'done')::int as "doneExports",
            count(*) filter (where i.status = 'skipped')::int as "skippedExports"
       from operator_task_exports i where i.task_id = t.id) x,
+  lateral (
+    select coalesce(jsonb_agg(jsonb_build_object('reason', g.detail, 'exports', g.n) order by g.n desc, g.detail), '[]') as "skippedBecause"
+      from (select i.detail, count(*) as n from operator_task_exports i
+             where i.task_id = t.id and i.status = 'skipped' and i.detail is not null group by 1 order by 2 desc, 1 limit 10) g) w,
   lateral (
     select count(*)::int as runs, count(*) filter (where n.status = 'Completed')::int as "completedRuns",
            count(*) filter (where n.status in ('Failed', 'FailedRetryable'))::int as "failedRuns"
@@ -577,12 +581,16 @@ select t.id, t.action, t.cause, t.code, t.status, t.requested_by as "requestedBy
 
 -- healing/operator-tasks.ts findTask
 -- takes $1 uuid
--- gives id uuid, action text, cause text, code text, status text, requestedBy uuid, createdAt timestamp with time zone, finishedAt timestamp with time zone, exports integer, doneExports integer, skippedExports integer, runs integer, completedRuns integer, failedRuns integer
+-- gives id uuid, action text, cause text, code text, status text, requestedBy uuid, createdAt timestamp with time zone, finishedAt timestamp with time zone, exports integer, doneExports integer, skippedExports integer, skippedBecause jsonb, runs integer, completedRuns integer, failedRuns integer
 select t.id, t.action, t.cause, t.code, t.status, t.requested_by as "requestedBy", t.created_at as "createdAt",
-  t.finished_at as "finishedAt", x.exports, x."doneExports", x."skippedExports", r.runs, r."completedRuns", r."failedRuns" from operator_tasks t, lateral (
+  t.finished_at as "finishedAt", x.exports, x."doneExports", x."skippedExports", w."skippedBecause", r.runs, r."completedRuns", r."failedRuns" from operator_tasks t, lateral (
     select count(*)::int as exports, count(*) filter (where i.status = 'done')::int as "doneExports",
            count(*) filter (where i.status = 'skipped')::int as "skippedExports"
       from operator_task_exports i where i.task_id = t.id) x,
+  lateral (
+    select coalesce(jsonb_agg(jsonb_build_object('reason', g.detail, 'exports', g.n) order by g.n desc, g.detail), '[]') as "skippedBecause"
+      from (select i.detail, count(*) as n from operator_task_exports i
+             where i.task_id = t.id and i.status = 'skipped' and i.detail is not null group by 1 order by 2 desc, 1 limit 10) g) w,
   lateral (
     select count(*)::int as runs, count(*) filter (where n.status = 'Completed')::int as "completedRuns",
            count(*) filter (where n.status in ('Failed', 'FailedRetryable'))::int as "failedRuns"

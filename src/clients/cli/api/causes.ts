@@ -2,7 +2,7 @@ import { Argument, type Command, Option } from 'commander';
 import { turns } from '../../../foundation/domain/causes.ts';
 import { taskActions } from '../../../foundation/domain/operator-task.ts';
 import { type CliDeps, CliError } from '../deps.ts';
-import { paintFor, plural, shortName, shortTime, tableLines } from '../text.ts';
+import { paintFor, plain, plural, shortName, shortTime, tableLines } from '../text.ts';
 import { confirm } from './confirm.ts';
 import { print } from './print.ts';
 import { type ApiOptions, openApi, withApi } from './open-api.ts';
@@ -221,5 +221,10 @@ function taskLines(deps: CliDeps, tasks: readonly OperatorTask[]): readonly stri
     task.cause,
   ]);
   const head = ['TASK', 'ACTION', 'STATUS', 'EXPORTS', 'RUNS', 'SINCE', 'CAUSE'];
-  return tableLines(head, rows, paintFor(deps.terminal));
+  const skipped = tasks.flatMap(({ id, skipped_because: because }) =>
+    because.map(
+      (one) => `${id}: passed over ${plural(one.exports, 'export')}: ${plain(one.reason)}`,
+    ),
+  );
+  return [...tableLines(head, rows, paintFor(deps.terminal)), ...skipped];
 }

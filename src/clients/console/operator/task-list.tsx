@@ -62,6 +62,11 @@ function TaskRow({ task, client, mayWrite }: Props) {
         {plural(task.completed_runs, 'run')} completed, {task.failed_runs} failed,{' '}
         {task.runs - task.completed_runs - task.failed_runs} open
       </p>
+      {task.skipped_because.map(({ reason, exports }) => (
+        <p key={reason} className="muted">
+          Passed over {plural(exports, 'export')}: {reason}
+        </p>
+      ))}
       <Failure failure={cancel.failure} />
       {mayWrite && task.status === 'Running' && (
         <button type="button" aria-disabled={cancel.busy} onClick={() => void cancel.run()}>

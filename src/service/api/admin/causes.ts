@@ -96,6 +96,9 @@ export const Task = named(
     exports: Count,
     done_exports: Count,
     skipped_exports: Count,
+    skipped_because: Type.Array(Type.Object({ reason: Type.String(), exports: Count }), {
+      description: 'Why nothing was done to these exports; the ten most frequent reasons.',
+    }),
     runs: { ...Count, description: 'Runs that it has made so far.' },
     completed_runs: Count,
     failed_runs: Count,

@@ -125,11 +125,10 @@ async function advanceOne(context: Context, asked: TaskExport): Promise<void> {
   try {
     await inOneTransaction(context, async (within) => {
       if (!(await takeTaskExport(within.db, taskId, exportId))) return;
-      const backfillIds = await act(within, asked);
-      const isNothing = backfillIds.length === 0 && asked.action !== 'pause';
+      const { backfillIds, passedOver = null } = await act(within, asked);
       await endTaskExport(within.db, taskId, exportId, {
-        status: isNothing ? 'skipped' : 'done',
-        detail: isNothing ? 'No interval of the export is without data.' : null,
+        status: passedOver === null ? 'done' : 'skipped',
+        detail: passedOver,
         backfillIds,
       });
     });
@@ -142,13 +141,20 @@ async function advanceOne(context: Context, asked: TaskExport): Promise<void> {
   }
 }
 
-/** @returns the backfills that it has started */
-async function act(context: Context, asked: TaskExport): Promise<readonly string[]> {
+/** What was done to an export. */
+interface Acted {
+  /** What it has started. */
+  readonly backfillIds: readonly string[];
+  /** Why nothing was done. */
+  readonly passedOver?: string;
+}
+
+async function act(context: Context, asked: TaskExport): Promise<Acted> {
   const { action, exportId, organizationId, requestedBy: keyId } = asked;
   const actor = { organizationId, keyId };
   if (action === 'pause') {
     await pauseExport(context, actor, exportId);
-    return [];
+    return { backfillIds: [] };
   }
   const batchExport = await findBatchExport(
     context.db,
@@ -156,6 +162,13 @@ async function act(context: Context, asked: TaskExport): Promise<readonly string
     exportId,
   );
   if (!batchExport) throw notFound();
+  const { paused, pausedReason } = batchExport;
+  if (paused && pausedReason === null) {
+    return { backfillIds: [], passedOver: 'A person has paused the export: nothing was tried.' };
+  }
+  if (paused && Object.values<string | null>(disabledReasons).includes(pausedReason)) {
+    return { backfillIds: [], passedOver: `${pausedReason} Nothing was tried.` };
+  }
   if (action === 'probe') await hastenProbes(context.db, exportId);
   const missing = await findMissingRange(context.db, exportId);
   const started: string[] = [];
@@ -165,14 +178,17 @@ async function act(context: Context, asked: TaskExport): Promise<readonly string
     const { backfillId } = await startBackfill(context, batchExport, request);
     started.push(backfillId);
   }
-  const { paused, pausedReason } = batchExport;
-  const isDisabled = Object.values<string | null>(disabledReasons).includes(pausedReason);
-  if (action === 'retry' && paused && pausedReason !== null && !isDisabled) {
+  if (action === 'retry' && paused) {
     const { backfillIds } = await unpauseExport(context, actor, exportId, {
       backfill: true,
       retryMissing: false,
     });
     started.push(...backfillIds);
   }
-  return started;
+  return started.length > 0
+    ? { backfillIds: started }
+    : {
+        backfillIds: [],
+        passedOver: 'No interval of the export is without data, or its run is live.',
+      };
 }

@@ -19,6 +19,8 @@ export interface OperatorTask {
   /** Exports to which it was done, and those that it passed over. */
   readonly doneExports: number;
   readonly skippedExports: number;
+  /** Why it passed over them, the most frequent first. */
+  readonly skippedBecause: readonly { readonly reason: string; readonly exports: number }[];
   /** How many runs its backfills have. */
   readonly runs: number;
   readonly completedRuns: number;
@@ -26,12 +28,16 @@ export interface OperatorTask {
 }
 
 const task = `t.id, t.action, t.cause, t.code, t.status, t.requested_by as "requestedBy", t.created_at as "createdAt",
-  t.finished_at as "finishedAt", x.exports, x."doneExports", x."skippedExports", r.runs, r."completedRuns", r."failedRuns"`;
+  t.finished_at as "finishedAt", x.exports, x."doneExports", x."skippedExports", w."skippedBecause", r.runs, r."completedRuns", r."failedRuns"`;
 
 const progress = `lateral (
     select count(*)::int as exports, count(*) filter (where i.status = 'done')::int as "doneExports",
            count(*) filter (where i.status = 'skipped')::int as "skippedExports"
       from operator_task_exports i where i.task_id = t.id) x,
+  lateral (
+    select coalesce(jsonb_agg(jsonb_build_object('reason', g.detail, 'exports', g.n) order by g.n desc, g.detail), '[]') as "skippedBecause"
+      from (select i.detail, count(*) as n from operator_task_exports i
+             where i.task_id = t.id and i.status = 'skipped' and i.detail is not null group by 1 order by 2 desc, 1 limit 10) g) w,
   lateral (
     select count(*)::int as runs, count(*) filter (where n.status = 'Completed')::int as "completedRuns",
            count(*) filter (where n.status in ('Failed', 'FailedRetryable'))::int as "failedRuns"
