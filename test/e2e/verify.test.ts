@@ -152,7 +152,18 @@ test('verify goes on after a breach and after a bucket that it cannot read: a li
 
   const json = await verifyAlone('--json');
   expect(json.code).toBe(1);
-  const report = JSON.parse(json.lines.find((line) => line.startsWith('{')) ?? '') as VerifyReport;
+  const document = (lines: readonly string[]) => lines.find((line) => line.startsWith('{')) ?? '';
+  const report = JSON.parse(document(json.lines)) as VerifyReport;
+  // How many were asked for, and how many of them were read.
+  expect(report).toMatchObject({ exports: 3, read: 2, unread: 1 });
+  const problems = JSON.parse(document((await verifyAlone('--json', '--problems')).lines));
+  expect(problems).toMatchObject({
+    ...{ exports: 3, read: 2, unread: 1 },
+    results: [
+      { id: broken, result: 'broken' },
+      { id: unread, result: 'unread' },
+    ],
+  });
   expect(report.findings.map(({ exportId }) => exportId)).toEqual([broken]);
   expect(report.results.map(({ id, failure }) => [id, failure !== null])).toEqual([
     [broken, false],

@@ -71,8 +71,12 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
   progress.clear();
   const { length } = report.results;
   if (length === 0 && (batchExport ?? organization) !== null) throw nothingFound(options);
-  if (json) deps.print(JSON.stringify(report));
-  else deps.print(summaryOf(report, states));
+  if (json) {
+    const results = report.results
+      .map((result) => ({ ...result, result: stateOf(result, strict) }))
+      .filter(({ result }) => !problems || result !== 'proven');
+    deps.print(JSON.stringify({ ...report, results }));
+  } else deps.print(summaryOf(report, states));
   const bad = length - (states.get('proven') ?? 0);
   if (bad > 0) throw new CliError(`${bad} of ${counted(length, 'export')} not proven`);
 }

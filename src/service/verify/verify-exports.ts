@@ -26,8 +26,10 @@ export interface VerifiedExportReport extends Verified {
 }
 
 export interface VerifyReport extends Omit<Verified, 'missing'> {
-  /** Exports that were read to their end. */
+  /** Exports that were asked for, and how many of them were read to their end or not. */
   readonly exports: number;
+  readonly read: number;
+  readonly unread: number;
   readonly findings: readonly Finding[];
   readonly results: readonly VerifiedExportReport[];
 }
@@ -85,7 +87,10 @@ export async function verifyExports(all: VerifyAll): Promise<VerifyReport> {
       all.onResult?.(result);
     },
   });
-  return reportOf(chosen.flatMap(({ id }) => results.get(id) ?? []));
+  return reportOf(
+    chosen.length,
+    chosen.flatMap(({ id }) => results.get(id) ?? []),
+  );
 }
 
 /**
@@ -123,11 +128,14 @@ async function* inTurn(chosen: readonly VerifiedExport[]): AsyncIterable<Verifie
   yield* chosen;
 }
 
-function reportOf(results: readonly VerifiedExportReport[]): VerifyReport {
+function reportOf(asked: number, results: readonly VerifiedExportReport[]): VerifyReport {
   const sum = (what: NumberOf<Verified>) =>
     results.reduce((total, result) => total + result[what], 0);
+  const read = results.filter(({ failure }) => failure === null).length;
   return {
-    exports: results.filter(({ failure }) => failure === null).length,
+    exports: asked,
+    read,
+    unread: asked - read,
     intervals: sum('intervals'),
     files: sum('files'),
     rows: sum('rows'),
