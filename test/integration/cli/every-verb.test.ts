@@ -166,6 +166,8 @@ const rows: Readonly<Record<string, Row>> = {
   'notifications edit': owner(['{target}', '--events', 'export.late']),
   // Nothing answers at its address.
   'notifications test': owner(['{target}'], { code: 1 }),
+  'notifications deliveries': owner(['{target}'], { keeps: 'delivery' }),
+  'notifications redeliver': owner(['{target}', '{delivery}']),
   'notifications disable': owner(['{target}']),
   'notifications enable': owner(['{target}']),
   'notifications rotate': owner(['{target}']),
@@ -334,6 +336,6 @@ describe.each(Object.entries(rows))('%s', (verb, row) => {
       .split('\n')
       .slice(0, -1)
       .map((line) => JSON.parse(line) as unknown);
-    if (row.keeps) made.set(row.keeps, String((documents[0] as { id: unknown }).id));
+    if (row.keeps) made.set(row.keeps, String(([documents[0]].flat()[0] as { id: unknown }).id));
   });
 });

@@ -9,13 +9,10 @@ import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { paintFor, shortName, tableLines } from '../text.ts';
 import type { Api } from './api.ts';
 import { confirm } from './confirm.ts';
+import { registerDeliveries, type TargetOptions } from './deliveries.ts';
 import { print } from './print.ts';
-import { type ApiOptions, openApi, withApi } from './open-api.ts';
+import { openApi, withApi } from './open-api.ts';
 import type { NotificationTarget } from './types.ts';
-
-interface TargetOptions extends ApiOptions {
-  readonly installation?: boolean;
-}
 
 interface SettingOptions extends TargetOptions {
   readonly kind?: NotificationTarget['kind'];
@@ -85,6 +82,7 @@ export function registerNotifications(program: Command, deps: CliDeps): void {
       const rotated = await targetsOf(deps, options).rotate(id);
       print(deps, options, rotated, () => [`secret  ${rotated.secret ?? ''}`]);
     });
+  registerDeliveries(add, deps);
   add('delete', 'delete a target and its log')
     .argument('<target>', 'its id')
     .option('--yes', 'do not ask')

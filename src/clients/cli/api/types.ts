@@ -42,6 +42,7 @@ export type QueryOf<M extends Method, Path extends string, Prefix extends string
 export type AdminPrefix = '/api/admin';
 
 export type NotificationTarget = Schemas['NotificationTarget'];
+export type NotificationDelivery = Schemas['NotificationDelivery'];
 export type Cause = Schemas['Cause'];
 export type OperatorTask = Schemas['OperatorTask'];
 export type OperatorExport = Schemas['OperatorExport'];
