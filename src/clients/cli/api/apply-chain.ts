@@ -1,8 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type CliDeps, CliError, type Terminal } from '../deps.ts';
+import type { CliDeps, Terminal } from '../deps.ts';
 import { plain, plural } from '../text.ts';
 import type { Api } from './api.ts';
-import { type ApplyChoice, type Change, countsOf, deletionOf } from './apply-changes.ts';
+import {
+  type ApplyChoice,
+  type Change,
+  collectRefusal,
+  countsOf,
+  deletionOf,
+} from './apply-changes.ts';
 import { readChain, type Step } from './chain.ts';
 import { unknownIn } from './export-fields.ts';
 import { expandVariables, type VariableNames, withoutVariablesIn } from './export-spec.ts';
@@ -22,9 +28,7 @@ export type StepChange = Change<number>;
 
 const fields = ['name', 'plugin', 'enabled', 'config'];
 
-/** @throws CliError that lists every fault */
-function readSteps(listed: readonly unknown[]): readonly WantedStep[] {
-  const problems: string[] = [];
+function readSteps(listed: readonly unknown[], problems: string[]): readonly WantedStep[] {
   const names = new Set<string>();
   const wanted = listed.flatMap((entry, n): WantedStep[] => {
     const where = `transformations[${n}]`;
@@ -48,7 +52,6 @@ function readSteps(listed: readonly unknown[]): readonly WantedStep[] {
       { name, plugin, enabled: enabled === true, config: isRecord(config) ? config : {}, where },
     ];
   });
-  if (problems.length > 0) throw new CliError(problems.join('\n'));
   return wanted;
 }
 
@@ -60,11 +63,10 @@ export async function planChain(
   deps: CliDeps,
   api: Api,
   listed: readonly unknown[],
-  options: ApplyChoice,
+  { problems, ...options }: ApplyChoice & { readonly problems: string[] },
 ): Promise<readonly StepChange[]> {
-  const wanted = readSteps(listed);
+  const wanted = readSteps(listed, problems);
   const [{ results: stored }, plugins] = [await readChain(api), await api.readPlugins()];
-  const problems: string[] = [];
   const resendsSecrets = options.secrets ?? false;
   const comparing = { terminal: deps.terminal, resendsSecrets, problems };
   const changes = wanted.map((step, n): StepChange => {
@@ -78,7 +80,6 @@ export async function planChain(
     }
     return changeOf(step, n + 1, { stored: found, plugin }, comparing);
   });
-  if (problems.length > 0) throw new CliError(problems.join('\n'));
   const names = new Set(wanted.map(({ name }) => name));
   const left = options.prune ? stored.filter(({ name }) => !names.has(name ?? '')) : [];
   return [...changes, ...left.map(({ id, name }) => deletionOf(id, name ?? `step ${id}`))];
@@ -96,8 +97,13 @@ function changeOf(
   { stored, plugin }: { readonly stored: Step | undefined; readonly plugin: Plugin | undefined },
   { terminal, resendsSecrets, problems }: Comparing,
 ): StepChange {
-  const secret = new Set(plugin?.config_schema.flatMap((one) => (one.secret ? [one.key] : [])));
+  const settings = plugin?.config_schema ?? [];
+  const secret = new Set(settings.flatMap((one) => (one.secret ? [one.key] : [])));
   const missing: string[] = [];
+  if (plugin) {
+    const keys = settings.map(({ key }) => key);
+    problems.push(...unknownIn(config, keys, `${where}.config.`));
+  }
   const expanded = expandVariables(config, terminal.env, (field, variable) =>
     missing.push(`${where}.config.${field}: the environment variable ${variable} is not set.`),
   ) as Json;
@@ -132,14 +138,28 @@ function changeOf(
   };
 }
 
-export async function sendChain(api: Api, changes: readonly StepChange[]): Promise<void> {
+/**
+ * Goes on after a step that the service refuses, so that all faults are known at once.
+ *
+ * @returns what it refused, one line for each
+ */
+export async function sendChain(
+  api: Api,
+  changes: readonly StepChange[],
+): Promise<readonly string[]> {
   const path = '/pipeline_transformation_configs';
-  for (const { action, id, body } of changes) {
-    if (action === 'create') await api.call('post', path, { body });
+  const refused: string[] = [];
+  for (const { action, name, id, body } of changes) {
     const ids = { path: { id: String(id) } };
-    if (action === 'update') await api.call('patch', `${path}/{id}`, { ...ids, body });
-    if (action === 'delete') await api.call('delete', `${path}/{id}`, ids);
+    // What would take its place was refused.
+    if (action === 'delete' && refused.length > 0) continue;
+    await collectRefusal(refused, `step ${name}`, async () => {
+      if (action === 'create') await api.call('post', path, { body });
+      if (action === 'update') await api.call('patch', `${path}/{id}`, { ...ids, body });
+      if (action === 'delete') await api.call('delete', `${path}/{id}`, ids);
+    });
   }
+  return refused;
 }
 
 /** `1 step created, 2 unchanged`; null without a list of steps. */

@@ -1,4 +1,5 @@
 import { type Paint, plain } from '../text.ts';
+import { RefusedRequest } from './explain.ts';
 import type { Json } from './json.ts';
 
 export interface ApplyChoice {
@@ -17,6 +18,10 @@ export interface Change<Id> {
   readonly fields: readonly string[];
   readonly body: Json;
 }
+
+/** For a log: without the body, which can have secrets. */
+export const shownChange = <Id>({ body: _, ...change }: Change<Id>): Omit<Change<Id>, 'body'> =>
+  change;
 
 export const deletionOf = <Id>(id: Id, name: string): Change<Id> => {
   return { action: 'delete', name, id, fields: [], body: {} };
@@ -54,4 +59,18 @@ export function countsOf(
     ? `${made} to create, ${updated} to update, ${deleted} to delete`
     : `${made} created, ${updated} updated, ${deleted} deleted`;
   return `${counts}, ${number('unchanged')} unchanged.`;
+}
+
+/** Does one change; if the service refuses it, `refused` gets a line for each problem. */
+export async function collectRefusal(
+  refused: string[],
+  what: string,
+  change: () => Promise<void>,
+): Promise<void> {
+  try {
+    await change();
+  } catch (error) {
+    if (!(error instanceof RefusedRequest)) throw error;
+    refused.push(...error.message.split('\n').map((line) => `${plain(what)}: ${line}`));
+  }
 }

@@ -1,7 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type CliDeps, CliError } from '../deps.ts';
+import {
+  notificationTypes,
+  targetKinds,
+  webhookFormats,
+} from '../../../foundation/domain/notification.ts';
+import type { CliDeps } from '../deps.ts';
 import type { Api } from './api.ts';
-import { type ApplyChoice, type Change, countsOf, deletionOf } from './apply-changes.ts';
+import {
+  type ApplyChoice,
+  type Change,
+  collectRefusal,
+  countsOf,
+  deletionOf,
+} from './apply-changes.ts';
 import { unknownIn } from './export-fields.ts';
 import { expandVariables, type VariableNames, withoutVariables } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
@@ -18,16 +29,16 @@ const known = ['description', 'kind', 'url', ...compared];
  * What makes the notification targets of the project those of a file. They are found by their descriptions. The URL of a webhook is
  * a secret: a file has a variable, and it is sent if the target is new or `--secrets` asks for it.
  *
- * @throws CliError that lists every fault
+ * @param all `problems` gets a line for each fault
  */
 export async function planTargets(
   deps: CliDeps,
   api: Api,
   listed: readonly unknown[],
-  options: ApplyChoice,
+  all: ApplyChoice & { readonly problems: string[] },
 ): Promise<readonly TargetChange[]> {
+  const { problems, ...options } = all;
   const stored = await targetCalls(api, false).list();
-  const problems: string[] = [];
   const names = new Set<string>();
   const changes = listed.flatMap((entry, n): TargetChange[] => {
     const where = `notifications[${n}]`;
@@ -36,6 +47,7 @@ export async function planTargets(
       return [];
     }
     problems.push(...unknownIn(entry, known, `${where}.`));
+    problems.push(...wrongChoicesOf(entry).map((problem) => `${where}.${problem}`));
     const missing: string[] = [];
     const spec = expandVariables(entry, deps.terminal.env, (field, variable) =>
       (field === 'url' ? missing : problems).push(
@@ -74,24 +86,47 @@ export async function planTargets(
     if ('url' in change.body) problems.push(...missing);
     return [change];
   });
-  if (problems.length > 0) throw new CliError(problems.join('\n'));
   const left = options.prune ? stored.filter(({ description }) => !names.has(description)) : [];
   return [...changes, ...left.map(({ id, description }) => deletionOf(id, description))];
 }
 
-/** @returns the changes, those that created a target with its id */
+/** `events: unknown export.lat. …` */
+function wrongChoicesOf({ kind, format, events }: Json): string[] {
+  const wrong = (name: string, values: readonly unknown[], choices: readonly string[]) => {
+    const unknown = values.filter((value) => !choices.includes(String(value)));
+    if (unknown.length === 0) return [];
+    return [`${name}: unknown ${plain(unknown.join(', '))}. Use ${choices.join(', ')}.`];
+  };
+  return [
+    ...wrong('kind', kind === undefined ? [] : [kind], targetKinds),
+    ...wrong('format', format === undefined ? [] : [format], webhookFormats),
+    ...wrong('events', Array.isArray(events) ? events : [], notificationTypes),
+  ];
+}
+
+/**
+ * Goes on after a target that the service refuses, so that all faults are known at once.
+ *
+ * @param refused gets a line for each problem
+ * @returns the changes that were made, those that created a target with its id
+ */
 export async function sendTargets(
   api: Api,
   changes: readonly TargetChange[],
+  refused: string[],
 ): Promise<readonly TargetChange[]> {
   const calls = targetCalls(api, false);
   const sent: TargetChange[] = [];
   for (const change of changes) {
-    const { action, id, body } = change;
-    const created = action === 'create' ? await calls.create(body) : null;
-    if (action === 'update' && id !== null) await calls.change(id, body);
-    if (action === 'delete' && id !== null) await calls.remove(id);
-    sent.push(created ? { ...change, id: created.id } : change);
+    const { action, name, id, body } = change;
+    // What would take its place was refused.
+    if (action === 'delete' && refused.length > 0) continue;
+    await collectRefusal(refused, `target ${name}`, async () => {
+      const created = action === 'create' ? await calls.create(body) : null;
+      if (action === 'update' && id !== null) await calls.change(id, body);
+      if (action === 'delete' && id !== null) await calls.remove(id);
+      sent.push(created ? { ...change, id: created.id } : change);
+    });
   }
   return sent;
 }

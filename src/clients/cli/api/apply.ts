@@ -2,7 +2,7 @@ import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
 import { planChain, sendChain, summaryOfChain } from './apply-chain.ts';
-import { type Action, type ApplyChoice, changeLine } from './apply-changes.ts';
+import { type Action, type ApplyChoice, changeLine, shownChange } from './apply-changes.ts';
 import { planTargets, secretLines, sendTargets, summaryOfTargets } from './apply-targets.ts';
 import { confirm } from './confirm.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
@@ -48,12 +48,17 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
     exports: wanted,
     transformations,
     notifications,
+    problems: found,
   } = await readExportsFile(deps.terminal, options.file, fields);
   const stored = await listExports(api);
   const queries = await readStoredQueries(api, wanted, stored);
-  const steps = planSteps(wanted, stored, { fields, queries }, options);
-  const chain = transformations && (await planChain(deps, api, transformations, options));
-  const targets = notifications && (await planTargets(deps, api, notifications, options));
+  // All faults of the file at once, whichever part they are in.
+  const problems = [...found];
+  const steps = planSteps(wanted, stored, { fields, queries, problems }, options);
+  const planning = { ...options, problems };
+  const chain = transformations && (await planChain(deps, api, transformations, planning));
+  const targets = notifications && (await planTargets(deps, api, notifications, planning));
+  if (problems.length > 0) throw new CliError(problems.join('\n'));
   const paint = paintFor(deps.terminal);
   if (!options.json) {
     for (const line of steps.flatMap((one) => stepLines(one, paint))) deps.print(line);
@@ -66,27 +71,32 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
     await confirm(deps.terminal, question, options.yes ?? false);
   }
   // The chain comes first: an export that applies it must not send rows that a step masks.
-  if (!options.dryRun) await sendChain(api, chain ?? []);
-  const sent = options.dryRun ? [] : await sendTargets(api, targets ?? []);
-  const done = options.dryRun
-    ? steps.map(planned)
-    : await perform(deps, api, steps, fields, options);
+  const refused = options.dryRun ? [] : [...(await sendChain(api, chain ?? []))];
+  const hasChain = refused.length === 0;
+  const sent = options.dryRun ? [] : await sendTargets(api, targets ?? [], refused);
+  const done =
+    options.dryRun || !hasChain
+      ? steps.map(planned)
+      : await perform(deps, api, steps, fields, options);
+  if (!hasChain) {
+    refused.push('No export was changed, because a step of the chain was refused.');
+    throw new CliError(refused.join('\n'));
+  }
   const isDryRun = options.dryRun ?? false;
   const inChain = summaryOfChain(chain, isDryRun);
   const others = {
-    ...(chain ? { transformations: chain } : {}),
-    ...(targets ? { notifications: options.dryRun ? targets : sent } : {}),
+    ...(chain ? { transformations: chain.map(shownChange) } : {}),
+    ...(targets ? { notifications: (isDryRun ? targets : sent).map(shownChange) } : {}),
   };
   print(deps, options, chain || targets ? { exports: done, ...others } : done, () => [
     ...(inChain === null ? [] : [inChain]),
-    ...(targets ? [summaryOfTargets(targets, isDryRun)] : []),
+    ...(targets ? [summaryOfTargets(isDryRun ? targets : sent, isDryRun)] : []),
     ...secretLines(sent),
     summaryOf(done, isDryRun),
   ]);
   const failed = done.filter(({ error }) => error !== null);
-  if (failed.length === 0) return;
-  const lines = failed.map(({ name, error }) => `${plain(name)}: ${error}`);
-  throw new CliError(lines.join('\n'));
+  const lines = [...refused, ...failed.map(({ name, error }) => `${plain(name)}: ${error}`)];
+  if (lines.length > 0) throw new CliError(lines.join('\n'));
 }
 
 /** `2 exports, 1 step`; null if nothing is deleted. */
@@ -104,9 +114,11 @@ function deletionsOf(
 interface Known {
   readonly fields: ExportFields;
   readonly queries: Awaited<ReturnType<typeof readStoredQueries>>;
+  /** Gets a line for each fault. */
+  readonly problems: string[];
 }
 
-/** @throws CliError if a name is not unique, a secret is not set, or pruning would leave nothing */
+/** @throws CliError if pruning would leave nothing */
 function planSteps(
   wanted: readonly WantedExport[],
   stored: readonly BatchExport[],
@@ -119,7 +131,7 @@ function planSteps(
       exitCodes.misused,
     );
   }
-  const problems: string[] = [];
+  const { problems } = known;
   const steps = wanted.map(({ name, spec, missingSecrets }): Step => {
     const found = stored.filter((one) => one.name === name);
     const [first] = found;
@@ -136,7 +148,6 @@ function planSteps(
     if (sends) problems.push(...missingSecrets.map((problem) => `${plain(name)}: ${problem}`));
     return { ...step, missingSecrets };
   });
-  if (problems.length > 0) throw new CliError(problems.join('\n'));
   const names = new Set(wanted.map(({ name }) => name));
   if (options.prune && stored.length > 0 && !stored.some(({ name }) => names.has(name))) {
     throw new CliError(
@@ -224,7 +235,9 @@ async function performOne(
   const update = { ...options, prune: false };
   const stored = await listExports(api);
   const queries = await readStoredQueries(api, [wanted], stored);
-  const [taken] = planSteps([wanted], stored, { fields, queries }, update);
+  const problems: string[] = [];
+  const [taken] = planSteps([wanted], stored, { fields, queries, problems }, update);
+  if (problems.length > 0) throw new CliError(problems.join('\n'));
   if (!taken || taken.id === null) {
     throw new CliError('Another client created and deleted it meanwhile. Apply the file again.');
   }

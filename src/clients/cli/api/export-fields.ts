@@ -12,13 +12,18 @@ export interface ExportFields {
   readonly onlyCreate: readonly string[];
   /** Fields that are times. */
   readonly times: ReadonlySet<string>;
+  /** What each field with a list of choices can be. */
+  readonly choices: Choices;
   readonly destinations: ReadonlyMap<string, DestinationFields>;
 }
+
+type Choices = ReadonlyMap<string, readonly unknown[]>;
 
 interface DestinationFields {
   /** The properties of its config. */
   readonly names: readonly string[];
   readonly secrets: ReadonlySet<string>;
+  readonly choices: Choices;
   readonly defaults: Readonly<Json>;
   /** Properties that are stored below a folder of the project: `files` as `7/files`. */
   readonly belowProject: ReadonlySet<string>;
@@ -41,6 +46,7 @@ export async function readFields(api: Api): Promise<ExportFields> {
   return {
     names,
     onlyCreate: Object.keys(create).filter((name) => ![...leftOut, ...names].includes(name)),
+    choices: choicesOf(change),
     times: new Set(names.filter((name) => at(change[name], 'format') === 'date-time')),
     destinations: new Map(destinationsOf(document, create.destination)),
   };
@@ -59,6 +65,7 @@ function destinationsOf(document: unknown, schema: unknown): [string, Destinatio
     const fields = {
       names: Object.keys(config),
       secrets: new Set(having('writeOnly').map(([name]) => name)),
+      choices: choicesOf(config),
       belowProject: new Set(having('x-below-project').map(([name]) => name)),
       defaults: Object.fromEntries(
         having('x-default').map(([name, property]) => [name, at(property, 'x-default')]),
@@ -66,6 +73,18 @@ function destinationsOf(document: unknown, schema: unknown): [string, Destinatio
     };
     return [[type, fields] as [string, DestinationFields]];
   });
+}
+
+function choicesOf(properties: Json): Choices {
+  const found = Object.entries(properties).flatMap(([name, schema]): [string, unknown[]][] => {
+    const branches = at(schema, 'anyOf');
+    // A branch without a list of choices takes anything.
+    const lists = (Array.isArray(branches) ? branches : [schema]).map((branch: unknown) =>
+      at(branch, 'type') === 'null' ? [null] : at(branch, 'enum'),
+    );
+    return lists.every(Array.isArray) ? [[name, lists.flat()]] : [];
+  });
+  return new Map(found);
 }
 
 function resolve(document: unknown, schema: unknown): unknown {
@@ -112,7 +131,30 @@ export function unknownIn(given: Json, names: readonly string[], prefix: string)
     .filter((name) => !names.includes(name))
     .map((name) => {
       const nearest = nearestName(name, names, lettersPerMistake);
-      const remedy = nearest === null ? `Use ${names.join(', ')}.` : `Did you mean ${nearest}?`;
+      const others = names.length === 0 ? 'Remove it.' : `Use ${names.join(', ')}.`;
+      const remedy = nearest === null ? others : `Did you mean ${nearest}?`;
       return `${prefix}${plain(name)} is not a field. ${remedy}`;
     });
+}
+
+/** Values that their fields do not have among their choices, one line for each. A value with a variable is not looked at. */
+export function findWrongChoices(spec: Json, fields: ExportFields): readonly string[] {
+  const { destination } = spec;
+  const config = isRecord(destination) && isRecord(destination.config) ? destination.config : {};
+  const type = isRecord(destination) ? String(destination.type) : '';
+  const ofConfig = fields.destinations.get(type)?.choices ?? new Map();
+  return [
+    ...wrongIn(spec, fields.choices, ''),
+    ...wrongIn(config, ofConfig, 'destination.config.'),
+  ];
+}
+
+function wrongIn(given: Json, choices: Choices, prefix: string): string[] {
+  return Object.entries(given).flatMap(([name, value]) => {
+    const allowed = choices.get(name);
+    const isOpen = value === null || (typeof value === 'string' && value.includes('${'));
+    if (!allowed || isOpen || allowed.includes(value)) return [];
+    const names = allowed.filter((one) => one !== null).join(', ');
+    return [`${prefix}${name} must be one of ${names}.`];
+  });
 }

@@ -1,6 +1,11 @@
 import { CliError, type Terminal } from '../deps.ts';
 import { plain } from '../text.ts';
-import { type ExportFields, findUnknownFields, unknownIn } from './export-fields.ts';
+import {
+  type ExportFields,
+  findUnknownFields,
+  findWrongChoices,
+  unknownIn,
+} from './export-fields.ts';
 import { expandVariables, readYaml } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
 
@@ -19,13 +24,15 @@ export interface WantedState {
   readonly transformations: readonly unknown[] | null;
   /** The list `notifications`; null: the file has none. */
   readonly notifications: readonly unknown[] | null;
+  /** What is wrong with it, one line for each. */
+  readonly problems: readonly string[];
 }
 
 /**
  * Reads a file of `sluice apply`: `exports:` with a list, and perhaps `transformations:` with the chain of the project and
  * `notifications:` with its targets.
  *
- * @throws CliError that lists every fault of the file
+ * @throws CliError if it is no such file
  */
 export async function readExportsFile(
   terminal: Terminal,
@@ -61,6 +68,7 @@ export async function readExportsFile(
     const about = `${where} (${plain(entry.name)}): `;
     const known = findUnknownFields(entry, { ...fields, onlyCreate: [] }, { isNew: false });
     problems.push(...known.map((problem) => about + problem));
+    problems.push(...findWrongChoices(entry, fields).map((problem) => about + problem));
     problems.push(...findPlainSecrets(entry, fields).map((problem) => about + problem));
     const { dsl_query: query, hogql_query: sameQuery } = entry;
     if (query !== undefined && sameQuery !== undefined && query !== sameQuery) {
@@ -76,9 +84,9 @@ export async function readExportsFile(
     });
     return [{ name: String((spec as Json).name), spec: spec as Json, missingSecrets }];
   });
-  if (problems.length > 0) throw new CliError(problems.join('\n'));
   return {
     exports: wanted,
+    problems,
     transformations: Array.isArray(transformations) ? transformations : null,
     notifications: Array.isArray(notifications) ? notifications : null,
   };

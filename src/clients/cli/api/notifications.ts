@@ -149,7 +149,7 @@ const namesOf = (events: readonly string[]) =>
 
 /** The targets of a project, or of the installation: the same operations. */
 function targetsOf(deps: CliDeps, options: TargetOptions) {
-  return targetCalls(openApi(deps, options), options.installation ?? false);
+  return targetCalls(openApi(deps, options), options.installation ?? false, optionOf);
 }
 
 const optionOf = {
@@ -163,8 +163,15 @@ const optionOf = {
 
 const notFound = 'There is no such target. `sluice notifications list` lists them.';
 
-/** @param ofInstallation with the key of an operator */
-export function targetCalls(api: Api, ofInstallation: boolean) {
+/**
+ * @param ofInstallation with the key of an operator
+ * @param optionOf the options that fields come from; a file has the fields themselves
+ */
+export function targetCalls(
+  api: Api,
+  ofInstallation: boolean,
+  optionOf: Readonly<Record<string, string>> = {},
+) {
   // Both have the same operations.
   const call = ofInstallation ? (api.callAdmin as Api['call']) : api.call;
   const all = '/notification_targets';
