@@ -5,6 +5,7 @@ import { describeError, toSluiceError } from '../foundation/domain/errors.ts';
 import { connectQueues, within } from '../state/queue/connection.ts';
 import { type Database, openDatabase, openQueuePool } from '../state/store/database/database.ts';
 import { isModelExported } from '../state/store/exports/exports.ts';
+import { readInstallationState } from '../state/store/exports/first-day.ts';
 import { listWorkSetAside } from '../state/store/files/guarded-work.ts';
 import { findHold } from '../state/store/database/eras.ts';
 import { checkSchema, SchemaError } from '../state/store/database/migrate.ts';
@@ -57,6 +58,7 @@ export async function examineInstallation(
       ? [
           ...found,
           await examineEra(db),
+          await examineWorkers(db),
           await examineSetAside(db),
           ...(await examineMail(config)),
           ...(await examineProxies(config, db)),
@@ -199,6 +201,22 @@ async function examineMail(config: Config): Promise<readonly Examined[]> {
   const fault = await findMailFault(config);
   if (fault === undefined) return [];
   return [fault === null ? ok('mail', 'the server accepts the login') : failed('mail', fault)];
+}
+
+async function examineWorkers(db: Database): Promise<Examined> {
+  try {
+    const { workers, activeExports } = await readInstallationState(db);
+    if (workers > 0) return ok('workers', `${workers} reported in the last minute`);
+    const none = 'No worker has reported in the last minute';
+    return activeExports === 0
+      ? { check: 'workers', result: 'warning', detail: `${none}. Start two.` }
+      : failed(
+          'workers',
+          `${none}: ${counted(activeExports, 'export')} ${activeExports === 1 ? 'waits' : 'wait'}. Start one.`,
+        );
+  } catch (error) {
+    return failed('workers', reasonOf(error));
+  }
 }
 
 const shownWork = 5;

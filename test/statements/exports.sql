@@ -880,7 +880,7 @@ select e.id from batch_exports e join projects p on p.id = e.team_id
       order by e.id;
 
 -- exports/first-day.ts readInstallationState
--- gives organizations integer, projects integer, operatorKeys integer, targets integer, reachedTargets integer, workers integer
+-- gives organizations integer, projects integer, operatorKeys integer, targets integer, reachedTargets integer, workers integer, activeExports integer
 select (select count(*) from organizations where closed_at is null and id <> '00000000-0000-0000-0000-000000000000')::int as organizations,
             (select count(*) from projects where closed_at is null)::int as projects,
             (select count(*) from api_keys where organization_id is null and revoked_at is null
@@ -889,7 +889,8 @@ select (select count(*) from organizations where closed_at is null and id <> '00
             (select count(*) from notification_targets t
               where enabled and organization_id = '00000000-0000-0000-0000-000000000000' and failing_since is null
                 and exists (select from notification_deliveries d where d.target_id = t.id and d.status = 'delivered'))::int as "reachedTargets",
-            (select count(*) from workers where heartbeat_at > now() - interval '1 minute')::int as workers;
+            (select count(*) from workers where heartbeat_at > now() - interval '1 minute')::int as workers,
+            (select count(*) from batch_exports where deleted_at is null and not paused)::int as "activeExports";
 
 -- exports/freshness.ts checking, checkFreshness
 -- gives ?column? integer

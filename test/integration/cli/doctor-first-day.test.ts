@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { createApiClient } from '../../support/api-client.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
 import { runCli } from '../../support/cli.ts';
 import { senderTo } from '../../support/notified.ts';
 import { startReceiver } from '../../support/receiver.ts';
@@ -38,6 +39,23 @@ test('one worker, and a target of the installation that has never received a mes
   await operator.post(`${targets}/${id}/test`);
   expect(receiver.received).toHaveLength(1);
   expect(await open()).not.toContain('A notification target');
+});
+
+test('without a worker the doctor fails, because exports wait', async () => {
+  const own = await startApiUnderTest();
+  onTestFinished(() => own.stop());
+  const workers = () => examine(own.databaseUrl, 'workers');
+  expect(await workers()).toBe('warning: No worker has reported in the last minute. Start two.');
+  const body = exportBody({ destination: { type: 'NoOp', config: {} } });
+  expect((await own.client.post(`${own.project}/batch_exports`, body)).status).toBe(201);
+  expect(await workers()).toBe(
+    'failed: No worker has reported in the last minute: 1 export waits. Start one.',
+  );
+  expect((await runCli(['doctor'], { env: { DATABASE_URL: own.databaseUrl } })).code).toBe(1);
+  await own.db.query(`insert into workers (id, capacity, small_capacity) values ('one', 4, 4)`);
+  expect(await workers()).toBe('ok: 1 reported in the last minute');
+  await own.db.query(`update workers set heartbeat_at = now() - interval '2 minutes'`);
+  expect(await workers()).toMatch(/^failed: /);
 });
 
 test('a database that was restored from a dump is held', async () => {

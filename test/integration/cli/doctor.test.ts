@@ -212,6 +212,7 @@ test('an installation that is well', async () => {
     ['queue', 'ok'],
     ['clock', 'ok'],
     ['era', 'ok'],
+    ['workers', 'warning'],
     ['work', 'ok'],
     // This database has no table of events, and no export needs it.
     ['model events', 'warning'],

@@ -13,6 +13,8 @@ export interface InstallationState {
   readonly reachedTargets: number;
   /** Workers that reported in the last minute. */
   readonly workers: number;
+  /** Exports that are not paused. */
+  readonly activeExports: number;
 }
 
 export async function readInstallationState(sql: Sql): Promise<InstallationState> {
@@ -25,7 +27,8 @@ export async function readInstallationState(sql: Sql): Promise<InstallationState
             (select count(*) from notification_targets t
               where enabled and organization_id = '${installationId}' and failing_since is null
                 and exists (select from notification_deliveries d where d.target_id = t.id and d.status = 'delivered'))::int as "reachedTargets",
-            (select count(*) from workers where heartbeat_at > now() - interval '1 minute')::int as workers`,
+            (select count(*) from workers where heartbeat_at > now() - interval '1 minute')::int as workers,
+            (select count(*) from batch_exports where deleted_at is null and not paused)::int as "activeExports"`,
   );
   if (!row) throw new Error('no row');
   return row;
