@@ -326,6 +326,11 @@ with held as materialized (
               when h.n > 0 then 'intervals.missing'
               when e.late_since is not null then 'export.late'
               when e.paused then 'export.paused' end as code,
+         -- Of an export that works again: why its intervals were lost.
+         case when k.code is null and e.failing_since is null and h.n > 0 then (select (select r.error_code from runs r
+      where r.export_id = m.export_id and r.data_interval_start = m.data_interval_start and r.data_interval_end = m.data_interval_end
+        and r.status in ('Failed', 'FailedRetryable') order by r.id desc limit 1)
+    from missing_intervals m where m.export_id = e.id order by m.data_interval_start desc, m.data_interval_end desc limit 1) end as lost_code,
          case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
               then concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) end as destination
     from batch_exports e
@@ -335,7 +340,8 @@ with held as materialized (
     left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
-  select j.*, case when j.code = any ($1::text[]) then 'source' when j.code = any ($2::text[]) then 'ours' else 'customer' end as turn,
+  select j.*, case when coalesce(j.lost_code, j.code) = any ($1::text[]) then 'source'
+                   when coalesce(j.lost_code, j.code) = any ($2::text[]) then 'ours' else 'customer' end as turn,
          case when j.scope = 'source' then j.known_place when j.code = any ($1::text[]) then j.model
               when j.scope = 'destination' or j.code like 'destination.%' then j.destination else '' end as place
     from judged j
@@ -390,6 +396,11 @@ with held as materialized (
               when h.n > 0 then 'intervals.missing'
               when e.late_since is not null then 'export.late'
               when e.paused then 'export.paused' end as code,
+         -- Of an export that works again: why its intervals were lost.
+         case when k.code is null and e.failing_since is null and h.n > 0 then (select (select r.error_code from runs r
+      where r.export_id = m.export_id and r.data_interval_start = m.data_interval_start and r.data_interval_end = m.data_interval_end
+        and r.status in ('Failed', 'FailedRetryable') order by r.id desc limit 1)
+    from missing_intervals m where m.export_id = e.id order by m.data_interval_start desc, m.data_interval_end desc limit 1) end as lost_code,
          case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
               then concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) end as destination
     from batch_exports e
@@ -399,7 +410,8 @@ with held as materialized (
     left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
-  select j.*, case when j.code = any ($1::text[]) then 'source' when j.code = any ($2::text[]) then 'ours' else 'customer' end as turn,
+  select j.*, case when coalesce(j.lost_code, j.code) = any ($1::text[]) then 'source'
+                   when coalesce(j.lost_code, j.code) = any ($2::text[]) then 'ours' else 'customer' end as turn,
          case when j.scope = 'source' then j.known_place when j.code = any ($1::text[]) then j.model
               when j.scope = 'destination' or j.code like 'destination.%' then j.destination else '' end as place
     from judged j
@@ -456,6 +468,11 @@ with held as materialized (
               when h.n > 0 then 'intervals.missing'
               when e.late_since is not null then 'export.late'
               when e.paused then 'export.paused' end as code,
+         -- Of an export that works again: why its intervals were lost.
+         case when k.code is null and e.failing_since is null and h.n > 0 then (select (select r.error_code from runs r
+      where r.export_id = m.export_id and r.data_interval_start = m.data_interval_start and r.data_interval_end = m.data_interval_end
+        and r.status in ('Failed', 'FailedRetryable') order by r.id desc limit 1)
+    from missing_intervals m where m.export_id = e.id order by m.data_interval_start desc, m.data_interval_end desc limit 1) end as lost_code,
          case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
               then concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) end as destination
     from batch_exports e
@@ -465,7 +482,8 @@ with held as materialized (
     left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
-  select j.*, case when j.code = any ($1::text[]) then 'source' when j.code = any ($2::text[]) then 'ours' else 'customer' end as turn,
+  select j.*, case when coalesce(j.lost_code, j.code) = any ($1::text[]) then 'source'
+                   when coalesce(j.lost_code, j.code) = any ($2::text[]) then 'ours' else 'customer' end as turn,
          case when j.scope = 'source' then j.known_place when j.code = any ($1::text[]) then j.model
               when j.scope = 'destination' or j.code like 'destination.%' then j.destination else '' end as place
     from judged j
@@ -528,6 +546,11 @@ with held as materialized (
               when h.n > 0 then 'intervals.missing'
               when e.late_since is not null then 'export.late'
               when e.paused then 'export.paused' end as code,
+         -- Of an export that works again: why its intervals were lost.
+         case when k.code is null and e.failing_since is null and h.n > 0 then (select (select r.error_code from runs r
+      where r.export_id = m.export_id and r.data_interval_start = m.data_interval_start and r.data_interval_end = m.data_interval_end
+        and r.status in ('Failed', 'FailedRetryable') order by r.id desc limit 1)
+    from missing_intervals m where m.export_id = e.id order by m.data_interval_start desc, m.data_interval_end desc limit 1) end as lost_code,
          case when k.code is not null or e.failing_since is not null or h.n > 0 or e.late_since is not null or e.paused
               then concat_ws(' ', e.destination_type, nullif(e.destination_config->>'endpoint_url', ''), nullif(e.destination_config->>'bucket_name', ''), nullif(e.destination_config->>'container', ''), nullif(e.destination_config->>'account', ''), nullif(e.destination_config->>'host', ''), nullif(e.destination_config->>'directory', '')) end as destination
     from batch_exports e
@@ -537,7 +560,8 @@ with held as materialized (
     left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
-  select j.*, case when j.code = any ($1::text[]) then 'source' when j.code = any ($2::text[]) then 'ours' else 'customer' end as turn,
+  select j.*, case when coalesce(j.lost_code, j.code) = any ($1::text[]) then 'source'
+                   when coalesce(j.lost_code, j.code) = any ($2::text[]) then 'ours' else 'customer' end as turn,
          case when j.scope = 'source' then j.known_place when j.code = any ($1::text[]) then j.model
               when j.scope = 'destination' or j.code like 'destination.%' then j.destination else '' end as place
     from judged j

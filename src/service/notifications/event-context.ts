@@ -44,10 +44,10 @@ export function contextOf(
   const known: CommonFacts = facts;
   const code = codeOf(known);
   const spec = code !== null && isErrorCode(code) ? errorCatalogue[code] : null;
-  const own = ofOperators[type] ?? null;
+  const own = remedies[type] ?? null;
   const common = {
     fault: spec?.fault ?? null,
-    turn: code !== null ? turnOfCode(code) : own === null ? null : 'ours',
+    turn: turnOfEvent(type, code),
   };
   if (type === 'digest' || type === 'test') return common;
   if (isGroup(type)) {
@@ -57,13 +57,24 @@ export function contextOf(
   const about = known.export;
   return {
     ...common,
-    remedy: spec?.remedy ?? own,
+    // The cause is over: what is left is to export the intervals.
+    remedy: type === 'export.incomplete' ? own : (spec?.remedy ?? own),
     link: linkOf(publicUrl, projectId, about?.id),
   };
 }
 
-/** What an operator does about an event that no error explains. */
-const ofOperators: Partial<Record<Notification['type'], string>> = {
+/** Who must act; null: nobody. */
+function turnOfEvent(type: Notification['type'], code: string | null): Turn | null {
+  if (code !== null) return turnOfCode(code);
+  // The owner of the export can retry what was lost, whoever lost it.
+  if (type === 'export.incomplete') return 'customer';
+  return remedies[type] === undefined ? null : 'ours';
+}
+
+/** What to do about an event that no error explains. */
+const remedies: Partial<Record<Notification['type'], string>> = {
+  'export.incomplete':
+    'Export the intervals without data again: on the page of the export, or by sluice backfill with --reprocess missing. What heals runs by itself.',
   'export.late': 'Look whether workers run, and whether they have enough capacity.',
   'verify.failed':
     'Run sluice verify --export with the id of the export: it prints what is wrong and the remedy.',
@@ -85,12 +96,13 @@ export function contextLines({ facts, type }: Notification): readonly string[] {
   const known: CommonFacts = facts;
   const { organization, project, since, missing_intervals: missing } = known;
   const code = codeOf(known);
+  const turn = turnOfEvent(type, code);
   const isOver = ['export.recovered', 'export.on_time', 'export.complete'].includes(type);
   return [
     ...(organization && project
       ? [`Customer ${oneLine(organization.name)}, project ${oneLine(project.name)}`]
       : []),
-    ...(code === null || isOver ? [] : [`Whose turn: ${turnNames[turnOfCode(code)]}`]),
+    ...(turn === null || isOver ? [] : [`Whose turn: ${turnNames[turn]}`]),
     ...(known.export && since && !isOver ? [`Since ${since}`] : []),
     ...(missing !== undefined && missing > 0 && type !== 'export.recovered'
       ? [`Intervals without data: ${missing}`]

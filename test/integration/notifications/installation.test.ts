@@ -147,7 +147,10 @@ test('an export that failed and then works has an event for its holes, after an 
   expect(await Promise.all([checkCompleteness(side.db), checkCompleteness(side.db)])).toContain(1);
   expect(await checkCompleteness(side.db)).toBe(0);
   const [event] = await deliveriesOf(side.db);
-  expect(event).toMatchObject({ type: 'export.incomplete', facts: { missing_intervals: 2 } });
+  expect(event).toMatchObject({
+    type: 'export.incomplete',
+    facts: { missing_intervals: 2, code: 'destination.access_denied' },
+  });
   await side.db.query('delete from holes where export_id = $1', [id]);
   await checkCompleteness(side.db);
   expect(await types()).toEqual(['export.incomplete', 'export.complete']);
