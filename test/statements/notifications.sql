@@ -65,7 +65,7 @@ select notify_group($1, null, $3, $4::jsonb || coalesce(
 
 -- notifications/installation-alarms.ts raiseAlarm
 -- takes $1 text
-insert into installation_alarms (kind) values ($1) on conflict do nothing;
+insert into installation_alarms (kind) select $1 where (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') = 0 on conflict do nothing;
 
 -- notifications/installation-alarms.ts endAlarm
 -- takes $1 text

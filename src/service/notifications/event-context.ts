@@ -63,10 +63,10 @@ export function contextOf(
   };
 }
 
-/** Who must act; null: nobody. */
+/** Who must act; null: no action is needed. */
 function turnOfEvent(type: Notification['type'], code: string | null): Turn | null {
   if (code !== null) return turnOfCode(code);
-  // The owner of the export can retry what was lost, whoever lost it.
+  // The owner of the export can retry what was lost, also if it is not known why.
   if (type === 'export.incomplete') return 'customer';
   return remedies[type] === undefined ? null : 'ours';
 }

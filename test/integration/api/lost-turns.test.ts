@@ -47,7 +47,7 @@ test.each([
      values ($1, $2, 'Failed', '2024-03-01', '2024-03-01 01:00', now(), $3)`,
     [created.id, teamId, code],
   );
-  // It works again, and nobody has retried what was lost.
+  // It works again, and what was lost is still lost.
   await api.db.query(
     'update batch_exports set failing_since = null, failing_code = null, failing_error = null where id = $1',
     [created.id],

@@ -9,6 +9,10 @@ import { watchWorkers } from '../../../src/main/watch-workers.ts';
 import { heal } from '../../../src/service/use-cases/healing/heal.ts';
 import { checkCompleteness, checkFreshness } from '../../../src/state/store/exports/freshness.ts';
 import { installationId, setProjectFreshness } from '../../../src/state/store/tenants/tenants.ts';
+import {
+  endAlarm,
+  raiseAlarm,
+} from '../../../src/state/store/notifications/installation-alarms.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import {
   createWebhook,
@@ -124,6 +128,19 @@ test('a target of the installation hears of causes: one message per customer, or
   expect(more).toEqual([]);
   expect(third).toMatchObject(['healing.started', { turn: 'source', export_count: 2 }]);
   expect(third?.[1]).not.toHaveProperty('organization');
+});
+
+// Another process has looked before, and says only now what it saw.
+test('no alarm is raised that a worker has ended meanwhile', async () => {
+  const alarms = () => side.db.query('select from installation_alarms');
+  await side.db.query('delete from workers');
+  await raiseAlarm(side.db);
+  expect(await alarms()).toHaveLength(1);
+  await reportWorker(side.db, 'w', 1);
+  expect(await endAlarm(side.db)).toBe(true);
+  await raiseAlarm(side.db);
+  expect(await alarms()).toEqual([]);
+  await side.db.query('delete from workers');
 });
 
 test('a target of an organization hears of no other one', async () => {

@@ -1,13 +1,15 @@
 import type { Sql } from '../database/database.ts';
+import { capacityNow } from '../runs/workers.ts';
 
 /** What is wrong with the whole installation; a trigger notifies its targets. */
 const kind = 'no_workers';
 
-/** Notes that no worker is alive; if it is known already, nothing changes. */
+/** Notes that no worker is alive, unless one has reported meanwhile; if it is known already, nothing changes. */
 export async function raiseAlarm(sql: Sql): Promise<void> {
-  await sql.query('insert into installation_alarms (kind) values ($1) on conflict do nothing', [
-    kind,
-  ]);
+  await sql.query(
+    `insert into installation_alarms (kind) select $1 where ${capacityNow} = 0 on conflict do nothing`,
+    [kind],
+  );
 }
 
 /** @returns whether it was known that no worker is alive */
