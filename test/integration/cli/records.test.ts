@@ -87,6 +87,25 @@ test('coverage lists stretches of one state, accepts them, and changes say who d
   expect(changes).toContain('no data then');
 });
 
+test('an unpause of an export that is not paused says that it changed nothing, and how to retry what is lost', async () => {
+  const id = await create({ name: 'Runs' });
+  await api.db.query(
+    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+     values ($1, $2, 'Failed', '2024-03-01', '2024-03-01 01:00', now())`,
+    [id, api.tenant.projectIds[0]],
+  );
+  const { code, out } = await sluice(['exports', 'unpause', id, '--retry-missing']);
+  expect([code, out]).toEqual([
+    0,
+    '"Runs" was not paused: nothing was changed.\n' +
+      '1 requested interval without data since 2024-03-01T00:00:00Z. Export them: sluice backfill "Runs" --from 2024-03-01T00:00:00Z --reprocess missing\n',
+  ]);
+  await sluice(['exports', 'pause', id]);
+  expect((await sluice(['exports', 'unpause', id, '--retry-missing'])).out).toMatch(
+    /^Unpaused "Runs"\. .*\n1 run in backfill [\w-]{36}\.\n$/,
+  );
+});
+
 test('transformations are listed, made, changed and deleted with a key of one project', async () => {
   const { key } = await createKey(api.db, {
     organizationId: api.tenant.organizationId,

@@ -66,7 +66,7 @@ export interface UnpauseOptions extends ApiOptions {
 /** An unpause leaves out what its options do not ask for, and says so. */
 export async function unpause(deps: CliDeps, name: string, options: UnpauseOptions) {
   const api = openApi(deps, options);
-  const { id } = await findExport(api, name);
+  const { id, paused } = await findExport(api, name);
   const { backfill = false, retryMissing = false, dryRun = false } = options;
   const send = (body: Json) =>
     api.call('post', '/batch_exports/{id}/unpause', {
@@ -87,12 +87,15 @@ export async function unpause(deps: CliDeps, name: string, options: UnpauseOptio
   const after = await send({ backfill, retry_missing: retryMissing });
   if ('dry_run' in after) throw new CliError(`${api.url} did not unpause the export.`);
   print(deps, options, after, () => [
-    `Unpaused ${quoted(after.name)}. Next run: ${after.next_run_at ?? 'none'}.`,
+    paused
+      ? `Unpaused ${quoted(after.name)}. Next run: ${after.next_run_at ?? 'none'}.`
+      : `${quoted(after.name)} was not paused: nothing was changed.`,
     ...(after.backfill_id
       ? [`${plural(after.backfill_total_runs ?? 0, 'run')} in backfill ${after.backfill_id}.`]
       : []),
     ...(backfill ? [] : left.missed.map((range) => leftOutLine(after.name, range))),
-    ...(retryMissing || left.missing.since === null
+    // An export that is not paused starts nothing.
+    ...((retryMissing && paused) || left.missing.since === null
       ? []
       : [
           `${missingText(left)}. Export them: sluice backfill ${quoted(after.name)} --from ${shortTime(left.missing.since)} --reprocess missing`,
