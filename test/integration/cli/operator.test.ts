@@ -98,6 +98,8 @@ test('pause, with a dry run and a question, tasks and cancel', async () => {
   expect(started.err).toBe('');
   const task = JSON.parse(started.out) as { id: string };
   expect((await operator('causes', 'tasks')).out).toMatch(/pause +Running +0\/3/);
+  const unknown = await operator('causes', 'cancel', '0b9f7a5e-4f6c-4f0e-9d0e-0f7b2f6f3f55');
+  expect([unknown.code, unknown.err]).toEqual([1, expect.stringContaining('no such task')]);
   expect((await operator('causes', 'cancel', task.id)).out).toContain('Cancelled');
   expect((await operator('causes', 'probe', '0'.repeat(32), '--yes')).err).toContain(
     'There is no such cause any more',
@@ -307,6 +309,7 @@ test('delivery shows a record that a customer can be sent, as text, JSON and CSV
   expect(text.out).toMatch(/missed +20\S+Z +20\S+Z +- +ours +-\n/);
   const record = JSON.parse((await owner(['delivery', id, '--target', '50', '--json'])).out);
   expect(record).toMatchObject({ met: 1, missed: 1, target: 50, budget: { left: 0 } });
+  expect((await owner(['delivery', id, '--csv', '--json'])).code).toBe(2);
   const csv = await owner(['delivery', id, '--window', '2d', '--csv']);
   expect(csv.out.split('\r\n').map((line) => line.split(',')[4])).toEqual([
     'outcome',

@@ -140,6 +140,13 @@ test('transformations are listed, made, changed and deleted with a key of one pr
   );
   expect((await transformations('delete', step, '--yes')).out).toBe(`Deleted step ${step}.\n`);
   expect((await transformations('list')).out).not.toContain('Mask ');
+  for (const verb of [
+    ['update', step, '--enabled'],
+    ['delete', step, '--yes'],
+  ]) {
+    const gone = await transformations(...verb);
+    expect([gone.code, gone.err]).toEqual([1, expect.stringContaining(`no step ${step}.`)]);
+  }
   await api.client.delete(`${api.project}/batch_exports/${id}`);
 });
 

@@ -65,7 +65,10 @@ export function registerCauses(program: Command, deps: CliDeps): void {
     .action(async (task: string, options: ApiOptions) => {
       const path = { task_id: task };
       const api = openApi(deps, options);
-      const cancelled = await api.callAdmin('post', '/tasks/{task_id}/cancel', { path });
+      const cancelled = await api.callAdmin('post', '/tasks/{task_id}/cancel', {
+        path,
+        notFound: 'There is no such task. `sluice causes tasks` lists them.',
+      });
       print(deps, options, cancelled, () => taskLines(deps, [cancelled]));
     });
 }

@@ -95,6 +95,11 @@ async function findPlugin(api: Api, nameOrId: string): Promise<number> {
   throw new CliError(`There is no plugin ${quoted(nameOrId)}. There are ${names}.`);
 }
 
+const at = (id: number) => ({
+  path: { id: String(id) },
+  notFound: `There is no step ${id}. \`sluice transformations list\` lists them.`,
+});
+
 export async function update(deps: CliDeps, id: number, options: StepOptions): Promise<void> {
   const body = bodyOf(deps, options);
   if (Object.keys(body).length === 0) {
@@ -105,7 +110,7 @@ export async function update(deps: CliDeps, id: number, options: StepOptions): P
   }
   const api = openApi(deps, options);
   const step = await api.call('patch', `${path}/{id}`, {
-    path: { id: String(id) },
+    ...at(id),
     body,
     optionOf,
   });
@@ -118,10 +123,10 @@ export async function remove(
   options: ApiOptions & { readonly yes?: boolean },
 ): Promise<void> {
   const api = openApi(deps, options);
-  const step = await api.call('get', `${path}/{id}`, { path: { id: String(id) } });
+  const step = await api.call('get', `${path}/{id}`, at(id));
   const what = `Delete the step ${quoted(step.name ?? String(id))}? Runs that start from now on do not apply it.`;
   await confirm(deps.terminal, what, options.yes ?? false);
-  await api.call('delete', `${path}/{id}`, { path: { id: String(id) } });
+  await api.call('delete', `${path}/{id}`, at(id));
   print(deps, options, { id, deleted: true }, () => [`Deleted step ${id}.`]);
 }
 

@@ -1,4 +1,4 @@
-import type { CliDeps } from '../deps.ts';
+import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { type Colour, paintFor, plural, shortTime, tableLines } from '../text.ts';
 import { findExport } from './find-export.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
@@ -20,9 +20,10 @@ const colours: Partial<Record<Delivery['late'][number]['outcome'], Colour>> = {
 
 /** `sluice delivery`: what became of the deadlines of an export, as a customer can be sent it. */
 export async function delivery(deps: CliDeps, name: string, options: Options): Promise<void> {
+  const { window, target, csv } = options;
+  if (csv && options.json) throw new CliError('Use --csv or --json, not both.', exitCodes.misused);
   const api = openApi(deps, options);
   const { id } = await findExport(api, name);
-  const { window, target, csv } = options;
   const query = { ...(window && { window }), ...(target !== undefined && { target }) };
   const asked = { path: { id }, optionOf: { window: '--window', target: '--target' } };
   if (csv) {
