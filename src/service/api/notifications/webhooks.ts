@@ -15,6 +15,7 @@ const data = {
   export: Named,
   organization: Named,
   project: Type.Object({ id: Type.Integer(), name: Type.String(), tenant_key: Type.String() }),
+  code: Text,
   fault: Text,
   turn: Text,
   since: When,
