@@ -597,7 +597,7 @@ select t.id, t.action, t.cause, t.code, t.status, t.requested_by as "requestedBy
   lateral (
     select coalesce(jsonb_agg(jsonb_build_object('reason', g.detail, 'exports', g.n) order by g.n desc, g.detail), '[]') as "skippedBecause"
       from (select i.detail, count(*) as n from operator_task_exports i
-             where i.task_id = t.id and i.status = 'skipped' and i.detail is not null group by 1 order by 2 desc, 1 limit 10) g) w,
+             where i.task_id = t.id and i.status = 'skipped' and i.detail <> 'The task was cancelled.' group by 1 order by 2 desc, 1 limit 10) g) w,
   lateral (
     select count(*)::int as runs, count(*) filter (where n.status = 'Completed')::int as "completedRuns",
            count(*) filter (where n.status in ('Failed', 'FailedRetryable'))::int as "failedRuns"
@@ -614,7 +614,7 @@ select t.id, t.action, t.cause, t.code, t.status, t.requested_by as "requestedBy
   lateral (
     select coalesce(jsonb_agg(jsonb_build_object('reason', g.detail, 'exports', g.n) order by g.n desc, g.detail), '[]') as "skippedBecause"
       from (select i.detail, count(*) as n from operator_task_exports i
-             where i.task_id = t.id and i.status = 'skipped' and i.detail is not null group by 1 order by 2 desc, 1 limit 10) g) w,
+             where i.task_id = t.id and i.status = 'skipped' and i.detail <> 'The task was cancelled.' group by 1 order by 2 desc, 1 limit 10) g) w,
   lateral (
     select count(*)::int as runs, count(*) filter (where n.status = 'Completed')::int as "completedRuns",
            count(*) filter (where n.status in ('Failed', 'FailedRetryable'))::int as "failedRuns"

@@ -30,6 +30,9 @@ export interface OperatorTask {
 const task = `t.id, t.action, t.cause, t.code, t.status, t.requested_by as "requestedBy", t.created_at as "createdAt",
   t.finished_at as "finishedAt", x.exports, x."doneExports", x."skippedExports", w."skippedBecause", r.runs, r."completedRuns", r."failedRuns"`;
 
+/** Why exports of a cancelled task were passed over: its status says it. */
+const cancelled = 'The task was cancelled.';
+
 const progress = `lateral (
     select count(*)::int as exports, count(*) filter (where i.status = 'done')::int as "doneExports",
            count(*) filter (where i.status = 'skipped')::int as "skippedExports"
@@ -37,7 +40,7 @@ const progress = `lateral (
   lateral (
     select coalesce(jsonb_agg(jsonb_build_object('reason', g.detail, 'exports', g.n) order by g.n desc, g.detail), '[]') as "skippedBecause"
       from (select i.detail, count(*) as n from operator_task_exports i
-             where i.task_id = t.id and i.status = 'skipped' and i.detail is not null group by 1 order by 2 desc, 1 limit 10) g) w,
+             where i.task_id = t.id and i.status = 'skipped' and i.detail <> '${cancelled}' group by 1 order by 2 desc, 1 limit 10) g) w,
   lateral (
     select count(*)::int as runs, count(*) filter (where n.status = 'Completed')::int as "completedRuns",
            count(*) filter (where n.status in ('Failed', 'FailedRetryable'))::int as "failedRuns"
@@ -161,7 +164,7 @@ export async function cancelTask(
   );
   if (ended.length === 0) return null;
   await tx.query(
-    `update operator_task_exports set status = 'skipped', detail = 'The task was cancelled.' where task_id = $1 and status = 'waiting'`,
+    `update operator_task_exports set status = 'skipped', detail = '${cancelled}' where task_id = $1 and status = 'waiting'`,
     [id],
   );
   return tx.query(
