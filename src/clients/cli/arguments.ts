@@ -77,3 +77,10 @@ export function readPercent(text: string): number {
   }
   return percent;
 }
+
+export function readWebhook(text: string): string {
+  if (!/^https?:\/\//.test(text) || !URL.canParse(text)) {
+    throw new InvalidArgumentError('It must be a URL, such as https://example.com/hooks/sluice.');
+  }
+  return text;
+}

@@ -278,7 +278,6 @@ const freeText = [
   '--confirm',
   '--export',
   '--organization',
-  '--webhook',
   '--recipients',
 ];
 

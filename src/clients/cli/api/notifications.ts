@@ -4,7 +4,7 @@ import {
   targetKinds,
   webhookFormats,
 } from '../../../foundation/domain/notification.ts';
-import { readList } from '../arguments.ts';
+import { readList, readWebhook } from '../arguments.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { paintFor, shortName, tableLines } from '../text.ts';
 import type { Api } from './api.ts';
@@ -37,7 +37,11 @@ export function registerNotifications(program: Command, deps: CliDeps): void {
     );
   const withSettings = (command: Command) =>
     command
-      .option('--webhook <url>', 'address that a webhook posts to; it is stored encrypted')
+      .option(
+        '--webhook <url>',
+        'address that a webhook posts to; it is stored encrypted',
+        readWebhook,
+      )
       .option('--format <format>', `of the body of a webhook: ${webhookFormats.join(', ')}`)
       .option('--recipients <list>', 'e-mail addresses, separated by commas', readList)
       .option('--events <list>', `such as ${notificationTypes.slice(0, 2).join(',')}`, readList)
