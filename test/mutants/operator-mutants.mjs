@@ -19,12 +19,12 @@ export const operatorMutants = [
       '!stored.some(({ name }) => names.has(name))',
       'false',
     ],
-    ['it deletes without a question', 'apply', '!options.dryRun && going !== null', 'false'],
+    ['it deletes without a question', 'apply', 'going !== null', 'false'],
     [
       'a dry run changes the chain',
       'apply',
-      'if (!options.dryRun) await sendChain',
-      'if (true) await sendChain',
+      'if (options.dryRun) {',
+      'if (options.dryRun) {\n    await sendChain(api, plan.chain ?? []);',
     ],
     ['--secrets sends nothing', 'apply', 'const resent = secrets &&', 'const resent = false &&'],
     [
@@ -73,8 +73,8 @@ export const operatorMutants = [
     [
       'the chain comes after the exports',
       'apply',
-      'await sendChain(api, chain ?? []);',
-      'setTimeout(() => void sendChain(api, chain ?? []).catch(() => {}), 3_000);',
+      'await sendChain(api, plan.chain ?? []);',
+      '[] as string[]; setTimeout(() => void sendChain(api, plan.chain ?? []).catch(() => {}), 3_000);',
     ],
   ].map(([name, file, find, replace]) => ({
     name: `operator apply: ${name}`,

@@ -13,7 +13,6 @@ import { previewsOf } from '../../src/main/preview-rows.ts';
 import { applyFilters } from '../../src/rows/query/property-filters.ts';
 import type { Database } from '../../src/state/store/database/database.ts';
 import { checkReadiness } from '../../src/service/use-cases/installation/check-readiness.ts';
-import { projectRoot } from './processes.ts';
 import { testSecrets } from './test-secrets.ts';
 
 /** Limits that no test meets by accident. */
@@ -62,7 +61,7 @@ export function testApiOptions(
     notifications: openNotifications(config),
     queueBoard: null,
     consoleDir: null,
-    docsDir: path.join(projectRoot, 'dist/api-docs'),
+    docsDir: path.resolve('dist/api-docs'),
     ...changes,
   };
 }

@@ -17,6 +17,7 @@ interface CreateOptions {
 }
 
 /** `sluice keys …` */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of verbs
 export function register(program: Command, deps: CliDeps): void {
   const keys = program.command('keys').description('API keys of an organization, and of operators');
 

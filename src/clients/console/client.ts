@@ -95,6 +95,7 @@ const dayMs = 86_400_000;
  *
  * @param onRefused called if the key is no longer accepted
  */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of calls
 export function createClient(key: string, project: string, onRefused: () => void) {
   const base = `/api/projects/${encodeURIComponent(project)}`;
   const send = senderOf(key, onRefused);

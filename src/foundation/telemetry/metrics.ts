@@ -3,6 +3,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 /** Every metric of Sluice. Each process has its own; a worker counts only its own work. */
 export type Metrics = ReturnType<typeof createMetrics>;
 
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of metrics
 export function createMetrics() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

@@ -66,6 +66,7 @@ export function optional<T extends TSchema>(
 
 const eventNames = Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { maxItems: 100 });
 
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of settings
 const fileProperties = (formats: readonly FormatChoice[]) => ({
   prefix: Type.Optional(
     Type.String({

@@ -66,6 +66,7 @@ type Routes = (api: Api, family: Family, deps: Deps) => void;
 const usualShare = { savedMs: 10_000, savedPerSecondMs: 100 };
 
 /** Builds the HTTP interface, ready to listen or to inject requests. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: the order of the hooks is what it does
 export async function buildApi(options: ApiOptions): Promise<Api> {
   const api: Api = fastify(fastifyOptions(options));
   const { context, ...others } = options;

@@ -139,6 +139,7 @@ function placeOf(id: string, projectId: number | null, publicUrl: string | null)
   return [place, exportLink(publicUrl, projectId, id)];
 }
 
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of texts
 function words(
   type: Exclude<Notification['type'], 'digest' | GroupType>,
   facts: Facts,

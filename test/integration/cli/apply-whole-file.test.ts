@@ -170,6 +170,19 @@ test('what only the service refuses is named by step and target, and no export r
   expect(target.out).toContain('0 created, 1 updated, 0 deleted, 1 unchanged.');
 });
 
+test('a new target is named although a step is refused, so that its secret can be got', async () => {
+  await apply();
+  const refused = await apply((all) => {
+    Object.assign(all.transformations[0] ?? {}, { name: 'New', config: { properties: '' } });
+    all.notifications.push({ description: 'Third', url: `\${HOOK}` });
+  });
+  expect(refused.code).toBe(1);
+  expect(refused.out).toContain(
+    'Notification targets: 1 created, 0 updated, 0 deleted, 2 unchanged.',
+  );
+  expect(refused.out).toMatch(/Third is not shown\. To get one: sluice notifications rotate \S+/);
+});
+
 test('the answer as JSON has no secret, also if secrets are sent', async () => {
   for (const args of [['--json', '--dry-run'], ['--json']]) {
     const { code, out } = await apply(() => {}, ['--secrets', ...args]);

@@ -166,6 +166,7 @@ function registerUpdate(group: Command, deps: CliDeps): void {
     );
 }
 
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of verbs
 function registerKeys(admin: Command, deps: CliDeps): void {
   const group = admin
     .command('keys')

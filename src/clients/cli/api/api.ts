@@ -77,6 +77,7 @@ const longestWaitSeconds = 60;
 const maxTries = 4;
 
 /** Opens no connection. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: what all calls share
 export function connectApi({ url, key, project, signal, onWait }: Connection): Api {
   const base = url.replace(/\/+$/, '');
   let serviceTime: number | null = null;

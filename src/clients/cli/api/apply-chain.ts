@@ -143,10 +143,7 @@ function changeOf(
  *
  * @returns what it refused, one line for each
  */
-export async function sendChain(
-  api: Api,
-  changes: readonly StepChange[],
-): Promise<readonly string[]> {
+export async function sendChain(api: Api, changes: readonly StepChange[]): Promise<string[]> {
   const path = '/pipeline_transformation_configs';
   const refused: string[] = [];
   for (const { action, name, id, body } of changes) {

@@ -1,9 +1,15 @@
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
-import { planChain, sendChain, summaryOfChain } from './apply-chain.ts';
+import { planChain, type StepChange, sendChain, summaryOfChain } from './apply-chain.ts';
 import { type Action, type ApplyChoice, changeLine, shownChange } from './apply-changes.ts';
-import { planTargets, secretLines, sendTargets, summaryOfTargets } from './apply-targets.ts';
+import {
+  planTargets,
+  secretLines,
+  sendTargets,
+  summaryOfTargets,
+  type TargetChange,
+} from './apply-targets.ts';
 import { confirm } from './confirm.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
@@ -44,65 +50,91 @@ interface DoneStep extends Pick<Step, 'action' | 'name' | 'id'> {
 export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void> {
   const api = openApi(deps, options);
   const fields = await readFields(api);
-  const {
-    exports: wanted,
-    transformations,
-    notifications,
-    problems: found,
-  } = await readExportsFile(deps.terminal, options.file, fields);
-  const stored = await listExports(api);
-  const queries = await readStoredQueries(api, wanted, stored);
-  // All faults of the file at once, whichever part they are in.
-  const problems = [...found];
-  const steps = planSteps(wanted, stored, { fields, queries, problems }, options);
-  const planning = { ...options, problems };
-  const chain = transformations && (await planChain(deps, api, transformations, planning));
-  const targets = notifications && (await planTargets(deps, api, notifications, planning));
-  if (problems.length > 0) throw new CliError(problems.join('\n'));
-  const paint = paintFor(deps.terminal);
-  if (!options.json) {
-    for (const line of steps.flatMap((one) => stepLines(one, paint))) deps.print(line);
-    for (const one of chain ?? []) deps.print(changeLine(paint, one, 'step ', one.fields));
-    for (const one of targets ?? []) deps.print(changeLine(paint, one, 'target ', one.fields));
+  const plan = await planFile(deps, api, fields, options);
+  if (!options.json) printPlan(deps, plan);
+  if (options.dryRun) {
+    printResult(deps, options, plan, plan.steps.map(planned));
+    return;
   }
-  const going = deletionsOf({ export: steps, step: chain, 'notification target': targets });
-  if (!options.dryRun && going !== null) {
-    const question = `Delete ${going} of ${await projectOf(api, stored)} that the file does not have?`;
+  const going = deletionsOf(plan);
+  if (going !== null) {
+    const question = `Delete ${going} of ${await projectOf(api, plan.stored)} that the file does not have?`;
     await confirm(deps.terminal, question, options.yes ?? false);
   }
   // The chain comes first: an export that applies it must not send rows that a step masks.
-  const refused = options.dryRun ? [] : [...(await sendChain(api, chain ?? []))];
+  const refused = await sendChain(api, plan.chain ?? []);
   const hasChain = refused.length === 0;
-  const sent = options.dryRun ? [] : await sendTargets(api, targets ?? [], refused);
-  const done =
-    options.dryRun || !hasChain
-      ? steps.map(planned)
-      : await perform(deps, api, steps, fields, options);
+  const targets = plan.targets && (await sendTargets(api, plan.targets, refused));
+  const done = hasChain ? await perform(deps, api, plan.steps, fields, options) : [];
   if (!hasChain) {
     refused.push('No export was changed, because a step of the chain was refused.');
-    throw new CliError(refused.join('\n'));
   }
-  const isDryRun = options.dryRun ?? false;
-  const inChain = summaryOfChain(chain, isDryRun);
-  const others = {
-    ...(chain ? { transformations: chain.map(shownChange) } : {}),
-    ...(targets ? { notifications: (isDryRun ? targets : sent).map(shownChange) } : {}),
-  };
-  print(deps, options, chain || targets ? { exports: done, ...others } : done, () => [
-    ...(inChain === null ? [] : [inChain]),
-    ...(targets ? [summaryOfTargets(isDryRun ? targets : sent, isDryRun)] : []),
-    ...secretLines(sent),
-    summaryOf(done, isDryRun),
-  ]);
+  printResult(deps, options, { ...plan, targets, chain: hasChain ? plan.chain : null }, done);
   const failed = done.filter(({ error }) => error !== null);
   const lines = [...refused, ...failed.map(({ name, error }) => `${plain(name)}: ${error}`)];
   if (lines.length > 0) throw new CliError(lines.join('\n'));
 }
 
+/** What a file changes; null: it does not have that list. */
+interface Plan {
+  readonly steps: readonly Step[];
+  readonly chain: readonly StepChange[] | null;
+  readonly targets: readonly TargetChange[] | null;
+  /** The exports of the project. */
+  readonly stored: readonly BatchExport[];
+}
+
+/** @throws CliError with all faults of the file, whichever part they are in */
+async function planFile(
+  deps: CliDeps,
+  api: Api,
+  fields: ExportFields,
+  options: ApplyOptions,
+): Promise<Plan> {
+  const file = await readExportsFile(deps.terminal, options.file, fields);
+  const { exports: wanted, transformations, notifications } = file;
+  const stored = await listExports(api);
+  const queries = await readStoredQueries(api, wanted, stored);
+  const problems = [...file.problems];
+  const steps = planSteps(wanted, stored, { fields, queries, problems }, options);
+  const planning = { ...options, problems };
+  const chain = transformations && (await planChain(deps, api, transformations, planning));
+  const targets = notifications && (await planTargets(deps, api, notifications, planning));
+  if (problems.length > 0) throw new CliError(problems.join('\n'));
+  return { steps, chain, targets, stored };
+}
+
+function printPlan(deps: CliDeps, { steps, chain, targets }: Plan): void {
+  const paint = paintFor(deps.terminal);
+  for (const line of steps.flatMap((one) => stepLines(one, paint))) deps.print(line);
+  for (const one of chain ?? []) deps.print(changeLine(paint, one, 'step ', one.fields));
+  for (const one of targets ?? []) deps.print(changeLine(paint, one, 'target ', one.fields));
+}
+
+/** @param made what was done of the plan; in a dry run all of it */
+function printResult(
+  deps: CliDeps,
+  options: ApplyOptions,
+  { chain, targets }: Plan,
+  made: readonly DoneStep[],
+): void {
+  const isDryRun = options.dryRun ?? false;
+  const inChain = summaryOfChain(chain, isDryRun);
+  const others = {
+    ...(chain && { transformations: chain.map(shownChange) }),
+    ...(targets && { notifications: targets.map(shownChange) }),
+  };
+  print(deps, options, chain || targets ? { exports: made, ...others } : made, () => [
+    ...(inChain === null ? [] : [inChain]),
+    ...(targets ? [summaryOfTargets(targets, isDryRun)] : []),
+    ...(isDryRun ? [] : secretLines(targets ?? [])),
+    summaryOf(made, isDryRun),
+  ]);
+}
+
 /** `2 exports, 1 step`; null if nothing is deleted. */
-function deletionsOf(
-  parts: Readonly<Record<string, readonly Pick<Step, 'action'>[] | null>>,
-): string | null {
+function deletionsOf({ steps, chain, targets }: Plan): string | null {
+  const parts = { export: steps, step: chain, 'notification target': targets };
   const counted = Object.entries(parts).flatMap(([what, changes]) => {
     const count = (changes ?? []).filter(({ action }) => action === 'delete').length;
     return count === 0 ? [] : [plural(count, what)];

@@ -26,6 +26,7 @@ interface SettingOptions extends TargetOptions {
 }
 
 /** `sluice notifications …`: who is notified of changes. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of verbs
 export function registerNotifications(program: Command, deps: CliDeps): void {
   const group = program
     .command('notifications')

@@ -4,6 +4,7 @@ import type { CliDeps } from '../deps.ts';
 import { missingRows, withApi } from './open-api.ts';
 
 /** `sluice status`, `backfill`, `logs`, `apply` and `export`. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of verbs
 export function registerTasks(program: Command, deps: CliDeps): void {
   const add = (name: string, description: string) =>
     withApi(program.command(name).description(description));

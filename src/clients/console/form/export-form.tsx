@@ -37,6 +37,7 @@ const none: ReadonlyMap<string, string> = new Map();
  * Creates or changes an export. Shows all problems at once, each at its field: those that the page finds and
  * those that the API names. The destination and the rows can be tried before anything is saved.
  */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: one form or table, from top to bottom
 export function ExportForm({ description, batchExport }: Props) {
   const { client, may } = useConsole();
   const say = useSay();

@@ -9,6 +9,7 @@ import type { PartProps } from './part-props.ts';
 import { TextField } from './text-field.tsx';
 
 /** The interval, its boundaries, and start and end. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: one form or table, from top to bottom
 export function ScheduleFields({ description, draft, batchExport, errors, onChange }: PartProps) {
   const asked = scheduleFields(draft.interval);
   const known = labelsOf(description, draft.type);

@@ -61,6 +61,7 @@ const orders = [
 ] as const;
 
 /** Asks for a range, shows a preview, then starts the backfill. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: one form or table, from top to bottom
 export function BackfillForm({ batchExport, initial }: Props) {
   const { client } = useConsole();
   const say = useSay();

@@ -19,6 +19,7 @@ interface Props {
  * The coverage as a grid. Drag over cells to select a range; or move with the arrow keys, and hold Shift to
  * select.
  */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: one form or table, from top to bottom
 export function CoverageTable({ columns, rows, cellMs, selected, onSelect }: Props) {
   const newest = rows[0]?.cells.at(-1)?.start ?? 0;
   const oldest = rows.at(-1)?.cells[0]?.start ?? 0;

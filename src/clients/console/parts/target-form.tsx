@@ -28,6 +28,7 @@ const formats = [
 ] as const;
 
 /** Creates or edits a notification target. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: one form or table, from top to bottom
 export function TargetDialog({ target, save, onClose }: Props) {
   const { events: all, reach } = useTargets();
   const [isForAll, setForAll] = useState(false);

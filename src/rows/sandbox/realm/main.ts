@@ -29,6 +29,7 @@ interface Plugin {
 }
 
 /** What the host calls. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: only this closure can reach its state
 export function start(parseUrl: ParseUrl) {
   const log = makeLog();
   const globals = takeGlobals();

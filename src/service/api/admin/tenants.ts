@@ -89,6 +89,7 @@ const newKey = refusesAll({
 });
 
 /** Organizations and projects, for operators. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function tenantRoutes(api: Api): void {
   const organizations = '/organizations';
   const one = `${organizations}/:organization_id`;
@@ -211,6 +212,7 @@ export function tenantRoutes(api: Api): void {
 }
 
 /** Keys of organizations and of operators. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function keyRoutes(api: Api): void {
   const ofOrganization = '/organizations/:organization_id/keys';
   const issued = { config: { scope: 'operator:write', shownOnce: 'key' } } as const;

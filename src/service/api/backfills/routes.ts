@@ -35,6 +35,7 @@ import { parseTime } from '../../../foundation/domain/parse-time.ts';
 const ordering = '-created_at';
 
 /** Start a backfill, list the backfills of an export, retrieve and cancel one. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
   const { read, write } = exportOperations(family);
   const backfillOf = async (request: Request): Promise<BackfillWithProgress> => {

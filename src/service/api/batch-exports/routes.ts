@@ -49,6 +49,7 @@ import {
 } from './view.ts';
 
 /** Create, list, retrieve, update and delete exports, and pause and unpause them. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
   const { rules } = deps;
   const { Create, Patch, Put } = batchExportBodies(

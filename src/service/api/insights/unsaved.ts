@@ -36,6 +36,7 @@ const config = { scope: 'batch_export:write', changesNothing: true, cost: costOf
  * update; fields that do not matter are ignored. They need the scope to write: a key that may only read must
  * not make Sluice connect to an address, or read rows, of its own choice.
  */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
   const { rules } = deps;
   const bodies = batchExportBodies(

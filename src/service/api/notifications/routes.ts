@@ -56,6 +56,7 @@ async function loadNotificationTarget(request: Request): Promise<void> {
 }
 
 /** Who is notified of changes, and what was sent. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
   const { notifications: sender, notificationTests: tests } = deps;
   const { read, write } = notificationOperations(family, loadNotificationTarget);

@@ -15,6 +15,7 @@ import { BatchExportRun, RetryBody, RunListQuery } from './schema.ts';
 import { runView } from './view.ts';
 
 /** The runs of an export: list, retrieve, list files, cancel, retry. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function runRoutes(api: Api, family: Family, { destinations }: Deps): void {
   const { read, write } = exportOperations(family);
   const runOf = (request: Request) => loadRun(request, (request.params as { id: string }).id);

@@ -63,6 +63,7 @@ const changedStep = refusesAll({
 });
 
 /** The transformation chain of a project. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function transformationConfigRoutes(api: Api): void {
   const answer = { 200: Ref(TransformationConfig) };
 
