@@ -55,6 +55,7 @@ const collections: Readonly<Record<string, string>> = {
   'service/worker/notification-courier.ts #sending': 'two kinds; 64 and 8 deliveries',
   'service/worker/parking.ts #waking': 'promises in progress',
   'service/worker/parking.ts #watches': 'intervals of parked runs',
+  'service/worker/run-jobs.ts #waiting': 'backfills whose runs ended since the last look',
   'service/worker/run-ports.ts #byUpload': 'uploads of a run',
   'service/admission/small-slots.ts #running': 'WORKER_SMALL_RUNS',
   'service/admission/work-clock.ts #spent': 'projects with runs in the last three seconds',
