@@ -75,7 +75,7 @@ export default defineConfig({
       'test/sim/healing.test.ts',
       'test/sim/scheduler.test.ts',
     ],
-    env: { SLUICE_TESTS: 'nightly', MODEL: 'deep' },
+    env: { NIGHTLY_TESTS: 'nightly', MODEL: 'deep' },
     testTimeout: 20 * 60_000,
   },
 });

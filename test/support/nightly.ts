@@ -4,7 +4,7 @@ import { test } from 'vitest';
  * Whether this is `npm run test:nightly`. A test that proves the same in many cases runs the most different
  * ones in `npm test` and all of them at night.
  */
-export const isNightly = process.env.SLUICE_TESTS === 'nightly';
+export const isNightly = process.env.NIGHTLY_TESTS === 'nightly';
 
 /** The cases of `npm test`; at night these and the rest. */
 export function casesOf<Case>(byDay: readonly Case[], rest: readonly Case[]): readonly Case[] {
