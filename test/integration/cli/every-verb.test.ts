@@ -230,11 +230,11 @@ const rows: Readonly<Record<string, Row>> = {
   'models check': here([]),
   // The run of an interval has failed.
   verify: here([], { code: 1 }),
-  'erase find': here(['--export', '{Kept}', '--key', 'nobody', '--column', 'distinct_id'], {
+  'erase find': here(['--export', '{Kept}', '--key', 'unknown user', '--column', 'distinct_id'], {
     says: true,
     lines: true,
   }),
-  'erase rewrite': here(['--export', '{Kept}', '--key', 'nobody', '--column', 'distinct_id'], {
+  'erase rewrite': here(['--export', '{Kept}', '--key', 'unknown user', '--column', 'distinct_id'], {
     says: true,
     lines: true,
   }),

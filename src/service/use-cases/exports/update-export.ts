@@ -201,7 +201,7 @@ function changeDestination(
   const merged = rules.encloseConfig(type, mergeConfig(current, change), before.teamId);
   const checked = rules.checkDestination(type, merged);
   const { config } = checked;
-  const hasLeft = rules.placeOf(type, before.destination.config) !== rules.placeOf(type, config);
+  const hasLeft = leavesPlace(rules, before.destination, checked);
   const problems = [
     ...checked.problems,
     ...checkTableStays(before.destination.config, config, hasLeft),
@@ -213,6 +213,20 @@ function changeDestination(
   const kept = !isDamaged && rules.secretProperties(type).every(isKept);
   // The same secret encrypted again would look like a change.
   return { value: kept ? { ...sealed, secrets: before.destination.secrets } : sealed, problems };
+}
+
+/** Whether the files of a changed config would be elsewhere. A property that is refused counts as it was. */
+function leavesPlace(
+  rules: ExportRules,
+  { type, config: before }: BatchExport['destination'],
+  { config, problems }: ReturnType<ExportRules['checkDestination']>,
+): boolean {
+  const refused = problems.map(({ attr }) => attr?.split('__')[2]);
+  // It is refused as a whole.
+  if (refused.includes(undefined)) return false;
+  const asBefore = refused.map((name = '') => [name, before[name]]);
+  const after = { ...config, ...Object.fromEntries(asBefore) };
+  return rules.placeOf(type, before) !== rules.placeOf(type, after);
 }
 
 function changeQuery(
