@@ -234,10 +234,13 @@ const rows: Readonly<Record<string, Row>> = {
     says: true,
     lines: true,
   }),
-  'erase rewrite': here(['--export', '{Kept}', '--key', 'unknown user', '--column', 'distinct_id'], {
-    says: true,
-    lines: true,
-  }),
+  'erase rewrite': here(
+    ['--export', '{Kept}', '--key', 'unknown user', '--column', 'distinct_id'],
+    {
+      says: true,
+      lines: true,
+    },
+  ),
   'eras list': here([]),
   'eras accept': here([]),
   'work list': here([]),
