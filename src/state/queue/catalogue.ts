@@ -23,6 +23,8 @@ export interface Job<Data> {
   readonly parse: (data: unknown) => Data;
   /** Milliseconds between two jobs of a recurring kind. */
   readonly everyMs?: number;
+  /** How long after each multiple of `everyMs` it comes; default: any time. */
+  readonly afterMs?: number;
 }
 
 const noData = () => ({});
@@ -54,8 +56,11 @@ const runsOf = (data: unknown): { readonly runs: readonly RunData[] } => {
 
 /** Jobs carry ids only, never a secret: the dashboard shows them. */
 const catalogue = {
-  /** Decides due ticks, then dispatches runs. */
-  tick: { queue: control, parse: noData, everyMs: 1_000 },
+  /**
+   * Decides due ticks, then dispatches runs. Schedules are due at whole seconds of our database's clock, which may be a
+   * little behind that of the queue.
+   */
+  tick: { queue: control, parse: noData, everyMs: 1_000, afterMs: 50 },
   /** Enqueues waiting runs. */
   'dispatch-runs': { queue: control, parse: noData },
   'execute-run': { queue: runs, parse: runOf },

@@ -109,9 +109,10 @@ export function openProducer(
       await within(5_000, Promise.all(added));
     },
     async ensureRecurring() {
-      for (const [name, { everyMs }] of Object.entries(jobs)) {
+      for (const [name, { everyMs, afterMs }] of Object.entries(jobs)) {
         if (everyMs === undefined || !isJobName(name)) continue;
-        await within(5_000, ensureScheduler(queueFor(name), name, everyMs, seen));
+        const times = { every: everyMs, ...(afterMs !== undefined && { offset: afterMs }) };
+        await within(5_000, ensureScheduler(queueFor(name), name, times, seen));
       }
     },
     async removeGone(findGone) {
@@ -206,25 +207,26 @@ interface SeenScheduler {
 async function ensureScheduler(
   queue: Queue,
   name: JobName,
-  everyMs: number,
+  times: { readonly every: number; readonly offset?: number },
   seen: Map<string, SeenScheduler>,
 ): Promise<void> {
   const now = performance.now();
   const scheduler = await queue.getJobScheduler(name);
   const before = seen.get(name);
-  if (scheduler && scheduler.every === everyMs) {
+  const { every, offset = scheduler?.offset } = times;
+  if (scheduler && scheduler.every === every && scheduler.offset === offset) {
     if (!before || before.next !== scheduler.next) {
       seen.set(name, { next: scheduler.next, at: now });
       return;
     }
-    if (now - before.at < everyMs + standstillMs) return;
+    if (now - before.at < every + standstillMs) return;
   }
   seen.delete(name);
   try {
     // `next` is by the clock of the host that wrote it, which may be wrong by hours. An upsert would
     // keep that value, so the scheduler is removed first.
     if (scheduler) await queue.removeJobScheduler(name);
-    await queue.upsertJobScheduler(name, { every: everyMs }, { name, data: {}, opts: keep });
+    await queue.upsertJobScheduler(name, times, { name, data: {}, opts: keep });
   } catch (error) {
     // Another worker may have been first.
     if (!(await queue.getJobScheduler(name))) throw error;

@@ -158,6 +158,16 @@ describe('a proof that will soon be too old', () => {
   });
 });
 
+test('a look counts from one poll after the end, when every time before the end is visible', async () => {
+  const looksAt = async (at: number) => {
+    const server = serverOf([{ ...quiet, nowMs: at }]);
+    await server.settle();
+    return server.seen();
+  };
+  expect(await looksAt(end + times.pollMs - 1)).toBe(3);
+  expect(await looksAt(end + times.pollMs)).toBe(2);
+});
+
 test('with an interval of long ago all have settled that ended a minute before the first look', async () => {
   const covers = await settle(quiet);
   expect(covers(end)).toBe(true);

@@ -261,10 +261,10 @@ async function settleWriter(
   const lookAgain = async () => checkSame(first.look, await server.look(signal));
   let look = await waitForClock(first.look, lookAgain, wait);
   if (look === null) return unsettled('clock', [unlisted]);
-  // `now()` is taken a moment before anything is visible. Waiting one poll covers what was between the two
-  // when the interval ended; long after the end there is nothing between.
-  if (look.nowMs - interval.end < longAgoMs) {
-    await delay(times.pollMs, undefined, { signal });
+  // `now()` is taken a moment before anything is visible: a look one poll after the end shows what was between the two then.
+  const hiddenMs = interval.end + times.pollMs - look.nowMs;
+  if (hiddenMs > 0) {
+    await delay(hiddenMs, undefined, { signal });
     look = await lookAgain();
   }
   const waited = await waitForTransactions(server, look, lookAgain, wait);
