@@ -82,6 +82,14 @@ async function readManifest(exportId: string): Promise<{ attempt: number; total_
   return JSON.parse((await installation.s3.body(bucket, manifests[0] ?? '')).toString());
 }
 
+async function readLog(exportId: string): Promise<string> {
+  const { rows: lines } = await installation.pool.query<{ line: string }>(
+    `select concat_ws(' ', timestamp, level, message) as line from log_entries where export_id = $1 order by id`,
+    [exportId],
+  );
+  return lines.map(({ line }) => line).join('\n');
+}
+
 describe('kill -9 of a worker', () => {
   // The run is over by the removal: `generations.test.ts` has it. Only an Iceberg table has the steps of a table.
   const all = failpointNames.filter((name) => !/enqueue|removal|table/.test(name));
@@ -94,7 +102,7 @@ describe('kill -9 of a worker', () => {
   );
   const outcomes = new Map<
     FailpointName,
-    { exportId: string; run: RunRow; manifest: { attempt: number } }
+    { exportId: string; run: RunRow; manifest: { attempt: number }; log: string }
   >();
 
   beforeAll(async () => {
@@ -107,18 +115,21 @@ describe('kill -9 of a worker', () => {
       const worker = workers[index];
       exportOf.set(step, (worker && (await runOf(worker))) ?? '');
     }
-    await installation.startWorker();
-    await installation.startWorker();
+    // A run that is taken for a small one, and has no room to grow, takes one attempt more.
+    const finishing = { WORKER_SMALL_RUNS: '0' };
+    await installation.startWorker(finishing);
+    await installation.startWorker(finishing);
     for (const [step, exportId] of exportOf) {
       const [run] = await untilEnded(installation, exportId);
       expect(run, step).toMatchObject({ status: 'Completed' });
-      if (run) outcomes.set(step, { exportId, run, manifest: await readManifest(exportId) });
+      const log = await readLog(exportId);
+      if (run) outcomes.set(step, { exportId, run, manifest: await readManifest(exportId), log });
     }
   });
 
   test.each(steps)('at the step %s: another worker finishes the run', (step) => {
     const outcome = outcomes.get(step);
-    expect(outcome?.run).toMatchObject({ status: 'Completed', rows, attempt: 2 });
+    expect(outcome?.run, outcome?.log).toMatchObject({ status: 'Completed', rows, attempt: 2 });
     // A manifest that is already current is adopted, not written again.
     const adopted = step === 'after_manifest' || step === 'before_record';
     expect(outcome?.manifest).toMatchObject({ attempt: adopted ? 1 : 2, total_rows: rows });
