@@ -134,7 +134,7 @@ const bounded = [
   'countBatchExports',
   'previewSchedule',
   'previewRows',
-  'retrieveCoverage',
+  ...['retrieveCoverage', 'listCoverageGaps'],
   'retrieveThroughput',
   'listProjects',
   'listNotificationTargets',

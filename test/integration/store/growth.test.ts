@@ -243,7 +243,8 @@ const hotPaths: readonly HotPath[] = [
       await listRuns(db, { ...ofLong, statuses: ['Cancelled'] });
       await listRuns(db, { ...ofLong, statuses: ['Failed', 'FailedRetryable', 'Cancelled'] });
     },
-    most: 400,
+    // Each run of the page with the receipt of its interval.
+    most: 500,
   })),
   {
     name: 'list runs that are alive',
