@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { storeMark } from '../../../src/foundation/domain/store-mark.ts';
 import { type Database, openQueuePool } from '../../../src/state/store/database/database.ts';
-import { prepared } from '../../../src/state/store/database/prepared.ts';
+import { plannedOnce, prepared } from '../../../src/state/store/database/prepared.ts';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
 import { openTestPool } from '../../support/run-side.ts';
 
@@ -18,9 +18,9 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** A pool that sends all its statements to one session. */
-function open(url = database.url): Database {
-  const db = openTestPool(url, 1);
+/** By default a pool that sends all its statements to one session. */
+function open(url = database.url, maxConnections = 1): Database {
+  const db = openTestPool(url, maxConnections);
   opened.push(db);
   return db;
 }
@@ -49,6 +49,26 @@ it('a marked statement is prepared once per connection', async () => {
   const db = open();
   for (const term of [1, 2]) expect(await db.query(statement, [term])).toEqual([{ sum: term + 1 }]);
   expect([await isPrepared(db), await isMarked(db)]).toEqual([true, true]);
+});
+
+it('a statement that is planned once is planned once on each of few connections', async () => {
+  const plansOf = (mark: string) =>
+    `select pg_backend_pid() as pid, custom_plans::int as custom from pg_prepared_statements
+      where statement like '%' || $1::text || '%' -- ${mark}`;
+  const db = open(database.url, 10);
+  await db.query('select 1');
+  const ask = async (text: string, mark: string) => {
+    for (let call = 0; call < 3; call += 1) {
+      await Promise.all(Array.from({ length: 30 }, () => db.query(text, [mark])));
+    }
+    const found = await Promise.all(
+      Array.from({ length: 30 }, () => db.query<{ pid: number; custom: number }>(text, [mark])),
+    );
+    const [plans] = found.map((rows) => rows.map(({ custom }) => custom));
+    return { plans, connections: new Set(found.flat().map(({ pid }) => pid)).size };
+  };
+  expect(await ask(prepared(plansOf('usual')), 'usual')).toEqual({ plans: [5], connections: 8 });
+  expect(await ask(plannedOnce(plansOf('once')), 'once')).toEqual({ plans: [0], connections: 2 });
 });
 
 it('statements have no names, and sessions no mark, behind a pooler, which reports a process id of its own', async () => {

@@ -1,8 +1,8 @@
 import { parseAst } from 'vitest/node';
 
 /**
- * A place in a module of the store that has the text of a statement: the first argument of `.query(` or `prepared(`, and
- * what a function of the module is given that only passes it on.
+ * A place in a module of the store that has the text of a statement: the first argument of `.query(`, `prepared(` or
+ * `plannedOnce(`, and what a function of the module is given that only passes it on.
  */
 export interface StatementPlace {
   /** `runs/claims.ts claimFree`: the module, and the function or constant that the place is in. */
@@ -24,7 +24,10 @@ interface Node {
 export function findStatements(path: string, text: string): readonly StatementPlace[] {
   const program = parseAst(text, { lang: 'ts' }) as unknown as { readonly body: readonly Node[] };
   const units = program.body.flatMap(unitsOf);
-  const takers = new Map([['prepared', 0]]);
+  const takers = new Map([
+    ['prepared', 0],
+    ['plannedOnce', 0],
+  ]);
   for (const { name, node } of units) {
     const passed = textsIn(node, takers).map((given) => parametersOf(node).indexOf(nameOf(given)));
     for (const index of passed) if (index >= 0) takers.set(name, index);

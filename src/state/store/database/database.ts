@@ -1,6 +1,6 @@
-import { Pool, type PoolClient, types } from 'pg';
-import { prepared, StatementNames } from './prepared.ts';
-import { Sessions, setUpQueueSession } from './sessions.ts';
+import { type ClientBase, Pool, type PoolClient, types } from 'pg';
+import { isPlannedOnce, prepared, StatementNames } from './prepared.ts';
+import { plansOnce, Sessions, setUpQueueSession } from './sessions.ts';
 import { isReadOnly } from './unavailable.ts';
 
 /** Something that runs SQL: the pool, or one transaction. */
@@ -154,26 +154,25 @@ export function joinTransaction(tx: Sql): Transactor {
   };
 }
 
+/** The share of a pool that is for statements that are planned once: they are short, and many share each. */
+const shareOfPlanned = 1 / 5;
+
 /** Opens the pool lazily: an unreachable Postgres fails the query, not the start. */
 export function openDatabase(options: DatabaseOptions): Database {
   const sessions = new Sessions(options.writes ?? false);
   const { names } = sessions;
-  const pool = new Pool({
-    connectionString: options.connectionString,
-    application_name: options.applicationName,
-    max: options.maxConnections,
-    // The pool awaits it before it lends the connection.
-    onConnect: (client) => sessions.open(client),
-    connectionTimeoutMillis: 5_000,
-    idleTimeoutMillis: 30_000,
-    keepAlive: true,
-    // Limits the delay by a half-open connection.
-    query_timeout: 60_000,
-    types: { getTypeParser },
-  });
-  watchConnections(pool, options.onError);
+  const few = Math.floor(options.maxConnections * shareOfPlanned);
+  const pool = openPool(options, options.maxConnections - few, (client) => sessions.open(client));
+  const usual = sqlOf(pool, names);
+  const poolOfPlanned =
+    few === 0 ? null : openPool(options, few, (client) => sessions.open(client, plansOnce));
+  const planned = poolOfPlanned === null ? usual : sqlOf(poolOfPlanned, names);
   return {
-    ...sqlOf(pool, names),
+    query(text, values) {
+      // Behind a pooler no statement keeps its plan.
+      const sql = names.areUsed && isPlannedOnce(text) ? planned : usual;
+      return sql.query(text, values);
+    },
     async transaction(work) {
       const client = await pool.connect();
       let broken: Error | undefined;
@@ -193,6 +192,30 @@ export function openDatabase(options: DatabaseOptions): Database {
         client.release(broken);
       }
     },
-    close: () => endPool(pool),
+    async close() {
+      await Promise.all([pool, poolOfPlanned].map((each) => each && endPool(each)));
+    },
   };
+}
+
+function openPool(
+  { connectionString, applicationName, onError }: DatabaseOptions,
+  max: number,
+  onConnect: (client: ClientBase) => Promise<void>,
+): Pool {
+  const pool = new Pool({
+    connectionString,
+    application_name: applicationName,
+    max,
+    // The pool awaits it before it lends the connection.
+    onConnect,
+    connectionTimeoutMillis: 5_000,
+    idleTimeoutMillis: 30_000,
+    keepAlive: true,
+    // Limits the delay by a half-open connection.
+    query_timeout: 60_000,
+    types: { getTypeParser },
+  });
+  watchConnections(pool, onError);
+  return pool;
 }

@@ -69,9 +69,9 @@ export class Sessions {
     this.#writes = writes;
   }
 
-  /** Sets up a new connection. @throws ReadOnlyError */
-  async open(client: ClientBase): Promise<void> {
-    const isOwn = await setUp(client, output, limits, this.#writes);
+  /** Sets up a new connection. @param own what else it has, if no other client gets its session @throws ReadOnlyError */
+  async open(client: ClientBase, own: Settings = {}): Promise<void> {
+    const isOwn = await setUp(client, output, { ...limits, ...own }, this.#writes);
     if (!isOwn) this.#isPooled = true;
     this.names.learn(isOwn);
   }
@@ -83,6 +83,9 @@ export class Sessions {
     return ['begin', ...set].join('; ');
   }
 }
+
+/** Of connections for statements that are planned once (`prepared.ts`). */
+export const plansOnce: Settings = { plan_cache_mode: 'force_generic_plan' };
 
 /** `session`: nothing is shared, or a pooler in session mode. */
 export type PoolMode = 'session' | 'transaction';

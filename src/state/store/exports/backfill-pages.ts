@@ -2,7 +2,7 @@ import type { Schedule } from '../../../foundation/domain/schedule.ts';
 import { type Instant, toTimestamp, toTimestampOrNull } from '../../../foundation/domain/time.ts';
 import { type Backfill, backfillColumns } from './backfills.ts';
 import type { Sql } from '../database/database.ts';
-import { prepared, unflushed } from '../database/prepared.ts';
+import { plannedOnce, unflushed } from '../database/prepared.ts';
 import { live } from '../runs/run-moves.ts';
 import { makeRuns, type NewRun, valuesOf } from '../runs/runs.ts';
 import { instantOf } from '../database/times.ts';
@@ -18,7 +18,7 @@ export interface AdvancingBackfill extends Backfill {
 }
 
 const findSql =
-  prepared(`select ${backfillColumns}, e.schedule, (select count(*)::int from runs r where r.backfill_id = b.id and r.status in ${live}) as "liveRuns",
+  plannedOnce(`select ${backfillColumns}, e.schedule, (select count(*)::int from runs r where r.backfill_id = b.id and r.status in ${live}) as "liveRuns",
             (select coalesce(json_agg(${instantOf('r.data_interval_start')}), '[]') from runs r where r.export_id = b.export_id
                 and r.data_interval_start >= b.start_at and r.data_interval_start < b.end_at
                 and r.status in ${live} and r.started_at < b.created_at) as "begunBefore"
@@ -52,7 +52,7 @@ export interface PlannedPage {
 
 /** @param locks of the backfill `b` and its export `e` */
 const planPages = (locks: string) =>
-  prepared(`with held as materialized (
+  plannedOnce(`with held as materialized (
        select b.id, page.planned_to, page.intervals
          from unnest($8::uuid[], $9::timestamptz[], $10::timestamptz[], $11::int[]) as page (backfill_id, after, planned_to, intervals)
          join backfills b on b.id = page.backfill_id join batch_exports e on e.id = b.export_id

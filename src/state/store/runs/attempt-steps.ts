@@ -1,6 +1,6 @@
 import type { Sql } from '../database/database.ts';
 import type { Lease } from './lease.ts';
-import { anyNumber, prepared } from '../database/prepared.ts';
+import { anyNumber, plannedOnce } from '../database/prepared.ts';
 import { isRunning } from './run-moves.ts';
 import { unheard } from '../files/uploads.ts';
 
@@ -21,7 +21,7 @@ export interface CommitRequest extends Lease, CommitKeys {
 
 /** @param free whether the runs are locked already, or must be free */
 const beginCommitsSql = (free: boolean) =>
-  prepared(`with asked as materialized (
+  plannedOnce(`with asked as materialized (
        select * from jsonb_to_recordset($1::jsonb) as a (
          run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[]) ${anyNumber}
      ), free as materialized (

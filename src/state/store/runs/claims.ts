@@ -13,7 +13,7 @@ import { pinnedChainOf } from '../transformations/chains.ts';
 import type { Sql, Transactor } from '../database/database.ts';
 import { type EraFacts, eraFacts, resolveEra } from '../database/eras.ts';
 import type { Lease } from './lease.ts';
-import { anyNumber, prepared } from '../database/prepared.ts';
+import { anyNumber, plannedOnce, prepared } from '../database/prepared.ts';
 import { type Receipt, receiptColumns } from '../intervals/receipts.ts';
 import { hasNotEnded, move, running } from './run-moves.ts';
 import { currentTraits } from '../files/store-traits.ts';
@@ -172,7 +172,7 @@ const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.expo
  * under its lease but by itself. A run that is locked, or was changed since the statement began, is left: so the statement
  * waits for no lock.
  */
-const claimSql = prepared(`with ${[asked, locked, claimed, taken].join(', ')} ${facts}`);
+const claimSql = plannedOnce(`with ${[asked, locked, claimed, taken].join(', ')} ${facts}`);
 
 interface ClaimRow extends Omit<ClaimedRun, 'destination' | 'storeTraits' | 'era'>, EraFacts {
   readonly holder: string;

@@ -6,7 +6,7 @@ import { moveMark, prefixOf, walked } from '../intervals/high-water-mark.ts';
 import type { Lease } from './lease.ts';
 import type { LeftoverFile } from '../files/leftover-files.ts';
 import { entryValues, insertEntries, type NewLogEntry } from '../exports/log-entries.ts';
-import { anyNumber, prepared } from '../database/prepared.ts';
+import { anyNumber, plannedOnce } from '../database/prepared.ts';
 import type { Receipt } from '../intervals/receipts.ts';
 import { canMove, move } from './run-moves.ts';
 import type { RunResult } from './runs.ts';
@@ -146,7 +146,7 @@ const outcomes = `select free.run_id as "runId", exists (select from completed c
 /** The walk of the high-water mark sees the receipts before this statement, and what completes with it. */
 const prefix = prefixOf({ exportIds: 'select export_id from completed', completing: 'completed' });
 
-const completeSql = prepared(
+const completeSql = plannedOnce(
   `with recursive ${[
     ...[asked, locked, free, completed, received, forgotten, noted, leftBehind],
     ...[prefix, marked, logged],

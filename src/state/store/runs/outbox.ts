@@ -1,6 +1,6 @@
 import type { QueuedRun } from '../../../foundation/domain/run.ts';
 import type { Sql } from '../database/database.ts';
-import { anyNumber, prepared, unflushed } from '../database/prepared.ts';
+import { anyNumber, plannedOnce, unflushed } from '../database/prepared.ts';
 import { hasNotEnded, running } from './run-moves.ts';
 import { instantOf, longerThanAnyWait } from '../database/times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
@@ -96,7 +96,7 @@ export interface DispatchState {
   readonly executing: readonly QueuedRun[];
 }
 
-const dispatchState = prepared(`with recursive teams as (
+const dispatchState = plannedOnce(`with recursive teams as (
        (select team_id from outbox where ${isWaiting} order by team_id limit 1)
        union all
        select (select o.team_id from outbox o where o.ready and o.dispatched_at is null and o.team_id > t.team_id
@@ -203,7 +203,7 @@ export interface EnqueuedRun {
   readonly small: boolean;
 }
 
-const dispatchRows = prepared(`with taken as (
+const dispatchRows = plannedOnce(`with taken as (
        update dispatch_turn set turn = turn + 1, taken_at = now() where turn = $1 and ${unflushed} returning turn
      ), marked as (
        update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1 from taken

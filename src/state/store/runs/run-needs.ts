@@ -6,7 +6,7 @@ import { pinnedChainOf } from '../transformations/chains.ts';
 import type { Sql } from '../database/database.ts';
 import { type EraFacts, eraFacts, resolveEra } from '../database/eras.ts';
 import { isSmall } from './outbox.ts';
-import { anyNumber, prepared } from '../database/prepared.ts';
+import { anyNumber, plannedOnce } from '../database/prepared.ts';
 import { hasNotEnded } from './run-moves.ts';
 import { intervalOf } from '../database/times.ts';
 
@@ -51,7 +51,7 @@ export async function findRunNeeds(
   runIds: readonly string[],
 ): Promise<readonly (RunNeeds | null)[]> {
   const rows = await sql.query<Omit<RunNeeds, 'isHeld'> & EraFacts & { readonly runId: string }>(
-    prepared(`select ${eraFacts}, r.id as "runId", p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", r.purpose, e.model, ${intervalOf('r')} as interval,
+    plannedOnce(`select ${eraFacts}, r.id as "runId", p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", r.purpose, e.model, ${intervalOf('r')} as interval,
             r.commit_intent is not null as "beganCommit", case when o.settled_at between now() - interval '1 minute' and now() then o.settlement end as settlement,
             coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs",
             greatest(extract(epoch from now() - coalesce(b.created_at, r.created_at)) * 1000, 0)::float8 as "requestedForMs", (extract(epoch from now()) * 1000)::float8 as "databaseMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small and ${isSmall('r')}, false) as small,
