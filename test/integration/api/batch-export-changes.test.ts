@@ -245,6 +245,12 @@ describe('pause and unpause', () => {
     expect(plain.out).toMatch(/^2 requested intervals without data since .* --reprocess missing$/m);
     expect((await client.get(`${path}/backfills`)).body.results).toEqual([]);
 
+    const [range] = await api.db.query<{ start_at: string; end_at: string }>(
+      `select date_trunc('hour', now()) - interval '7 hours' as start_at, date_trunc('hour', now()) as end_at`,
+    );
+    const preview = { ...range, reprocess: 'missing', dry_run: true };
+    const { intervals } = (await client.post(`${path}/backfill`, preview)).body;
+    expect(intervals).toHaveLength(2);
     await client.post(`${path}/pause`);
     const { status, body } = await client.post(`${path}/unpause`, {
       backfill: true,
@@ -252,12 +258,9 @@ describe('pause and unpause', () => {
     });
     expect([status, body.backfill_total_runs]).toEqual([200, 2]);
     const { results } = (await client.get(`${path}/backfills`)).body;
-    expect(results).toMatchObject([{ reprocess: 'missing', total_runs: expect.any(Number) }]);
-    const start_at = results[0]?.start_at;
-    const end_at = results[0]?.end_at;
-    const preview = { start_at, end_at, reprocess: 'missing', dry_run: true };
-    const { intervals } = (await client.post(`${path}/backfill`, preview)).body;
-    expect(intervals).toHaveLength(2);
+    expect(results).toMatchObject([
+      { reprocess: 'missing', total_runs: expect.any(Number), ...range },
+    ]);
   });
 });
 
