@@ -1,4 +1,6 @@
 const names = new Map<string, string>();
+const usual = 'sluice_';
+const once = 'sluice_once_';
 
 /**
  * Marks a statement that requests send often: each connection parses it once, and Postgres may keep its
@@ -6,26 +8,23 @@ const names = new Map<string, string>();
  *
  * @returns the text
  */
-export function prepared(text: string): string {
-  if (!names.has(text)) names.set(text, `sluice_${names.size}`);
-  return text;
-}
-
-const planned = new Set<string>();
+export const prepared = (text: string): string => named(text, usual);
 
 /**
- * As `prepared`, for a statement that many runs share, waits for no lock and needs no plan of its own for each values. Outside of
- * a transaction it is sent on a few connections, each of which plans it once. PostgreSQL would plan it for each of the first five
+ * As `prepared`, for a statement that many runs share, that waits for no lock, and whose plan is good for all values. Outside of a
+ * transaction it is sent on a few connections, each of which plans it once. PostgreSQL would plan it for each of the first five
  * values on each connection, which takes longer than to execute it.
  *
  * @returns the text
  */
-export function plannedOnce(text: string): string {
-  planned.add(text);
-  return prepared(text);
+export const plannedOnce = (text: string): string => named(text, once);
+
+function named(text: string, prefix: string): string {
+  if (!names.has(text)) names.set(text, `${prefix}${names.size}`);
+  return text;
 }
 
-export const isPlannedOnce = (text: string): boolean => planned.has(text);
+export const isPlannedOnce = (text: string): boolean => names.get(text)?.startsWith(once) === true;
 
 /**
  * A condition, always true, that makes a statement outside of a transaction end before its changes are on disk:
