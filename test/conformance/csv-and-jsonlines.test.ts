@@ -148,6 +148,17 @@ describe('values at random', () => {
   const sample = <T>(values: fc.Arbitrary<T>) =>
     fc.sample(values, { numRuns: 3000, seed: 20240301 });
 
+  // Amounts and measures, which have a short way, on both sides of where it ends.
+  const decimals = fc
+    .tuple(fc.nat(16), fc.nat(8), fc.double({ min: -1, max: 1, noNaN: true }))
+    .map(([digits, places, part]) => Math.round(part * 10 ** digits) / 10 ** places);
+  const besideDecimals = fc.tuple(decimals, fc.constantFrom(-1n, 1n)).map(([value, step]) => {
+    const bits = new BigInt64Array(Float64Array.of(value).buffer);
+    bits[0] = (bits[0] ?? 0n) + step;
+    const found = new Float64Array(bits.buffer)[0] ?? 0;
+    return Number.isNaN(found) ? 0 : found;
+  });
+
   it('are floats of 64 bits in PostgreSQL’s own digits', async () => {
     const bits = fc
       .bigInt(0n, 2n ** 64n - 1n)
@@ -155,7 +166,7 @@ describe('values at random', () => {
     const whole = fc.tuple(fc.nat(999), fc.nat(30)).map(([digits, power]) => digits * 10 ** power);
     // Beyond 2^53 the middle between two doubles can be a short decimal, and so can a tie.
     const large = fc.tuple(fc.nat(0xffff_ffff), fc.nat(60)).map(([n, power]) => n * 2 ** power);
-    const values = sample(fc.oneof(bits, fc.double(), whole, large));
+    const values = sample(fc.oneof(bits, fc.double(), whole, large, decimals, besideDecimals));
     const { rows } = await client.query<{ text: string }>(
       'SELECT to_json(v::float8)::text AS text FROM unnest($1::text[]) WITH ORDINALITY t (v, n) ORDER BY n',
       [values.map((value) => (Object.is(value, -0) ? '-0' : String(value)))],
@@ -171,7 +182,13 @@ describe('values at random', () => {
     const bits = fc.nat(0xffff_ffff).map((n) => new Float32Array(Uint32Array.of(n).buffer)[0] ?? 0);
     // Quarters and eighths: values in the middle of two decimals.
     const ties = fc.nat(0xff_ffff).map((n) => n / 8);
-    const values = sample(fc.oneof(bits, fc.float(), ties));
+    const short = fc.oneof(decimals, besideDecimals).map(Math.fround);
+    const beside = short.map((value) => {
+      const bits = new Int32Array(Float32Array.of(value).buffer);
+      bits[0] = (bits[0] ?? 0) + 1;
+      return new Float32Array(bits.buffer)[0] ?? 0;
+    });
+    const values = sample(fc.oneof(bits, fc.float(), ties, short, beside));
     const { rows } = await client.query<{ text: string }>(
       'SELECT to_json(v::float4)::text AS text FROM unnest($1::text[]) WITH ORDINALITY t (v, n) ORDER BY n',
       [values.map((value) => (Object.is(value, -0) ? '-0' : String(value)))],

@@ -162,6 +162,14 @@ function putShort(
     case 'int8':
     case 'bool':
       return putFixed(type, target, at, source, from);
+    case 'float8':
+      return Number.isFinite(source.getFloat64(from))
+        ? putFixed(type, target, at, source, from)
+        : at;
+    case 'float4':
+      return Number.isFinite(source.getFloat32(from))
+        ? putFixed(type, target, at, source, from)
+        : at;
     case 'jsonb':
       // The first byte is the version of the binary form.
       return putBytes(target, at, source, from + 1, from + length);

@@ -1,9 +1,9 @@
 import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
 import type { ColumnType } from '../../../foundation/domain/row-block.ts';
-import { float4Text, float8Text } from './format-floats.ts';
 import { readInt64, writeInteger, writeUuid, writeWord } from './format-integers.ts';
 import { writeDate, writeTimestamp } from './format-times.ts';
 import type { ViewedRows } from './row-formatter.ts';
+import { writeFloat4, writeFloat8 } from './write-floats.ts';
 
 /** The bytes that a value is in. */
 export type ValueBytes = Pick<ViewedRows, 'bytes' | 'view'>;
@@ -50,8 +50,8 @@ export function putFixed(
     case 'bool':
       return writeWord(target, at, source.getUint8(from) === 0 ? 'false' : 'true');
     case 'float4':
-      return writeWord(target, at, float4Text(source.getFloat32(from)));
+      return writeFloat4(target, at, source.getFloat32(from));
     case 'float8':
-      return writeWord(target, at, float8Text(source.getFloat64(from)));
+      return writeFloat8(target, at, source.getFloat64(from));
   }
 }

@@ -1,0 +1,74 @@
+import { writeWhole } from '../../../foundation/domain/decimal-digits.ts';
+import { float4Text, float8Text } from './format-floats.ts';
+import { writeWord } from './format-integers.ts';
+
+/**
+ * Most floats are decimals of a few digits, such as amounts. Their digits are written without a string of the engine, which
+ * takes five times as long. A decimal that reads back as the value is its shortest form if it has no more digits than every
+ * float keeps apart: 15 of a float8, 6 of a float4.
+ */
+
+const ZERO = 48;
+const MINUS = 45;
+const POINT = 46;
+
+/** Below this PostgreSQL writes an exponent; zero has a sign. */
+const LEAST = 1e-4;
+/** With six decimals there are at most 15 digits. */
+const DOUBLE_BELOW = 1e9;
+/** So many hundredths have at most 6 digits. */
+const FLOAT_BELOW = 1e4;
+
+/** @returns the end of what was written, at most 26 bytes */
+export function writeFloat8(target: DataView, at: number, value: number): number {
+  const size = Math.abs(value);
+  if (size >= LEAST && size < DOUBLE_BELOW) {
+    const hundredths = Math.round(size * 100);
+    if (hundredths / 100 === size) return writeDecimal(target, at, value < 0, hundredths, 2);
+    const millionths = Math.round(size * 1e6);
+    if (millionths / 1e6 === size) return writeDecimal(target, at, value < 0, millionths, 6);
+  }
+  return writeWord(target, at, float8Text(value));
+}
+
+/** @param value a float4. @returns as `writeFloat8` */
+export function writeFloat4(target: DataView, at: number, value: number): number {
+  const size = Math.abs(value);
+  if (size >= LEAST && size < FLOAT_BELOW) {
+    const hundredths = Math.round(size * 100);
+    if (Math.fround(hundredths / 100) === size) {
+      return writeDecimal(target, at, value < 0, hundredths, 2);
+    }
+  }
+  return writeWord(target, at, float4Text(value));
+}
+
+/** @param units of the last of its decimals: a whole number */
+function writeDecimal(
+  target: DataView,
+  at: number,
+  isNegative: boolean,
+  units: number,
+  decimals: 2 | 6,
+): number {
+  const scale = decimals === 2 ? 100 : 1e6;
+  const whole = Math.floor(units / scale);
+  let rest = (units - whole * scale) | 0;
+  let to = at;
+  if (isNegative) target.setUint8(to++, MINUS);
+  to = writeWhole(target, to, whole);
+  if (rest === 0) return to;
+  let count: number = decimals;
+  while (rest % 10 === 0) {
+    rest /= 10;
+    count -= 1;
+  }
+  target.setUint8(to, POINT);
+  const end = to + 1 + count;
+  for (let digit = end - 1; digit > to; digit -= 1) {
+    const left = (rest / 10) | 0;
+    target.setUint8(digit, ZERO + rest - left * 10);
+    rest = left;
+  }
+  return end;
+}
