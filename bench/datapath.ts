@@ -6,10 +6,11 @@ import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../src/state/embedded-postgres/start.ts';
 import { describeMachine, printTable } from './datapath/report.ts';
-import { type Sink, startSink } from './datapath/start-sink.ts';
+import { startReplay } from './datapath/start-replay.ts';
+import { startSink } from './datapath/start-sink.ts';
 import { type BenchTable, benchTables, fillTable } from './datapath/tables.ts';
 import type { Taken } from './datapath/taken.ts';
-import { hasShellTools, type Way, waysToRun } from './datapath/ways.ts';
+import { hasShellTools, type Way, type WaysOptions, waysToRun } from './datapath/ways.ts';
 import { replaceSection } from './document.ts';
 
 /**
@@ -19,10 +20,11 @@ import { replaceSection } from './document.ts';
  * alone; of the other ways, that they read every row (the libraries) and sent something.
  *
  *   npm run bench:datapath -- [--table events] [--rows 400000] [--rounds 3] [--only Parquet] [--every] [--write]
- *                             [--database postgres://…]
+ *                             [--database postgres://…] [--stub]
  *
  * Without --database a PostgreSQL of its own is started. --every takes all compressions of all
- * formats, --write puts the table into docs/benchmarks.md. --table takes wide, narrow, taxi and jsonb too. Needs psql, gzip and curl, but for a check.
+ * formats, --write puts the table into docs/benchmarks.md. --table takes wide, narrow, taxi and jsonb too. With --stub ours get
+ * the answers of the database from memory, so that it is not what limits them: compare their times, not the ratio. Needs psql, gzip and curl, but for a check.
  */
 const { values } = parseArgs({
   options: {
@@ -33,6 +35,7 @@ const { values } = parseArgs({
     only: { type: 'string', default: '' },
     every: { type: 'boolean', default: false },
     write: { type: 'boolean', default: false },
+    stub: { type: 'boolean', default: false },
   },
 });
 const table = benchTables.find(({ name }) => name === values.table);
@@ -64,9 +67,12 @@ async function measureOn(server: string, table: BenchTable): Promise<void> {
   const url = new URL(server);
   url.pathname = `/${name}`;
   const sink = await startSink();
+  const replay = values.stub ? await startReplay(url.href) : null;
   try {
     await fillTable(url.href, table, rows);
-    const results = await measure(url.href, sink, table);
+    const { every } = values;
+    const readUrl = replay?.url ?? url.href;
+    const results = await measure({ url: url.href, readUrl, sink, table, every });
     const { rows: versions } = await admin.query('SHOW server_version');
     const about = `${rows} rows of ${table.name}, ${rounds} rounds; ${describeMachine()}, PostgreSQL ${versions[0].server_version}`;
     const printed = rounds === 0 ? 'every row was read, every byte has come' : printTable(results);
@@ -74,17 +80,14 @@ async function measureOn(server: string, table: BenchTable): Promise<void> {
     if (values.write) await write(table, about, printed);
   } finally {
     sink.stop();
+    replay?.stop();
     await admin.query(`DROP DATABASE ${name} WITH (FORCE)`);
     await admin.end();
   }
 }
 
-async function measure(
-  url: string,
-  sink: Sink,
-  table: BenchTable,
-): Promise<ReadonlyMap<Way, readonly Taken[]>> {
-  const [limit, ...others] = waysToRun(url, sink, table, values.every);
+async function measure(options: WaysOptions): Promise<ReadonlyMap<Way, readonly Taken[]>> {
+  const [limit, ...others] = waysToRun(options);
   const chosen = others.filter(({ label }) => label.startsWith(values.only));
   // The limit goes before each of the others: a machine is not equally fast all the time.
   const ways = chosen
@@ -94,7 +97,7 @@ async function measure(
   for (let round = 0; round <= rounds; round += 1) {
     for (const way of ways) {
       const taken = await way.run();
-      const sunk = await sink.take();
+      const sunk = await options.sink.take();
       check(way, taken, sunk);
       const bytes = way.kind === 'limit' ? null : sunk;
       // The first round warms the caches.

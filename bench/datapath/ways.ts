@@ -28,17 +28,18 @@ export function hasShellTools(): boolean {
   return ['psql', 'gzip', 'curl'].every((tool) => spawnSync(tool, ['--version']).status === 0);
 }
 
-/**
- * The limit first.
- *
- * @param every all formats with all compressions and chains, not only those with a bar
- */
-export function waysToRun(
-  url: string,
-  sink: Sink,
-  table: BenchTable,
-  every: boolean,
-): readonly Way[] {
+export interface WaysOptions {
+  readonly url: string;
+  /** Where ours read the rows. */
+  readonly readUrl: string;
+  readonly sink: Sink;
+  readonly table: BenchTable;
+  /** All formats with all compressions and chains, not only those with a bar. */
+  readonly every: boolean;
+}
+
+/** The limit first. */
+export function waysToRun({ url, readUrl, sink, table, every }: WaysOptions): readonly Way[] {
   const select = selectOf(table);
   const copy = (options: string) =>
     `psql "$BENCH_DATABASE" -qc "COPY ($BENCH_SELECT) TO STDOUT (FORMAT ${options})"`;
@@ -53,7 +54,7 @@ export function waysToRun(
     label,
     bar: table.bars[label] ?? null,
     run: () =>
-      runProcess('ours.js', [url, sink.endpoint, table.name, format, compression ?? '', chain]),
+      runProcess('ours.js', [readUrl, sink.endpoint, table.name, format, compression ?? '', chain]),
   });
   const object = `${sink.endpoint}/bench/shell.csv.gz`;
   const ways: readonly Way[] = [
