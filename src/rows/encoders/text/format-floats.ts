@@ -6,6 +6,10 @@
 
 const DOUBLE_FIXED_BELOW = 15;
 const FLOAT_FIXED_BELOW = 6;
+/** Only one decimal of so many digits reads back as a float4: if it does, its zeros at the end are all that can go. */
+const DIGITS_APART = 6;
+/** That does not hold for a smaller float4, which has fewer bits. */
+const LEAST_NORMAL = 2 ** -126;
 /** From here on the midpoint of two neighbours can itself be a short decimal, like 1e23. */
 const MIDDLES_MATTER = 2 ** 53;
 
@@ -23,7 +27,8 @@ export function float8Text(value: number): string {
 export function float4Text(value: number): string {
   const odd = oddText(value);
   if (odd !== null) return odd;
-  for (let digits = 0; digits < 9; digits += 1) {
+  const fewest = Math.abs(value) < LEAST_NORMAL ? 0 : DIGITS_APART - 1;
+  for (let digits = fewest; digits < 9; digits += 1) {
     const text = value.toExponential(digits);
     if (!insideFloat(Number(text), value)) continue;
     return layOut(isMiddle(value, digits) ? toEven(text) : text, FLOAT_FIXED_BELOW);

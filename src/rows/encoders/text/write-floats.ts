@@ -16,17 +16,17 @@ const POINT = 46;
 const LEAST = 1e-4;
 /** With six decimals there are at most 15 digits. */
 const DOUBLE_BELOW = 1e9;
-/** So many hundredths have at most 6 digits. */
+/** With two decimals there are at most 6 digits. */
 const FLOAT_BELOW = 1e4;
+const MILLION = 1e6;
+const HUNDREDTH = 10_000;
 
 /** @returns the end of what was written, at most 26 bytes */
 export function writeFloat8(target: DataView, at: number, value: number): number {
   const size = Math.abs(value);
   if (size >= LEAST && size < DOUBLE_BELOW) {
-    const hundredths = Math.round(size * 100);
-    if (hundredths / 100 === size) return writeDecimal(target, at, value < 0, hundredths, 2);
-    const millionths = Math.round(size * 1e6);
-    if (millionths / 1e6 === size) return writeDecimal(target, at, value < 0, millionths, 6);
+    const millionths = Math.round(size * MILLION);
+    if (millionths / MILLION === size) return writeDecimal(target, at, value < 0, millionths);
   }
   return writeWord(target, at, float8Text(value));
 }
@@ -37,34 +37,35 @@ export function writeFloat4(target: DataView, at: number, value: number): number
   if (size >= LEAST && size < FLOAT_BELOW) {
     const hundredths = Math.round(size * 100);
     if (Math.fround(hundredths / 100) === size) {
-      return writeDecimal(target, at, value < 0, hundredths, 2);
+      return writeDecimal(target, at, value < 0, hundredths * HUNDREDTH);
     }
   }
   return writeWord(target, at, float4Text(value));
 }
 
-/** @param units of the last of its decimals: a whole number */
 function writeDecimal(
   target: DataView,
   at: number,
   isNegative: boolean,
-  units: number,
-  decimals: 2 | 6,
+  millionths: number,
 ): number {
-  const scale = decimals === 2 ? 100 : 1e6;
-  const whole = Math.floor(units / scale);
-  let rest = (units - whole * scale) | 0;
+  const whole = Math.floor(millionths / MILLION);
+  let rest = (millionths - whole * MILLION) | 0;
   let to = at;
   if (isNegative) target.setUint8(to++, MINUS);
   to = writeWhole(target, to, whole);
   if (rest === 0) return to;
-  let count: number = decimals;
+  let decimals = 6;
+  if (rest % HUNDREDTH === 0) {
+    rest = (rest / HUNDREDTH) | 0;
+    decimals = 2;
+  }
   while (rest % 10 === 0) {
-    rest /= 10;
-    count -= 1;
+    rest = (rest / 10) | 0;
+    decimals -= 1;
   }
   target.setUint8(to, POINT);
-  const end = to + 1 + count;
+  const end = to + 1 + decimals;
   for (let digit = end - 1; digit > to; digit -= 1) {
     const left = (rest / 10) | 0;
     target.setUint8(digit, ZERO + rest - left * 10);
