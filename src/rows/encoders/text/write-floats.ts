@@ -4,7 +4,7 @@ import { writeWord } from './format-integers.ts';
 
 /**
  * Most floats are decimals of a few digits, such as amounts. Their digits are written without a string of the engine, which
- * takes five times as long. A decimal that reads back as the value is its shortest form if it has no more digits than every
+ * takes two to seven times as long. A decimal that reads back as the value is its shortest form if it has no more digits than every
  * float keeps apart: 15 of a float8, 6 of a float4.
  */
 
