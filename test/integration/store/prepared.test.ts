@@ -64,11 +64,16 @@ it('a statement that is planned once is planned once on each of few connections'
     const found = await Promise.all(
       Array.from({ length: 30 }, () => db.query<{ pid: number; custom: number }>(text, [mark])),
     );
-    const [plans] = found.map((rows) => rows.map(({ custom }) => custom));
-    return { plans, connections: new Set(found.flat().map(({ pid }) => pid)).size };
+    const rows = found.flat();
+    return {
+      custom: Math.max(...rows.map(({ custom }) => custom)),
+      connections: new Set(rows.map(({ pid }) => pid)).size,
+    };
   };
-  expect(await ask(prepared(plansOf('usual')), 'usual')).toEqual({ plans: [5], connections: 8 });
-  expect(await ask(plannedOnce(plansOf('once')), 'once')).toEqual({ plans: [0], connections: 2 });
+  const usual = await ask(prepared(plansOf('usual')), 'usual');
+  expect(usual.custom).toBeGreaterThan(0);
+  expect(usual.connections).toBeGreaterThan(2);
+  expect(await ask(plannedOnce(plansOf('once')), 'once')).toEqual({ custom: 0, connections: 2 });
 });
 
 it('statements have no names, and sessions no mark, behind a pooler, which reports a process id of its own', async () => {
