@@ -8,6 +8,7 @@ import type { Database } from '../state/store/database/database.ts';
 import { listFormerNames } from '../state/store/files/former-destinations.ts';
 import {
   listLeftDestinations,
+  readDestinationVersion,
   type VerifiedExport,
 } from '../state/store/intervals/verify-queries.ts';
 import { openChain } from '../service/use-cases/transformations/open-chain.ts';
@@ -143,9 +144,11 @@ async function openPlaces(
     own: sameOwners.flatMap(({ own }) => own),
     all: sameOwners.flatMap(({ all }) => all),
   };
+  const hasMoved = async () => (await readDestinationVersion(db, id)) !== destinationVersion;
   const strayPlaces: StrayPlace[] = [
     {
       destination,
+      hasMoved,
       folders: topFolders(named.map(({ prefix }) => folderOf(prefix, id, model))),
       fileNames,
       ...maybeHere,
@@ -164,6 +167,7 @@ async function openPlaces(
     const folders = [folderOf(prefix, id, model)];
     strayPlaces.push({
       destination: former,
+      hasMoved,
       folders,
       fileNames,
       ...(isOther ? owners : maybeHere),

@@ -476,6 +476,11 @@ select f.version, e.destination_type as type, f.destination_config as config, f.
        from former_destinations f join batch_exports e on e.id = f.export_id
       where f.export_id = $1 order by f.version;
 
+-- intervals/verify-queries.ts readDestinationVersion
+-- takes $1 uuid
+-- gives version integer
+select destination_version as version from batch_exports where id = $1;
+
 -- intervals/verify-queries.ts readReceiptNow
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
 -- gives receipt jsonb, isLive boolean

@@ -29,6 +29,8 @@ export interface StrayPlace {
   readonly own: readonly FolderOwner[];
   /** All exports that have this place, at their versions of it. */
   readonly all: readonly FolderOwner[];
+  /** Whether the destination of this export was changed since then: its newest files may be here, and `own` does not know. */
+  readonly hasMoved: () => Promise<boolean>;
 }
 
 export interface Strays {
@@ -42,6 +44,9 @@ export interface Strays {
 
 /** Sluice makes no key with these, and PostgreSQL cannot store them. */
 const unstorable = /[\0\p{Cs}]/u;
+
+const movedMeanwhile =
+  'strays were not looked for: the destination was changed during the verification. Verify again';
 
 /** Objects that are looked at in one list. */
 const mostListed = 1_000_000;
@@ -135,7 +140,7 @@ class StraySearch implements Strays {
       if (!this.#isOurs(key) || (await this.#isUploadKnown(key))) continue;
       if (!(await hasUpload(destination, key, uploadId)) || (await this.#isUploadKnown(key)))
         continue;
-      this.#report(`upload ${uploadId} of ${key} is neither completed nor aborted`);
+      await this.#reportStray(`upload ${uploadId} of ${key} is neither completed nor aborted`);
     }
     return true;
   }
@@ -158,8 +163,13 @@ class StraySearch implements Strays {
       // It may have been removed, or committed, since the list was read.
       const isThere = (await destination.statFile(key)) !== null;
       if (!isThere || (await this.#withoutKnown([key], all)).length === 0) continue;
-      this.#report(`${key} is in no current manifest`);
+      await this.#reportStray(`${key} is in no current manifest`);
     }
+  }
+
+  async #reportStray(detail: string): Promise<void> {
+    if (await this.#place.hasMoved()) this.#leaveOut(movedMeanwhile);
+    else this.#report(detail);
   }
 
   async #withoutKnown(

@@ -108,6 +108,15 @@ export async function listLeftDestinations(sql: Sql, exportId: string): Promise<
   });
 }
 
+/** The version of the destination that an export has now. */
+export async function readDestinationVersion(sql: Sql, exportId: string): Promise<number | null> {
+  const [row] = await sql.query<{ version: number }>(
+    `select destination_version as version from batch_exports where id = $1`,
+    [exportId],
+  );
+  return row?.version ?? null;
+}
+
 /** The receipt of an interval as it is now, and whether a run of the interval is live. */
 export async function readReceiptNow(
   sql: Sql,
