@@ -1,8 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { CreateMultipartUploadCommand, GetObjectCommand } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { readConfig } from '../../src/foundation/config/config.ts';
-import { verifyInstallation } from '../../src/main/verify.ts';
 import {
   backfill,
   createS3Export,
@@ -15,7 +13,6 @@ import {
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
 import { atNight } from '../support/nightly.ts';
 import { packedList } from '../support/packed-list.ts';
-import { openTestPool } from '../support/run-side.ts';
 import { until } from '../support/until.ts';
 import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
 
@@ -273,37 +270,6 @@ describe('strays', () => {
     await pool.query(makeLive, [id, hour.start, 'Completed']);
     await pool.query(makeLive, [there, nextHour.start, 'Completed']);
     for (const key of keys) await s3.remove(bucket, key);
-  });
-
-  test('are not files that an export writes by another address of its bucket while it is verified', async () => {
-    const id = await exportHour({ config: { prefix: 'address', manifest: false } });
-    const config = readConfig(installation.env);
-    const { DATABASE_URL = '' } = installation.env;
-    const db = openTestPool(DATABASE_URL, 4);
-    const verifying = (order: () => Promise<void>) =>
-      verifyInstallation(config, db, DATABASE_URL, {
-        batchExport: id,
-        async *order(chosen) {
-          await order();
-          yield* chosen;
-        },
-      });
-    const endpoint = new URL(installation.s3.endpoint);
-    const moved = await verifying(async () => {
-      await change(id, { endpoint_url: `http://localhost:${endpoint.port}` });
-      await insertEvents(installation.pool, { team: installation.tenant.projectIds[0], rows: 5 });
-      await backfill(installation, id);
-      await untilEnded(installation, id, { count: 2 });
-    });
-    expect(moved.results[0]).toMatchObject({ failure: null, findings: [] });
-    expect(moved.leftOut.join()).toContain('destination was changed during the verification');
-    await put(strayOf('address'));
-    const { findings } = await verifying(async () => {}).finally(() => db.close());
-    // Both addresses show it, until they are known to be one place.
-    expect(new Set(findings.map(({ detail }) => detail))).toEqual(
-      new Set([`${strayOf('address')} is in no current manifest`]),
-    );
-    await installation.s3.remove(bucket, strayOf('address'));
   });
 
   test('are found at a former bucket, whose current files are read too', async () => {

@@ -1,0 +1,56 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readConfig } from '../../src/foundation/config/config.ts';
+import { verifyInstallation } from '../../src/main/verify.ts';
+import { backfill, insertEvents, projectPath, untilEnded } from '../support/exported-events.ts';
+import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { openTestPool } from '../support/run-side.ts';
+import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
+
+let installation: Installation;
+let side: VerifySide;
+beforeAll(async () => {
+  installation = await startInstallation({
+    workers: 1,
+    env: { ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1,localhost' },
+  });
+  side = openVerifySide(installation);
+});
+afterAll(async () => {
+  side?.close();
+  await installation?.close();
+});
+
+test('files that an export writes by another address of its bucket while it is verified are no strays', async () => {
+  const id = await side.exportHour({ config: { prefix: 'address', manifest: false } });
+  const { client, pool, s3, tenant, env } = installation;
+  const { DATABASE_URL = '' } = env;
+  const db = openTestPool(DATABASE_URL, 4);
+  /** @param meanwhile after the verification has read where files are */
+  const verify = (meanwhile: () => Promise<void>) =>
+    verifyInstallation(readConfig(env), db, DATABASE_URL, {
+      batchExport: id,
+      async *order(chosen) {
+        await meanwhile();
+        yield* chosen;
+      },
+    });
+  const moved = await verify(async () => {
+    const config = { endpoint_url: `http://localhost:${new URL(s3.endpoint).port}` };
+    const path = `${projectPath(installation)}/batch_exports/${id}/`;
+    expect((await client.patch(path, { destination: { config } })).status).toBe(200);
+    await insertEvents(pool, { team: tenant.projectIds[0], rows: 5 });
+    await backfill(installation, id);
+    await untilEnded(installation, id, { count: 2 });
+  });
+  expect(moved.results[0]).toMatchObject({ failure: null, findings: [] });
+  expect(moved.leftOut.join()).toContain('destination was changed during the verification');
+
+  const stray = 'address/20240301T000000Z-20240301T010000Z.v9.jsonl';
+  await side.put(stray);
+  const { findings } = await verify(async () => {}).finally(() => db.close());
+  // Both addresses show it, until they are known to be one place.
+  expect(new Set(findings.map(({ detail }) => detail))).toEqual(
+    new Set([`${stray} is in no current manifest`]),
+  );
+  await s3.remove(bucket, stray);
+});
