@@ -25,7 +25,7 @@ test('files that an export writes by another address of its bucket while it is v
   const { client, pool, s3, tenant, env } = installation;
   const { DATABASE_URL = '' } = env;
   const db = openTestPool(DATABASE_URL, 4);
-  /** @param meanwhile after the verification has read where files are */
+  /** @param meanwhile after the verification has read the places of all exports */
   const verify = (meanwhile: () => Promise<void>) =>
     verifyInstallation(readConfig(env), db, DATABASE_URL, {
       batchExport: id,
