@@ -1,11 +1,15 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { storeMark } from '../../../src/foundation/domain/store-mark.ts';
 import { type Database, openQueuePool } from '../../../src/state/store/database/database.ts';
 import { plannedOnce, prepared } from '../../../src/state/store/database/prepared.ts';
+import { dispatch } from '../../../src/state/store/runs/outbox.ts';
+import { findRunNeeds } from '../../../src/state/store/runs/run-needs.ts';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
 import { openTestPool } from '../../support/run-side.ts';
+import { until } from '../../support/until.ts';
 
 let database: TestDatabase;
 const opened: Database[] = [];
@@ -74,6 +78,25 @@ it('a statement that is planned once is planned once on each of few connections'
   expect(usual.custom).toBeGreaterThan(0);
   expect(usual.connections).toBeGreaterThan(2);
   expect(await ask(plannedOnce(plansOf('once')), 'once')).toEqual({ custom: 0, connections: 2 });
+});
+
+it('dispatchers that wait for a frozen one hold up no statement that all runs share', async () => {
+  const db = open(database.url, 10);
+  const frozen = open();
+  const [{ turn } = { turn: 0 }] = await db.query<{ turn: number }>(
+    'select turn from dispatch_turn',
+  );
+  const waiting: Promise<unknown>[] = [];
+  await frozen.transaction(async (tx) => {
+    await tx.query('select from dispatch_turn for update');
+    for (let n = 0; n < 3; n += 1) waiting.push(dispatch(db, turn, []).catch(() => {}));
+    await until(async () => {
+      const locked = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      return (await db.query(locked)).length >= 2;
+    });
+    expect(await findRunNeeds(db, [randomUUID()])).toEqual([null]);
+  });
+  await Promise.all(waiting);
 });
 
 it('statements have no names, and sessions no mark, behind a pooler, which reports a process id of its own', async () => {

@@ -154,14 +154,16 @@ export function joinTransaction(tx: Sql): Transactor {
   };
 }
 
-/** The share of a pool that is for statements that are planned once: they are short, and many share each. */
+/** The share of a pool that is for statements that are planned once: they are short, and many share each. One alone would be a queue. */
 const shareOfPlanned = 1 / 5;
+const fewestPlanned = 2;
 
 /** Opens the pool lazily: an unreachable Postgres fails the query, not the start. */
 export function openDatabase(options: DatabaseOptions): Database {
   const sessions = new Sessions(options.writes ?? false);
   const { names } = sessions;
-  const few = Math.floor(options.maxConnections * shareOfPlanned);
+  const share = Math.floor(options.maxConnections * shareOfPlanned);
+  const few = share < fewestPlanned ? 0 : share;
   const pool = openPool(options, options.maxConnections - few, (client) => sessions.open(client));
   const usual = sqlOf(pool, names);
   const poolOfPlanned =

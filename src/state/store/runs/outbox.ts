@@ -1,6 +1,6 @@
 import type { QueuedRun } from '../../../foundation/domain/run.ts';
 import type { Sql } from '../database/database.ts';
-import { anyNumber, plannedOnce, unflushed } from '../database/prepared.ts';
+import { anyNumber, plannedOnce, prepared, unflushed } from '../database/prepared.ts';
 import { hasNotEnded, running } from './run-moves.ts';
 import { instantOf, longerThanAnyWait } from '../database/times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
@@ -203,7 +203,7 @@ export interface EnqueuedRun {
   readonly small: boolean;
 }
 
-const dispatchRows = plannedOnce(`with taken as (
+const dispatchRows = prepared(`with taken as (
        update dispatch_turn set turn = turn + 1, taken_at = now() where turn = $1 and ${unflushed} returning turn
      ), marked as (
        update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1 from taken
