@@ -5,15 +5,27 @@ import { openQueuePool } from '../../../src/state/store/database/database.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
 import { until } from '../../support/until.ts';
 
-it('the begin and end of a job in Postgres write no events, and its statements are parsed once per connection', async () => {
+/** A pool over an empty database, which goes with it. */
+async function openPool(maxConnections: number) {
   const database = await createEmptyDatabase();
   const { pool, close } = openQueuePool({
     connectionString: database.url,
     applicationName: 'test-queue',
-    // One listens, the other does all else.
-    maxConnections: 2,
+    maxConnections,
     onError: () => {},
   });
+  return {
+    pool,
+    async close() {
+      await close();
+      await database.drop();
+    },
+  };
+}
+
+it('the begin and end of a job in Postgres write no events, and its statements are parsed once per connection', async () => {
+  // One listens, the other does all else.
+  const { pool, close } = await openPool(2);
   const connection = connectQueues({ kind: 'postgres', pool }, () => {});
   // Also if many processes start at once, and again.
   await Promise.all([connection.prepare(), connection.prepare(), connection.prepare()]);
@@ -35,17 +47,10 @@ it('the begin and end of a job in Postgres write no events, and its statements a
   await worker.close();
   await producer.close();
   await close();
-  await database.drop();
 });
 
 it('a queue or worker in Postgres whose first connection fails works once there is one', async () => {
-  const database = await createEmptyDatabase();
-  const { pool, close } = openQueuePool({
-    connectionString: database.url,
-    applicationName: 'test-queue',
-    maxConnections: 10,
-    onError: () => {},
-  });
+  const { pool, close } = await openPool(10);
   await connectQueues({ kind: 'postgres', pool }, () => {}).prepare();
   let failures = 0;
   const connect = pool.connect.bind(pool) as (...given: unknown[]) => unknown;
@@ -76,5 +81,4 @@ it('a queue or worker in Postgres whose first connection fails works once there 
   await worker.close();
   await producer.close();
   await close();
-  await database.drop();
 });
