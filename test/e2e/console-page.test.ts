@@ -175,7 +175,7 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByRole('button', { name: 'Start 1 run' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByText(numbers).waitFor();
-    // Within one task: the browser has not told the page yet that the dialog is closed.
+    // Within one task: the dialog is closed before the page knows it.
     await page.evaluate(`{
       document.querySelector('dialog button[type=button]').click();
       const choice = document.querySelector('option[value=drop]').closest('select');
