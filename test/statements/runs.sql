@@ -273,7 +273,8 @@ with lost as (
      )
      insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
    select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (lost.purpose = 'whole'
-    and not exists (select from batch_exports e where e.id = lost.export_id and e.outgrew_at >= now() - interval '1 day')
+    -- No EXISTS: of a table that was almost empty when it was planned, PostgreSQL would read all exports.
+    and (select e.outgrew_at >= now() - interval '1 day' from batch_exports e where e.id = lost.export_id) is not true
     and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
         (select c.bytes, c.rows from receipts c where c.export_id = lost.export_id and c.data_interval_start < lost.data_interval_start
           order by c.data_interval_start desc limit 3)
@@ -445,7 +446,8 @@ select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e
             r.commit_intent is not null as "beganCommit", case when o.settled_at between now() - interval '1 minute' and now() then o.settlement end as settlement,
             coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs",
             greatest(extract(epoch from now() - coalesce(b.created_at, r.created_at)) * 1000, 0)::float8 as "requestedForMs", (extract(epoch from now()) * 1000)::float8 as "databaseMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small and (r.purpose = 'whole'
-    and not exists (select from batch_exports e where e.id = r.export_id and e.outgrew_at >= now() - interval '1 day')
+    -- No EXISTS: of a table that was almost empty when it was planned, PostgreSQL would read all exports.
+    and (select e.outgrew_at >= now() - interval '1 day' from batch_exports e where e.id = r.export_id) is not true
     and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
         (select c.bytes, c.rows from receipts c where c.export_id = r.export_id and c.data_interval_start < r.data_interval_start
           order by c.data_interval_start desc limit 3)
@@ -513,7 +515,8 @@ with wanted as (
      ), enqueued as (
        insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
    select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (made.purpose = 'whole'
-    and not exists (select from batch_exports e where e.id = made.export_id and e.outgrew_at >= now() - interval '1 day')
+    -- No EXISTS: of a table that was almost empty when it was planned, PostgreSQL would read all exports.
+    and (select e.outgrew_at >= now() - interval '1 day' from batch_exports e where e.id = made.export_id) is not true
     and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
         (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start < made.data_interval_start
           order by c.data_interval_start desc limit 3)
@@ -565,7 +568,8 @@ with handed_back as (
      )
      insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
    select id, team_id, export_id, backfill_id, data_interval_start, now() + $3 * interval '1 ms', now() + $3 * interval '1 ms' <= now(), (handed_back.purpose = 'whole'
-    and not exists (select from batch_exports e where e.id = handed_back.export_id and e.outgrew_at >= now() - interval '1 day')
+    -- No EXISTS: of a table that was almost empty when it was planned, PostgreSQL would read all exports.
+    and (select e.outgrew_at >= now() - interval '1 day' from batch_exports e where e.id = handed_back.export_id) is not true
     and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
         (select c.bytes, c.rows from receipts c where c.export_id = handed_back.export_id and c.data_interval_start < handed_back.data_interval_start
           order by c.data_interval_start desc limit 3)

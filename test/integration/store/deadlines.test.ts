@@ -55,10 +55,10 @@ const checkNow = async () => {
 
 it('says once per cause and target which deadlines were missed, whatever number of exports', async () => {
   await addTargets();
-  const exports = [
-    await exportWith({ deadlineMinutes: 1 }),
-    await exportWith({ deadlineMinutes: 1 }),
-  ];
+  // Without the interval that has just ended: in the first minute of an hour its deadline is not over.
+  const hour = Math.floor((await readNow(side.db)) / hourMs) * hourMs;
+  const wanted = { deadlineMinutes: 1, createdMsAgo: 4 * hourMs, endAt: hour - hourMs };
+  const exports = [await exportWith(wanted), await exportWith(wanted)];
   for (const { id } of exports) {
     for (const { id: runId } of await listRuns(side.db, id)) {
       const error = new SluiceError('source.unavailable');
@@ -162,7 +162,8 @@ it('owes what is due in a pause that Sluice made, and nothing in one that a pers
   const missed = async () =>
     (await readDelivery(side.context, made, 24 * hourMs, 99)).counts.missed;
   expect(await missed()).toBe(0);
-  await pause('destination.access_denied: …', now - 2 * hourMs, now);
+  // In the first minute of an hour the deadline of the interval that has just ended is not over.
+  await pause('destination.access_denied: …', now - 3 * hourMs, now - hourMs);
   expect(await missed()).toBe(2);
   await side.db.query(
     `update batch_exports set paused = true, paused_reason = 'x: y' where id = $1`,

@@ -84,8 +84,14 @@ export class Sessions {
   }
 }
 
-/** Of connections for statements that are planned once (`prepared.ts`). */
-export const plansOnce: Settings = { plan_cache_mode: 'force_generic_plan' };
+/**
+ * Of connections for statements that are planned once (`prepared.ts`). Their plans are often made when the tables are still almost
+ * empty. Then PostgreSQL would read a whole table for each key, until it has statistics of the table and plans again.
+ */
+export const plansOnce: Settings = {
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+};
 
 /** `session`: nothing is shared, or a pooler in session mode. */
 export type PoolMode = 'session' | 'transaction';

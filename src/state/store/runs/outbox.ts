@@ -28,7 +28,8 @@ const largeFor = `interval '1 day'`;
  */
 export const isSmall = (run: string): string =>
   `(${run}.purpose = 'whole'
-    and not exists (select from batch_exports e where e.id = ${run}.export_id and e.outgrew_at >= now() - ${largeFor})
+    -- No EXISTS: of a table that was almost empty when it was planned, PostgreSQL would read all exports.
+    and (select e.outgrew_at >= now() - ${largeFor} from batch_exports e where e.id = ${run}.export_id) is not true
     and coalesce((select max(near.bytes) <= ${smallBytes} and max(near.rows) <= ${smallRows} from (
         (select c.bytes, c.rows from receipts c where c.export_id = ${run}.export_id and c.data_interval_start < ${run}.data_interval_start
           order by c.data_interval_start desc limit 3)
