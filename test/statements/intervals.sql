@@ -348,8 +348,7 @@ with decided as (
      ), enqueued as (
        insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
    select id, team_id, export_id, backfill_id, data_interval_start, available_at, available_at <= now(), (due.purpose = 'whole'
-    -- No EXISTS: of a table that was almost empty when it was planned, PostgreSQL would read all exports.
-    and (select e.outgrew_at >= now() - interval '1 day' from batch_exports e where e.id = due.export_id) is not true
+    and not (select true from batch_exports e where e.id = due.export_id and e.outgrew_at >= now() - interval '1 day' limit 1) is true
     and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
         (select c.bytes, c.rows from receipts c where c.export_id = due.export_id and c.data_interval_start < due.data_interval_start
           order by c.data_interval_start desc limit 3)

@@ -80,7 +80,7 @@ with asked as materialized (
     from locked
    where runs.id = locked.id and locked.is_fresh and runs.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled')
   and (status <> 'Running' or lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder)
-  and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else (locked.available_at <= clock_timestamp() or locked.available_at > clock_timestamp() + interval '65 minutes') end
+  and case when locked.entry_id is null then not (select true from outbox where run_id = runs.id limit 1) is true else (locked.available_at <= clock_timestamp() or locked.available_at > clock_timestamp() + interval '65 minutes') end
   returning runs.*), taken as (delete from outbox where run_id = any (array(select id from claimed))) select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
        c.heals, c.probes, case when c.purpose <> 'whole' or c.heals then null
@@ -110,8 +110,8 @@ with asked as materialized (
   select jsonb_agg(jsonb_build_object('key', u.key, 'uploadId', u.upload_id, 'parts', u.parts, 'generation', u.file_generation)
            order by u.started_at, u.key)
     from uploads u where u.run_id = c.id and u.destination_version = e.destination_version and u.upload_id <> ''), '[]') as uploads,
-       exists (select from leftover_files l where l.export_id = c.export_id and l.data_interval_start = c.data_interval_start
-      and l.data_interval_end = c.data_interval_end and l.uncommitted) as "mayBeOvertaken",
+       (select true from leftover_files l where l.export_id = c.export_id and l.data_interval_start = c.data_interval_start
+      and l.data_interval_end = c.data_interval_end and l.uncommitted limit 1) is true as "mayBeOvertaken",
        array(select distinct d.digest from runs r, jsonb_array_elements_text(r.commit_intent->'begunManifests') as d (digest)
     where r.export_id = c.export_id and r.data_interval_start = c.data_interval_start
       and r.data_interval_end = c.data_interval_end
@@ -228,9 +228,9 @@ with recursive asked as materialized (
       order by e.place
 ) select free.run_id as "runId", exists (select from completed c where c.run_id = free.run_id) as "isCompleted",
        jsonb_array_length(free.replaced) > 0
-         or exists (select from uploads u where u.run_id = free.run_id)
-         or exists (select from leftover_files l where l.export_id = free.export_id and l.data_interval_start = free.data_interval_start
-      and l.data_interval_end = free.data_interval_end and l.destination_version = free.destination_version and l.key <> all (free.named)) as "leavesFiles"
+         or (select true from uploads u where u.run_id = free.run_id limit 1) is true
+         or (select true from leftover_files l where l.export_id = free.export_id and l.data_interval_start = free.data_interval_start
+      and l.data_interval_end = free.data_interval_end and l.destination_version = free.destination_version and l.key <> all (free.named) limit 1) is true as "leavesFiles"
   from free;
 
 -- runs/leases.ts renewLeases
@@ -273,8 +273,7 @@ with lost as (
      )
      insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
    select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (lost.purpose = 'whole'
-    -- No EXISTS: of a table that was almost empty when it was planned, PostgreSQL would read all exports.
-    and (select e.outgrew_at >= now() - interval '1 day' from batch_exports e where e.id = lost.export_id) is not true
+    and not (select true from batch_exports e where e.id = lost.export_id and e.outgrew_at >= now() - interval '1 day' limit 1) is true
     and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
         (select c.bytes, c.rows from receipts c where c.export_id = lost.export_id and c.data_interval_start < lost.data_interval_start
           order by c.data_interval_start desc limit 3)
@@ -446,8 +445,7 @@ select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e
             r.commit_intent is not null as "beganCommit", case when o.settled_at between now() - interval '1 minute' and now() then o.settlement end as settlement,
             coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs",
             greatest(extract(epoch from now() - coalesce(b.created_at, r.created_at)) * 1000, 0)::float8 as "requestedForMs", (extract(epoch from now()) * 1000)::float8 as "databaseMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small and (r.purpose = 'whole'
-    -- No EXISTS: of a table that was almost empty when it was planned, PostgreSQL would read all exports.
-    and (select e.outgrew_at >= now() - interval '1 day' from batch_exports e where e.id = r.export_id) is not true
+    and not (select true from batch_exports e where e.id = r.export_id and e.outgrew_at >= now() - interval '1 day' limit 1) is true
     and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
         (select c.bytes, c.rows from receipts c where c.export_id = r.export_id and c.data_interval_start < r.data_interval_start
           order by c.data_interval_start desc limit 3)
@@ -461,7 +459,8 @@ select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e
             coalesce((select jsonb_agg(place) from causes where scope = 'source' and opened_at is not null), '[]') as "deadSources", r.probes is not null as "isProbe",
             r.crashes + (r.lease_holder is not null)::int as crashes
        from (select * from unnest($1::uuid[]) as a (id) limit (select 2147483647)) asked join runs r on r.id = asked.id join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
-            left join outbox o on o.run_id = r.id left join backfills b on b.id = r.backfill_id
+            -- Limited, so that it is looked up: a plan that was made while the outbox was empty would read all of it.
+            left join lateral (select * from outbox where run_id = r.id limit 1) o on true left join backfills b on b.id = r.backfill_id
       where r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled');
 
 -- runs/runs.ts findRun
@@ -515,8 +514,7 @@ with wanted as (
      ), enqueued as (
        insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
    select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (made.purpose = 'whole'
-    -- No EXISTS: of a table that was almost empty when it was planned, PostgreSQL would read all exports.
-    and (select e.outgrew_at >= now() - interval '1 day' from batch_exports e where e.id = made.export_id) is not true
+    and not (select true from batch_exports e where e.id = made.export_id and e.outgrew_at >= now() - interval '1 day' limit 1) is true
     and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
         (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start < made.data_interval_start
           order by c.data_interval_start desc limit 3)
@@ -568,8 +566,7 @@ with handed_back as (
      )
      insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
    select id, team_id, export_id, backfill_id, data_interval_start, now() + $3 * interval '1 ms', now() + $3 * interval '1 ms' <= now(), (handed_back.purpose = 'whole'
-    -- No EXISTS: of a table that was almost empty when it was planned, PostgreSQL would read all exports.
-    and (select e.outgrew_at >= now() - interval '1 day' from batch_exports e where e.id = handed_back.export_id) is not true
+    and not (select true from batch_exports e where e.id = handed_back.export_id and e.outgrew_at >= now() - interval '1 day' limit 1) is true
     and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
         (select c.bytes, c.rows from receipts c where c.export_id = handed_back.export_id and c.data_interval_start < handed_back.data_interval_start
           order by c.data_interval_start desc limit 3)

@@ -33,6 +33,14 @@ export const isPlannedOnce = (text: string): boolean => names.get(text)?.startsW
 export const unflushed = `set_config('synchronous_commit', 'off', true) is not null`;
 
 /**
+ * SQL: whether a SELECT has a row. Use it instead of EXISTS beside rows of a statement that is planned once: if the table was almost
+ * empty then, PostgreSQL reads all of it for an EXISTS, and here it looks for the row.
+ *
+ * @param from the SELECT from its FROM on
+ */
+export const isAny = (from: string): string => `(select true ${from} limit 1) is true`;
+
+/**
  * A limit above all that are ever asked for. With a limit that the planner cannot know, plans cost the same however
  * many there are, so it keeps one instead of making a cheaper one each time, which takes longer than to execute it.
  */

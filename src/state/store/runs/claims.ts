@@ -13,7 +13,7 @@ import { pinnedChainOf } from '../transformations/chains.ts';
 import type { Sql, Transactor } from '../database/database.ts';
 import { type EraFacts, eraFacts, resolveEra } from '../database/eras.ts';
 import type { Lease } from './lease.ts';
-import { anyNumber, plannedOnce, prepared } from '../database/prepared.ts';
+import { anyNumber, isAny, plannedOnce, prepared } from '../database/prepared.ts';
 import { type Receipt, receiptColumns } from '../intervals/receipts.ts';
 import { hasNotEnded, move, running } from './run-moves.ts';
 import { currentTraits } from '../files/store-traits.ts';
@@ -109,7 +109,7 @@ const locked = `locked as materialized (
 /** SQL: whether a run of `locked` waits for an attempt that is due, or its lease is over, or is that of this very claim. */
 const mayBeClaimed = `locked.is_fresh and ${hasNotEnded('runs')}
   and (status <> ${running} or lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder)
-  and case when locked.entry_id is null then not exists (select from outbox where run_id = runs.id) else ${isTime('locked.available_at')} end`;
+  and case when locked.entry_id is null then not ${isAny('from outbox where run_id = runs.id')} else ${isTime('locked.available_at')} end`;
 
 /**
  * An attempt continues an earlier attempt's files if that attempt never began its commit. Otherwise it begins a lineage,
@@ -163,7 +163,7 @@ const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.expo
        (select to_jsonb(found) from (select ${receiptColumns} from receipts where export_id = c.export_id
            and data_interval_start = c.data_interval_start and data_interval_end = c.data_interval_end) found) as receipt,
        ${openUploadsOf('c.id', 'e.destination_version')} as uploads,
-       exists (select from leftover_files l where ${isSameInterval('l', 'c')} and l.uncommitted) as "mayBeOvertaken",
+       ${isAny(`from leftover_files l where ${isSameInterval('l', 'c')} and l.uncommitted`)} as "mayBeOvertaken",
        ${begunManifests} as "begunManifests"
   from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`;
 

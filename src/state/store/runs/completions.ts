@@ -6,7 +6,7 @@ import { moveMark, prefixOf, walked } from '../intervals/high-water-mark.ts';
 import type { Lease } from './lease.ts';
 import type { LeftoverFile } from '../files/leftover-files.ts';
 import { entryValues, insertEntries, type NewLogEntry } from '../exports/log-entries.ts';
-import { anyNumber, plannedOnce } from '../database/prepared.ts';
+import { anyNumber, isAny, plannedOnce } from '../database/prepared.ts';
 import type { Receipt } from '../intervals/receipts.ts';
 import { canMove, move } from './run-moves.ts';
 import type { RunResult } from './runs.ts';
@@ -139,8 +139,8 @@ const logged = `logged as (
 /** By run: whether it is recorded, and whether something is left to end or remove. */
 const outcomes = `select free.run_id as "runId", exists (select from completed c where c.run_id = free.run_id) as "isCompleted",
        jsonb_array_length(free.replaced) > 0
-         or exists (select from uploads u where u.run_id = free.run_id)
-         or exists (select from leftover_files l where ${isLeftOf('free')} and l.key <> all (free.named)) as "leavesFiles"
+         or ${isAny('from uploads u where u.run_id = free.run_id')}
+         or ${isAny(`from leftover_files l where ${isLeftOf('free')} and l.key <> all (free.named)`)} as "leavesFiles"
   from free`;
 
 /** The walk of the high-water mark sees the receipts before this statement, and what completes with it. */

@@ -1,6 +1,6 @@
 import type { QueuedRun } from '../../../foundation/domain/run.ts';
 import type { Sql } from '../database/database.ts';
-import { anyNumber, plannedOnce, prepared, unflushed } from '../database/prepared.ts';
+import { anyNumber, isAny, plannedOnce, prepared, unflushed } from '../database/prepared.ts';
 import { hasNotEnded, running } from './run-moves.ts';
 import { instantOf, longerThanAnyWait } from '../database/times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
@@ -28,8 +28,7 @@ const largeFor = `interval '1 day'`;
  */
 export const isSmall = (run: string): string =>
   `(${run}.purpose = 'whole'
-    -- No EXISTS: of a table that was almost empty when it was planned, PostgreSQL would read all exports.
-    and (select e.outgrew_at >= now() - ${largeFor} from batch_exports e where e.id = ${run}.export_id) is not true
+    and not ${isAny(`from batch_exports e where e.id = ${run}.export_id and e.outgrew_at >= now() - ${largeFor}`)}
     and coalesce((select max(near.bytes) <= ${smallBytes} and max(near.rows) <= ${smallRows} from (
         (select c.bytes, c.rows from receipts c where c.export_id = ${run}.export_id and c.data_interval_start < ${run}.data_interval_start
           order by c.data_interval_start desc limit 3)

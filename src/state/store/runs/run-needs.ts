@@ -59,7 +59,8 @@ export async function findRunNeeds(
             ${deadSources} as "deadSources", r.probes is not null as "isProbe",
             r.crashes + (r.lease_holder is not null)::int as crashes
        from (select * from unnest($1::uuid[]) as a (id) ${anyNumber}) asked join runs r on r.id = asked.id join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
-            left join outbox o on o.run_id = r.id left join backfills b on b.id = r.backfill_id
+            -- Limited, so that it is looked up: a plan that was made while the outbox was empty would read all of it.
+            left join lateral (select * from outbox where run_id = r.id limit 1) o on true left join backfills b on b.id = r.backfill_id
       where ${hasNotEnded('r')}`),
     [runIds],
   );
