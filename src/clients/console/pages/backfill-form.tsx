@@ -89,8 +89,6 @@ export function BackfillForm({ batchExport, initial }: Props) {
   const change = (part: Partial<Draft>) => {
     setDraft({ ...draft, ...part });
     setPreview(null);
-    // A dialog that is closing goes with its preview, before it says so.
-    setAsking(false);
     look.clear();
     start.clear();
   };

@@ -1,6 +1,7 @@
 import {
   type ButtonHTMLAttributes,
   type ReactNode,
+  type SyntheticEvent,
   useId,
   useLayoutEffect,
   useRef,
@@ -24,7 +25,10 @@ export function DialogButton({ dialog, ...button }: ButtonProps) {
   );
 }
 
-/** For a dialog that is open as long as it exists. Its end gives the focus back to what had it before. */
+/**
+ * For a dialog that is open as long as it exists. Its end gives the focus back to what had it before. Whatever closes it calls
+ * `onClose` at once: the browser says later that a dialog is closed, and a click or a key may come before that.
+ */
 export function useModal(onClose: () => void) {
   const ref = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
@@ -34,6 +38,10 @@ export function useModal(onClose: () => void) {
   }, []);
   return {
     ref,
+    // By Escape. A file that was not chosen is cancelled too.
+    onCancel: ({ target }: SyntheticEvent) => {
+      if (target === ref.current) onClose();
+    },
     onClose: () => {
       // Strict mode closes it, and opens it again at once.
       if (!ref.current?.open) onClose();
@@ -71,7 +79,7 @@ export function ConfirmDialog(props: Props) {
         {children}
         <Failure failure={action.failure} />
         <div className="row end">
-          <button type="button" onClick={() => modal.ref.current?.close()}>
+          <button type="button" onClick={onClose}>
             {dismiss}
           </button>
           <button

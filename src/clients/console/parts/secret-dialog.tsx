@@ -25,7 +25,7 @@ export function SecretDialog({ name, secret, onClose }: Props) {
           <CopyText what="secret" text={secret} />
         </p>
         <div className="row end">
-          <button type="button" className="primary" onClick={() => modal.ref.current?.close()}>
+          <button type="button" className="primary" onClick={onClose}>
             Done
           </button>
         </div>
