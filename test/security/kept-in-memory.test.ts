@@ -44,6 +44,8 @@ const collections: Readonly<Record<string, string>> = {
   'service/admission/crowd.ts #seen': 'organizations with runs in the last 10 seconds',
   'service/use-cases/runs/slow-exports.ts #until': '1,000 exports',
   'foundation/telemetry/outages.ts #states': 'dependencies of the process: two',
+  'foundation/telemetry/outages.ts #held':
+    'lines with different texts: a hundred, for about a second',
   'service/admission/memory-gate.ts #held': 'organizations with runs',
   'service/admission/cpu-use.ts #executing': 'runs in progress',
   'service/admission/cpu-use.ts #used': 'organizations with runs lately',

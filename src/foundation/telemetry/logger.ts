@@ -33,10 +33,11 @@ export function createLogger(
         logMethod(args, method) {
           const { outages } = filter;
           const write = () => method.apply(this, args);
-          const [first] = args as readonly unknown[];
+          const [first, text] = args as readonly unknown[];
           const error = first instanceof Error ? first : (first as { err?: unknown } | null)?.err;
-          if (outages !== null && isBrokenConnection(error)) outages.take(write);
-          else write();
+          if (outages !== null && isBrokenConnection(error)) {
+            outages.take(typeof text === 'string' ? text : String(error), write);
+          } else write();
         },
       },
       formatters: { level: (label) => ({ level: label }) },

@@ -21,26 +21,32 @@ interface State {
   errors: number;
 }
 
-type Line = () => void;
+/** Writes a line that was held. */
+type Write = () => void;
 
 const sayEveryMs = 30_000;
 const probeEveryMs = 1_000;
+/** The second probe comes sooner: a server that restarts at once may be back within a second. */
+const secondProbeMs = 100;
+/** So many answers in a row mean that it is reachable: a session that is ended next still answers. */
+const answersNeeded = 3;
 const probePatienceMs = 3_000;
-/** Lines that wait for the first probes. More are counted only. */
-const heldLines = 1_000;
+/** Different lines that wait for the first probes. More, and those that repeat a text, are counted only. */
+const heldLines = 100;
 
 /**
  * Turns the errors of a dependency that is unreachable into one line per 30 seconds, and one when it is reachable again. Every
- * log line with an error of a broken connection comes here first. The first one starts probes: a line goes out as it is, a second
- * later, unless a dependency is unreachable. Without errors nothing is probed.
+ * log line with an error of a broken connection comes here first. The first one starts probes. About a second later it is written,
+ * and so is the first line of each other text, unless a dependency is unreachable. Without errors nothing is probed.
  */
 export class Outages {
   readonly #dependencies: readonly Dependency[];
   readonly #logger: Logger;
   readonly #now: () => number;
   readonly #states = new Map<Dependency, State>();
-  #held: Line[] = [];
-  #dropped = 0;
+  /** By text. */
+  readonly #held = new Map<string, Write>();
+  #counted = 0;
   #probing: Promise<void> | null = null;
   #closed = false;
 
@@ -57,8 +63,8 @@ export class Outages {
     }
   }
 
-  /** Takes a line with an error of a broken connection; it is written if no dependency is the reason. */
-  take(write: Line): void {
+  /** Takes a line with an error of a broken connection. It is written if no dependency is the reason and no line has its text. */
+  take(text: string, write: Write): void {
     if (this.#closed) {
       write();
       return;
@@ -66,8 +72,8 @@ export class Outages {
     const down = [...this.#states.values()].filter(({ downSince }) => downSince !== null);
     for (const state of down) state.errors += 1;
     if (down.length > 0) return;
-    if (this.#held.length < heldLines) this.#held.push(write);
-    else this.#dropped += 1;
+    if (this.#held.size < heldLines && !this.#held.has(text)) this.#held.set(text, write);
+    else this.#counted += 1;
     this.#probing ??= this.#probe().finally(() => {
       this.#probing = null;
     });
@@ -98,24 +104,25 @@ export class Outages {
       const found = await Promise.all(this.#dependencies.map((each) => this.#check(each)));
       const isUp = found.every((up) => up);
       answers = isUp ? answers + 1 : 0;
-      if (!isUp || answers === 2) this.#release(isUp);
-      if (answers === 2) return;
-      await new Promise((resolve) => setTimeout(resolve, probeEveryMs).unref());
+      if (!isUp || answers === answersNeeded) this.#release(isUp);
+      if (answers === answersNeeded) return;
+      const pause = answers === 1 ? secondProbeMs : probeEveryMs;
+      await new Promise((resolve) => setTimeout(resolve, pause).unref());
     }
   }
 
   /** Lines of before it was known that a dependency is unreachable are about that. */
   #release(isUp: boolean): void {
-    const held = this.#held;
-    const dropped = this.#dropped;
-    this.#held = [];
-    this.#dropped = 0;
+    const held = [...this.#held.values()];
+    const counted = this.#counted;
+    this.#held.clear();
+    this.#counted = 0;
     if (!isUp) {
-      for (const state of this.#states.values()) state.errors += held.length + dropped;
+      for (const state of this.#states.values()) state.errors += held.length + counted;
       return;
     }
     for (const write of held) write();
-    if (dropped > 0) this.#logger.warn(`${dropped} more lines about broken connections`);
+    if (counted > 0) this.#logger.warn(`${counted} more lines about broken connections`);
   }
 
   async #check(dependency: Dependency): Promise<boolean> {

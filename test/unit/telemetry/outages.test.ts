@@ -90,6 +90,20 @@ describe('an outage', () => {
     outages.close();
   });
 
+  test('that no probe has seen is one line for each text, and the number of the others', async () => {
+    const { logger, lines } = watched();
+    for (let n = 0; n < 40; n += 1) {
+      logger.warn({ err: refused, run: n }, 'a job failed');
+      logger.error(new Error('Connection terminated unexpectedly'));
+    }
+    await until(() => lines.length >= 3);
+    expect(lines.map(({ msg }) => msg)).toEqual([
+      'a job failed',
+      'Connection terminated unexpectedly',
+      '78 more lines about broken connections',
+    ]);
+  });
+
   test('of both is a line for each', async () => {
     const { outages, lines, down } = watched();
     down.add('redis').add('postgres');
