@@ -336,7 +336,7 @@ describe('rows that come late', () => {
     const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
     const context = side.withPolicy({ lateLookbackHours: 3 });
     const slow = new SlowExports();
-    const options = lookingAt(sourceOf, { slow, turnMs: 100, stopping: stopping.signal });
+    const options = lookingAt(sourceOf, { slow, turnMs: 1_000, stopping: stopping.signal });
     await lookBack(context, options);
     const slowIds = exports.slice(0, -2).map(({ id }) => id);
     expect(slow.list().toSorted()).toEqual(slowIds.toSorted());
