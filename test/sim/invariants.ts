@@ -181,7 +181,8 @@ export async function settle(world: World): Promise<void> {
   await act(world, { kind: 'plan', outcome: 'done' });
   for (let looks = 0; looks < 8; looks += 1) {
     if (!(await endRuns(world))) return;
-    await passTime(world, roundMs);
+    // A clock that went back delays a look-back until it is as late again.
+    await passTime(world, world.latest - world.now + roundMs);
     await act(world, { kind: 'look_back' });
     const live = await db.query('select from runs where finished_at is null');
     if (live.length === 0) return;

@@ -56,6 +56,8 @@ export interface Lane {
 export interface World {
   readonly lane: Lane;
   now: Instant;
+  /** Clocks go back too. */
+  latest: Instant;
   readonly exportIds: readonly string[];
   readonly firstTickStarts: readonly Instant[];
   readonly queue: string[];
@@ -162,6 +164,7 @@ export async function createWorld(
   return {
     lane,
     now,
+    latest: now,
     exportIds,
     firstTickStarts: schedules.map((schedule) => schedule.openIntervalStart),
     queue: [],
@@ -278,6 +281,7 @@ async function perform(world: World, action: Action): Promise<void> {
 
 export async function passTime(world: World, ms: number): Promise<void> {
   world.now += ms;
+  world.latest = Math.max(world.latest, world.now);
   await world.lane.sim.setTime(world.now);
 }
 
