@@ -192,9 +192,13 @@ async function untilDue(dueAt: number): Promise<number> {
   return dueAt;
 }
 
-/** Waits until all runs have ended, or the time is up. */
+/** Waits until all runs have ended, or the time is up. Counts them only then: that would take a tenth of the database's time. */
 async function untilDone(dueAt: number, count: number) {
   for (;;) {
+    await sleep(250);
+    const isLate = (await readNow()) - dueAt > Number(values.seconds) * 1_000;
+    const waiting = await pool.query('select from outbox limit 1');
+    if (waiting.rowCount !== 0 && !isLate) continue;
     const { rows } = await pool.query<{ completed: number; ended: number; made: number }>(
       `select (count(*) filter (where status = 'Completed'))::int as completed,
               coalesce(extract(epoch from max(finished_at)) * 1000, 0)::float8 as ended,
@@ -203,7 +207,6 @@ async function untilDone(dueAt: number, count: number) {
       [dueAt],
     );
     const { completed = 0, ended = 0, made = 0 } = rows[0] ?? {};
-    const isLate = (await readNow()) - dueAt > Number(values.seconds) * 1_000;
     if (completed >= count || isLate) {
       return {
         completed,
@@ -211,7 +214,6 @@ async function untilDone(dueAt: number, count: number) {
         tickSeconds: (made - dueAt) / 1_000,
       };
     }
-    await sleep(250);
   }
 }
 
