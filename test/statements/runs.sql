@@ -289,42 +289,66 @@ update outbox set ready = true, available_at = least(available_at, now()) where 
        (select run_id from outbox where not ready and available_at > now() + interval '65 minutes' limit 10000)));
 
 -- runs/outbox.ts dispatchState, readDispatchState
--- takes $1 integer, $2 boolean
--- gives turn bigint, capacity integer, smallCapacity integer, organizationId uuid, kind text, runId uuid, projectId integer, exportId uuid, backfillId uuid, intervalStart bigint, small boolean, mostSmall integer, mostOther integer
-with recursive teams as (
-       (select team_id from outbox where ready and dispatched_at is null order by team_id limit 1)
+-- takes $1 integer, $2 boolean, $3 boolean, $4 integer
+-- gives turn bigint, capacity integer, smallCapacity integer, organizationId uuid, kind text, runId uuid, projectId integer, exportId uuid, backfillId uuid, intervalStart bigint, small boolean, mostSmall integer, mostOther integer, isCutSmall boolean, isCutOther boolean
+with recursive lists as (
+       -- The first run of each team that is small, or not: one index descent each.
+       (select team_id, small, (backfill_id is not null) as behind, data_interval_start as start, run_id
+          from outbox where ready and dispatched_at is null order by team_id, small, (backfill_id is not null), data_interval_start, run_id limit 1)
        union all
-       select (select o.team_id from outbox o where o.ready and o.dispatched_at is null and o.team_id > t.team_id
-                order by o.team_id limit 1)
-         from teams t where t.team_id is not null
+       select next.* from lists l cross join lateral (
+         select team_id, small, (backfill_id is not null), data_interval_start, run_id
+           from outbox where ready and dispatched_at is null and (team_id, small) > (l.team_id, l.small) order by team_id, small, (backfill_id is not null), data_interval_start, run_id limit 1) next
      ), sent as materialized (
        -- In an order that only the index has: what waits is not read.
        select o.* from (select * from outbox where dispatched_at is not null order by dispatched_at limit (select 2147483647)) o where (select r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled') from runs r where r.id = o.run_id)
+     ), executing as materialized (
+       -- In the order of the index of running runs: that of live ones has all that wait.
+       select id as run_id, team_id as "projectId", export_id as "exportId", coalesce(backfill_id, case when heals then export_id end) as "backfillId",
+  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from runs where status = 'Running' and lease_expires_at > now() order by id
      ), now as materialized (
        select (select turn from dispatch_turn) as turn, (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity, (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as "smallCapacity"
+     ), rooms as materialized (
+       -- Without slots of their own, small runs use those of large ones.
+       select k.small, k.small and "smallCapacity" > 0 as is_small_slot,
+              greatest(1, 2 * (case when k.small and "smallCapacity" > 0 then "smallCapacity" else capacity end)
+                - (select count(*)::int from sent where sent.small = k.small or "smallCapacity" = 0)) as room
+         from now cross join (values (true), (false)) k (small)
+     ), firsts as materialized (
+       select l.*, r.room, r.is_small_slot, p.organization_id
+         from lists l join rooms r on r.small = l.small join projects p on p.id = l.team_id
+     ), in_flight as materialized (
+       select p.organization_id, r.is_small_slot, count(*)::int as runs
+         from (select team_id, small from sent union all select "projectId", small from executing) f
+         join rooms r on r.small = f.small join projects p on p.id = f.team_id group by 1, 2
+     ), first_turns as materialized (
+       -- Organizations whose next run is in their first turn, in the order of these runs.
+       select organization_id, is_small_slot, room, row_number() over (partition by is_small_slot order by behind, start, team_id, run_id) as place
+         from (select distinct on (organization_id, is_small_slot) * from firsts
+                order by organization_id, is_small_slot, behind, start, team_id, run_id) f
+        where (organization_id, is_small_slot) not in (
+          select organization_id, is_small_slot from in_flight where runs >= case when is_small_slot then $4 else 1 end)
      ), kinds as materialized (
-       select small, case when $2 then least($1, room, greatest(6, ceil(2.0 * room / nullif((select count(team_id) from teams), 0))::int)) else $1 end as most
-         from now cross join (values (true), (false)) k (small) cross join lateral (
-           -- Without slots of their own, small runs use those of large ones.
-           select greatest(1, 2 * (case when small and "smallCapacity" > 0 then "smallCapacity" else capacity end)
-                    - (select count(*)::int from sent where sent.small = k.small or "smallCapacity" = 0)) as room) rooms
+       select r.*, $3 and (select count(*) from first_turns f where f.is_small_slot = r.is_small_slot) > 2 * r.room as is_cut,
+              case when $2 then least($1, room, greatest(6, ceil(2.0 * room / nullif((select count(distinct team_id) from lists), 0))::int)) else $1 end as most
+         from rooms r
      ), seen as (
-       select 'waiting' as kind, w.* from teams t cross join kinds cross join lateral (
+       select 'waiting' as kind, w.* from firsts l join kinds k on k.small = l.small cross join lateral (
          select run_id as "runId", team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
   floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from outbox
-          where team_id = t.team_id and outbox.small = kinds.small and ready and dispatched_at is null
-          order by (backfill_id is not null), data_interval_start, run_id limit kinds.most
+          where team_id = l.team_id and outbox.small = l.small and ready and dispatched_at is null order by (backfill_id is not null), data_interval_start, run_id limit k.most
        ) w
+        where not k.is_cut or (l.organization_id, l.is_small_slot) in (
+          select organization_id, is_small_slot from first_turns where place <= 2 * room)
        union all
        select 'queued', run_id, team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
   floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from sent
        union all
-       -- In the order of the index of running runs: that of live ones has all that wait.
-       (select 'running', id, team_id as "projectId", export_id as "exportId", coalesce(backfill_id, case when heals then export_id end) as "backfillId",
-  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from runs where status = 'Running' and lease_expires_at > now() order by id)
+       select 'running', executing.* from executing
      )
      select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*,
-            (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther"
+            (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther",
+            (select is_cut from kinds where small) as "isCutSmall", (select is_cut from kinds where not small) as "isCutOther"
        from now left join seen on true left join projects p on p.id = seen."projectId";
 
 -- runs/outbox.ts lockDispatch

@@ -110,19 +110,27 @@ async function takeTurn(context: Context, crowd?: Crowd): Promise<Turn> {
   });
 }
 
+/** How much of what waits a dispatcher reads: more if what it has read may hide a run that it would choose. */
+const readings = [
+  { isShort: true, mayCut: true },
+  { isShort: false, mayCut: true },
+  { isShort: false, mayCut: false },
+] as const;
+
 /** @returns null if another dispatcher was faster */
 async function chooseAndMark(sql: Sql, context: Context, crowd?: Crowd): Promise<Turn | null> {
-  const short = await readDispatchState(sql, candidatesPerTeam, true);
-  const isShort = !mayHide(short, context);
-  const state = isShort ? short : await readDispatchState(sql, candidatesPerTeam, false);
-  const { waiting, queued, executing, smallCapacity: smallSlots } = state;
-  crowd?.see([...waiting, ...queued, ...executing].map(({ organizationId }) => organizationId));
-  const chosen = await choose(sql, context, state, crowd);
-  if (isShort && tookWholeList(state, chosen)) {
-    const whole = await readDispatchState(sql, candidatesPerTeam, false);
-    return mark(sql, whole.turn, await choose(sql, context, whole, crowd), smallSlots);
+  for (const reading of readings) {
+    const limits = { ...reading, most: candidatesPerTeam, perTurn: smallRunsPerTurn };
+    const state = await readDispatchState(sql, limits);
+    if (reading.isShort && mayHide(state, context)) continue;
+    const { waiting, queued, executing, smallCapacity: smallSlots } = state;
+    crowd?.see([...waiting, ...queued, ...executing].map(({ organizationId }) => organizationId));
+    const { chosen, isEnough } = await choose(sql, context, state, crowd);
+    if (reading.isShort && tookWholeList(state, chosen)) continue;
+    if (reading.mayCut && !isEnough) continue;
+    return mark(sql, state.turn, chosen, smallSlots);
   }
-  return mark(sql, state.turn, chosen, smallSlots);
+  throw new Error('a dispatcher has read all that waits, and chosen nothing');
 }
 
 async function mark(
@@ -152,7 +160,7 @@ function countByList(runs: readonly QueuedRun[]) {
 function tookWholeList(state: DispatchState, chosen: readonly QueuedRun[]): boolean {
   const kinds = kindsOfSlots(state);
   return countByList(chosen).some(({ small, count }) => {
-    const limit = small ? state.most.small : state.most.other;
+    const { most: limit } = small ? state.limits.small : state.limits.other;
     const slots = (small ? kinds.at(-1) : kinds[0])?.slots ?? 0;
     return count >= limit && limit < Math.min(candidatesPerTeam, slots);
   });
@@ -163,11 +171,11 @@ function tookWholeList(state: DispatchState, chosen: readonly QueuedRun[]): bool
  * than its list may execute too many already, so that another export's run takes the slot.
  */
 function mayHide(
-  { waiting, queued, executing, most }: DispatchState,
+  { waiting, queued, executing, limits }: DispatchState,
   { policy: { maxRunsPerExport } }: Context,
 ): boolean {
   const isCut = ({ small, count }: { small: boolean; count: number }) => {
-    const limit = small ? most.small : most.other;
+    const { most: limit } = small ? limits.small : limits.other;
     return count >= limit && limit < candidatesPerTeam;
   };
   const lists = countByList(waiting).filter(isCut);
@@ -199,20 +207,38 @@ interface KindOfSlots {
   readonly perTurn: number;
   /** For how many more there is room in the queue. */
   readonly slots: number;
+  /** Whether organizations were left out. */
+  readonly isCut: boolean;
   readonly isFor: (run: QueuedRun) => boolean;
 }
 
 /** Without slots of their own, small runs use those of large ones. */
-function kindsOfSlots({ capacity, smallCapacity, queued }: DispatchState): readonly KindOfSlots[] {
-  const kind = (of: number, isFor: KindOfSlots['isFor'], perTurn = 1): KindOfSlots => ({
-    ...{ capacity: of, isFor, perTurn },
+function kindsOfSlots(state: DispatchState): readonly KindOfSlots[] {
+  const { capacity, smallCapacity, queued, limits } = state;
+  const kind = (
+    of: number,
+    { isCut }: { readonly isCut: boolean },
+    isFor: KindOfSlots['isFor'],
+    perTurn = 1,
+  ): KindOfSlots => ({
+    ...{ capacity: of, isFor, perTurn, isCut },
     slots: 2 * of - queued.filter(isFor).length,
   });
-  if (smallCapacity === 0) return [kind(capacity, () => true)];
+  if (smallCapacity === 0) return [kind(capacity, limits.other, () => true)];
   return [
-    kind(capacity, ({ small }) => !small),
-    kind(smallCapacity, ({ small }) => small === true, smallRunsPerTurn),
+    kind(capacity, limits.other, ({ small }) => !small),
+    kind(smallCapacity, limits.small, ({ small }) => small === true, smallRunsPerTurn),
   ];
+}
+
+/** What a dispatcher has chosen of what it has read. */
+interface Choice {
+  readonly chosen: readonly QueuedRun[];
+  /**
+   * No if organizations were left out, and fewer of the others than there are slots can begin a run now: then one that was
+   * left out might have a turn.
+   */
+  readonly isEnough: boolean;
 }
 
 async function choose(
@@ -220,11 +246,11 @@ async function choose(
   context: Context,
   state: DispatchState,
   crowd?: Crowd,
-): Promise<readonly QueuedRun[]> {
+): Promise<Choice> {
   const { waiting, queued, executing } = state;
   const { maxRunsPerExport, maxRunsPerTenant } = context.policy;
   const kinds = kindsOfSlots(state).filter(({ slots }) => slots > 0);
-  if (kinds.length === 0 || waiting.length === 0) return [];
+  if (kinds.length === 0 || waiting.length === 0) return { chosen: [], isEnough: true };
   const flooded = findFlooded(waiting, maxRunsPerExport);
   const candidates =
     flooded.size === 0
@@ -235,7 +261,8 @@ async function choose(
         ];
   const inFlight = [...queued, ...executing];
   const chosen: QueuedRun[] = [];
-  for (const { capacity, slots, isFor, perTurn } of kinds) {
+  let isEnough = true;
+  for (const { capacity, slots, isCut, isFor, perTurn } of kinds) {
     const limits: DispatchLimits = {
       perOrganization: (id) =>
         crowd?.isCrowding(id) ? crowdedShare(capacity, perTurn) : organizationShare(capacity),
@@ -247,9 +274,12 @@ async function choose(
     };
     const beside = [...inFlight.filter((run) => !isFor(run)), ...chosen];
     const own = inFlight.filter(isFor);
-    chosen.push(...pickFair(candidates.filter(isFor), own, limits, slots, beside));
+    const inTurn = pickFair(candidates.filter(isFor), own, limits, Infinity, beside);
+    chosen.push(...inTurn.slice(0, slots));
+    const organizations = new Set(inTurn.map(({ organizationId }) => organizationId));
+    isEnough &&= !isCut || organizations.size >= slots;
   }
-  return chosen;
+  return { chosen, isEnough };
 }
 
 /** Teams with a full list in which one export has more runs than it may execute: it may hide other exports. */

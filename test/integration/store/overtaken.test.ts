@@ -26,6 +26,7 @@ import { until } from '../../support/until.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const leaseMs = 60_000;
+const wholeLists = { most: 10, isShort: false, mayCut: false, perTurn: 4 } as const;
 const side = useRunSide();
 
 async function exportWithRuns(count: number): Promise<{ id: string; runIds: string[] }> {
@@ -209,13 +210,13 @@ describe('a page of a backfill', () => {
 describe('a choice of the dispatcher', () => {
   it('that another one has overtaken enqueues nothing', async () => {
     const { id, runIds } = await exportWithRuns(2);
-    const { turn } = await readDispatchState(side.db, 10, false);
+    const { turn } = await readDispatchState(side.db, wholeLists);
     const [first = '', second = ''] = runIds;
     expect(await dispatch(side.db, turn, [first])).toEqual([
       { runId: first, timesEnqueued: 1, small: false },
     ]);
     expect(await dispatch(side.db, turn, [second])).toBeNull();
-    const state = await readDispatchState(side.db, 10, false);
+    const state = await readDispatchState(side.db, wholeLists);
     expect(state.turn).toBe(turn + 1);
     const ofExport = ({ exportId }: { readonly exportId: string }) => exportId === id;
     expect(state.queued.filter(ofExport).map(({ runId }) => runId)).toEqual([first]);

@@ -70,10 +70,15 @@ const shortest = 6;
 const ofLive = (entry: string): string =>
   `(select ${hasNotEnded('r')} from runs r where r.id = ${entry}.run_id)`;
 
-/** By kind, how many waiting runs of a team are read at most. */
+/** What is left out of the waiting runs of one kind. */
 export interface ListLimits {
-  readonly small: number;
-  readonly other: number;
+  /** How many of a team are read at most. */
+  readonly most: number;
+  /**
+   * Whether of the organizations whose next run is in their first turn only those are read that go first: twice as many as
+   * the queue has room for. Then none of the others is read.
+   */
+  readonly isCut: boolean;
 }
 
 /** What a dispatcher chooses by, of one moment. */
@@ -84,8 +89,7 @@ export interface DispatchState {
   readonly capacity: number;
   /** Their slots for small runs. */
   readonly smallCapacity: number;
-  /** How many runs each list of `waiting` has at most, if its team has more. */
-  readonly most: ListLimits;
+  readonly limits: { readonly small: ListLimits; readonly other: ListLimits };
   /**
    * The first waiting runs of each team, small or not, live before backfill, oldest interval first. Two index
    * descents per team, however many wait.
@@ -96,62 +100,104 @@ export interface DispatchState {
   readonly executing: readonly QueuedRun[];
 }
 
-const dispatchState = plannedOnce(`with recursive teams as (
-       (select team_id from outbox where ${isWaiting} order by team_id limit 1)
+/** The order of waiting runs within a team: live before backfill, then the oldest interval. */
+const inOrder = `(backfill_id is not null), data_interval_start, run_id`;
+
+const dispatchState = plannedOnce(`with recursive lists as (
+       -- The first run of each team that is small, or not: one index descent each.
+       (select team_id, small, (backfill_id is not null) as behind, data_interval_start as start, run_id
+          from outbox where ${isWaiting} order by team_id, small, ${inOrder} limit 1)
        union all
-       select (select o.team_id from outbox o where o.ready and o.dispatched_at is null and o.team_id > t.team_id
-                order by o.team_id limit 1)
-         from teams t where t.team_id is not null
+       select next.* from lists l cross join lateral (
+         select team_id, small, (backfill_id is not null), data_interval_start, run_id
+           from outbox where ${isWaiting} and (team_id, small) > (l.team_id, l.small) order by team_id, small, ${inOrder} limit 1) next
      ), sent as materialized (
        -- In an order that only the index has: what waits is not read.
        select o.* from (select * from outbox where dispatched_at is not null order by dispatched_at ${anyNumber}) o where ${ofLive('o')}
+     ), executing as materialized (
+       -- In the order of the index of running runs: that of live ones has all that wait.
+       select id as run_id, ${queuedRun(laneOf)} from runs where status = ${running} and lease_expires_at > now() order by id
      ), now as materialized (
        select (select turn from dispatch_turn) as turn, ${capacityNow} as capacity, ${smallCapacityNow} as "smallCapacity"
+     ), rooms as materialized (
+       -- Without slots of their own, small runs use those of large ones.
+       select k.small, k.small and "smallCapacity" > 0 as is_small_slot,
+              greatest(1, 2 * (case when k.small and "smallCapacity" > 0 then "smallCapacity" else capacity end)
+                - (select count(*)::int from sent where sent.small = k.small or "smallCapacity" = 0)) as room
+         from now cross join (values (true), (false)) k (small)
+     ), firsts as materialized (
+       select l.*, r.room, r.is_small_slot, p.organization_id
+         from lists l join rooms r on r.small = l.small join projects p on p.id = l.team_id
+     ), in_flight as materialized (
+       select p.organization_id, r.is_small_slot, count(*)::int as runs
+         from (select team_id, small from sent union all select "projectId", small from executing) f
+         join rooms r on r.small = f.small join projects p on p.id = f.team_id group by 1, 2
+     ), first_turns as materialized (
+       -- Organizations whose next run is in their first turn, in the order of these runs.
+       select organization_id, is_small_slot, room, row_number() over (partition by is_small_slot order by behind, start, team_id, run_id) as place
+         from (select distinct on (organization_id, is_small_slot) * from firsts
+                order by organization_id, is_small_slot, behind, start, team_id, run_id) f
+        where (organization_id, is_small_slot) not in (
+          select organization_id, is_small_slot from in_flight where runs >= case when is_small_slot then $4 else 1 end)
      ), kinds as materialized (
-       select small, case when $2 then least($1, room, greatest(${shortest}, ceil(2.0 * room / nullif((select count(team_id) from teams), 0))::int)) else $1 end as most
-         from now cross join (values (true), (false)) k (small) cross join lateral (
-           -- Without slots of their own, small runs use those of large ones.
-           select greatest(1, 2 * (case when small and "smallCapacity" > 0 then "smallCapacity" else capacity end)
-                    - (select count(*)::int from sent where sent.small = k.small or "smallCapacity" = 0)) as room) rooms
+       select r.*, $3 and (select count(*) from first_turns f where f.is_small_slot = r.is_small_slot) > 2 * r.room as is_cut,
+              case when $2 then least($1, room, greatest(${shortest}, ceil(2.0 * room / nullif((select count(distinct team_id) from lists), 0))::int)) else $1 end as most
+         from rooms r
      ), seen as (
-       select 'waiting' as kind, w.* from teams t cross join kinds cross join lateral (
+       select 'waiting' as kind, w.* from firsts l join kinds k on k.small = l.small cross join lateral (
          select run_id as "runId", ${queuedRunColumns} from outbox
-          where team_id = t.team_id and outbox.small = kinds.small and ${isWaiting}
-          order by (backfill_id is not null), data_interval_start, run_id limit kinds.most
+          where team_id = l.team_id and outbox.small = l.small and ${isWaiting} order by ${inOrder} limit k.most
        ) w
+        where not k.is_cut or (l.organization_id, l.is_small_slot) in (
+          select organization_id, is_small_slot from first_turns where place <= 2 * room)
        union all
        select 'queued', run_id, ${queuedRunColumns} from sent
        union all
-       -- In the order of the index of running runs: that of live ones has all that wait.
-       (select 'running', id, ${queuedRun(laneOf)} from runs where status = ${running} and lease_expires_at > now() order by id)
+       select 'running', executing.* from executing
      )
      select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*,
-            (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther"
+            (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther",
+            (select is_cut from kinds where small) as "isCutSmall", (select is_cut from kinds where not small) as "isCutOther"
        from now left join seen on true left join projects p on p.id = seen."projectId"`);
 
 type SeenRun = QueuedRun & { readonly kind: 'waiting' | 'queued' | 'running' };
 type StateRow = Pick<DispatchState, 'turn' | 'capacity' | 'smallCapacity'> & {
   readonly mostSmall: number;
   readonly mostOther: number;
+  readonly isCutSmall: boolean;
+  readonly isCutOther: boolean;
 } & (SeenRun | { readonly kind: null });
 
-/**
- * @param most waiting runs of each team
- * @param isShort whether the lists may be shorter: of each team twice its share of what the queue has room for, which is about
- *   two runs for each slot
- */
+/** How much of what waits is read. */
+export interface DispatchReading {
+  /** Waiting runs of each team. */
+  readonly most: number;
+  /** Whether there may be fewer: of each team twice its share of what the queue has room for, which is about two runs for each slot. */
+  readonly isShort: boolean;
+  /** Whether organizations may be left out. */
+  readonly mayCut: boolean;
+  /** Small runs of one organization that have a turn together. */
+  readonly perTurn: number;
+}
+
 export async function readDispatchState(
   sql: Sql,
-  most: number,
-  isShort: boolean,
+  { most, isShort, mayCut, perTurn }: DispatchReading,
 ): Promise<DispatchState> {
-  const rows = await sql.query<StateRow>(dispatchState, [most, isShort]);
+  const rows = await sql.query<StateRow>(dispatchState, [most, isShort, mayCut, perTurn]);
   const seen = rows.filter((row): row is StateRow & SeenRun => row.kind !== null);
-  const { turn = 0, capacity = 0, smallCapacity = 0 } = rows[0] ?? {};
-  const { mostSmall = most, mostOther = most } = rows[0] ?? {};
+  const [now] = rows;
   const ofKind = (wanted: SeenRun['kind']) => seen.filter(({ kind }) => kind === wanted);
   return {
-    ...{ turn, capacity, smallCapacity, most: { small: mostSmall, other: mostOther } },
+    ...{
+      turn: now?.turn ?? 0,
+      capacity: now?.capacity ?? 0,
+      smallCapacity: now?.smallCapacity ?? 0,
+    },
+    limits: {
+      small: { most: now?.mostSmall ?? most, isCut: now?.isCutSmall ?? false },
+      other: { most: now?.mostOther ?? most, isCut: now?.isCutOther ?? false },
+    },
     ...{ waiting: ofKind('waiting'), queued: ofKind('queued'), executing: ofKind('running') },
   };
 }
