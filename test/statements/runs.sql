@@ -291,15 +291,7 @@ update outbox set ready = true, available_at = least(available_at, now()) where 
 -- runs/outbox.ts dispatchState, readDispatchState
 -- takes $1 integer, $2 boolean, $3 boolean, $4 integer
 -- gives turn bigint, capacity integer, smallCapacity integer, organizationId uuid, kind text, runId uuid, projectId integer, exportId uuid, backfillId uuid, intervalStart bigint, small boolean, mostSmall integer, mostOther integer, isCutSmall boolean, isCutOther boolean
-with recursive lists as (
-       -- The first run of each team that is small, or not: one index descent each.
-       (select team_id, small, (backfill_id is not null) as behind, data_interval_start as start, run_id
-          from outbox where ready and dispatched_at is null order by team_id, small, (backfill_id is not null), data_interval_start, run_id limit 1)
-       union all
-       select next.* from lists l cross join lateral (
-         select team_id, small, (backfill_id is not null), data_interval_start, run_id
-           from outbox where ready and dispatched_at is null and (team_id, small) > (l.team_id, l.small) order by team_id, small, (backfill_id is not null), data_interval_start, run_id limit 1) next
-     ), sent as materialized (
+with recursive sent as materialized (
        -- In an order that only the index has: what waits is not read.
        select o.* from (select * from outbox where dispatched_at is not null order by dispatched_at limit (select 2147483647)) o where (select r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled') from runs r where r.id = o.run_id)
      ), executing as materialized (
@@ -310,10 +302,19 @@ with recursive lists as (
        select (select turn from dispatch_turn) as turn, (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity, (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as "smallCapacity"
      ), rooms as materialized (
        -- Without slots of their own, small runs use those of large ones.
-       select k.small, k.small and "smallCapacity" > 0 as is_small_slot,
-              greatest(1, 2 * (case when k.small and "smallCapacity" > 0 then "smallCapacity" else capacity end)
-                - (select count(*)::int from sent where sent.small = k.small or "smallCapacity" = 0)) as room
-         from now cross join (values (true), (false)) k (small)
+       select *, greatest(1, free) as room from (
+         select k.small, k.small and "smallCapacity" > 0 as is_small_slot,
+                2 * (case when k.small and "smallCapacity" > 0 then "smallCapacity" else capacity end)
+                  - (select count(*)::int from sent where sent.small = k.small or "smallCapacity" = 0) as free
+           from now cross join (values (true), (false)) k (small)) k
+     ), lists as (
+       -- The first run of each team that is small, or not, if there is room: one index descent each.
+       (select team_id, small, (backfill_id is not null) as behind, data_interval_start as start, run_id
+          from outbox where ready and dispatched_at is null and (select bool_or(free > 0) from rooms) order by team_id, small, (backfill_id is not null), data_interval_start, run_id limit 1)
+       union all
+       select next.* from lists l cross join lateral (
+         select team_id, small, (backfill_id is not null), data_interval_start, run_id
+           from outbox where ready and dispatched_at is null and (team_id, small) > (l.team_id, l.small) order by team_id, small, (backfill_id is not null), data_interval_start, run_id limit 1) next
      ), firsts as materialized (
        select l.*, r.room, r.is_small_slot, p.organization_id
          from lists l join rooms r on r.small = l.small join projects p on p.id = l.team_id

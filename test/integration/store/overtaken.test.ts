@@ -1,17 +1,18 @@
 import { describe, expect, it } from 'vitest';
-import { beginLockedCommit } from '../../../src/state/store/runs/attempt-steps.ts';
+import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
+import type { Sql } from '../../../src/state/store/database/database.ts';
 import {
   findAdvancing,
   type PlannedPage,
   planFreePages,
   planLockedPage,
 } from '../../../src/state/store/exports/backfill-pages.ts';
-import type { Sql } from '../../../src/state/store/database/database.ts';
 import { lockExport, lockExportNow } from '../../../src/state/store/exports/exports.ts';
 import { advanceHighWaterMark } from '../../../src/state/store/intervals/high-water-mark.ts';
-import { dispatch, readDispatchState } from '../../../src/state/store/runs/outbox.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
-import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
+import { beginLockedCommit } from '../../../src/state/store/runs/attempt-steps.ts';
+import { dispatch, readDispatchState } from '../../../src/state/store/runs/outbox.ts';
+import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import {
   claim,
   complete,
@@ -210,6 +211,7 @@ describe('a page of a backfill', () => {
 describe('a choice of the dispatcher', () => {
   it('that another one has overtaken enqueues nothing', async () => {
     const { id, runIds } = await exportWithRuns(2);
+    await reportWorker(side.db, 'one', 4);
     const { turn } = await readDispatchState(side.db, wholeLists);
     const [first = '', second = ''] = runIds;
     expect(await dispatch(side.db, turn, [first])).toEqual([

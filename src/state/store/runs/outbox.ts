@@ -91,8 +91,8 @@ export interface DispatchState {
   readonly smallCapacity: number;
   readonly limits: { readonly small: ListLimits; readonly other: ListLimits };
   /**
-   * The first waiting runs of each team, small or not, live before backfill, oldest interval first. Two index
-   * descents per team, however many wait.
+   * The first waiting runs of each team, small or not, live before backfill, oldest interval first. None if the queue has no
+   * room. One index descent per team, however many wait, and one more for each that is read.
    */
   readonly waiting: readonly QueuedRun[];
   /** Runs that are enqueued. */
@@ -103,15 +103,7 @@ export interface DispatchState {
 /** The order of waiting runs within a team: live before backfill, then the oldest interval. */
 const inOrder = `(backfill_id is not null), data_interval_start, run_id`;
 
-const dispatchState = plannedOnce(`with recursive lists as (
-       -- The first run of each team that is small, or not: one index descent each.
-       (select team_id, small, (backfill_id is not null) as behind, data_interval_start as start, run_id
-          from outbox where ${isWaiting} order by team_id, small, ${inOrder} limit 1)
-       union all
-       select next.* from lists l cross join lateral (
-         select team_id, small, (backfill_id is not null), data_interval_start, run_id
-           from outbox where ${isWaiting} and (team_id, small) > (l.team_id, l.small) order by team_id, small, ${inOrder} limit 1) next
-     ), sent as materialized (
+const dispatchState = plannedOnce(`with recursive sent as materialized (
        -- In an order that only the index has: what waits is not read.
        select o.* from (select * from outbox where dispatched_at is not null order by dispatched_at ${anyNumber}) o where ${ofLive('o')}
      ), executing as materialized (
@@ -121,10 +113,19 @@ const dispatchState = plannedOnce(`with recursive lists as (
        select (select turn from dispatch_turn) as turn, ${capacityNow} as capacity, ${smallCapacityNow} as "smallCapacity"
      ), rooms as materialized (
        -- Without slots of their own, small runs use those of large ones.
-       select k.small, k.small and "smallCapacity" > 0 as is_small_slot,
-              greatest(1, 2 * (case when k.small and "smallCapacity" > 0 then "smallCapacity" else capacity end)
-                - (select count(*)::int from sent where sent.small = k.small or "smallCapacity" = 0)) as room
-         from now cross join (values (true), (false)) k (small)
+       select *, greatest(1, free) as room from (
+         select k.small, k.small and "smallCapacity" > 0 as is_small_slot,
+                2 * (case when k.small and "smallCapacity" > 0 then "smallCapacity" else capacity end)
+                  - (select count(*)::int from sent where sent.small = k.small or "smallCapacity" = 0) as free
+           from now cross join (values (true), (false)) k (small)) k
+     ), lists as (
+       -- The first run of each team that is small, or not, if there is room: one index descent each.
+       (select team_id, small, (backfill_id is not null) as behind, data_interval_start as start, run_id
+          from outbox where ${isWaiting} and (select bool_or(free > 0) from rooms) order by team_id, small, ${inOrder} limit 1)
+       union all
+       select next.* from lists l cross join lateral (
+         select team_id, small, (backfill_id is not null), data_interval_start, run_id
+           from outbox where ${isWaiting} and (team_id, small) > (l.team_id, l.small) order by team_id, small, ${inOrder} limit 1) next
      ), firsts as materialized (
        select l.*, r.room, r.is_small_slot, p.organization_id
          from lists l join rooms r on r.small = l.small join projects p on p.id = l.team_id
