@@ -61,6 +61,19 @@ describe('the bounds of a JSON text', () => {
   });
 
   it.each([
+    ['{"a":1,"b":{"c":[{"d":1,"d":1}]}}', 'b__c__0__d'],
+    ['{"a":1,"\\u0061":2}', 'a'],
+    ['{"":1,"":2}', null],
+    ['{"a":{"":1,"b":1,"b":1}}', 'a__b'],
+  ])('refuse a field that occurs twice, of which the parser keeps the last: %s', (text, attr) => {
+    expect(scanned(text)).toMatchObject([{ detail: 'This field occurs twice. Remove one.', attr }]);
+  });
+
+  it('do not take the same name in two objects for a field that occurs twice', () => {
+    expect(scanned('{"a":{"a":1},"b":[{"a":1},{"a":1}],"c":"a","d":{"c":"\\"a\\":"}}')).toBe(null);
+  });
+
+  it.each([
     ...['9007199254740993', '-9007199254740993', '12345678901234567890', '9223372036854775808'],
     ...['1e400', '-1e400', '1e-400', '0.12345678901234567890123'],
   ])('refuse %s, which the parser changes', (number) => {

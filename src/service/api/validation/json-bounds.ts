@@ -21,11 +21,14 @@ interface Container {
   items: number;
   /** The name of the current field. */
   name: string;
+  /** The names of its fields so far; null before the first. */
+  names: Set<string> | null;
 }
 
 /**
  * Refuses JSON text that would cost more to parse than a valid body: more than 32 levels, 1,000 items of a
- * list or object, or 100,000 values. Also refuses what the parser would change without a word: a number that it rounds. Reads no further than the first fault. Text that is not JSON may get through: the
+ * list or object, or 100,000 values. Also refuses what the parser would change without a word: a field that occurs twice, of which it
+ * keeps the last, and a number that it rounds. Reads no further than the first fault. Text that is not JSON may get through: the
  * parser refuses it.
  *
  * @param within the path of the text in the body
@@ -54,6 +57,10 @@ export function refuseHostileJson(bytes: Buffer, within: readonly string[] = [])
       case 0x3a: // :
         if (!top) return;
         top.name = nameAt(bytes, string);
+        top.names ??= new Set();
+        if (top.names.has(top.name))
+          throw refusal('This field occurs twice. Remove one.', pathOf(open));
+        top.names.add(top.name);
         break;
       case 0x2c: // ,
         if (!top) return;
@@ -67,7 +74,7 @@ export function refuseHostileJson(bytes: Buffer, within: readonly string[] = [])
       case 0x7b: // {
         if (open.length === maxDepth)
           throw malformed(`The body is nested deeper than ${maxDepth} levels.`);
-        open.push({ isList: byte === 0x5b, items: 0, name: '' });
+        open.push({ isList: byte === 0x5b, items: 0, name: '', names: null });
         break;
       case 0x5d: // ]
       case 0x7d: // }
