@@ -65,9 +65,14 @@ describe('the bounds of a JSON text', () => {
     ['{"a":1,"\\u0061":2}', 'a'],
     ['{"":1,"":2}', null],
     ['{"a":{"":1,"b":1,"b":1}}', 'a__b'],
-  ])('refuse a field that occurs twice, of which the parser keeps the last: %s', (text, attr) => {
-    expect(scanned(text)).toMatchObject([{ detail: 'This field occurs twice. Remove one.', attr }]);
-  });
+  ])(
+    'refuse a field that occurs twice, because the parser keeps the last one only: %s',
+    (text, attr) => {
+      expect(scanned(text)).toMatchObject([
+        { detail: 'This field occurs twice. Remove one.', attr },
+      ]);
+    },
+  );
 
   it('do not take the same name in two objects for a field that occurs twice', () => {
     expect(scanned('{"a":{"a":1},"b":[{"a":1},{"a":1}],"c":"a","d":{"c":"\\"a\\":"}}')).toBe(null);

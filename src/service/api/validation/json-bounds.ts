@@ -27,8 +27,8 @@ interface Container {
 
 /**
  * Refuses JSON text that would cost more to parse than a valid body: more than 32 levels, 1,000 items of a
- * list or object, or 100,000 values. Also refuses what the parser would change without a word: a field that occurs twice, of which it
- * keeps the last, and a number that it rounds. Reads no further than the first fault. Text that is not JSON may get through: the
+ * list or object, or 100,000 values. Also refuses what the parser would change without a word: a field that occurs twice, because it
+ * keeps the last one only, and a number that it rounds. Reads no further than the first fault. Text that is not JSON may get through: the
  * parser refuses it.
  *
  * @param within the path of the text in the body
