@@ -9,6 +9,9 @@ const side = useRunSide({ retry: { maxAttempts: 1, baseMs: 1, capMs: 1 } });
 const { work } = attemptsOf(side);
 
 beforeEach(async () => {
+  await side.db.query(
+    `with ended as (delete from causes) update batch_exports set deleted_at = now()`,
+  );
   await side.db.query(`delete from notification_events`);
   await side.db.query(`delete from notification_targets`);
   await side.db.query(
@@ -50,4 +53,20 @@ it('are not delayed by causes that hold nothing up, whatever their number', asyn
 
   await heal(side.context);
   expect(await started(), 'once').toHaveLength(1);
+});
+
+it('are not announced while a person has paused all that they hold up', async () => {
+  const id = await brokenExport(168);
+  const pause = (paused: boolean) =>
+    side.db.query(`update batch_exports set paused = $2, paused_reason = null where id = $1`, [
+      ...[id, paused],
+    ]);
+  await side.db.query(`update causes set opened_at = now() - interval '2 minutes'`);
+  await pause(true);
+  await heal(side.context);
+  expect(await started()).toEqual([]);
+
+  await pause(false);
+  await heal(side.context);
+  expect((await started()).map(({ exports }) => exports.map((one) => one.id))).toEqual([[id]]);
 });

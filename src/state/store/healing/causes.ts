@@ -123,9 +123,9 @@ export interface HeldUp {
   readonly since: Timestamp;
 }
 
-/** SQL of the exports of what the cause `c` holds up: one row for each interval. */
-const heldUp = `(select h.export_id from healing_intervals h where h.cause_id = c.id
-                 union all select o.export_id from outbox o where o.cause_id = c.id) held
+/** SQL of what the cause `c` holds up, one row for each interval: its export, and whether it has a run that waits. */
+const heldUp = `(select h.export_id, false as waits from healing_intervals h where h.cause_id = c.id
+                 union all select o.export_id, true from outbox o where o.cause_id = c.id) held
        join batch_exports e on e.id = held.export_id and e.deleted_at is null`;
 
 /** What causes hold up, by export. */
@@ -140,13 +140,13 @@ export async function listHeldUp(tx: Sql, ids: readonly string[]): Promise<HeldU
 }
 
 /**
- * Open causes that have lasted a minute, hold something up and are not announced yet; others skip them until the transaction ends. The
- * causes of exports that do not heal hold nothing up, and would otherwise keep later ones out of the limit.
+ * Open causes that have lasted a minute, hold up something that heals, and are not announced yet; others skip them until the transaction
+ * ends. The causes of exports that do not heal would otherwise keep later ones out of the limit.
  */
 export async function lockUnannounced(tx: Sql, limit: number): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select c.id from causes c where c.opened_at < clock_timestamp() - interval '1 minute' and c.announced_at is null
-        and exists (select from ${heldUp}) order by c.opened_at limit $1 for update of c skip locked`,
+        and exists (select from ${heldUp} where held.waits or ${mayRun}) order by c.opened_at limit $1 for update of c skip locked`,
     [limit],
   );
   return rows.map(({ id }) => id);
