@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { refuseHostileText } from '../../src/service/api/validation/hostile-text.ts';
-import { refuseExcessiveJson } from '../../src/service/api/validation/json-bounds.ts';
+import { refuseHostileJson } from '../../src/service/api/validation/json-bounds.ts';
 import { Refusal } from '../../src/foundation/domain/problem.ts';
 
 /** What a check says; null if it accepts. */
@@ -15,7 +15,7 @@ function verdictOf(check: () => void): unknown {
   }
 }
 
-const scanned = (text: string) => verdictOf(() => refuseExcessiveJson(Buffer.from(text)));
+const scanned = (text: string) => verdictOf(() => refuseHostileJson(Buffer.from(text)));
 const walked = (text: string) => verdictOf(() => refuseHostileText(JSON.parse(text)));
 
 /** A value, with at most one list or object that is too long, or too deep, somewhere in it. */
@@ -60,8 +60,51 @@ describe('the bounds of a JSON text', () => {
     ]);
   });
 
+  it.each([
+    ['{"a":1,"b":{"c":[{"d":1,"d":1}]}}', 'b__c__0__d'],
+    ['{"a":1,"\\u0061":2}', 'a'],
+    ['{"":1,"":2}', null],
+    ['{"a":{"":1,"b":1,"b":1}}', 'a__b'],
+  ])(
+    'refuse a field that occurs twice, because the parser keeps the last one only: %s',
+    (text, attr) => {
+      expect(scanned(text)).toMatchObject([
+        { detail: 'This field occurs twice. Remove one.', attr },
+      ]);
+    },
+  );
+
+  it('do not take the same name in two objects for a field that occurs twice', () => {
+    expect(scanned('{"a":{"a":1},"b":[{"a":1},{"a":1}],"c":"a","d":{"c":"\\"a\\":"}}')).toBe(null);
+  });
+
+  it.each([
+    ...['9007199254740993', '-9007199254740993', '12345678901234567890', '9223372036854775808'],
+    ...['1e400', '-1e400', '1e-400', '0.12345678901234567890123'],
+  ])('refuse %s, which the parser changes', (number) => {
+    const detail = `The number ${number} has more digits than a JSON number keeps. Send it as text.`;
+    expect(scanned(`{"a":[0,{"b":${number}}]}`)).toMatchObject([{ detail, attr: 'a__1__b' }]);
+  });
+
+  it.each([
+    ...['0', '-0', '1.0', '1E5', '0.0', '0e9', '0.10000000000000001', '9007199254740991'],
+    ...['12345678901234567000', '100000000000000000000', '5e-324', '1.7976931348623157e+308'],
+  ])('take %s, which the parser keeps', (number) => {
+    expect(scanned(`{"a":[${number}],"b":"9007199254740993"}`)).toBe(null);
+  });
+
   it('leave what is no JSON to the parser', () => {
-    for (const text of ['"', '"\\', ',', ']', '{"a"', '["\\"', 'x'.repeat(10)]) {
+    for (const text of [
+      '"',
+      '"\\',
+      ',',
+      ']',
+      ':',
+      '{"a"',
+      '["\\"',
+      'x'.repeat(10),
+      '1-2.3e4e5-6.7-8-9',
+    ]) {
       expect(scanned(text)).toBe(null);
     }
   });

@@ -301,7 +301,7 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
   when h.count > 0 then 'incomplete'
   else 'fine' end as health,
   (select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.since)),
-    'until', api_time(min(x.since) + e.heal_for_hours * interval '1 hour'), 'code', min(x.code), 'nextProbeAt', api_time(min(x.next_probe_at))) end
+    'until', api_time(min(x.since) + e.heal_for_hours * interval '1 hour'), 'code', min(x.code), 'nextProbeAt', case when e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.'))) then api_time(min(x.next_probe_at)) end) end
    from (select h.since, c.code, c.next_probe_at from healing_intervals h left join causes c on c.id = h.cause_id
           where h.export_id = e.id order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom", failed.latest_error as failure, newest.*
   from batch_exports e
@@ -355,7 +355,7 @@ select (select coalesce(jsonb_agg(t), '[]') from (select e.failing_code as code,
               where l.delivered_at is null and l.missed_at is not null) as overdue,
             (select count(*)::int from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
               where l.delivered_at is null and l.missed_at is null) as "atRisk",
-            (select count(*)::int from healing_intervals) as healing,
+            (select count(*)::int from healing_intervals h join batch_exports e on e.id = h.export_id where e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.'))) and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp()) as healing,
             (select count(*)::int from causes where opened_at is not null) as "openCauses",
             (select count(*)::int from notification_targets where enabled and failing_since is not null) as "failingTargets"
        from (select count(*) filter (where paused and paused_reason is null)::int as "pausedByPerson",

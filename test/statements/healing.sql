@@ -29,16 +29,18 @@ with ended as (delete from causes where id = any ($1::uuid[]) returning id),
 -- gives causeId uuid, isAnnounced boolean, organizationId uuid, teamId integer, exportId uuid, name text, intervals integer, code text, since timestamp with time zone
 select c.id as "causeId", c.announced_at is not null as "isAnnounced", p.organization_id as "organizationId", e.team_id as "teamId",
             e.id as "exportId", e.name, count(*)::int as intervals, c.code, c.began_at as since
-       from causes c join lateral (select h.export_id from healing_intervals h where h.cause_id = c.id
-                                   union all select o.export_id from outbox o where o.cause_id = c.id) held on true
-       join batch_exports e on e.id = held.export_id and e.deleted_at is null join projects p on p.id = e.team_id
-      where c.id = any ($1::uuid[]) group by c.id, p.organization_id, e.id order by e.created_at, e.id;
+       from causes c cross join lateral (select e.* from (select h.export_id, false as waits from healing_intervals h where h.cause_id = c.id
+                 union all select o.export_id, true from outbox o where o.cause_id = c.id) held
+       join batch_exports e on e.id = held.export_id and e.deleted_at is null) e join projects p on p.id = e.team_id
+      where c.id = any ($1::uuid[]) group by c.id, p.organization_id, e.id, e.team_id, e.name, e.created_at order by e.created_at, e.id;
 
 -- healing/causes.ts lockUnannounced
 -- takes $1 bigint
 -- gives id uuid
-select id from causes where opened_at < clock_timestamp() - interval '1 minute' and announced_at is null
-      order by opened_at limit $1 for update skip locked;
+select c.id from causes c where c.opened_at < clock_timestamp() - interval '1 minute' and c.announced_at is null
+        and exists (select from (select h.export_id, false as waits from healing_intervals h where h.cause_id = c.id
+                 union all select o.export_id, true from outbox o where o.cause_id = c.id) held
+       join batch_exports e on e.id = held.export_id and e.deleted_at is null where held.waits or e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.')))) order by c.opened_at limit $1 for update of c skip locked;
 
 -- healing/causes.ts noteAnnounced
 -- takes $1 uuid[]
@@ -623,12 +625,12 @@ select t.id, t.action, t.cause, t.code, t.status, t.requested_by as "requestedBy
 -- healing/operator-tasks.ts nextOfTasks
 -- takes $1 bigint
 -- gives taskId uuid, action text, exportId uuid, teamId integer, organizationId uuid, requestedBy uuid
-select w."taskId", w.action, w."exportId", w."teamId", p.organization_id as "organizationId", w."requestedBy" from (
-       select t.id as "taskId", t.action, i.export_id as "exportId", i.team_id as "teamId", t.requested_by as "requestedBy",
-              t.created_at, row_number() over (partition by i.team_id order by t.created_at, i.export_id) as nth
+select w."taskId", w.action, w."exportId", w."teamId", p.organization_id as "organizationId", w."requestedBy" from (select * from (
+       select t.id as "taskId", t.action, i.export_id as "exportId", i.team_id as "teamId", t.requested_by as "requestedBy", t.created_at,
+              row_number() over (partition by i.team_id order by random()) as nth
          from operator_tasks t join operator_task_exports i on i.task_id = t.id and i.status = 'waiting'
-        where t.status = 'Running') w join projects p on p.id = w."teamId"
-      order by w.nth, w.created_at, w."exportId" limit $1;
+        where t.status = 'Running') waiting order by nth, random() limit $1) w join projects p on p.id = w."teamId"
+      order by w.created_at, w."exportId";
 
 -- healing/operator-tasks.ts takeTaskExport
 -- takes $1 uuid, $2 uuid

@@ -92,7 +92,7 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
   when h.count > 0 then 'incomplete'
   else 'fine' end as health,
   (select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.since)),
-    'until', api_time(min(x.since) + e.heal_for_hours * interval '1 hour'), 'code', min(x.code), 'nextProbeAt', api_time(min(x.next_probe_at))) end
+    'until', api_time(min(x.since) + e.heal_for_hours * interval '1 hour'), 'code', min(x.code), 'nextProbeAt', case when e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.'))) then api_time(min(x.next_probe_at)) end) end
    from (select h.since, c.code, c.next_probe_at from healing_intervals h left join causes c on c.id = h.cause_id
           where h.export_id = e.id order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom" from batch_exports e
      cross join lateral (select count(*) as count, min(data_interval_start) as since from (

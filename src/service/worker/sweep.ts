@@ -6,6 +6,7 @@ import { sweepWorkers } from '../../state/store/runs/workers.ts';
 import { checkDeadlines } from '../use-cases/deadlines/check-deadlines.ts';
 import { heal } from '../use-cases/healing/heal.ts';
 import { advanceTasks } from '../use-cases/operators/tasks.ts';
+import { doEach } from '../use-cases/separate-work.ts';
 import { lookBack } from '../use-cases/runs/look-back.ts';
 import { SlowExports } from '../use-cases/runs/slow-exports.ts';
 import { collectFiles } from './collect-files.ts';
@@ -34,26 +35,34 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
     // Exports without an objective of their own have no index: one look per minute.
     const looksAtAll = sweeps % sweepsPerLook === 0;
     const usual = { minutes: context.policy.freshnessMinutes };
-    await checkFreshness(db, looksAtAll ? usual : undefined);
-    if (looksAtAll) await checkCompleteness(db);
-    void verify();
     sweeps += 1;
-    await courier.collect();
-    await sweepExpiredLeases(db);
-    const ended = await removeEndedEntries(db);
-    if (ended > 0) reports.runFailed(new Error(`the outbox held ${ended} runs that had ended`));
-    await sweepWorkers(db);
-    await advanceTasks(context);
-    await checkDeadlines(context);
-    reports.runsMade('healing', await heal(context));
-    for (const backfillId of await listRunningBackfills(db)) await next.advance(backfillId);
-    await next.dispatch();
-    await collect();
-    // Long jobs must not hold up the rest of the sweep.
-    void sample().catch(reports.sampleFailed);
-    await offboard();
-    // The last, as it may take long.
-    await look();
+    // What fails for one tenant must not keep the duties that follow from the others.
+    await doEach([
+      () => checkFreshness(db, looksAtAll ? usual : undefined),
+      () => looksAtAll && checkCompleteness(db),
+      () => void verify(),
+      () => courier.collect(),
+      () => sweepExpiredLeases(db),
+      async () => {
+        const ended = await removeEndedEntries(db);
+        if (ended > 0) reports.runFailed(new Error(`the outbox held ${ended} runs that had ended`));
+      },
+      () => sweepWorkers(db),
+      () => advanceTasks(context),
+      () => checkDeadlines(context),
+      async () => reports.runsMade('healing', await heal(context)),
+      async () => {
+        const backfillIds = await listRunningBackfills(db);
+        await doEach(backfillIds.map((id) => () => next.advance(id)));
+      },
+      () => next.dispatch(),
+      () => collect(),
+      // Long jobs must not hold up the rest of the sweep.
+      () => void sample().catch(reports.sampleFailed),
+      () => offboard(),
+      // The last, as it may take long.
+      () => look(),
+    ]);
   };
 }
 

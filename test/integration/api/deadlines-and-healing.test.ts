@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { CauseScope } from '../../../src/foundation/domain/causes.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { readExportHealth } from '../../../src/state/store/exports/export-health.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
+import { cliEnv, runCli } from '../../support/cli.ts';
 
 let api: ApiUnderTest;
 let exports: string;
@@ -52,7 +54,7 @@ test('healing is on for a week, can be set from 0 to 720 hours, and is shown wit
   const made = await create({ interval: 'hour' });
   expect(made).toMatchObject({ heal_for_hours: 168, healing: null });
   await breakInterval(made.id);
-  const shown = (await api.client.get(made.path)).body;
+  const { body: shown } = await api.client.get(made.path);
   expect(shown.healing).toMatchObject({
     intervals: 1,
     code: 'destination.access_denied',
@@ -61,6 +63,17 @@ test('healing is on for a week, can be set from 0 to 720 hours, and is shown wit
   const coverage = (await api.client.get(`${made.path}/coverage`)).body;
   expect(coverage.healing).toEqual(shown.healing);
   expect(coverage.ranges).toContainEqual(expect.objectContaining({ state: 'healing' }));
+  const counted = async () => (await readExportHealth(api.db)).healing;
+  expect(shown.healing).toMatchObject({ next_probe_at: expect.any(String) });
+  expect(await counted()).toBe(1);
+  // Nothing is tried while a person's pause lasts.
+  const paused = await api.client.post(`${made.path}/pause`, {});
+  expect(paused.body.healing).toMatchObject({ intervals: 1, next_probe_at: null });
+  const text = await runCli(['exports', 'get', String(made.id)], { env: cliEnv(api) });
+  expect(text.out).toContain('1 interval, once the export is unpaused');
+  expect(await counted()).toBe(0);
+  await api.client.post(`${made.path}/unpause`, {});
+  expect(await counted()).toBe(1);
   const changed = await api.client.patch(made.path, { heal_for_hours: 720 });
   expect(changed.body.heal_for_hours).toBe(720);
   for (const heal_for_hours of [-1, 721, 1.5, null]) {

@@ -128,11 +128,6 @@ describe('bodies', () => {
     expect(body).toMatchObject({ type: 'invalid_request', code: 'payload_too_large' });
   });
 
-  test('of duplicate keys the last counts', async () => {
-    const text = JSON.stringify(exportBody()).replace('{', '{"name":"first",');
-    expect((await send(text)).body.name).toBe('Events to S3');
-  });
-
   test('no body at all is an empty one, with or without a Content-Type', async () => {
     const { body } = await client.post(exports, exportBody());
     expect((await client.send('POST', `${exports}/${body.id}/pause`)).status).toBe(200);

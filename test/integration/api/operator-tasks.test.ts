@@ -1,8 +1,9 @@
 /** What an operator's task says of exports to which it did nothing. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { advanceTasks } from '../../../src/service/use-cases/operators/tasks.ts';
 import type { Context } from '../../../src/service/use-cases/context.ts';
+import { advanceTasks } from '../../../src/service/use-cases/operators/tasks.ts';
+import { nextOfTasks } from '../../../src/state/store/healing/operator-tasks.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { runCli } from '../../support/cli.ts';
@@ -85,4 +86,27 @@ test('a pause of Sluice is no reason to pass over an export', async () => {
     [id],
   );
   expect(backfills).toEqual([{ runs: 1 }]);
+});
+
+test('exports whose turn comes again do not keep the others from theirs', async () => {
+  const [teamId] = api.tenant.projectIds;
+  const ids: string[] = [];
+  for (let n = 0; n < 12; n += 1) {
+    const made = await exportOfThePast({ db: api.db, teamId });
+    await storeExport(api.db, made);
+    ids.push(made.id);
+  }
+  await api.db.query(
+    `with task as (insert into operator_tasks (action, cause, code) values ('retry', '', 'export.late') returning id)
+     insert into operator_task_exports (task_id, export_id, team_id) select task.id, x, $2 from task, unnest($1::uuid[]) x`,
+    [ids, teamId],
+  );
+  // None of the ten ends: a backfill of each still runs, for example.
+  const had = new Set<string>();
+  for (let sweep = 0; sweep < 200 && had.size < ids.length; sweep += 1) {
+    const turns = await nextOfTasks(api.db, 10);
+    expect(turns).toHaveLength(10);
+    for (const { exportId } of turns) had.add(exportId);
+  }
+  expect(had.size).toBe(ids.length);
 });

@@ -195,3 +195,33 @@ test('an operation of operators refuses a query parameter that it does not know'
   expect([status, body.attr]).toEqual([400, 'status']);
   expect((await admin.get('/admin/offboardings')).status).toBe(200);
 });
+
+/** The parser would keep the last of two fields, and round a number: then more or other rows are sent than were asked for. */
+describe('a body that the parser of JSON would change', () => {
+  const text = (fields: string) =>
+    `{"name":"n","interval":"hour","destination":{"type":"NoOp","config":{}},${fields}}`;
+  test.each([
+    ['"filters":[{"key":"a","value":"b"}],"filters":[]', 'filters'],
+    ['"filters":[{"key":"id","value":9007199254740993}]', 'filters__0__value'],
+    ['"filters":[{"key":"id","value":1e400}]', 'filters__0__value'],
+  ])('with %s is 400 for an export', async (fields, attr) => {
+    const answer = await api.client.send('POST', `${api.project}/batch_exports`, {
+      raw: text(fields),
+    });
+    expect([answer.status, answer.body.code, answer.body.attr]).toEqual([
+      400,
+      'invalid_input',
+      attr,
+    ]);
+  });
+
+  test.each([
+    ['{"a":1,"a":2}', 'config__a'],
+    ['{"a":9007199254740993}', 'config__a'],
+    ['{"a":"\\u0000"}', 'config__a'],
+  ])('as the text %s of a config is 400', async (config, attr) => {
+    const steps = `${api.project}/pipeline_transformation_configs`;
+    const answer = await api.client.post(steps, { plugin: 2, order: 1, config });
+    expect([answer.status, answer.body.attr]).toEqual([400, attr]);
+  });
+});

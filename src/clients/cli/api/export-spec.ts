@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { parseDocument } from 'yaml';
+import { parseDocument, visit } from 'yaml';
 import type { Environment } from '../../../foundation/config/client-settings.ts';
 import { CliError, exitCodes, type Terminal } from '../deps.ts';
 import { plain } from '../text.ts';
@@ -46,12 +46,30 @@ export async function readYaml(terminal: Terminal, file: string): Promise<unknow
       throw new CliError(`${file} cannot be read (${reason}). Check the path.`);
     },
   );
+  return parseYaml(text, file);
+}
+
+/** @throws CliError for text that is not YAML, and for a number that JSON would change */
+function parseYaml(text: string, name: string): unknown {
   const document = parseDocument(text);
   const [error] = document.errors;
   if (error)
-    throw new CliError(`${file} is not YAML: ${plain(error.message.split('\n')[0] ?? '')}`);
+    throw new CliError(`${name} is not YAML: ${plain(error.message.split('\n')[0] ?? '')}`);
+  visit(document, {
+    Scalar(_, { value, source = '' }) {
+      if (typeof value !== 'number' || isKept(value, source)) return;
+      throw new CliError(
+        `${name}: the number ${plain(source)} has more digits than a JSON number keeps. Put it in quotes.`,
+      );
+    },
+  });
   return document.toJS() as unknown;
 }
+
+const isKept = (value: number, source: string): boolean =>
+  Number.isInteger(value)
+    ? Number.isSafeInteger(value) || String(value) === source
+    : Number.isFinite(value);
 
 /** `destination.config.prefix=events`: the value is YAML, so `null`, numbers and lists work too. */
 function setField(spec: Json, assignment: string): Json {
@@ -59,7 +77,7 @@ function setField(spec: Json, assignment: string): Json {
   if (path === undefined || text === undefined) {
     throw new CliError(`--set takes field=value, not ${plain(assignment)}.`, exitCodes.misused);
   }
-  const value = parseDocument(text).toJS() as unknown;
+  const value = parseYaml(text, `--set ${path}`);
   return withField(spec, path.split('.'), value);
 }
 

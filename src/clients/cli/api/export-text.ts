@@ -77,9 +77,11 @@ export function detailLines(one: BatchExport, paint: Paint): readonly string[] {
 }
 
 /** `3 intervals, next probe 2024-03-01 00:05`; null: nothing heals. */
-function healingText({ healing }: BatchExport): string | null {
+function healingText({ healing, paused, paused_reason }: BatchExport): string | null {
   if (healing === null) return null;
   const { intervals, next_probe_at: probe } = healing;
+  if (paused && paused_reason === null)
+    return `${plural(intervals, 'interval')}, once the export is unpaused`;
   return `${plural(intervals, 'interval')}, ${probe === null ? 'starting' : `next probe ${shortTime(probe)}`}`;
 }
 

@@ -45,7 +45,7 @@ export const Healing = Nullable(
       next_probe_at: Nullable({
         ...Time,
         description:
-          'The next attempt at the cause. Null: the intervals run as soon as there is room.',
+          'The next attempt at the cause. Null: the intervals run as soon as there is room, or, if a person paused the export, once it is unpaused.',
       }),
     },
     {

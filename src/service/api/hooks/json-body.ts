@@ -2,7 +2,7 @@ import { Refusal } from '../../../foundation/domain/problem.ts';
 import type { Api, Request } from '../api.ts';
 import { malformed } from '../api-error.ts';
 import { refuseHostileText } from '../validation/hostile-text.ts';
-import { refuseExcessiveJson } from '../validation/json-bounds.ts';
+import { refuseHostileJson } from '../validation/json-bounds.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
@@ -29,7 +29,7 @@ export function takeJsonBodies(api: Api): void {
 
 function parseBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return {};
-  refuseExcessiveJson(bytes);
+  refuseHostileJson(bytes);
   let body: unknown;
   try {
     body = JSON.parse(utf8.decode(bytes));

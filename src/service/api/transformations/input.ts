@@ -5,6 +5,7 @@ import type { UpdateTransformationInput } from '../../use-cases/transformations/
 import type { CreateTransformationInput } from '../../use-cases/transformations/create-config.ts';
 import type { Rearrangement } from '../../use-cases/transformations/rearrange-configs.ts';
 import { refuseHostileText } from '../validation/hostile-text.ts';
+import { refuseHostileJson } from '../validation/json-bounds.ts';
 import type {
   CreateTransformationConfig,
   PatchTransformationConfig,
@@ -47,8 +48,9 @@ export function readConfig(
   config: string | Record<string, unknown> | undefined,
 ): Record<string, unknown> | undefined {
   if (typeof config !== 'string') return config;
+  refuseHostileJson(Buffer.from(config), ['config']);
   const parsed = parseJson(config);
-  refuseHostileText(parsed);
+  refuseHostileText(parsed, ['config']);
   if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) {
     return parsed as Record<string, unknown>;
   }

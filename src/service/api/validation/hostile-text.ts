@@ -11,10 +11,11 @@ interface Place {
  * Refuses JSON that PostgreSQL or JavaScript cannot store: NUL and lone surrogates in text, and
  * `__proto__` as a name. Also refuses more than 32 levels or 1,000 items of a list or object.
  *
+ * @param within the path of the value in the body
  * @throws Refusal (400)
  */
-export function refuseHostileText(root: unknown): void {
-  const places: Place[] = [{ value: root, path: [] }];
+export function refuseHostileText(root: unknown, within: readonly string[] = []): void {
+  const places: Place[] = [{ value: root, path: within }];
   for (let place = places.pop(); place !== undefined; place = places.pop()) {
     const { value, path } = place;
     if (typeof value === 'string') refuseUnstorable(value, path);

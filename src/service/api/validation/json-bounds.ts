@@ -1,3 +1,4 @@
+import { cutText, oneLine } from '../../../foundation/domain/one-line.ts';
 import { Refusal } from '../../../foundation/domain/problem.ts';
 import { malformed } from '../api-error.ts';
 
@@ -8,6 +9,9 @@ export const maxItems = 1_000;
 /** The bound for a whole body, more than rows for the lab have. Parsing a value costs many times its bytes. */
 const maxValues = 100_000;
 
+/** A name longer than this is no field of ours. */
+const shownCharacters = 400;
+
 const quote = 0x22;
 const backslash = 0x5c;
 
@@ -15,24 +19,35 @@ const backslash = 0x5c;
 interface Container {
   readonly isList: boolean;
   items: number;
-  /** Where the name of the current field begins and ends in the text. */
-  name: readonly [number, number] | null;
+  /** The name of the current field. */
+  name: string;
+  /** The names of its fields so far; null before the first. */
+  names: Set<string> | null;
 }
 
 /**
  * Refuses JSON text that would cost more to parse than a valid body: more than 32 levels, 1,000 items of a
- * list or object, or 100,000 values. Reads no further than the first excess. Text that is not JSON may get
- * through: the parser refuses it.
+ * list or object, or 100,000 values. Also refuses what the parser would change without a word: a field that occurs twice, because it
+ * keeps the last one only, and a number that it rounds. Reads no further than the first fault. Text that is not JSON may get through: the
+ * parser refuses it.
  *
+ * @param within the path of the text in the body
  * @throws Refusal (400), which names the field
  */
-export function refuseExcessiveJson(bytes: Buffer): void {
+export function refuseHostileJson(bytes: Buffer, within: readonly string[] = []): void {
   const open: Container[] = [];
   let string: readonly [number, number] = [0, 0];
   let values = 0;
+  const pathOf = (containers: readonly Container[]) => [
+    ...within,
+    ...containers.map(({ isList, items, name }) =>
+      isList ? String(items) : cutText(name, shownCharacters),
+    ),
+  ];
   for (let at = 0; at < bytes.length; at += 1) {
     const top = open[open.length - 1];
-    switch (bytes[at]) {
+    const byte = bytes[at] ?? 0;
+    switch (byte) {
       case quote: {
         const end = endOfString(bytes, at);
         string = [at, end];
@@ -40,13 +55,18 @@ export function refuseExcessiveJson(bytes: Buffer): void {
         break;
       }
       case 0x3a: // :
-        if (top) top.name = string;
+        if (!top) return;
+        top.name = nameAt(bytes, string);
+        top.names ??= new Set();
+        if (top.names.has(top.name))
+          throw refusal('This field occurs twice. Remove one.', pathOf(open));
+        top.names.add(top.name);
         break;
       case 0x2c: // ,
         if (!top) return;
         top.items += 1;
         values += 1;
-        if (top.items >= maxItems) throw tooMany(bytes, open);
+        if (top.items >= maxItems) throw tooManyItems(pathOf(open.slice(0, -1)));
         if (values >= maxValues)
           throw malformed(`The body has more than ${maxValues.toLocaleString('en')} values.`);
         break;
@@ -54,14 +74,56 @@ export function refuseExcessiveJson(bytes: Buffer): void {
       case 0x7b: // {
         if (open.length === maxDepth)
           throw malformed(`The body is nested deeper than ${maxDepth} levels.`);
-        open.push({ isList: bytes[at] === 0x5b, items: 0, name: null });
+        open.push({ isList: byte === 0x5b, items: 0, name: '', names: null });
         break;
       case 0x5d: // ]
       case 0x7d: // }
         open.pop();
         break;
+      default: {
+        if (byte !== minus && !isDigit(byte)) break;
+        const end = endOfNumber(bytes, at);
+        const number = bytes.toString('latin1', at, end);
+        if (!isKept(number)) throw refusal(roundedNumber(number), pathOf(open));
+        at = end - 1;
+      }
     }
   }
+}
+
+const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
+
+/** @returns the position after the last character that a number can have */
+function endOfNumber(bytes: Buffer, start: number): number {
+  let end = start + 1;
+  for (let byte = bytes[end]; byte !== undefined; byte = bytes[end]) {
+    if (!isDigit(byte) && !inNumbers.has(byte)) break;
+    end += 1;
+  }
+  return end;
+}
+
+const minus = 0x2d;
+const inNumbers: ReadonlySet<number> = new Set(Buffer.from('+-.eE'));
+
+/** Any whole number of 15 digits is kept. 17 digits identify each other number that a double has. */
+function isKept(number: string): boolean {
+  if (number.length <= 15 && !/[eE]/.test(number)) return true;
+  const value = Number(number);
+  // The parser refuses what is no number.
+  if (String(value) === number || Number.isNaN(value)) return true;
+  const digits = number.replace(/[eE].*$|\D/g, '').replace(/^0+/, '');
+  const isWhole = !/[.eE]/.test(number);
+  return (
+    Number.isFinite(value) && !isWhole && digits.length <= 17 && (value !== 0 || digits === '')
+  );
+}
+
+const roundedNumber = (number: string): string =>
+  `The number ${oneLine(number, 40)} has more digits than a JSON number keeps. Send it as text.`;
+
+function refusal(detail: string, path: readonly string[]): Refusal {
+  return new Refusal({ code: 'invalid_input', detail, attr: path.join('__') || null });
 }
 
 /** @returns the position after the closing quote, or the end of the text */
@@ -76,13 +138,6 @@ function endOfString(bytes: Buffer, start: number): number {
   }
 }
 
-function tooMany(bytes: Buffer, open: readonly Container[]): Refusal {
-  const path = open.slice(0, -1).map(({ isList, items, name }) => {
-    return isList ? String(items) : nameAt(bytes, name);
-  });
-  return tooManyItems(path);
-}
-
 /** A list or object at `path` has more than 1,000 items. */
 export function tooManyItems(path: readonly string[]): Refusal {
   const attr = path.length === 0 ? null : path.join('__');
@@ -93,12 +148,9 @@ export function tooManyItems(path: readonly string[]): Refusal {
   });
 }
 
-/** A name longer than this is no field of ours. */
-const shownBytes = 400;
-
-function nameAt(bytes: Buffer, name: Container['name']): string {
-  const [start, end] = name ?? [0, 0];
-  const text = bytes.subarray(start, Math.min(end, start + shownBytes)).toString();
+function nameAt(bytes: Buffer, [start, end]: readonly [number, number]): string {
+  const text = bytes.toString('utf8', start, end);
+  if (!text.includes('\\')) return text.slice(1, -1);
   try {
     return String(JSON.parse(text));
   } catch {

@@ -22,6 +22,7 @@ import {
 import { readNow } from '../../../state/store/intervals/ticks.ts';
 import type { Context } from '../context.ts';
 import { announce, type Concerned, turnOfCode } from '../notifications/announce.ts';
+import { SeparateWork } from '../separate-work.ts';
 
 /** Exports that one call checks at most. */
 const exportsPerCall = 500;
@@ -34,9 +35,11 @@ const minuteMs = 60_000;
  * together. Any number of workers may call it at once.
  *
  * @returns how many exports were checked
+ * @throws what kept exports from being judged, after all others were
  */
 export async function checkDeadlines({ db }: Pick<Context, 'db'>): Promise<number> {
-  return db.transaction(async (tx) => {
+  const judging = new SeparateWork();
+  const checks = await db.transaction(async (tx) => {
     const arrived = await noteArrivals(tx);
     await announce(
       tx,
@@ -44,12 +47,18 @@ export async function checkDeadlines({ db }: Pick<Context, 'db'>): Promise<numbe
       arrived.map((one) => ({ ...one, intervals: 1, since: one.dueBy })),
     );
     const checked = await lockDueChecks(tx, exportsPerCall);
-    if (checked.length > 0) await judge(tx, checked);
+    if (checked.length > 0) await judge(tx, checked, judging);
     return checked.length;
   });
+  judging.end();
+  return checks;
 }
 
-async function judge(tx: Sql, checked: readonly CheckedExport[]): Promise<void> {
+async function judge(
+  tx: Sql,
+  checked: readonly CheckedExport[],
+  judging: SeparateWork,
+): Promise<void> {
   const now = await readNow(tx);
   const owed = await listUnjudged(tx, checked, intervalsPerExport);
   const waiting = new Set(owed.flatMap((one) => (one.deliveredAt === null ? [one.exportId] : [])));
@@ -59,9 +68,9 @@ async function judge(tx: Sql, checked: readonly CheckedExport[]): Promise<void> 
   const checks: Checked[] = [];
   for (const one of checked) {
     const own = owed.filter(({ exportId }) => exportId === one.exportId);
-    const judged = judgeExport(one, own, runMs.get(one.exportId) ?? 0, now);
-    late.push(...judged.late);
-    checks.push(judged.check);
+    const judged = await judging.do(() => judgeExport(one, own, runMs.get(one.exportId) ?? 0, now));
+    late.push(...(judged?.late ?? []));
+    checks.push(judged?.check ?? laterCheck(one, now));
   }
   const noted = await noteLate(tx, late);
   const byId = new Map(checked.map((one) => [one.exportId, one]));
@@ -103,8 +112,7 @@ function judgeExport(
 ): { readonly late: readonly LateInterval[]; readonly check: Checked } {
   const { exportId, schedule } = checked;
   const deadline = deadlineOf(checked);
-  const never = { exportId, judgedTo: null, nextCheckAt: now + 60 * minuteMs };
-  if (deadline === null) return { late: [], check: never };
+  if (deadline === null) return { late: [], check: laterCheck(checked, now) };
   const late: LateInterval[] = [];
   let judgedTo: Instant | null = null;
   let nextCheckAt = Number.POSITIVE_INFINITY;
@@ -129,8 +137,15 @@ function judgeExport(
   if (isFull && judgedTo !== null) nextCheckAt = now;
   if (nextCheckAt === Number.POSITIVE_INFINITY)
     nextCheckAt = firstLook(checked, deadline, runMs, now);
+  if (!Number.isFinite(nextCheckAt))
+    throw new Error(`the deadline of export ${exportId} cannot be judged`);
   return { late, check: { exportId, judgedTo, nextCheckAt } };
 }
+
+/** Nothing can be judged now. */
+const laterCheck = ({ exportId }: CheckedExport, now: Instant): Checked => ({
+  ...{ exportId, judgedTo: null, nextCheckAt: now + 60 * minuteMs },
+});
 
 function expectationOf(
   { warnMinutes }: CheckedExport,

@@ -29,6 +29,7 @@ import { endPause } from '../../../state/store/exports/pauses.ts';
 import type { Context } from '../context.ts';
 import { readTimeline } from '../exports/timeline.ts';
 import { announce, turnOfCode } from '../notifications/announce.ts';
+import { doEach } from '../separate-work.ts';
 
 /** Causes that one call probes at most. */
 const causesPerCall = 100;
@@ -46,13 +47,23 @@ const pausesPerCall = 50;
  * @returns how many runs were made
  */
 export async function heal(context: Context): Promise<number> {
-  const probes = await probeCauses(context);
-  const freed = await runFree(context);
-  for (const id of await findHealedPauses(context.db, pausesPerCall)) await endPauseOf(context, id);
-  await logExpired(context);
-  await announceCauses(context);
-  await forgetIdleCauses(context.db);
-  return probes + freed;
+  let made = 0;
+  await doEach([
+    async () => {
+      made += await probeCauses(context);
+    },
+    async () => {
+      made += await runFree(context);
+    },
+    async () => {
+      const healed = await findHealedPauses(context.db, pausesPerCall);
+      await doEach(healed.map((id) => () => endPauseOf(context, id)));
+    },
+    () => logExpired(context),
+    () => announceCauses(context),
+    () => forgetIdleCauses(context.db),
+  ]);
+  return made;
 }
 
 /** One attempt for each cause that is due, at the oldest of what it holds up. */

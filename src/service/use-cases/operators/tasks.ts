@@ -27,6 +27,7 @@ import { startBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import { type Context, inOneTransaction } from '../context.ts';
 import { pauseExport } from '../exports/pause-export.ts';
 import { unpauseExport } from '../exports/unpause-export.ts';
+import { doEach } from '../separate-work.ts';
 
 const anyCause: CauseSearch = { search: null, turn: null, causeId: null };
 
@@ -116,8 +117,10 @@ const perSweep = 50;
 /** Does what is next of the operators' tasks. Any number of workers may call it. */
 export async function advanceTasks(context: Context): Promise<void> {
   const waiting = await nextOfTasks(context.db, perSweep);
-  for (const each of waiting) await advanceOne(context, each);
-  await completeTasks(context.db);
+  await doEach([
+    ...waiting.map((each) => () => advanceOne(context, each)),
+    () => completeTasks(context.db),
+  ]);
 }
 
 async function advanceOne(context: Context, asked: TaskExport): Promise<void> {

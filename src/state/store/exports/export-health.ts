@@ -1,6 +1,7 @@
 import { disabledReasons } from '../../../foundation/domain/batch-export.ts';
 import type { Turn } from '../../../foundation/domain/causes.ts';
 import type { Sql } from '../database/database.ts';
+import { isHealing, mayRun } from '../healing/healing.ts';
 
 /** Exports in a state that somebody must look at, by the code of their newest failure. */
 export interface TroubledExports {
@@ -84,7 +85,7 @@ export async function readExportHealth(sql: Sql): Promise<ExportHealth> {
               where l.delivered_at is null and l.missed_at is not null) as overdue,
             (select count(*)::int from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
               where l.delivered_at is null and l.missed_at is null) as "atRisk",
-            (select count(*)::int from healing_intervals) as healing,
+            (select count(*)::int from healing_intervals h join batch_exports e on e.id = h.export_id where ${mayRun} and ${isHealing}) as healing,
             (select count(*)::int from causes where opened_at is not null) as "openCauses",
             (select count(*)::int from notification_targets where enabled and failing_since is not null) as "failingTargets"
        from (select count(*) filter (where paused and paused_reason is null)::int as "pausedByPerson",

@@ -123,24 +123,30 @@ export interface HeldUp {
   readonly since: Timestamp;
 }
 
+/** SQL of what the cause `c` holds up, one row for each interval: its export, and whether it has a run that waits. */
+const heldUp = `(select h.export_id, false as waits from healing_intervals h where h.cause_id = c.id
+                 union all select o.export_id, true from outbox o where o.cause_id = c.id) held
+       join batch_exports e on e.id = held.export_id and e.deleted_at is null`;
+
 /** What causes hold up, by export. */
 export async function listHeldUp(tx: Sql, ids: readonly string[]): Promise<HeldUp[]> {
   return tx.query<HeldUp>(
     `select c.id as "causeId", c.announced_at is not null as "isAnnounced", p.organization_id as "organizationId", e.team_id as "teamId",
             e.id as "exportId", e.name, count(*)::int as intervals, c.code, c.began_at as since
-       from causes c join lateral (select h.export_id from healing_intervals h where h.cause_id = c.id
-                                   union all select o.export_id from outbox o where o.cause_id = c.id) held on true
-       join batch_exports e on e.id = held.export_id and e.deleted_at is null join projects p on p.id = e.team_id
-      where c.id = any ($1::uuid[]) group by c.id, p.organization_id, e.id order by e.created_at, e.id`,
+       from causes c cross join lateral (select e.* from ${heldUp}) e join projects p on p.id = e.team_id
+      where c.id = any ($1::uuid[]) group by c.id, p.organization_id, e.id, e.team_id, e.name, e.created_at order by e.created_at, e.id`,
     [ids],
   );
 }
 
-/** Open causes that have lasted a minute and are not announced yet; others skip them until the transaction ends. */
+/**
+ * Open causes that have lasted a minute, hold up something that heals, and are not announced yet; others skip them until the transaction
+ * ends. The causes of exports that do not heal would otherwise keep later ones out of the limit.
+ */
 export async function lockUnannounced(tx: Sql, limit: number): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
-    `select id from causes where opened_at < clock_timestamp() - interval '1 minute' and announced_at is null
-      order by opened_at limit $1 for update skip locked`,
+    `select c.id from causes c where c.opened_at < clock_timestamp() - interval '1 minute' and c.announced_at is null
+        and exists (select from ${heldUp} where held.waits or ${mayRun}) order by c.opened_at limit $1 for update of c skip locked`,
     [limit],
   );
   return rows.map(({ id }) => id);

@@ -73,9 +73,12 @@ export async function healFailed(
   );
 }
 
-/** SQL of the healing of the export `e`, as JSON; null if nothing heals. Its cost depends on what heals. */
+/**
+ * SQL of the healing of the export `e`, as JSON; null if nothing heals. Its cost depends on what heals. While a person's pause keeps
+ * runs from being made, there is no next probe.
+ */
 export const healingColumn = `(select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.since)),
-    'until', api_time(min(x.since) + e.heal_for_hours * interval '1 hour'), 'code', min(x.code), 'nextProbeAt', api_time(min(x.next_probe_at))) end
+    'until', api_time(min(x.since) + e.heal_for_hours * interval '1 hour'), 'code', min(x.code), 'nextProbeAt', case when ${mayRun} then api_time(min(x.next_probe_at)) end) end
    from (select h.since, c.code, c.next_probe_at from healing_intervals h left join causes c on c.id = h.cause_id
           where h.export_id = e.id order by h.data_interval_start limit ${maxMissingCounted}) x)`;
 

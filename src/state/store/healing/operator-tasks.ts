@@ -99,15 +99,18 @@ export interface TaskExport {
   readonly requestedBy: string | null;
 }
 
-/** Exports that wait, one of each project before the second of any. Almost always there are none. */
+/**
+ * Exports that wait, one of each project before the second of any. Almost always there are none. If there are more, they are chosen at
+ * random: one that cannot have its turn yet must not keep those behind it from theirs.
+ */
 export async function nextOfTasks(sql: Sql, limit: number): Promise<readonly TaskExport[]> {
   return sql.query<TaskExport>(
-    `select w."taskId", w.action, w."exportId", w."teamId", p.organization_id as "organizationId", w."requestedBy" from (
-       select t.id as "taskId", t.action, i.export_id as "exportId", i.team_id as "teamId", t.requested_by as "requestedBy",
-              t.created_at, row_number() over (partition by i.team_id order by t.created_at, i.export_id) as nth
+    `select w."taskId", w.action, w."exportId", w."teamId", p.organization_id as "organizationId", w."requestedBy" from (select * from (
+       select t.id as "taskId", t.action, i.export_id as "exportId", i.team_id as "teamId", t.requested_by as "requestedBy", t.created_at,
+              row_number() over (partition by i.team_id order by random()) as nth
          from operator_tasks t join operator_task_exports i on i.task_id = t.id and i.status = 'waiting'
-        where t.status = 'Running') w join projects p on p.id = w."teamId"
-      order by w.nth, w.created_at, w."exportId" limit $1`,
+        where t.status = 'Running') waiting order by nth, random() limit $1) w join projects p on p.id = w."teamId"
+      order by w.created_at, w."exportId"`,
     [limit],
   );
 }
