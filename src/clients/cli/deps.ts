@@ -59,3 +59,6 @@ export class CliError extends Error {
     this.exitCode = exitCode;
   }
 }
+
+/** The command, an option or a setting is wrong, whatever the service has. */
+export const misused = (message: string): CliError => new CliError(message, exitCodes.misused);

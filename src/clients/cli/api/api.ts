@@ -208,5 +208,24 @@ export async function readAll<Item extends { readonly id: string | number }>(
   }
 }
 
+/** The newest items of a cursor list, at most `limit`. */
+export async function readNewest<Item>(
+  limit: number,
+  readPage: (page: { limit: number; cursor?: string }) => Promise<{
+    readonly next: string | null;
+    readonly results: readonly Item[];
+  }>,
+): Promise<readonly Item[]> {
+  const items: Item[] = [];
+  let cursor: string | null = null;
+  do {
+    const size = Math.min(1_000, limit - items.length);
+    const page = await readPage({ limit: size, ...(cursor !== null && { cursor }) });
+    items.push(...page.results);
+    cursor = page.next === null ? null : new URL(page.next).searchParams.get('cursor');
+  } while (cursor !== null && items.length < limit);
+  return items;
+}
+
 /** The path with what a person wrote in it, for messages. */
 export const quoted = (text: string): string => `"${plain(text)}"`;
