@@ -282,15 +282,13 @@ export type BatchExportBodies = ReturnType<typeof batchExportBodies>;
 /** The schema of each destination in the body of create, named after its type. */
 export function destinationSchemas(destinations: readonly DestinationDefinition[]) {
   return destinations.map(({ type, configSchema }) =>
-    named(
-      type,
-      Type.Object(
-        { type: Type.Literal(type), config: closed(configSchema) },
-        {
-          additionalProperties: false,
-          description: `Files at a destination of type ${type}.`,
-        },
-      ),
+    Type.Object(
+      { type: Type.Literal(type), config: closed(configSchema) },
+      {
+        $id: type,
+        additionalProperties: false,
+        description: `Files at a destination of type ${type}.`,
+      },
     ),
   );
 }

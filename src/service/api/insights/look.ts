@@ -36,7 +36,7 @@ export async function lookAtDestination(
   return { passed: steps.every(({ passed }) => passed), steps: [...steps] };
 }
 
-/** Reads the newest rows as they would be exported. @throws SluiceError, ApiError 429 */
+/** Reads the newest rows as they would be exported. @throws SluiceError, Throttled */
 export async function lookAtRows(deps: Deps, request: Request, reply: Reply, asked: ExportedRows) {
   const { previewRows, previews, sandboxes } = deps;
   const { organizationId } = actorOf(request);
@@ -52,7 +52,7 @@ export async function lookAtRows(deps: Deps, request: Request, reply: Reply, ask
   return { columns: [...columns], rows: rows.map((row) => [...row]) };
 }
 
-/** Compares intervals of a backfill with the source. @throws ApiError 429 */
+/** Compares intervals of a backfill with the source. @throws Throttled */
 export async function lookAtIntervals(
   { compareRows, previews }: Deps,
   request: Request,

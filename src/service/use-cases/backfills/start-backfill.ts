@@ -6,6 +6,7 @@ import {
   type ProblemCode,
   Refusal,
   refuseIfAny,
+  Throttled,
 } from '../../../foundation/domain/problem.ts';
 import type { DataInterval, Instant } from '../../../foundation/domain/time.ts';
 import { describeInterval } from '../../../foundation/domain/time.ts';
@@ -103,7 +104,8 @@ export async function recordBackfill(
   }
   if ((await countRunningBackfills(tx, batchExport.teamId)) >= maxRunningPerTeam) {
     const detail = `${maxRunningPerTeam} backfills of this project are running. Wait until one ends.`;
-    throw new Refusal({ code: 'throttled', detail, attr: null });
+    // A backfill takes minutes, so an earlier retry would not help.
+    throw new Throttled(detail, 60_000);
   }
   const intervals = countIntervals(timeline, range);
   const passesOver = await findPassedOverIn(tx, batchExport.id, range, request.reprocess);
