@@ -8,7 +8,6 @@ export interface Terminal {
   /** Writes to standard error, as it is. */
   err(text: string): void;
   readonly env: Environment;
-  /** Whether standard output is a terminal. */
   readonly isTerminal: boolean;
   /** Whether standard error is a terminal: only there a progress bar is drawn. */
   readonly drawsProgress: boolean;
@@ -49,7 +48,6 @@ const misuseCodes: readonly string[] = [
 export const isMisuse = ({ code }: { readonly code: string | null }): boolean =>
   code !== null && misuseCodes.includes(code);
 
-/** A failure with a message for the user. */
 export class CliError extends Error {
   override readonly name: string = 'CliError';
   readonly exitCode: number;

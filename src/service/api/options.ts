@@ -72,7 +72,6 @@ export type DescribeQuery = (
   signal: AbortSignal,
 ) => Promise<DescribedRows>;
 
-/** An Iceberg table at the place that an export is to have. */
 export interface FoundTablePlace {
   /** A version of it. */
   readonly key: string;

@@ -9,7 +9,6 @@ import {
 } from './catalogue.ts';
 import { type QueueConnection, within } from './connection.ts';
 
-/** A run to enqueue. */
 export interface QueuedEntry {
   readonly runId: string;
   /** The queue holds it at most once while it waits; null if the caller enqueues it once only. */

@@ -56,7 +56,6 @@ export interface Api {
   readPlugins(): Promise<readonly Plugin[]>;
   /** What the service's probe says of itself; needs no key. */
   readReadiness(): Promise<Readiness>;
-  /** The OpenAPI document. */
   readDocument(): Promise<unknown>;
   /** Milliseconds since the epoch by the service's clock, as of its last answer; null before it. */
   serviceTime(): number | null;

@@ -243,7 +243,6 @@ export function orderOf({ type: { physical } }: JsonNumber): Order {
   return physical === int32 ? orders.int32 : physical === int64 ? orders.int64 : orders.fixed;
 }
 
-/** Values that a function reads one by one. */
 export function readValues(
   number: JsonNumber,
   read: JsonNumber['read'],

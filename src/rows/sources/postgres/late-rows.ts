@@ -63,7 +63,6 @@ export async function haveRowsChanged(
   });
 }
 
-/** What is read, and how it is planned. */
 interface PlannedRequest {
   readonly options: SnapshotOptions;
   readonly plan: PlanSelect;

@@ -82,7 +82,6 @@ export interface TiedPlan extends Pick<SelectPlan, 'copySql' | 'hidden'> {
   readonly fields: TieFields;
 }
 
-/** Whether the rows of a plan have all keys of the model. */
 export const showsKeys = ({ columns, keys }: Pick<SelectPlan, 'columns' | 'keys'>): boolean =>
   keys === null ? columns.length > 0 : keys.places.every((index) => index < columns.length);
 
@@ -109,7 +108,6 @@ export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql
 /** Plans a request. Throws SluiceError `query.*` or `source.*`. */
 export type PlanSelect = (request: SourceRequest) => RequestPlan;
 
-/** Plans over these models. */
 export function planModels(models: readonly Model[]): PlanSelect {
   const readQuery = queryReader();
   return (request) => {

@@ -66,7 +66,6 @@ export function newRunnable(
   return { teamId, model, dslQuery, transformations, config, sampleInterval };
 }
 
-/** An export as it would be after a change. */
 export function changedRunnable(
   rules: ExportRules,
   before: BatchExport,

@@ -84,7 +84,6 @@ export async function listRunningBackfills(sql: Sql): Promise<string[]> {
   return rows.map((row) => row.id);
 }
 
-/** Running backfills of an export, with their ranges. */
 export async function findRunningRanges(
   tx: Sql,
   exportId: string,
@@ -213,7 +212,6 @@ export async function findPassedOverIn(
   return (start) => isLive(start) || isDecided(start);
 }
 
-/** A backfill and the progress of its runs. */
 export interface BackfillWithProgress extends Backfill {
   readonly finishedRuns: number;
   readonly failedRuns: number;

@@ -98,7 +98,6 @@ export async function readPaces(tx: Sql, exportIds: readonly string[]): Promise<
   );
 }
 
-/** A judgement of an interval that is late, or at risk. */
 export interface LateInterval {
   readonly exportId: string;
   readonly interval: DataInterval;
@@ -188,7 +187,6 @@ export async function noteArrivals(tx: Sql): Promise<DeliveredLate[]> {
   );
 }
 
-/** A row of the record of deliveries. */
 export interface DeliveryRow extends OwedInterval {
   /** The code that was noted when it was late or at risk. */
   readonly lateCode: string | null;

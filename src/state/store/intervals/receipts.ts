@@ -90,7 +90,6 @@ export async function listReceipts(
   );
 }
 
-/** A completed interval. */
 export interface CompletedInterval extends DataInterval {
   /** Rows in its files at the current destination, rejected ones included. */
   readonly rows: number;

@@ -41,7 +41,6 @@ export async function wantAddresses(
   return (row?.count ?? 0) <= maxAddresses;
 }
 
-/** Finds which of the addresses have confirmed. */
 export async function findConfirmed(
   sql: Sql,
   organizationId: string,

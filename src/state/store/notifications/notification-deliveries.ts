@@ -224,7 +224,6 @@ export async function insertTest(
   return row ? toClaimed(row) : null;
 }
 
-/** How an attempt ended. */
 export interface AttemptEnd {
   readonly delivered: boolean;
   readonly answer: string;

@@ -23,7 +23,6 @@ export interface TargetSettings {
   readonly secrets: Buffer | null;
 }
 
-/** Who is notified of changes. */
 export interface NotificationTarget extends TargetSettings {
   readonly id: string;
   readonly organizationId: string;

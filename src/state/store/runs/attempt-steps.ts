@@ -14,7 +14,6 @@ export interface CommitKeys {
   readonly keys: readonly string[];
 }
 
-/** A commit that begins. */
 export interface CommitRequest extends Lease, CommitKeys {
   readonly intent: unknown;
 }

@@ -23,7 +23,6 @@ export interface CompletedRun {
   readonly entries: readonly NewLogEntry[];
 }
 
-/** What became of it. */
 export interface CompletionOutcome {
   /** Whether the lease was held; otherwise nothing was recorded. */
   readonly isCompleted: boolean;
