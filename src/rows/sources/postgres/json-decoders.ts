@@ -8,9 +8,7 @@ import {
   uuidElement,
 } from './array-text.ts';
 import { CopyFormatError } from './copy-format-error.ts';
-import { intervalText, intervalTextBytes, timeText, timeTextBytes } from './interval-text.ts';
 import type { JsonDecoder } from './json-decoder.ts';
-import { networkText, networkTextBytes } from './network-text.ts';
 
 const numericHeaderBytes = 8;
 
@@ -34,38 +32,12 @@ export const numericDecoder: JsonDecoder = {
 /** Leaves a field as it is, but checks it. */
 export const keptNumeric: JsonDecoder = { ...numericDecoder };
 
-/** A type of short text. */
-function shortDecoder(
-  isWhole: (bytes: Buffer, from: number, length: number) => boolean,
-  maxBytes: number,
-  textOf: (bytes: Buffer, from: number) => string,
-): JsonDecoder {
-  return {
-    bound(bytes, from, length) {
-      if (!isWhole(bytes, from, length)) throw new CopyFormatError('a field has another length');
-      return maxBytes;
-    },
-    write: (target, at, bytes, from) => at + target.write(textOf(bytes, from), at, 'latin1'),
-  };
-}
-
-const interval = shortDecoder((_b, _f, length) => length === 16, intervalTextBytes, intervalText);
-const time = shortDecoder((_b, _f, length) => length === 8, timeTextBytes, timeText);
-const network = shortDecoder(
-  (bytes, from, length) => length === (bytes[from] === 2 ? 8 : 20),
-  networkTextBytes,
-  networkText,
-);
-
 /**
  * By the fixed OID of the type (`pg_type.dat`). Not numeric[]: a few bytes of each element can have a text of
  * thousands.
  */
 const decoders: ReadonlyMap<number, JsonDecoder> = new Map([
   [1700, numericDecoder],
-  [1083, time],
-  [869, network], // inet
-  [650, network], // cidr
   [1000, arrayDecoder(boolElement)],
   [1005, arrayDecoder(integerElement)], // int2[]
   [1007, arrayDecoder(integerElement)], // int4[]
@@ -77,26 +49,7 @@ const decoders: ReadonlyMap<number, JsonDecoder> = new Map([
   [2951, arrayDecoder(uuidElement)],
   [199, arrayDecoder(jsonElement(0))], // json[]
   [3807, arrayDecoder(jsonElement(1))], // jsonb[]: the version of its form goes before each
-  [1183, arrayDecoder(time)],
-  [1041, arrayDecoder(network)], // inet[]
 ]);
 
-const intervals: ReadonlyMap<number, JsonDecoder> = new Map([
-  [1186, interval],
-  [1187, arrayDecoder(interval)],
-]);
-
-/** The first version that reads the extreme values of an interval as infinite. */
-const infiniteIntervals = 17;
-
-/**
- * How values of the type are decoded here; null if the server has to print them.
- *
- * @param serverVersion its major version; null if it is not known
- */
-export function decoderOf(typeOid: number, serverVersion: number | null): JsonDecoder | null {
-  const found = decoders.get(typeOid);
-  if (found) return found;
-  if (serverVersion === null || serverVersion < infiniteIntervals) return null;
-  return intervals.get(typeOid) ?? null;
-}
+/** How values of the type are decoded here; null if the server has to print them. */
+export const decoderOf = (typeOid: number): JsonDecoder | null => decoders.get(typeOid) ?? null;

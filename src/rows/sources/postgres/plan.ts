@@ -95,14 +95,9 @@ export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql
   readonly used: { readonly columns: readonly ModelColumn[]; readonly describeSql: string | null };
   /**
    * @param described the columns of `describeSql`, in their order
-   * @param serverVersion major; null if it is not known
    * @param wider columns that are sent with a wider type than their own
    */
-  select(
-    described: readonly DescribedColumn[],
-    serverVersion: number | null,
-    wider?: ReadonlyMap<string, WiderType>,
-  ): SelectPlan;
+  select(described: readonly DescribedColumn[], wider?: ReadonlyMap<string, WiderType>): SelectPlan;
 }
 
 /** Plans a request. Throws SluiceError `query.*` or `source.*`. */
@@ -129,12 +124,12 @@ function planRequest(read: ReadRequest): RequestPlan {
     model,
     describeSql: describeSql(model, query, described),
     used: usedBy(request, model, query),
-    select(given, serverVersion, wider = new Map()) {
+    select(given, wider = new Map()) {
       // The last two of what `describeSql` describes.
       refuseTenantColumn(model.tenantColumn, given.at(-1));
       const { typeOid = 0, sourceType = '' } = given.at(-2) ?? {};
       const moment = { type: columnTypeOf(typeOid), sourceType };
-      const sent = sentColumns(read, { given, serverVersion, wider });
+      const sent = sentColumns(read, { given, wider });
       const planOf = request.select === 'keys' ? planOfKeys : planOfRows;
       return { ...planOf(read, sent), moment, ...countsOf(selectionOf) };
     },

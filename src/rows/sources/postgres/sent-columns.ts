@@ -36,7 +36,6 @@ export function outputIndexOf(key: string, model: Model, query: ParsedQuery | nu
 /** What the server says about the columns of `describeSql`. */
 interface Described {
   readonly given: readonly DescribedColumn[];
-  readonly serverVersion: number | null;
   readonly wider: ReadonlyMap<string, WiderType>;
 }
 
@@ -49,10 +48,7 @@ export interface SentColumns {
   readonly decoders: readonly (JsonDecoder | null)[];
 }
 
-export function sentColumns(
-  read: ReadRequest,
-  { given, serverVersion, wider }: Described,
-): SentColumns {
+export function sentColumns(read: ReadRequest, { given, wider }: Described): SentColumns {
   const { request, model, query } = read;
   const outputs = outputsOf(model, query);
   const nameAt = (index: number): string | null => {
@@ -73,7 +69,7 @@ export function sentColumns(
   const mayChange = (index: number) => index < outputs.length && !isKey(index);
   const decoderAt = (index: number): JsonDecoder | null =>
     request.select !== 'keys' && mayChange(index)
-      ? decoderOf(described[index]?.typeOid ?? 0, serverVersion)
+      ? decoderOf(described[index]?.typeOid ?? 0)
       : null;
   const all = described.map((column, index): Column & SentColumn => {
     const { name, typeOid, sourceType } = column;
