@@ -28,59 +28,11 @@ const numeric = fc.oneof(
   fc.constantFrom('10000', '99990000', '1e16', '0.0001', '0.00000001', '100000000.00'),
 );
 
-const words = fc.oneof(
-  fc.string({ unit: 'binary' }).map((text) => text.replaceAll('\0', '')),
-  fc.string().map((text) => text.replaceAll('\0', '')),
-  fc.constantFrom('NULL', '', '{}', '"', '\\', '\u0001\u001f\u007f\b\f\n\r\t', '/', '🙂\u2028'),
-);
-
-/** The array as PostgreSQL reads it: some with nulls, several dimensions, other lower bounds. */
-function arrayOf(element: fc.Arbitrary<string>): fc.Arbitrary<string> {
-  const quote = (value: string | null) =>
-    value === null ? 'NULL' : `"${value.replaceAll(/["\\]/g, '\\$&')}"`;
-  const one = fc.option(element, { freq: 4 }).map(quote);
-  const flat = fc.array(one, { maxLength: 5 }).map((values) => `{${values.join(',')}}`);
-  const shifted = fc
-    .tuple(fc.integer({ min: -9, max: 9 }), fc.array(one, { minLength: 1, maxLength: 4 }))
-    .map(([first, values]) => `[${first}:${first + values.length - 1}]={${values.join(',')}}`);
-  const deep = fc
-    .tuple(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 3 }))
-    .chain(([width, depth]) =>
-      fc.array(fc.array(fc.array(one, sized(width)), sized(2)), sized(depth)),
-    )
-    .map((values) => `{${values.map((inner) => `{${inner.map(list).join(',')}}`).join(',')}}`);
-  return fc.oneof(flat, shifted, deep);
-}
-
-const sized = (length: number) => ({ minLength: length, maxLength: length });
-const list = (values: readonly string[]) => `{${values.join(',')}}`;
-const whole = (bits: bigint) =>
-  fc
-    .oneof(
-      fc.bigInt(-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n),
-      fc.bigInt(-100n, 100n),
-      fc.constantFrom(-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n),
-    )
-    .map(String);
-const json = fc.json({ maxDepth: 2 }).map((text) => text.replaceAll('\\u0000', 'x'));
-
 const kinds: Readonly<Record<string, fc.Arbitrary<string>>> = {
   numeric,
   'numeric(12,2)': fc.integer({ min: -1e9, max: 1e9 }).map((n) => (n / 100).toFixed(2)),
   'numeric(9,-3)': fc.integer({ min: -1e9, max: 1e9 }).map(String),
   'numeric(4,8)': fc.nat(9999).map((n) => (n / 1e8).toFixed(8)),
-  'bool[]': arrayOf(fc.boolean().map(String)),
-  'int2[]': arrayOf(whole(16n)),
-  'int4[]': arrayOf(whole(32n)),
-  'int8[]': arrayOf(whole(64n)),
-  'text[]': arrayOf(words),
-  'varchar(300)[]': arrayOf(words),
-  'char(4)[]': arrayOf(fc.stringMatching(/^[a-z"]{0,4}$/)),
-  'name[]': arrayOf(fc.stringMatching(/^[A-Za-z" ]{0,20}$/)),
-  'uuid[]': arrayOf(fc.uuid()),
-  'json[]': arrayOf(json),
-  'jsonb[]': arrayOf(json),
-  'numeric[]': arrayOf(numeric),
 };
 
 const declared = Object.keys(kinds);

@@ -27,7 +27,7 @@ import {
 import type { Projection, SourceRequest } from '../source.ts';
 import { columnTypeOf, type DescribedColumn } from './column-types.ts';
 import type { ReadRelation } from './hidden-rows.ts';
-import type { JsonDecoder } from './json-decoder.ts';
+import type { NumericForm } from './block-decoder.ts';
 import type { WiderType } from './schema-changes.ts';
 import {
   hiddenKeysOf,
@@ -57,8 +57,8 @@ export interface SelectPlan {
   findRowSql(range: DataInterval, text: string): string | null;
   /** Null unless the request is of `columns`. */
   readonly projection: Projection | null;
-  /** For each of `columns` how its fields become what its type says; null: they are sent so. */
-  readonly decoders: readonly (JsonDecoder | null)[];
+  /** What becomes of the binary numerics of each of `columns`; null: it is of another type, or sent as text. */
+  readonly numerics: readonly (NumericForm | null)[];
   /** The interval column. */
   readonly moment: Pick<Column, 'type' | 'sourceType'>;
   /** Columns that `copySql` sends after `columns`. */
@@ -164,7 +164,7 @@ function planOfKeys(read: ReadRequest, { all, width }: SentColumns): Sends {
   const keys = keyColumnsOf(model, query, columns);
   return {
     columns: keys,
-    decoders: [],
+    numerics: [],
     projection,
     hidden: [],
     keys: null,
@@ -174,7 +174,7 @@ function planOfKeys(read: ReadRequest, { all, width }: SentColumns): Sends {
   };
 }
 
-function planOfRows(read: ReadRequest, { all, width, decoders }: SentColumns): Sends {
+function planOfRows(read: ReadRequest, { all, width, numerics }: SentColumns): Sends {
   const { model, query, projection } = read;
   const selectionOf = selectionsOf(read);
   const columns = all.slice(0, width);
@@ -189,7 +189,7 @@ function planOfRows(read: ReadRequest, { all, width, decoders }: SentColumns): S
   });
   return {
     columns,
-    decoders,
+    numerics,
     projection,
     hidden,
     keys: {
