@@ -1,7 +1,6 @@
 import type { Environment } from '../../foundation/config/client-settings.ts';
 import type { Database } from '../../state/store/database/database.ts';
 
-/** What a command sees of the world. */
 export interface Terminal {
   /** Writes to standard output, as it is. */
   out(text: string): void;

@@ -35,7 +35,6 @@ export type Activity = Schemas['Activity'];
 export type CheckStep = Schemas['DestinationTest']['steps'][number];
 /** A future data interval; `hours` is 23 or 25 on a day of a clock change. */
 export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
-/** What the key of the session may do. */
 export type Me = Schemas['Me'];
 export type OperatorMe = Schemas['OperatorMe'];
 export type Cause = Schemas['Cause'];

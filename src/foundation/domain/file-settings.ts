@@ -14,7 +14,6 @@ export interface EventFilters {
 export interface FileSettings extends EventFilters, FormatSettings {
   readonly format: string;
   readonly compression: string | null;
-  /** Template of the prefix of every key. */
   readonly prefix: string;
   readonly fileName: string;
   /** A file ends once it has this many bytes; null: one file per interval. */

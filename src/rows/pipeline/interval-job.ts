@@ -121,7 +121,6 @@ export interface IntervalTable {
   uri(key: string): string;
 }
 
-/** A transformation chain as a run uses it. */
 export interface PinnedChain {
   readonly steps: readonly StepDefinition[];
   /** The steps as the recipe stores them. */

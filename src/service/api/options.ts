@@ -113,7 +113,6 @@ export interface ApiOptions {
   }[];
   /** Whether some private addresses are allowed as endpoints. */
   readonly privateEndpoints: boolean;
-  /** Every model that can be exported. */
   readonly models: readonly Model[];
   readonly checkQuery: ExportRules['checkQuery'];
   readonly applyFilters: ExportRules['applyFilters'];

@@ -27,7 +27,6 @@ export interface SearchedInterval {
   readonly hasColumn: boolean | null;
 }
 
-/** Receipts per read. */
 const page = 100;
 
 /**

@@ -65,7 +65,6 @@ const catalogue = {
   'execute-small-run': { queue: smallRuns, parse: runOf },
   /** Runs that begin together, so that they share statements. */
   'execute-small-runs': { queue: smallRuns, parse: runsOf },
-  /** Creates the next runs of a backfill. */
   'advance-backfill': {
     queue: control,
     parse: (data: unknown) => ({ backfillId: idIn(data, 'backfillId') }),

@@ -19,7 +19,6 @@ export interface QueuedEntry {
   readonly traceparent?: string;
 }
 
-/** Enqueues jobs for the workers. */
 export interface Producer {
   /** @throws if the queue does not accept the job within a second */
   add<Name extends JobName>(name: Name, data: JobData[Name]): Promise<void>;

@@ -50,7 +50,6 @@ export interface Api {
       readonly query?: QueryOf<M, Path, AdminPrefix>;
     },
   ): Promise<AnswerOf<M, Path, AdminPrefix>>;
-  /** What the key may do, and where. */
   readMe(): Promise<Me>;
   /** The plugins that steps of the project can use. */
   readPlugins(): Promise<readonly Plugin[]>;

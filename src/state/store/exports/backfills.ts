@@ -139,7 +139,6 @@ export async function stopFailingBackfill(
   return rows.length === 1;
 }
 
-/** Cancels every running backfill of an export. */
 export async function cancelBackfillsOf(tx: Sql, exportId: string): Promise<void> {
   await tx.query(
     `update backfills set status = 'Cancelled', finished_at = now(), last_updated_at = now()

@@ -6,7 +6,6 @@ import type { Sql } from '../database/database.ts';
 import { isTime } from '../database/times.ts';
 import { isHealing, mayRun } from './healing.ts';
 
-/** What keeps intervals from their data. */
 export interface KnownCause {
   readonly id: string;
   readonly scope: CauseScope;

@@ -10,7 +10,6 @@ import type { Sql } from '../database/database.ts';
 import { live } from '../runs/run-moves.ts';
 import { boundsOf, instantOf, intervalOf, isSameInterval } from '../database/times.ts';
 
-/** An export whose deadlines are to be judged. */
 export interface CheckedExport {
   readonly exportId: string;
   readonly teamId: number;
@@ -143,7 +142,6 @@ export async function noteLate(
   );
 }
 
-/** What a check found about an export. */
 export interface Checked {
   readonly exportId: string;
   /** Ticks up to here are judged; null: as before. */

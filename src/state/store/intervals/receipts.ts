@@ -3,7 +3,6 @@ import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { boundsOf, instantOf, intervalOf } from '../database/times.ts';
 
-/** One file of a current manifest. */
 export interface ReceiptFile {
   readonly key: string;
   /** The generation of the commit that wrote it. */

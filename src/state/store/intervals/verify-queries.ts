@@ -221,7 +221,6 @@ export async function findTornTicks(
   );
 }
 
-/** Pairs of current intervals that overlap. */
 export async function findOverlaps(
   sql: Sql,
   exportId: string,

@@ -54,7 +54,6 @@ export async function findConfirmed(
   return new Set(rows.map(({ address }) => address));
 }
 
-/** An address that is asked for its confirmation now. */
 export interface AskedAddress {
   readonly organizationId: string;
   readonly address: string;

@@ -33,7 +33,6 @@ export interface DeliveryAttempt {
   readonly latency_ms: number;
 }
 
-/** An event for one target. */
 export interface Delivery {
   readonly id: string;
   readonly targetId: string;

@@ -12,7 +12,6 @@ import { canMove, move } from './run-moves.ts';
 import type { RunResult } from './runs.ts';
 import { boundsOf, isSameInterval } from '../database/times.ts';
 
-/** A run that has made its manifest current. */
 export interface CompletedRun {
   readonly lease: Lease;
   readonly result: RunResult;

@@ -76,7 +76,6 @@ export interface ListLimits {
   readonly other: number;
 }
 
-/** What a dispatcher chooses by, of one moment. */
 export interface DispatchState {
   /** The turn of this moment: `dispatch` refuses a choice that another one has overtaken. */
   readonly turn: number;

@@ -27,7 +27,6 @@ export interface TransformationConfig {
   readonly deliveryRate: string | null;
 }
 
-/** What a request can set. */
 export type TransformationSettings = Pick<
   TransformationConfig,
   'enabled' | 'order' | 'config' | 'secrets' | 'name' | 'description' | 'matchAction' | 'deleted'
